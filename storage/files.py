@@ -1,0 +1,228 @@
+"""The only door to disk: what the log asks of a file system, and the operating system's answer.
+
+Nothing else in the program opens, reads, renames or syncs a file. Tests put `memory_files.MemoryFileSystem` here.
+Every method raises OSError as the operating system would; the caller decides what that means for its log.
+"""
+
+import errno
+import fcntl
+import os
+from collections.abc import Callable
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+_NO_NOWAIT_SUPPORT = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
+
+
+class File(Protocol):
+    """One open file. Positions and sizes are bytes from the file's start."""
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end of the file."""
+
+    def pread_nowait(self, size: int, position: int) -> bytearray | None:
+        """Exactly `size` bytes if the page cache holds them all, else None; never waits for the device."""
+
+    def pwrite(self, data: Buffer, position: int) -> int:
+        """Write, and return how many bytes were taken: possibly fewer than given (a full disk, a signal)."""
+
+    def truncate(self, size: int) -> None: ...
+
+    def fdatasync(self) -> None: ...
+
+    def size(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class FileSystem(Protocol):
+    """Folders and names. Paths are absolute or relative to the process, always with `/`."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Open for reading and writing; FileNotFoundError if it is missing and `create` is false."""
+
+    def rename(self, old: str, new: str) -> None:
+        """Replaces `new` atomically if it exists."""
+
+    def link(self, old: str, new: str) -> None: ...
+
+    def unlink(self, path: str) -> None: ...
+
+    def listdir(self, path: str) -> list[str]: ...
+
+    def mkdir(self, path: str) -> None:
+        """Make the folder and those above it; fine if it is there already."""
+
+    def rmdir(self, path: str) -> None: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def is_dir(self, path: str) -> bool: ...
+
+    def size(self, path: str) -> int:
+        """Bytes in the file of that name."""
+
+    def modified_ms(self, path: str) -> int:
+        """When the file's content last changed, ms since the epoch."""
+
+    def fsync_dir(self, path: str) -> None:
+        """Make names created, renamed and removed in this folder survive a power failure."""
+
+    def space(self, path: str) -> tuple[int, int]:
+        """(total, usable) bytes of the volume that holds the path."""
+
+    def lock(self, path: str) -> Callable[[], None] | None:
+        """Take the exclusive lock on a file (created if missing); returns its release, or None if someone has it."""
+
+
+class OsFile:
+    """A file descriptor."""
+
+    __slots__ = ("_fd",)
+
+    _nowait_works = _NOWAIT != 0
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def pread(self, size: int, position: int) -> bytes:
+        data = os.pread(self._fd, size, position)
+        if len(data) == size:
+            return data
+        parts = [data]
+        missing = size - len(data)
+        while data and missing:  # Linux gives at most 2 GB in one call, and a signal may cut a read short
+            data = os.pread(self._fd, missing, position + size - missing)
+            parts.append(data)
+            missing -= len(data)
+        return b"".join(parts)
+
+    def pread_nowait(self, size: int, position: int) -> bytearray | None:
+        if not OsFile._nowait_works:
+            return None
+        data = bytearray(size)
+        try:
+            taken = os.preadv(self._fd, (data,), position, _NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno not in _NO_NOWAIT_SUPPORT:
+                raise
+            OsFile._nowait_works = False
+            return None
+        return data if taken == size else None
+
+    def pwrite(self, data: Buffer, position: int) -> int:
+        return os.pwrite(self._fd, data, position)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def fdatasync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+
+class OsFileSystem:
+    """The operating system's files."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        return OsFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644))
+
+    def rename(self, old: str, new: str) -> None:
+        os.replace(old, new)
+
+    def link(self, old: str, new: str) -> None:
+        os.link(old, new)
+
+    def unlink(self, path: str) -> None:
+        os.unlink(path)
+
+    def listdir(self, path: str) -> list[str]:
+        return os.listdir(path)
+
+    def mkdir(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rmdir(self, path: str) -> None:
+        os.rmdir(path)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def is_dir(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def fsync_dir(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def space(self, path: str) -> tuple[int, int]:
+        stat = os.statvfs(path)
+        return stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize
+
+    def lock(self, path: str) -> Callable[[], None] | None:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return None
+        except BaseException:
+            os.close(fd)
+            raise
+        return lambda: os.close(fd)
+
+
+def write_fully(file: File, data: Buffer, position: int) -> None:
+    """Write all of `data`; a write that takes nothing is reported as a full disk."""
+    taken = file.pwrite(data, position)
+    if taken == len(data):
+        return
+    rest = memoryview(data)
+    while taken < len(data):
+        more = file.pwrite(rest[taken:], position + taken)
+        if more <= 0:
+            raise OSError(errno.ENOSPC, "write took no bytes")
+        taken += more
+
+
+def read_file(fs: FileSystem, path: str) -> bytes:
+    """The whole content of a small file."""
+    file = fs.open(path)
+    try:
+        return file.pread(file.size(), 0)
+    finally:
+        file.close()
+
+
+def write_file_atomically(fs: FileSystem, path: str, data: bytes) -> None:
+    """Replace a small file so that a crash leaves the old content or the new, never a mixture or nothing."""
+    temporary = path + ".tmp"
+    file = fs.open(temporary, create=True)
+    try:
+        file.truncate(0)
+        write_fully(file, data, 0)
+        file.fdatasync()
+    finally:
+        file.close()
+    fs.rename(temporary, path)
+    fs.fsync_dir(path.rpartition("/")[0] or ".")
