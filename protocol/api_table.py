@@ -1,0 +1,75 @@
+"""The one list of APIs this broker knows; ApiVersions, dispatch and the handlers' presence check derive from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One row of the API table.
+
+    ``name`` is kio's snake-case name and that of the handler module. ``lowest``..``highest`` are the versions served;
+    ``advertised_lowest`` is what ApiVersions tells instead of ``lowest``. From version ``first_flexible`` on, messages
+    and headers carry tagged fields (KIP-482). ``pipelined``: a later request of the same connection may be handled
+    before the answer is ready. ``advertised``: ApiVersions lists the API.
+    """
+
+    key: int
+    name: str
+    lowest: int
+    highest: int
+    first_flexible: int
+    advertised_lowest: int
+    pipelined: bool = False
+    advertised: bool = True
+
+    def serves(self, version: int) -> bool:
+        return self.lowest <= version <= self.highest
+
+    def request_header_version(self, version: int) -> int:
+        return 2 if version >= self.first_flexible else 1
+
+    def response_header_version(self, version: int) -> int:
+        """ApiVersions answers always carry header 0, as a client may not know yet what the broker speaks (KIP-511)."""
+        return 1 if version >= self.first_flexible and self.key != API_VERSIONS_KEY else 0
+
+
+API_VERSIONS_KEY = 18
+
+
+def _api(key: int, name: str, lowest: int, highest: int, first_flexible: int) -> Api:
+    return Api(key, name, lowest, highest, first_flexible, advertised_lowest=lowest)
+
+
+API_TABLE: tuple[Api, ...] = (
+    # Version 0 is advertised though not served: librdkafka stops compressing otherwise (Kafka's KAFKA-18659).
+    Api(0, "produce", 3, 13, first_flexible=9, advertised_lowest=0, pipelined=True),
+    _api(1, "fetch", 4, 18, first_flexible=12),
+    _api(2, "list_offsets", 1, 10, first_flexible=6),
+    _api(3, "metadata", 0, 13, first_flexible=9),
+    _api(18, "api_versions", 0, 4, first_flexible=3),
+    _api(19, "create_topics", 2, 7, first_flexible=5),
+    _api(20, "delete_topics", 1, 6, first_flexible=4),
+    _api(22, "init_producer_id", 0, 5, first_flexible=2),
+    _api(23, "offset_for_leader_epoch", 2, 4, first_flexible=4),
+    _api(32, "describe_configs", 1, 4, first_flexible=4),
+    _api(33, "alter_configs", 0, 2, first_flexible=2),
+    _api(34, "alter_replica_log_dirs", 1, 2, first_flexible=2),
+    _api(35, "describe_log_dirs", 1, 4, first_flexible=2),
+    _api(37, "create_partitions", 0, 3, first_flexible=2),
+    _api(43, "elect_leaders", 0, 2, first_flexible=2),
+    _api(44, "incremental_alter_configs", 0, 1, first_flexible=1),
+    _api(45, "alter_partition_reassignments", 0, 1, first_flexible=0),
+    _api(46, "list_partition_reassignments", 0, 0, first_flexible=0),
+    _api(57, "update_features", 0, 2, first_flexible=0),
+    _api(60, "describe_cluster", 0, 2, first_flexible=0),
+    # Kafka lists the telemetry APIs only where a ClientTelemetry plugin is set (KIP-714), yet answers them.
+    Api(71, "get_telemetry_subscriptions", 0, 0, first_flexible=0, advertised_lowest=0, advertised=False),
+    Api(72, "push_telemetry", 0, 0, first_flexible=0, advertised_lowest=0, advertised=False),
+    _api(74, "list_config_resources", 0, 1, first_flexible=0),
+    _api(75, "describe_topic_partitions", 0, 0, first_flexible=0),
+)
+
+API_BY_KEY: dict[int, Api] = {api.key: api for api in API_TABLE}
+API_BY_NAME: dict[str, Api] = {api.name: api for api in API_TABLE}

@@ -1,0 +1,65 @@
+"""Request headers, parsed by hand, and response headers."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from protocol.api_table import API_BY_KEY, Api
+from protocol.primitives import Buffer, DecodeError, skip_tagged_fields, underflow
+
+_FIXED = Struct(">hhih")  # api key, api version, correlation id, length of the client id
+_FRAME_V0 = Struct(">ii")
+_FRAME_V1 = Struct(">iib")
+
+
+class RequestHeader(NamedTuple):
+    """``body`` is the position of the request's first byte after the header."""
+
+    api: Api
+    version: int
+    correlation_id: int
+    client_id: str | None
+    body: int
+
+
+def parse_request_header(buf: Buffer, pos: int = 0) -> RequestHeader:
+    """Reads a request header of version 1 or 2, whichever the API's version calls for.
+
+    The client id is a legacy nullable string in both (``RequestHeader.json``). A version beyond those served is left
+    to the caller, who must answer ApiVersions all the same.
+
+    Raises DecodeError for a key not in the API table and for bytes that are no header.
+    """
+    if pos + _FIXED.size > len(buf):
+        raise underflow("request header", _FIXED.size, buf, pos)
+    key, version, correlation_id, length = _FIXED.unpack_from(buf, pos)
+    api = API_BY_KEY.get(key)
+    if api is None:
+        raise DecodeError(f"unknown API key {key} (version {version})")
+    pos += _FIXED.size
+    client_id = None
+    if length >= 0:
+        end = pos + length
+        if end > len(buf):
+            raise underflow("client id", length, buf, pos)
+        client_id = str(buf[pos:end], "utf-8", "replace")
+        pos = end
+    elif length != -1:
+        raise DecodeError(f"client id has negative length {length}")
+    if version >= api.first_flexible:
+        pos = skip_tagged_fields(buf, pos)
+    return RequestHeader(api, version, correlation_id, client_id, pos)
+
+
+def response_frame(api: Api, version: int, correlation_id: int) -> bytearray:
+    """A new frame that holds a size of zero and the response header; ``finish_frame`` sets the size."""
+    if api.response_header_version(version) == 1:
+        return bytearray(_FRAME_V1.pack(0, correlation_id, 0))
+    return bytearray(_FRAME_V0.pack(0, correlation_id))
+
+
+def finish_frame(frame: bytearray, size_outside: int = 0) -> bytearray:
+    """Sets the size prefix to what the frame holds, plus ``size_outside`` bytes sent after it."""
+    frame[0:4] = (len(frame) - 4 + size_outside).to_bytes(4, "big")
+    return frame

@@ -1,0 +1,112 @@
+"""The wire's smallest parts: variable-length integers, strings and tagged fields, read with every length checked.
+
+Readers take the buffer and a position and return ``(value, next position)``. They raise ``DecodeError`` and nothing
+else, and a length is compared with what is left of the buffer before anything of that size is made.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TypeAlias
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+INT16 = Struct(">h")
+INT32 = Struct(">i")
+
+
+class DecodeError(ValueError):
+    """Bytes that are no message of the kind they claim to be; the text says what was wrong and where."""
+
+
+def underflow(what: str, needed: int, buf: Buffer, pos: int) -> DecodeError:
+    return DecodeError(f"{what} needs {needed} bytes at position {pos}, {max(len(buf) - pos, 0)} are left")
+
+
+def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
+    """An unsigned varint of at most 5 bytes that fits 32 bits (``ByteUtils.readUnsignedVarint``)."""
+    value = shift = 0
+    start = pos
+    try:
+        while True:
+            byte = buf[pos]
+            pos += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+            if shift > 28:
+                raise DecodeError(f"varint at position {start} is longer than 5 bytes")
+    except IndexError:
+        raise DecodeError(f"varint at position {start} is cut short") from None
+    if value > 0xFFFFFFFF:
+        raise DecodeError(f"varint at position {start} is over 32 bits")
+    return value, pos
+
+
+def append_uvarint(out: bytearray, value: int) -> None:
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def uvarint_bytes(value: int) -> bytes:
+    out = bytearray()
+    append_uvarint(out, value)
+    return bytes(out)
+
+
+def read_compact_length(buf: Buffer, pos: int, what: str) -> tuple[int, int]:
+    """A compact length, -1 for null, not above what is left of the buffer (an element takes a byte or more)."""
+    if pos < len(buf) and buf[pos] < 0x80:
+        length, pos = buf[pos] - 1, pos + 1
+    else:
+        length, pos = read_uvarint(buf, pos)
+        length -= 1
+    if length > len(buf) - pos:
+        raise underflow(what, length, buf, pos)
+    return length, pos
+
+
+def read_length16(buf: Buffer, pos: int, what: str) -> tuple[int, int]:
+    """A legacy string's 16-bit length, -1 for null."""
+    return _read_length(buf, pos, what, INT16)
+
+
+def read_length32(buf: Buffer, pos: int, what: str) -> tuple[int, int]:
+    """The 32-bit length of legacy bytes or of a legacy array, -1 for null."""
+    return _read_length(buf, pos, what, INT32)
+
+
+def _read_length(buf: Buffer, pos: int, what: str, size: Struct) -> tuple[int, int]:
+    if pos + size.size > len(buf):
+        raise underflow(f"length of {what}", size.size, buf, pos)
+    (length,) = size.unpack_from(buf, pos)
+    pos += size.size
+    if length < -1:
+        raise DecodeError(f"{what} has negative length {length} at position {pos - size.size}")
+    if length > len(buf) - pos:
+        raise underflow(what, length, buf, pos)
+    return length, pos
+
+
+def decode_text(data: Buffer, what: str) -> str:
+    try:
+        return str(data, "utf-8")
+    except UnicodeDecodeError as error:
+        raise DecodeError(f"{what} is not UTF-8: {error.reason}") from None
+
+
+def skip_tagged_fields(buf: Buffer, pos: int) -> int:
+    """Position after a section of tagged fields none of which is known."""
+    if pos < len(buf) and buf[pos] == 0:
+        return pos + 1
+    count, pos = read_uvarint(buf, pos)
+    for _ in range(count):
+        _, pos = read_uvarint(buf, pos)
+        size, pos = read_uvarint(buf, pos)
+        if size > len(buf) - pos:
+            raise underflow("tagged field", size, buf, pos)
+        pos += size
+    return pos
