@@ -1,0 +1,69 @@
+"""Values that travel with an append: where it comes from, what the topic allows, what became of it."""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+
+class AppendOrigin(Enum):
+    """Who appends; it selects how strictly the batch is checked (Kafka's AppendOrigin)."""
+
+    CLIENT = auto()  # everything is checked
+    REPLICATION = auto()  # the leader has checked it: taken as it is
+    COORDINATOR = auto()  # this broker's own records and transaction markers: producer epochs alone
+
+
+@dataclass(frozen=True, slots=True)
+class AppendInfo:
+    """What an append did, or, when `duplicate`, what the append did that this one repeats.
+
+    Attributes:
+        first_offset: offset of the first record.
+        last_offset: offset of the last record.
+        log_append_time: milliseconds, or -1 when the topic keeps the producer's timestamps. A duplicate carries the
+            largest timestamp of the original batch here, as Kafka answers it.
+        log_start_offset: the log's first offset.
+        duplicate: nothing was written: the batch is already in the log.
+    """
+
+    first_offset: int
+    last_offset: int
+    log_append_time: int = -1
+    log_start_offset: int = 0
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """A topic's configuration as the log uses it, with Kafka 4.1's topic defaults (Kafka's LogConfig).
+
+    Sizes are bytes, times milliseconds. `compression_type` is 'producer', 'uncompressed', 'gzip', 'snappy', 'lz4' or
+    'zstd'; `message_timestamp_type` 'CreateTime' or 'LogAppendTime'. A retention of -1 is unbounded.
+    """
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 7 * 24 * 3600 * 1000
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    max_message_bytes: int = 1048588
+    message_timestamp_type: str = "CreateTime"
+    message_timestamp_before_max_ms: int = 2**63 - 1
+    message_timestamp_after_max_ms: int = 3600000
+    compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
+    compact: bool = False
+    delete: bool = True
+    flush_messages: int = 2**63 - 1
+    flush_ms: int = 2**63 - 1
+    retention_ms: int = 7 * 24 * 3600 * 1000
+    retention_bytes: int = -1
+    file_delete_delay_ms: int = 60000
+    delete_retention_ms: int = 24 * 3600 * 1000
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = 2**63 - 1
+    min_cleanable_dirty_ratio: float = 0.5
+    preallocate: bool = False
+    unclean_leader_election_enable: bool = False
+    min_insync_replicas: int = 1
