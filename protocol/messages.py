@@ -1,0 +1,75 @@
+"""Requests and responses of every API as kio's entities: decode, lift to the newest version, encode.
+
+kio's schema modules cost milliseconds each to import, so they are loaded when a version is first met.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from protocol.api_table import Api
+from protocol.headers import finish_frame, response_frame
+from protocol.lift import lift
+from protocol.primitives import Buffer, DecodeError
+from protocol.schema import Entity, EntityClass
+
+__all__ = [
+    "DecodeError",
+    "decode_request",
+    "encode_response",
+    "lift",
+    "newest_request",
+    "newest_response",
+    "request_class",
+    "response_class",
+]
+
+
+@cache
+def request_class(key: int, version: int) -> EntityClass:
+    from kio.index import load_request_schema
+
+    return load_request_schema(key, version)
+
+
+@cache
+def response_class(key: int, version: int) -> EntityClass:
+    from kio.index import load_response_schema
+
+    return load_response_schema(key, version)
+
+
+def newest_request(api: Api) -> EntityClass:
+    """kio's request class of the highest version served (kio may know higher ones)."""
+    return request_class(api.key, api.highest)
+
+
+def newest_response(api: Api) -> EntityClass:
+    """kio's response class of the highest version served (kio may know higher ones)."""
+    return response_class(api.key, api.highest)
+
+
+def decode_request(api: Api, version: int, buf: Buffer, pos: int) -> Entity:
+    """The request whose body starts at ``pos``, as kio's class of ``version``. Bytes after it are ignored, as in Kafka.
+
+    Raises DecodeError for malformed input; memory taken stays in proportion to the buffer, whatever lengths it claims.
+    """
+    from protocol.reader import entity_reader
+
+    # Copied once: slices of bytes are cheaper than of a memoryview, and the entity outlives the receive buffer.
+    body = bytes(buf) if pos == 0 else bytes(buf[pos:])
+    entity, _ = entity_reader(request_class(api.key, version))(body, 0)
+    return entity
+
+
+def encode_response(response: Entity, api: Api, version: int, correlation_id: int) -> bytes:
+    """The whole frame, size prefix included, of ``response`` at ``version``.
+
+    ``response`` has the attributes of kio's newest class. Fields the version lacks are left out. A field that only
+    older versions have is written from an attribute of that name if ``response`` has one, and as its default otherwise.
+    """
+    from protocol.writer import entity_writer
+
+    frame = response_frame(api, version, correlation_id)
+    entity_writer(response_class(api.key, version), newest_response(api))(frame, response)
+    return bytes(finish_frame(frame))

@@ -1,0 +1,223 @@
+"""Readers of kio's entity classes, built from their fields.
+
+kio's own native reader is not used for what clients send: a huge compact array length makes it reserve memory for that
+many elements, and the failed allocation aborts the process (kio 0.6.5). Here no length is believed before it is
+compared with the bytes that are left.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from struct import Struct
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from protocol.primitives import (
+    Buffer,
+    DecodeError,
+    decode_text,
+    read_compact_length,
+    read_length16,
+    read_length32,
+    read_uvarint,
+    underflow,
+)
+from protocol.schema import Entity, EntityClass, FieldPlan, field_plans
+
+Read: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
+
+_FORMATS = {
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "uint8": "B",
+    "uint16": "H",
+    "uint32": "I",
+    "uint64": "Q",
+    "bool": "?",
+    "float64": "d",
+    "uuid": "16s",
+    "error_code": "h",
+    "timedelta_i32": "i",
+    "timedelta_i64": "q",
+    "datetime_i64": "q",
+}
+_ZERO_UUID = bytes(16)
+
+
+@cache
+def entity_reader(cls: EntityClass) -> Read:
+    """A function ``(buffer, position) -> (instance of cls, next position)`` that raises DecodeError alone."""
+    plans = field_plans(cls)
+    flexible: bool = cls.__flexible__
+    fields = tuple((plan.name, _field_reader(plan, flexible, cls)) for plan in plans if plan.tag is None)
+    if not flexible:
+
+        def read_entity(buf: Buffer, pos: int) -> tuple[Entity, int]:
+            values = {}
+            for name, read in fields:
+                values[name], pos = read(buf, pos)
+            return cls(**values), pos
+
+        return read_entity
+
+    tagged = {plan.tag: (plan.name, _field_reader(plan, flexible, cls)) for plan in plans if plan.tag is not None}
+    tagged_defaults = {plan.name: plan.default for plan in plans if plan.tag is not None}
+
+    def read_flexible_entity(buf: Buffer, pos: int) -> tuple[Entity, int]:
+        values = tagged_defaults.copy()
+        for name, read in fields:
+            values[name], pos = read(buf, pos)
+        if pos < len(buf) and buf[pos] == 0:
+            return cls(**values), pos + 1
+        count, pos = read_uvarint(buf, pos)
+        for _ in range(count):
+            tag, pos = read_uvarint(buf, pos)
+            size, pos = read_uvarint(buf, pos)
+            if size > len(buf) - pos:
+                raise underflow(f"tagged field {tag}", size, buf, pos)
+            if tag in tagged:
+                name, read = tagged[tag]
+                values[name], end = read(buf, pos)
+                if end != pos + size:
+                    raise DecodeError(f"{name} (tag {tag}) takes {end - pos} bytes, {size} were announced")
+            pos += size
+        return cls(**values), pos
+
+    return read_flexible_entity
+
+
+def _field_reader(plan: FieldPlan, flexible: bool, cls: EntityClass) -> Read:
+    what = f"{cls.__name__}.{plan.name}"
+    if plan.array:
+        item = entity_reader(plan.entity) if plan.entity else _primitive_reader(plan.kind, flexible, False, what)
+        return _array_reader(item, flexible, plan.nullable, what)
+    if plan.entity:
+        return _nullable_entity_reader(plan.entity) if plan.nullable else entity_reader(plan.entity)
+    return _primitive_reader(plan.kind, flexible, plan.nullable, what)
+
+
+def _array_reader(item: Read, flexible: bool, nullable: bool, what: str) -> Read:
+    read_length = read_compact_length if flexible else read_length32
+
+    def read_array(buf: Buffer, pos: int) -> tuple[tuple[Any, ...] | None, int]:
+        count, pos = read_length(buf, pos, what)
+        if count < 0:
+            if not nullable:
+                raise DecodeError(f"{what} is null")
+            return None, pos
+        items = []
+        for _ in range(count):
+            value, pos = item(buf, pos)
+            items.append(value)
+        return tuple(items), pos
+
+    return read_array
+
+
+def _nullable_entity_reader(cls: EntityClass) -> Read:
+    """A struct behind a byte that is negative for null (KIP-893)."""
+    read = entity_reader(cls)
+
+    def read_nullable(buf: Buffer, pos: int) -> tuple[Entity | None, int]:
+        if pos >= len(buf):
+            raise underflow(cls.__name__, 1, buf, pos)
+        if buf[pos] & 0x80:
+            return None, pos + 1
+        return read(buf, pos + 1)
+
+    return read_nullable
+
+
+def _primitive_reader(kind: str, flexible: bool, nullable: bool, what: str) -> Read:
+    if kind == "string":
+        return _bytes_reader(read_compact_length if flexible else read_length16, _text, nullable, what)
+    if kind in ("bytes", "records"):
+        return _bytes_reader(read_compact_length if flexible else read_length32, _blob, nullable, what)
+    return _fixed_reader(Struct(">" + _FORMATS[kind]), _converter(kind, nullable), what)
+
+
+def _text(data: Buffer, what: str) -> str:
+    return decode_text(data, what)
+
+
+def _blob(data: Buffer, what: str) -> bytes:
+    return bytes(data)
+
+
+def _bytes_reader(
+    read_length: Callable[[Buffer, int, str], tuple[int, int]],
+    convert: Callable[[Buffer, str], Any],
+    nullable: bool,
+    what: str,
+) -> Read:
+    def read_bytes(buf: Buffer, pos: int) -> tuple[Any, int]:
+        length, pos = read_length(buf, pos, what)
+        if length < 0:
+            if not nullable:
+                raise DecodeError(f"{what} is null")
+            return None, pos
+        end = pos + length
+        return convert(buf[pos:end], what), end
+
+    return read_bytes
+
+
+def _fixed_reader(layout: Struct, convert: Callable[[Any], Any] | None, what: str) -> Read:
+    size = layout.size
+    unpack_from = layout.unpack_from
+
+    def read_fixed(buf: Buffer, pos: int) -> tuple[Any, int]:
+        end = pos + size
+        if end > len(buf):
+            raise underflow(what, size, buf, pos)
+        return unpack_from(buf, pos)[0], end
+
+    if convert is None:
+        return read_fixed
+
+    def read_converted(buf: Buffer, pos: int) -> tuple[Any, int]:
+        value, end = read_fixed(buf, pos)
+        try:
+            return convert(value), end
+        except (ValueError, OverflowError, OSError) as error:
+            raise DecodeError(f"{what} cannot be {value!r}: {error}") from None
+
+    return read_converted
+
+
+def _converter(kind: str, nullable: bool) -> Callable[[Any], Any] | None:
+    match kind:
+        case "uuid":
+            return lambda raw: None if raw == _ZERO_UUID else UUID(bytes=raw)
+        case "error_code":
+            from kio.schema.errors import ErrorCode
+
+            return ErrorCode
+        case "timedelta_i32" | "timedelta_i64":
+            return lambda ms: timedelta(milliseconds=ms)
+        case "datetime_i64":
+            return _nullable_time if nullable else _time
+        case "float64":
+            return _finite
+    return None
+
+
+def _time(ms: int) -> datetime:
+    if ms < 0:
+        raise ValueError("a time before 1970")
+    return datetime.fromtimestamp(ms // 1000, UTC).replace(microsecond=ms % 1000 * 1000)
+
+
+def _nullable_time(ms: int) -> datetime | None:
+    return None if ms == -1 else _time(ms)
+
+
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError("not finite")
+    return value
