@@ -1,0 +1,9 @@
+"""Odradek for a user's own process: start, stop and kill a Kafka broker; nothing but the standard library is imported."""
+
+from importlib.metadata import version
+
+from odradek.process import Broker, BrokerStartError
+
+__version__ = version("odradek")
+
+__all__ = ["Broker", "BrokerStartError", "__version__"]

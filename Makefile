@@ -1,0 +1,75 @@
+# The first use of any target makes .venv; nothing but Python 3.11 or newer is needed. `make` alone lists the targets.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -I -m pip --disable-pip-version-check
+PYTEST := $(BIN)/python -m pytest
+DATA ?= data
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run test unit conformance client crash lint types bench image lock clean tools
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+run: $(VENV)/.runtime ## a broker on 127.0.0.1:9092 that keeps its data in ./data (ARGS="--set key=value" to change it)
+	@exec $(BIN)/odradek serve --set listeners=PLAINTEXT://127.0.0.1:9092 --set log.dirs=$(DATA) $(ARGS)
+
+test: $(VENV)/.dev tools ## every test: unit, conformance, client, crash
+	$(PYTEST) $(ARGS) tests
+
+unit: $(VENV)/.dev ## the tests that need no process and no socket, in under a minute
+	$(PYTEST) $(ARGS) tests/unit
+
+conformance: $(VENV)/.dev tools ## answers compared with Apache Kafka's
+	$(PYTEST) $(ARGS) tests/conformance
+
+client: $(VENV)/.dev tools ## stock clients against a broker over sockets
+	$(PYTEST) $(ARGS) tests/client
+
+crash: $(VENV)/.dev tools ## kill -9, locked data folder, graceful stop
+	$(PYTEST) $(ARGS) tests/crash
+
+lint: $(VENV)/.dev ## ruff, ruff format, import-linter
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/lint-imports
+
+types: $(VENV)/.dev ## mypy --strict
+	$(BIN)/mypy
+
+bench: $(VENV)/.dev ## figures beside Apache Kafka's, in one run
+	$(BIN)/python benchmarks/run.py $(ARGS)
+
+image: $(VENV)/.runtime ## build the container image and try it, without a registry (root; Debian)
+	docker/build-image.sh
+
+lock: ## compile the pinned requirements again (needs uv on the PATH)
+	uv pip compile pyproject.toml --group build --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements.txt
+	uv pip compile pyproject.toml --group build --group dev -c requirements.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-dev.txt
+	uv pip compile --group data --no-deps --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-data.txt
+
+clean: ## remove what was built; the data folder stays
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.runtime: requirements.txt pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Odradek needs Python 3.11 or newer: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install -q --require-hashes -r requirements.txt
+	$(PIP) install -q --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# The data set's own requirement (pandas) is not wanted: only its files are read.
+$(VENV)/.dev: $(VENV)/.runtime requirements-dev.txt requirements-data.txt
+	$(PIP) install -q --require-hashes -r requirements-dev.txt
+	$(PIP) install -q --require-hashes --no-deps --no-build-isolation -r requirements-data.txt
+	@touch $@
+
+# What the tests use beyond Python: kcat and Apache Kafka's jars. A test whose tool is missing skips and says so.
+tools: build/tools.stamp
+
+build/tools.stamp: tests/client/java/pom.xml tests/client/install-tools.sh
+	tests/client/install-tools.sh
+	@touch $@

@@ -1,0 +1,33 @@
+"""The console script. `odradek serve ...` becomes the broker: same process id, same interpreter, isolated from the caller's folder."""
+
+import os
+import sys
+
+USAGE = """\
+usage: odradek serve [--config FILE] [--set KEY=VALUE]...   run a broker
+       odradek serve --help                                 every option of the broker
+       odradek --version
+"""
+
+
+def main() -> int:
+    """Exit status 0 for `--version` and `--help`, 2 for a wrong command line; `serve` replaces this process."""
+    match sys.argv[1:]:
+        case ["--version" | "-V"]:
+            from odradek import __version__
+
+            sys.stdout.write(f"odradek {__version__}\n")
+            return 0
+        case ["--help" | "-h"]:
+            sys.stdout.write(USAGE)
+            return 0
+        case ["serve", *_] as arguments:
+            # -I: neither the current folder nor the user's site decides what `broker` or `storage` means.
+            os.execv(sys.executable, [sys.executable, "-I", "-m", "broker", *arguments])
+        case _:
+            sys.stderr.write(USAGE)
+            return 2
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

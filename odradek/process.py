@@ -1,0 +1,211 @@
+"""A broker in a process of its own, started and controlled from here."""
+
+import asyncio
+import contextlib
+import json
+import os
+import selectors
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+LOG_LINES_SHOWN = 30
+
+
+class BrokerStartError(RuntimeError):
+    """The broker ended, or was not ready in time; the message holds the end of its log."""
+
+
+class Broker:
+    """One broker on loopback, on a port the system chooses, with a temporary data folder unless told otherwise.
+
+    HTTP is off unless `odradek.http.port` is set (0: a port the system chooses).
+    A context manager, plain and async. `settings` are Kafka's `server.properties` names; the `KAFKA_*` variables of this
+    process are not handed on. The data and the port stay the same over `stop`, `kill` and `restart`; `close` (the end of
+    the `with` block) removes the temporary folder. The broker ends by itself when this process dies.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, object] | None = None,
+        *,
+        data_dir: str | os.PathLike[str] | None = None,
+        start_timeout: float = 30.0,
+        stop_timeout: float = 15.0,
+    ) -> None:
+        """Times are seconds. Nothing is started yet."""
+        self._workplace = tempfile.TemporaryDirectory(prefix="odradek-", ignore_cleanup_errors=True)
+        workplace = Path(self._workplace.name)
+        self.data_dir = Path(data_dir).absolute() if data_dir is not None else workplace / "data"
+        self.log_path = workplace / "broker.log"
+        defaults = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(self.data_dir), "odradek.http.port": "-1"}
+        self._settings = defaults | {key: str(value) for key, value in (settings or {}).items()}
+        self._start_timeout = start_timeout
+        self._stop_timeout = stop_timeout
+        self._child: subprocess.Popen[bytes] | None = None
+        self._listeners: dict[str, str] = {}
+        self._http_port: int | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port` of the first listener."""
+        return next(iter(self.listeners.values()))
+
+    @property
+    def listeners(self) -> dict[str, str]:
+        """Listener name to the `host:port` it is bound to."""
+        if not self._listeners:
+            raise RuntimeError("the broker was never started")
+        return dict(self._listeners)
+
+    @property
+    def http_port(self) -> int | None:
+        """The port of `/metrics` and `/healthz`; None when it is turned off."""
+        return self._http_port
+
+    @property
+    def running(self) -> bool:
+        return self._child is not None and self._child.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running broker; RuntimeError when it does not run."""
+        if self._child is None or self._child.poll() is not None:
+            raise RuntimeError("the broker is not running")
+        return self._child.pid
+
+    def log(self) -> str:
+        """All that the broker wrote so far, over all its starts."""
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def start(self) -> Self:
+        """Returns when the broker accepts connections. Raises BrokerStartError when it ends first or takes too long."""
+        if self.running:
+            raise RuntimeError("the broker is running already")
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        read_end, write_end = os.pipe()
+        try:
+            with self.log_path.open("ab") as log:
+                self._child = subprocess.Popen(
+                    self._command(write_end),
+                    stdin=subprocess.PIPE,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=(write_end,),
+                    env={k: v for k, v in os.environ.items() if not k.startswith("KAFKA_")},
+                )
+            os.close(write_end)
+            write_end = -1
+            self._note_ready(_read_line(read_end, self._start_timeout))
+        except BaseException:
+            self._discard()
+            raise
+        finally:
+            os.close(read_end)
+            if write_end >= 0:
+                os.close(write_end)
+        return self
+
+    def stop(self) -> int:
+        """SIGTERM, then waits; the exit status, 0 after a clean shutdown. Raises TimeoutError (and kills) when it hangs."""
+        if self._child is None:
+            raise RuntimeError("the broker is not running")
+        self._child.terminate()
+        try:
+            status = self._child.wait(self._stop_timeout)
+        except subprocess.TimeoutExpired:
+            self._discard()
+            raise TimeoutError(f"the broker did not stop within {self._stop_timeout} s\n{self._log_end()}") from None
+        self._discard()
+        return status
+
+    def kill(self) -> None:
+        """SIGKILL: the broker gets no chance to flush or to say goodbye."""
+        if self._child is None:
+            raise RuntimeError("the broker is not running")
+        self._discard()
+
+    def restart(self) -> Self:
+        """Starts again on the same data and port; stops first when it runs."""
+        if self.running:
+            self.stop()
+        return self.start()
+
+    def close(self) -> None:
+        """Stops the broker if it runs and removes the temporary folder (never a `data_dir` that was given)."""
+        try:
+            if self.running:
+                self.stop()
+        finally:
+            self._discard()
+            self._workplace.cleanup()
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self._workplace.cleanup()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.__enter__)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.close)
+
+    def _command(self, ready_fd: int) -> list[str]:
+        command = [sys.executable, "-I", "-m", "broker", "serve", "--ready-fd", str(ready_fd), "--exit-with-parent"]
+        for key, value in self._settings.items():
+            command += ["--set", f"{key}={value}"]
+        return command
+
+    def _note_ready(self, line: bytes) -> None:
+        if not line:
+            raise BrokerStartError(f"the broker was not ready within {self._start_timeout} s\n{self._log_end()}")
+        ready = json.loads(line)
+        self._listeners = ready["listeners"]
+        self._http_port = ready["http"]
+        # The next start takes the ports that this one was given.
+        self._settings["listeners"] = ",".join(f"{name}://{address}" for name, address in self._listeners.items())
+
+    def _log_end(self) -> str:
+        return "\n".join(self.log().splitlines()[-LOG_LINES_SHOWN:])
+
+    def _discard(self) -> None:
+        if self._child is None:
+            return
+        if self._child.poll() is None:
+            self._child.kill()
+        self._child.wait()
+        if self._child.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self._child.stdin.close()
+        self._child = None
+
+
+def _read_line(descriptor: int, timeout: float) -> bytes:
+    """One line without its end; empty when the other side closed, or the time (seconds) ran out, before a whole one."""
+    deadline = time.monotonic() + timeout
+    received = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        while not received.endswith(b"\n"):
+            if not selector.select(max(0.0, deadline - time.monotonic())):
+                return b""
+            chunk = os.read(descriptor, 4096)
+            if not chunk:
+                return b""
+            received += chunk
+    return received.rstrip(b"\n")

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Installs what the tests use beyond Python: kcat, a JDK with Maven, and Apache Kafka's jars (build/java). What cannot be
+# had is named and left out: the tests that need it skip with the same reason.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+mkdir -p build/java
+
+wanted=()
+command -v kcat >/dev/null || wanted+=(kcat)
+command -v java >/dev/null || wanted+=(openjdk-17-jdk-headless)
+command -v mvn >/dev/null || wanted+=(maven)
+if [ ${#wanted[@]} -gt 0 ]; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    apt-get update -qq >/dev/null
+    for package in "${wanted[@]}"; do
+      candidates=("$package")
+      [ "$package" = openjdk-17-jdk-headless ] && candidates+=(default-jdk-headless)
+      for candidate in "${candidates[@]}"; do
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$candidate" >/dev/null && continue 2
+      done
+      echo "install-tools: no package for $package; tests that need it skip" >&2
+    done
+  else
+    echo "install-tools: not root on Debian, so these are left out and their tests skip: ${wanted[*]}" >&2
+  fi
+fi
+
+if command -v mvn >/dev/null; then
+  mvn -q -B -f tests/client/java/pom.xml dependency:copy-dependencies -DoutputDirectory="$PWD/build/java" -Dmdep.overWriteReleases=false \
+    || { echo "install-tools: Apache Kafka's jars could not be fetched; tests that need them skip" >&2; rm -rf build/java; }
+fi
+exit 0
