@@ -1,0 +1,1 @@
+"""Clock, hierarchical timing wheel, purgatory."""

@@ -1,0 +1,151 @@
+"""Operations that wait for something to happen, at most for so long.
+
+The rules are Kafka's `DelayedOperation` and `DelayedOperationPurgatory` (core, kafka.server), in one thread. Unlike
+Kafka's, a completed operation leaves the watch lists at once, so there is no purge and no estimate of garbage.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+
+from timing.report import report_exception
+from timing.wheel import TimerTask, TimingWheel
+
+
+class DelayedOperation(ABC):
+    """Something to complete exactly once: when its condition holds, or when its time is up.
+
+    Subclasses say when (`try_complete`), what then (`on_complete`) and what more on expiry (`on_expiration`).
+    """
+
+    __slots__ = ("_completed", "_keys", "_purgatory", "_task")
+
+    def __init__(self) -> None:
+        self._completed = False
+        self._purgatory: Purgatory | None = None
+        self._keys: Sequence[Hashable] = ()
+        self._task: TimerTask | None = None
+
+    @property
+    def completed(self) -> bool:
+        return self._completed
+
+    @abstractmethod
+    def try_complete(self) -> bool:
+        """If the condition holds now, return `force_complete()`; else False. Called any number of times."""
+
+    @abstractmethod
+    def on_complete(self) -> None:
+        """Answer. Called exactly once, out of `force_complete`."""
+
+    @abstractmethod
+    def on_expiration(self) -> None:
+        """Account for the expiry. Called after `on_complete`, when the timeout completed the operation."""
+
+    def force_complete(self) -> bool:
+        """Complete now, whatever the condition; True for the one call that did it."""
+        if self._completed:
+            return False
+        self._completed = True
+        if self._purgatory is not None:
+            self._purgatory._remove(self)
+        self.on_complete()
+        return True
+
+    def _expire(self) -> None:
+        if self.force_complete():
+            self.on_expiration()
+
+
+class Purgatory:
+    """Waiting operations of one kind, found by the keys they watch and by their timeouts.
+
+    `name` is Kafka's `delayedOperation` tag of the metrics (Produce, Fetch, Rebalance, Heartbeat, ...).
+    """
+
+    def __init__(self, name: str, wheel: TimingWheel) -> None:
+        self.name = name
+        self._wheel = wheel
+        self._watchers: dict[Hashable, dict[DelayedOperation, None]] = {}
+        self._delayed = 0
+
+    @property
+    def watched(self) -> int:
+        """Entries in the watch lists: an operation counts once for every key (metric `PurgatorySize`)."""
+        return sum(map(len, self._watchers.values()))
+
+    @property
+    def delayed(self) -> int:
+        """Operations that wait for their timeout (metric `NumDelayedOperations`)."""
+        return self._delayed
+
+    def try_complete_else_watch(self, operation: DelayedOperation, keys: Sequence[Hashable], timeout_ms: float) -> bool:
+        """Complete `operation` now if it can be; else let it wait for its keys and its timeout.
+
+        True when the operation was completed by this call. The second try, after watching, is Kafka's; here it serves
+        a `try_complete` whose side effects complete what it waits for. An exception of `try_complete` or `on_complete`
+        is the caller's, and the operation does not wait.
+        """
+        if not keys:
+            raise ValueError("an operation without watch keys could only expire")
+        if operation.try_complete():
+            return True
+        operation._purgatory = self
+        operation._keys = keys
+        for key in keys:
+            self._watchers.setdefault(key, {})[operation] = None
+        try:
+            if operation.try_complete():
+                return True
+        except BaseException:
+            self._remove(operation)
+            raise
+        if not operation.completed:
+            operation._task = self._wheel.add(timeout_ms, operation._expire)
+            self._delayed += 1
+        return False
+
+    def check_and_complete(self, key: Hashable) -> int:
+        """Try every operation that watches `key`, the longest waiting first; the number completed by this call.
+
+        An exception in one is reported to the loop's exception handler: whoever moved the key is not to blame, and the
+        other operations are tried.
+        """
+        watchers = self._watchers.get(key)
+        if watchers is None:
+            return 0
+        completed = 0
+        for operation in list(watchers):
+            try:
+                # Completing one may complete others.
+                if not operation.completed and operation.try_complete():
+                    completed += 1
+            except Exception as exception:  # noqa: BLE001 - reported; the other operations must be tried
+                report_exception(f"Exception in a delayed operation ({self.name})", exception)
+        return completed
+
+    def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
+        """Stop watching `key` and stop the timers of the operations that watched it; returns them, not completed.
+
+        As in Kafka they stay on the watch lists of their other keys.
+        """
+        cancelled = list(self._watchers.pop(key, ()))
+        for operation in cancelled:
+            self._stop_timer(operation)
+        return cancelled
+
+    def _remove(self, operation: DelayedOperation) -> None:
+        """Forget an operation: one dictionary deletion for each of its keys."""
+        self._stop_timer(operation)
+        for key in operation._keys:
+            watchers = self._watchers.get(key)
+            if watchers is not None:
+                watchers.pop(operation, None)
+                if not watchers:
+                    del self._watchers[key]
+        operation._keys = ()
+
+    def _stop_timer(self, operation: DelayedOperation) -> None:
+        if operation._task is not None:
+            operation._task.cancel()
+            operation._task = None
+            self._delayed -= 1

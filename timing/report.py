@@ -1,0 +1,14 @@
+"""What becomes of an exception that must not stop the others' work."""
+
+import asyncio
+import logging
+
+
+def report_exception(message: str, exception: Exception) -> None:
+    """Hand `exception` to the running loop's exception handler; to the log when no loop runs."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        logging.getLogger("timing").error(message, exc_info=exception)
+        return
+    loop.call_exception_handler({"message": message, "exception": exception})
