@@ -1,0 +1,64 @@
+"""Plays the scenarios against any running broker and tells what differs from Kafka's recorded answers.
+
+python -m tests.conformance.compare --bootstrap 127.0.0.1:9092 [--only metadata/] [--report FILE]
+"""
+
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tests.conformance import golden
+from tests.conformance.deviations import is_known
+from tests.conformance.record import chosen, play
+
+
+def unexpected(api: str, name: str, version: int, expected: dict[str, Any], got: dict[str, Any]) -> list[str]:
+    """Differences of one transcript that no listed deviation explains, as "step: path: expected X, got Y"."""
+    lines = []
+    for step in list(expected) + [s for s in got if s not in expected]:
+        if is_known(api, name, version, step):
+            continue
+        if step not in got:
+            lines.append(f"{step}: not reached")
+        elif step not in expected:
+            lines.append(f"{step}: unexpected {str(got[step])[:300]}")
+        else:
+            lines += [f"{step}: {line}" for line in golden.differences(expected[step], got[step])]
+    return lines
+
+
+@click.command()
+@click.option("--bootstrap", default="127.0.0.1:9092", show_default=True)
+@click.option("--only", default="", help="Part of api/scenario.")
+@click.option("--jobs", default=2, show_default=True)
+@click.option("--report", type=click.Path(path_type=Path), help="Write the differences to this file instead.")
+def main(bootstrap: str, only: str, jobs: int, report: Path | None) -> None:
+    scenarios = chosen(only)
+    played = play(scenarios, bootstrap, jobs)
+    passed: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    found: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for (api, name, version), got in played.items():
+        expected = golden.load_cached(api).get(name, {}).get(version, {})
+        lines = unexpected(api, name, version, expected, got)
+        for line in lines:
+            found[api][f"{name}: {line}"].append(version)
+        (failed if lines else passed)[api] += 1
+    out = [f"# {bootstrap} against Kafka's recorded answers", ""]
+    out += [f"- {api}: {passed[api]} pass, {failed[api]} fail" for api in sorted({s.api for s in scenarios})]
+    out += [f"- all: {passed.total()} pass, {failed.total()} fail", ""]
+    for api in sorted(found):
+        out += [f"## broker/handlers/{api}.py", ""]
+        out += [f"- v{golden.ranges(versions)} {line}" for line, versions in found[api].items()]
+        out.append("")
+    if report:
+        report.write_text("\n".join(out))
+        out = out[: out.index("", 2)]
+    click.echo("\n".join(out))
+    raise SystemExit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
