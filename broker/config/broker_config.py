@@ -1,0 +1,166 @@
+"""The broker's configuration, parsed: an immutable value with typed access (`KafkaConfig`, `DynamicBrokerConfig`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from broker.config.definition import InvalidValue, Value
+from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
+
+_EMPTY: Mapping[str, str] = MappingProxyType({})
+_COMMA = re.compile(r"\s*,\s*")
+# Configurations that are one thing under several names, highest precedence first.
+_SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    synonym.name: tuple(other.name for other in definition.synonyms)
+    for definition in TOPIC_CONFIGS.values()
+    for synonym in definition.synonyms
+    if len(definition.synonyms) > 1
+} | {"log.flush.scheduler.interval.ms": ("log.flush.scheduler.interval.ms",)}
+
+
+class WrongConfiguration(ValueError):
+    """One or more wrong values; `problems` has a line for each."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+def names_of(name: str) -> tuple[str, ...]:
+    """Every name for what `name` sets, highest precedence first (`DynamicBrokerConfig.brokerConfigSynonyms`)."""
+    return _SYNONYMS.get(name, (name,))
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """Parsed values by name.
+
+    `static` is what was given at the start, as text, with `origins` telling where; `dynamic_broker` and
+    `dynamic_default` are what AlterConfigs set for this broker and for the whole cluster. Precedence: dynamic of this
+    broker, dynamic of the cluster, static, default.
+    """
+
+    values: Mapping[str, Value]
+    static: Mapping[str, str] = _EMPTY
+    origins: Mapping[str, str] = _EMPTY
+    dynamic_broker: Mapping[str, str] = _EMPTY
+    dynamic_default: Mapping[str, str] = _EMPTY
+
+    @classmethod
+    def of(cls, static: Mapping[str, str] = _EMPTY, origins: Mapping[str, str] = _EMPTY) -> BrokerConfig:
+        """Parses `static`. Raises WrongConfiguration with every wrong value; names that are unknown stay unparsed."""
+        static = _with_node_id(static)
+        return cls(_parse_all(static, origins), MappingProxyType(dict(static)), MappingProxyType(dict(origins)))
+
+    def with_dynamic(self, per_broker: Mapping[str, str], cluster_default: Mapping[str, str]) -> BrokerConfig:
+        """The static configuration under these dynamic ones, in place of any earlier. Raises WrongConfiguration."""
+        layers = dict(self.static)
+        for overrides in (cluster_default, per_broker):
+            for name, value in overrides.items():
+                for other in names_of(name):
+                    layers.pop(other, None)
+                layers[name] = value
+        return replace(
+            self,
+            values=_parse_all(layers, self.origins),
+            dynamic_broker=MappingProxyType(dict(per_broker)),
+            dynamic_default=MappingProxyType(dict(cluster_default)),
+        )
+
+    def integer(self, name: str) -> int:
+        value = self.values[name]
+        assert isinstance(value, int)
+        return value
+
+    def optional_integer(self, name: str) -> int | None:
+        return None if self.values[name] is None else self.integer(name)
+
+    def boolean(self, name: str) -> bool:
+        value = self.values[name]
+        assert isinstance(value, bool)
+        return value
+
+    def double(self, name: str) -> float:
+        value = self.values[name]
+        assert isinstance(value, float)
+        return value
+
+    def string(self, name: str) -> str:
+        value = self.values[name]
+        assert isinstance(value, str)
+        return value
+
+    def optional_string(self, name: str) -> str | None:
+        return None if self.values[name] is None else self.string(name)
+
+    def list_(self, name: str) -> tuple[str, ...]:
+        value = self.values[name]
+        assert isinstance(value, tuple)
+        return value
+
+    @property
+    def node_id(self) -> int:
+        return self.integer("node.id")
+
+    @property
+    def log_dirs(self) -> tuple[str, ...]:
+        """The folders of `log.dirs`, else that of `log.dir`."""
+        text = self.optional_string("log.dirs") or self.string("log.dir")
+        return tuple(folder for folder in _COMMA.split(text) if folder)
+
+    def topic_default(self, name: str) -> Value:
+        """The broker's value for the topic configuration `name`: of the first synonym that is set, in the topic's unit.
+
+        As in `KafkaConfig`: a negative retention time is -1, no limit.
+        """
+        definition = TOPIC_CONFIGS[name]
+        for synonym in definition.synonyms:
+            value = self.values[synonym.name]
+            if value is None:
+                continue
+            if name == "retention.ms":
+                assert isinstance(value, int)
+                return value * synonym.factor if value >= 0 else -1
+            return value * synonym.factor if synonym.factor != 1 and isinstance(value, int) else value
+        return definition.default
+
+    @property
+    def max_connections_per_ip_overrides(self) -> dict[str, int]:
+        """`host:count` pairs. Raises ValueError for another shape."""
+        pairs = (pair.rpartition(":") for pair in split_list(self.string("max.connections.per.ip.overrides")))
+        return {host.strip(): int(count) for host, _, count in pairs}
+
+
+def split_list(text: str) -> tuple[str, ...]:
+    return tuple(part for part in _COMMA.split(text.strip()) if part)
+
+
+def _with_node_id(static: Mapping[str, str]) -> dict[str, str]:
+    """`broker.id` and `node.id` stand for one another, as `KafkaConfig.populateSynonyms` has it."""
+    filled = dict(static)
+    if "broker.id" in filled and "node.id" not in filled and filled["broker.id"].strip() != "-1":
+        filled["node.id"] = filled["broker.id"]
+    elif "node.id" in filled and "broker.id" not in filled:
+        filled["broker.id"] = filled["node.id"]
+    return filled
+
+
+def _parse_all(given: Mapping[str, str], origins: Mapping[str, str]) -> Mapping[str, Value]:
+    values: dict[str, Value] = {name: definition.default for name, definition in BROKER_CONFIGS.items()}
+    problems: list[str] = []
+    for name, text in given.items():
+        definition = BROKER_CONFIGS.get(name)
+        if definition is None:
+            continue
+        try:
+            values[name] = definition.parse(text)
+        except InvalidValue:
+            where = f" (from {origins[name]})" if name in origins else ""
+            shown = "[hidden]" if definition.sensitive else repr(text)
+            problems.append(f"{name} = {shown}{where}: expected {definition.expected}")
+    if problems:
+        raise WrongConfiguration(problems)
+    return MappingProxyType(values)

@@ -1,0 +1,226 @@
+"""What one configuration is: name, type, default, range, unit, doc and who may change it while the broker runs.
+
+Parsing and its error texts follow `org.apache.kafka.common.config.ConfigDef`, since clients get to see them
+(INVALID_CONFIG answers of CreateTopics and the AlterConfigs calls).
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Value = bool | int | float | str | tuple[str, ...] | None
+
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_DOUBLE = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)", re.ASCII)
+_COMMA = re.compile(r"\s*,\s*")
+
+
+class ConfigType(enum.IntEnum):
+    """Kafka's types, numbered as DescribeConfigs answers them (`DescribeConfigsResponse.ConfigType`)."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+_BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
+
+
+class Importance(enum.StrEnum):
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+class UpdateMode(enum.StrEnum):
+    """Where a broker configuration may be altered at run time (`DynamicBrokerConfig.dynamicConfigUpdateModes`)."""
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER_WIDE = "cluster-wide"
+
+
+class InvalidValue(ValueError):
+    """A value that a definition refuses; the text is what Kafka's ConfigException says."""
+
+    def __init__(self, name: str, value: object, complaint: str) -> None:
+        super().__init__(f"Invalid value {value} for configuration {name}: {complaint}")
+        self.name = name
+        self.value = value
+        self.complaint = complaint
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A rule for parsed values: `refuse` gives the offending part and the complaint, or None."""
+
+    refuse: Callable[[Value], tuple[object, str] | None]
+    expected: str
+
+
+@dataclass(frozen=True, slots=True)
+class Synonym:
+    """A broker configuration that is a topic configuration's default; its value times `factor` is the topic's value."""
+
+    name: str
+    factor: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigDef:
+    """One configuration. `default` is already parsed; `synonyms` (topics only) come highest precedence first."""
+
+    name: str
+    type: ConfigType
+    default: Value
+    doc: str
+    check: Check | None = None
+    unit: str = ""
+    importance: Importance = Importance.MEDIUM
+    mode: UpdateMode = UpdateMode.READ_ONLY
+    synonyms: tuple[Synonym, ...] = ()
+    internal: bool = False
+
+    @property
+    def sensitive(self) -> bool:
+        return self.type is ConfigType.PASSWORD
+
+    @property
+    def expected(self) -> str:
+        """What a right value is, in words."""
+        kind = _KINDS[self.type]
+        return f"{kind}, {self.check.expected}" if self.check else kind
+
+    def parse(self, text: str) -> Value:
+        """The typed and checked value of `text`. Raises InvalidValue."""
+        value = _parse_type(self.name, text, self.type)
+        self.validate(value)
+        return value
+
+    def validate(self, value: Value) -> None:
+        """Raises InvalidValue if `value`, of the right type, breaks the rule of this configuration."""
+        refused = self.check.refuse(value) if self.check else None
+        if refused:
+            raise InvalidValue(self.name, *refused)
+
+    @property
+    def default_text(self) -> str | None:
+        return to_text(self.default)
+
+
+_KINDS = {
+    ConfigType.BOOLEAN: "true or false",
+    ConfigType.STRING: "a string",
+    ConfigType.INT: "a 32-bit integer",
+    ConfigType.SHORT: "a 16-bit integer",
+    ConfigType.LONG: "a 64-bit integer",
+    ConfigType.DOUBLE: "a number",
+    ConfigType.LIST: "a comma separated list",
+    ConfigType.CLASS: "a class name",
+    ConfigType.PASSWORD: "a password",
+}
+
+
+def _parse_type(name: str, text: str, kind: ConfigType) -> Value:
+    trimmed = text.strip()
+    match kind:
+        case ConfigType.BOOLEAN:
+            if trimmed.lower() not in ("true", "false"):
+                raise InvalidValue(name, text, "Expected value to be either true or false")
+            return trimmed.lower() == "true"
+        case ConfigType.SHORT | ConfigType.INT | ConfigType.LONG:
+            bound = 1 << (_BITS[kind] - 1)
+            if not _INTEGER.fullmatch(trimmed) or not -bound <= int(trimmed) < bound:
+                raise InvalidValue(name, text, f"Not a number of type {kind.name}")
+            return int(trimmed)
+        case ConfigType.DOUBLE:
+            if not _DOUBLE.fullmatch(trimmed):
+                raise InvalidValue(name, text, "Not a number of type DOUBLE")
+            return float(trimmed.rstrip("fFdD"))
+        case ConfigType.LIST:
+            return tuple(_COMMA.split(trimmed)) if trimmed else ()
+        case _:
+            return trimmed
+
+
+def to_text(value: Value) -> str | None:
+    """`value` as `ConfigDef.convertToString` writes it; None stays None."""
+    match value:
+        case None:
+            return None
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return _java_double(value)
+        case tuple():
+            return ",".join(value)
+        case _:
+            return str(value)
+
+
+def _java_double(value: float) -> str:
+    """Java's `Double.toString`: plain between 1e-3 and 1e7, `1.0E10` beyond."""
+    text = repr(value)
+    if value == 0 or 1e-3 <= abs(value) < 1e7 or "n" in text:
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(text, text)
+    sign, digits, exponent = _decimal_parts(value)
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{exponent}"
+
+
+def _decimal_parts(value: float) -> tuple[str, str, int]:
+    """Sign, shortest digits, and the exponent of the first digit."""
+    from decimal import Decimal
+
+    number = Decimal(repr(value))
+    parts = number.as_tuple()
+    digits = "".join(map(str, parts.digits)).rstrip("0") or "0"
+    return "-" if parts.sign else "", digits, number.adjusted()
+
+
+def at_least(low: float, high: float | None = None) -> Check:
+    """`ConfigDef.Range`: both bounds are inclusive."""
+
+    def refuse(value: Value) -> tuple[object, str] | None:
+        if not isinstance(value, int | float):
+            return value, "Value must be non-null"
+        if value < low:
+            return to_text(value), f"Value must be at least {low}"
+        if high is not None and value > high:
+            return to_text(value), f"Value must be no more than {high}"
+        return None
+
+    return Check(refuse, f"at least {low}" if high is None else f"from {low} to {high}")
+
+
+def one_of(*allowed: str, ignore_case: bool = False) -> Check:
+    """`ConfigDef.ValidString`, or `CaseInsensitiveValidString`."""
+    known = {text.upper() for text in allowed} if ignore_case else set(allowed)
+    choice = ", ".join(allowed)
+    kind = "String must be one of (case insensitive)" if ignore_case else "String must be one of"
+
+    def refuse(value: Value) -> tuple[object, str] | None:
+        text = value.upper() if ignore_case and isinstance(value, str) else value
+        return None if text in known else (value, f"{kind}: {choice}")
+
+    return Check(refuse, f"one of {choice}")
+
+
+def each_of(*allowed: str) -> Check:
+    """`ConfigDef.ValidList`: every entry is one of `allowed`."""
+    choice = ", ".join(allowed)
+
+    def refuse(value: Value) -> tuple[object, str] | None:
+        assert isinstance(value, tuple)
+        wrong = next((entry for entry in value if entry not in allowed), None)
+        return None if wrong is None else (wrong, f"String must be one of: {choice}")
+
+    return Check(refuse, f"each of {choice}")

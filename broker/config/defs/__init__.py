@@ -1,0 +1,47 @@
+"""Every configuration there is, by name: of the broker and of topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from broker.config.definition import ConfigDef
+from broker.config.defs.cleaner import CLEANER_DEFS
+from broker.config.defs.groups import GROUP_DEFS, OFFSET_DEFS
+from broker.config.defs.log import LOG_DEFS
+from broker.config.defs.network import NETWORK_DEFS
+from broker.config.defs.node import NODE_DEFS, REPLICATION_DEFS, TOPIC_DEFAULT_DEFS
+from broker.config.defs.odradek import ODRADEK_DEFS
+from broker.config.defs.topics import TOPIC_DEFS
+from broker.config.defs.transactions import TRANSACTION_DEFS
+
+BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigDef, ...]], ...] = (
+    ("Node", NODE_DEFS),
+    ("Network", NETWORK_DEFS),
+    ("Topics", TOPIC_DEFAULT_DEFS),
+    ("Log", LOG_DEFS),
+    ("Compaction", CLEANER_DEFS),
+    ("Replication", REPLICATION_DEFS),
+    ("Groups", GROUP_DEFS),
+    ("Committed offsets", OFFSET_DEFS),
+    ("Transactions", TRANSACTION_DEFS),
+    ("Odradek's own", ODRADEK_DEFS),
+)
+
+BROKER_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
+    {definition.name: definition for _, section in BROKER_SECTIONS for definition in section}
+)
+TOPIC_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType({definition.name: definition for definition in TOPIC_DEFS})
+
+# Where the default here is not Kafka's, and why.
+CHANGED_DEFAULTS: Mapping[str, str] = MappingProxyType(
+    {
+        "node.id": "Kafka has no default; one node needs no number of its own.",
+        "process.roles": "Kafka has no default; there is only the broker's role.",
+        "listeners": "Kafka opens every interface; a plain start should be seen by this machine alone.",
+        "log.dir": "Kafka writes to /tmp/kafka-logs, which a reboot empties.",
+        "offsets.topic.replication.factor": "3 in Kafka, which one node cannot hold.",
+        "transaction.state.log.replication.factor": "3 in Kafka, which one node cannot hold.",
+        "transaction.state.log.min.isr": "2 in Kafka, which one node cannot reach.",
+    }
+)

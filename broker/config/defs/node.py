@@ -1,0 +1,165 @@
+"""Broker configurations of the node itself, of topic creation and of replication."""
+
+from __future__ import annotations
+
+from broker.config.definition import ConfigDef, ConfigType, Importance, UpdateMode, at_least, each_of, one_of
+from broker.config.defs.common import COMPRESSION_TYPES, GZIP_LEVEL, LZ4_LEVEL, SECOND_MS, ZSTD_LEVEL
+
+INT, LONG, BOOLEAN, STRING = ConfigType.INT, ConfigType.LONG, ConfigType.BOOLEAN, ConfigType.STRING
+HIGH = Importance.HIGH
+CLUSTER = UpdateMode.CLUSTER_WIDE
+
+NODE_DEFS: tuple[ConfigDef, ...] = (
+    ConfigDef("node.id", INT, 1, "Id of this node; the same as `broker.id` if both are set.", at_least(0), "", HIGH),
+    ConfigDef("broker.id", INT, -1, "Older name of `node.id`; -1 is unset.", importance=HIGH),
+    ConfigDef(
+        "process.roles",
+        ConfigType.LIST,
+        ("broker",),
+        "Roles of a KRaft node. Needs `broker`; there is no controller here, so that role is ignored.",
+        each_of("broker", "controller"),
+        importance=HIGH,
+    ),
+    ConfigDef(
+        "broker.rack", STRING, None, "Name of the rack, told to clients so that they can fetch from a near node."
+    ),
+)
+
+TOPIC_DEFAULT_DEFS: tuple[ConfigDef, ...] = (
+    ConfigDef(
+        "num.partitions",
+        INT,
+        1,
+        "Partitions of a topic created without a number of its own.",
+        at_least(1),
+        "partitions",
+    ),
+    ConfigDef(
+        "default.replication.factor",
+        INT,
+        1,
+        "Replicas of a topic created without a number of its own.",
+        unit="replicas",
+    ),
+    ConfigDef(
+        "auto.create.topics.enable",
+        BOOLEAN,
+        True,
+        "Whether asking for the metadata of an unknown topic creates it, where the client allows that too.",
+        importance=HIGH,
+    ),
+    ConfigDef("delete.topic.enable", BOOLEAN, True, "Whether DeleteTopics is allowed.", importance=HIGH),
+    ConfigDef(
+        "message.max.bytes",
+        INT,
+        (1 << 20) + 12,
+        "Default of the topics' `max.message.bytes`: the largest record batch, after compression.",
+        at_least(0),
+        "bytes",
+        HIGH,
+        CLUSTER,
+    ),
+    ConfigDef(
+        "compression.type",
+        STRING,
+        "producer",
+        "Default of the topics' `compression.type`.",
+        one_of(*COMPRESSION_TYPES),
+        importance=HIGH,
+        mode=CLUSTER,
+    ),
+    ConfigDef(
+        "compression.gzip.level", INT, -1, "Default of the topics' `compression.gzip.level`.", GZIP_LEVEL, mode=CLUSTER
+    ),
+    ConfigDef(
+        "compression.lz4.level", INT, 9, "Default of the topics' `compression.lz4.level`.", LZ4_LEVEL, mode=CLUSTER
+    ),
+    ConfigDef(
+        "compression.zstd.level", INT, 3, "Default of the topics' `compression.zstd.level`.", ZSTD_LEVEL, mode=CLUSTER
+    ),
+)
+
+REPLICATION_DEFS: tuple[ConfigDef, ...] = (
+    ConfigDef(
+        "min.insync.replicas",
+        INT,
+        1,
+        "Default of the topics' `min.insync.replicas`.",
+        at_least(1),
+        "replicas",
+        HIGH,
+        CLUSTER,
+    ),
+    ConfigDef(
+        "unclean.leader.election.enable",
+        BOOLEAN,
+        False,
+        "Default of the topics' `unclean.leader.election.enable`.",
+        importance=HIGH,
+        mode=CLUSTER,
+    ),
+    ConfigDef(
+        "replica.lag.time.max.ms",
+        LONG,
+        30 * SECOND_MS,
+        "Time without having caught up after which a follower leaves the in-sync replicas.",
+        unit="ms",
+        importance=HIGH,
+    ),
+    ConfigDef(
+        "replica.socket.timeout.ms",
+        INT,
+        30 * SECOND_MS,
+        "Time a follower waits for the leader's answer.",
+        unit="ms",
+        importance=HIGH,
+    ),
+    ConfigDef(
+        "replica.fetch.max.bytes",
+        INT,
+        1 << 20,
+        "Bytes a follower asks of one partition. A larger batch still comes.",
+        at_least(0),
+        "bytes",
+    ),
+    ConfigDef(
+        "replica.fetch.wait.max.ms",
+        INT,
+        500,
+        "Longest wait of a follower's fetch at the leader.",
+        unit="ms",
+        importance=HIGH,
+    ),
+    ConfigDef(
+        "replica.fetch.min.bytes",
+        INT,
+        1,
+        "Bytes that end a follower's wait at the leader.",
+        unit="bytes",
+        importance=HIGH,
+    ),
+    ConfigDef(
+        "replica.fetch.response.max.bytes",
+        INT,
+        10 << 20,
+        "Bytes a follower asks for in one fetch over all its partitions.",
+        at_least(0),
+        "bytes",
+    ),
+    ConfigDef(
+        "replica.fetch.backoff.ms",
+        INT,
+        SECOND_MS,
+        "Pause of a follower after a failed fetch.",
+        at_least(0),
+        "ms",
+    ),
+    ConfigDef(
+        "replica.high.watermark.checkpoint.interval.ms",
+        LONG,
+        5 * SECOND_MS,
+        "Time between two writes of the high watermarks.",
+        unit="ms",
+        importance=HIGH,
+    ),
+)

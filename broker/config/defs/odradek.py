@@ -1,0 +1,46 @@
+"""Configurations that Kafka does not have; all start with `odradek.`."""
+
+from __future__ import annotations
+
+from broker.config.definition import ConfigDef, ConfigType, Importance, at_least, one_of
+
+STRING = ConfigType.STRING
+
+ODRADEK_DEFS: tuple[ConfigDef, ...] = (
+    ConfigDef(
+        "odradek.http.port",
+        ConfigType.INT,
+        9404,
+        "Port of `/metrics`, `/healthz` and `/v1/status/ready`; 0 takes a free one, -1 serves none.",
+        at_least(-1, 65535),
+    ),
+    ConfigDef("odradek.http.host", STRING, "127.0.0.1", "Address on which `odradek.http.port` is opened."),
+    ConfigDef(
+        "odradek.log.format",
+        STRING,
+        "auto",
+        "How log lines are written: for people, as JSON, or as fits the terminal.",
+        one_of("auto", "console", "json"),
+    ),
+    ConfigDef(
+        "odradek.log.level",
+        STRING,
+        "info",
+        "Least severe log lines that are written.",
+        one_of("debug", "info", "warning", "error"),
+    ),
+    ConfigDef(
+        "odradek.loop",
+        STRING,
+        "auto",
+        "Event loop: uvloop, plain asyncio, or uvloop where it is installed.",
+        one_of("auto", "uvloop", "asyncio"),
+    ),
+    ConfigDef(
+        "odradek.cluster.id",
+        STRING,
+        None,
+        "Cluster id for an empty data folder, instead of a random one; the environment's CLUSTER_ID sets it too.",
+        importance=Importance.LOW,
+    ),
+)

@@ -1,0 +1,169 @@
+"""Where the broker listens, and where clients are told to find it (Kafka's `SocketServerConfigs` and `KafkaConfig`)."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from broker.config.broker_config import BrokerConfig, WrongConfiguration, split_list
+
+_ENDPOINT = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_SERVED = ("PLAINTEXT",)
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One address. An empty `host` is every interface; port 0 is any free one. `host` has no brackets."""
+
+    name: str
+    protocol: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """What to bind, what to advertise (by name; see `resolve`), and the controller's listeners, which were left out."""
+
+    bound: tuple[Listener, ...]
+    advertised: tuple[Listener, ...]
+    left_out: tuple[Listener, ...]
+
+    def resolve(self, ports: Mapping[str, int], host_name: str) -> dict[str, Listener]:
+        """The address to advertise for each listener by its name, once bound.
+
+        Args:
+            ports: the port on which each listener, by name, was really opened.
+            host_name: this machine's name, told in place of an empty host.
+        """
+        return {
+            listener.name: replace(
+                listener, host=listener.host or host_name, port=listener.port or ports[listener.name]
+            )
+            for listener in self.advertised
+        }
+
+
+def parse_listeners(config: BrokerConfig) -> Listeners:
+    """Raises WrongConfiguration, naming the key, for what Kafka refuses and for a protocol that is not served."""
+    protocols = _protocol_map(config)
+    controllers = _names(config.optional_string("controller.listener.names"))
+    every = _parse("listeners", config.string("listeners"), protocols)
+    _require_distinct("listeners", config.string("listeners"), every)
+    bound = tuple(listener for listener in every if listener.name not in controllers)
+    text = config.optional_string("advertised.listeners")
+    if text is None:
+        advertised = bound
+    else:
+        named = _parse("advertised.listeners", text, protocols)
+        _require_distinct_names("advertised.listeners", text, named)
+        advertised = tuple(listener for listener in named if listener.name not in controllers)
+    _require_served(bound, config)
+    _require_advertisable(bound, advertised)
+    return Listeners(bound, advertised, tuple(listener for listener in every if listener.name in controllers))
+
+
+def _names(text: str | None) -> frozenset[str]:
+    return frozenset(name.upper() for name in split_list(text or ""))
+
+
+def _protocol_map(config: BrokerConfig) -> dict[str, str]:
+    key = "listener.security.protocol.map"
+    protocols: dict[str, str] = {}
+    for pair in split_list(config.string(key)):
+        name, _, protocol = (part.strip() for part in pair.partition(":"))
+        if protocol not in _PROTOCOLS:
+            choice = ", ".join(_PROTOCOLS)
+            raise WrongConfiguration(
+                [f"{key} = {config.string(key)!r}: expected NAME:PROTOCOL pairs, PROTOCOL one of {choice}"]
+            )
+        protocols[name.upper()] = protocol
+    if key not in config.static:
+        # KRaft gives its controller's listeners a protocol unasked.
+        for name in _names(config.optional_string("controller.listener.names")):
+            protocols.setdefault(name, "PLAINTEXT")
+    return protocols
+
+
+def _parse(key: str, text: str, protocols: Mapping[str, str]) -> tuple[Listener, ...]:
+    listeners: list[Listener] = []
+    for entry in split_list(text):
+        match = _ENDPOINT.fullmatch(entry)
+        if not match or not 0 <= int(match[3]) <= 65535:
+            raise WrongConfiguration([f"{key} = {text!r}: expected NAME://host:port, which {entry!r} is not"])
+        name = match[1].upper()
+        if name not in protocols:
+            raise WrongConfiguration(
+                [f"{key} = {text!r}: expected {name} to have a protocol in listener.security.protocol.map"]
+            )
+        listeners.append(Listener(name, protocols[name], match[2], int(match[3])))
+    return tuple(listeners)
+
+
+def _require_distinct_names(key: str, text: str, listeners: tuple[Listener, ...]) -> None:
+    if len({listener.name for listener in listeners}) < len(listeners):
+        raise WrongConfiguration([f"{key} = {text!r}: expected a different name for each listener"])
+
+
+def _require_distinct(key: str, text: str, listeners: tuple[Listener, ...]) -> None:
+    """Names differ, and ports too, unless one listener has an IPv4 and the only other an IPv6 address."""
+    _require_distinct_names(key, text, listeners)
+    by_port: dict[int, list[Listener]] = {}
+    for listener in listeners:
+        if listener.port:
+            by_port.setdefault(listener.port, []).append(listener)
+    for sharing in by_port.values():
+        versions = sorted(_ip_version(listener.host) for listener in sharing)
+        if len(sharing) > 1 and versions != [4, 6]:
+            raise WrongConfiguration(
+                [
+                    f"{key} = {text!r}: expected a different port for each listener, "
+                    "unless one has an IPv4 and the other an IPv6 address"
+                ]
+            )
+
+
+def _ip_version(host: str) -> int:
+    """4 or 6, or 0 for a name or nothing."""
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).version
+    except ValueError:
+        return 0
+
+
+def _require_served(bound: tuple[Listener, ...], config: BrokerConfig) -> None:
+    text = config.string("listeners")
+    if not bound:
+        raise WrongConfiguration([f"listeners = {text!r}: expected one that is not in controller.listener.names"])
+    problems = [
+        f"listeners = {text!r}: expected protocol {' or '.join(_SERVED)} for {listener.name}; "
+        f"{listener.protocol} is not served"
+        for listener in bound
+        if listener.protocol not in _SERVED
+    ]
+    if problems:
+        raise WrongConfiguration(problems)
+
+
+def _require_advertisable(bound: tuple[Listener, ...], advertised: tuple[Listener, ...]) -> None:
+    problems: list[str] = []
+    shown = ",".join(map(str, advertised))
+    names = [listener.name for listener in bound]
+    if not advertised:
+        problems.append(f"advertised.listeners = {shown!r}: expected at least one listener for clients")
+    for listener in advertised:
+        if listener.name not in names:
+            problems.append(f"advertised.listeners = {shown!r}: expected names out of {', '.join(names)}")
+        if listener.host == "0.0.0.0":
+            problems.append(
+                f"advertised.listeners = {shown!r}: expected an address that clients can reach, which 0.0.0.0 is not"
+            )
+    if problems:
+        raise WrongConfiguration(dict.fromkeys(problems))

@@ -1,0 +1,90 @@
+"""A topic's own configuration over the broker's defaults (Kafka's `LogConfig`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from broker.config.broker_config import BrokerConfig
+from broker.config.definition import InvalidValue, Value
+from broker.config.defs import TOPIC_CONFIGS
+from protocol.errors import InvalidConfiguration
+from storage.append_types import LogConfig
+
+
+def parse_topic_configs(broker_config: BrokerConfig, overrides: Mapping[str, str | None]) -> dict[str, Value]:
+    """Every topic configuration's value, in order of definition: the overrides over the broker's defaults.
+
+    Raises InvalidConfiguration, with Kafka's texts, for an unknown name, a null or wrong value, or a wrong combination.
+    """
+    nulls = [name for name, value in overrides.items() if value is None]
+    if nulls:
+        raise InvalidConfiguration(f"Null value not supported for topic configs: {','.join(nulls)}")
+    for name in overrides:
+        if name not in TOPIC_CONFIGS:
+            raise InvalidConfiguration(f"Unknown topic config name: {name}")
+    values: dict[str, Value] = {}
+    for name, definition in TOPIC_CONFIGS.items():
+        text = overrides.get(name)
+        try:
+            values[name] = broker_config.topic_default(name) if text is None else definition.parse(text)
+        except InvalidValue as error:
+            raise InvalidConfiguration(str(error)) from error
+    _check_together(values)
+    return values
+
+
+def _check_together(values: Mapping[str, Value]) -> None:
+    low, high = _integer(values, "min.compaction.lag.ms"), _integer(values, "max.compaction.lag.ms")
+    if low > high:
+        raise InvalidConfiguration(
+            f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})"
+        )
+    if values["remote.storage.enable"]:
+        raise InvalidConfiguration(
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
+        )
+
+
+def log_config(broker_config: BrokerConfig, overrides: Mapping[str, str | None]) -> LogConfig:
+    """What the log of a topic with these overrides goes by. Raises InvalidConfiguration."""
+    values = parse_topic_configs(broker_config, overrides)
+    policies = values["cleanup.policy"]
+    ratio = values["min.cleanable.dirty.ratio"]
+    assert isinstance(policies, tuple)
+    assert isinstance(ratio, float)
+    own_size = values["internal.segment.bytes"]
+    return LogConfig(
+        segment_bytes=own_size if isinstance(own_size, int) else _integer(values, "segment.bytes"),
+        segment_ms=_integer(values, "segment.ms"),
+        segment_jitter_ms=_integer(values, "segment.jitter.ms"),
+        segment_index_bytes=_integer(values, "segment.index.bytes"),
+        index_interval_bytes=_integer(values, "index.interval.bytes"),
+        max_message_bytes=_integer(values, "max.message.bytes"),
+        message_timestamp_type=str(values["message.timestamp.type"]),
+        message_timestamp_before_max_ms=_integer(values, "message.timestamp.before.max.ms"),
+        message_timestamp_after_max_ms=_integer(values, "message.timestamp.after.max.ms"),
+        compression_type=str(values["compression.type"]),
+        compression_gzip_level=_integer(values, "compression.gzip.level"),
+        compression_lz4_level=_integer(values, "compression.lz4.level"),
+        compression_zstd_level=_integer(values, "compression.zstd.level"),
+        compact="compact" in policies,
+        delete="delete" in policies,
+        flush_messages=_integer(values, "flush.messages"),
+        flush_ms=_integer(values, "flush.ms"),
+        retention_ms=_integer(values, "retention.ms"),
+        retention_bytes=_integer(values, "retention.bytes"),
+        file_delete_delay_ms=_integer(values, "file.delete.delay.ms"),
+        delete_retention_ms=_integer(values, "delete.retention.ms"),
+        min_compaction_lag_ms=_integer(values, "min.compaction.lag.ms"),
+        max_compaction_lag_ms=_integer(values, "max.compaction.lag.ms"),
+        min_cleanable_dirty_ratio=ratio,
+        preallocate=bool(values["preallocate"]),
+        unclean_leader_election_enable=bool(values["unclean.leader.election.enable"]),
+        min_insync_replicas=_integer(values, "min.insync.replicas"),
+    )
+
+
+def _integer(values: Mapping[str, Value], name: str) -> int:
+    value = values[name]
+    assert isinstance(value, int)
+    return value
