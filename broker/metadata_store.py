@@ -1,0 +1,84 @@
+"""The port behind which everything a cluster agrees on is kept: topics, configs, producer-id blocks.
+
+A map of string keys to bytes with a revision that rises by one with every commit; a key's version is the revision that
+last wrote it (etcd's `mod_revision`), so compare-and-swap reads the same on the embedded store and on etcd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned:
+    """A value and the revision that wrote it."""
+
+    value: bytes
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one commit did to the keys under a watched prefix; None is a deleted key."""
+
+    revision: int
+    keys: Mapping[str, Versioned | None]
+
+
+class VersionConflict(Exception):
+    """A key was not at the version that a commit expected; nothing of the commit was done.
+
+    By the time this is raised, `get` and the watches show the state that the commit lost against.
+    """
+
+    def __init__(self, key: str, expected: int, actual: int) -> None:
+        super().__init__(f"{key} is at version {actual}, expected {expected}")
+        self.key = key
+
+
+class MetadataStoreFailed(Exception):
+    """The store cannot make anything durable any more, or the outcome of a commit is unknown."""
+
+
+class MetadataStore(Protocol):
+    @property
+    def revision(self) -> int:
+        """The newest durable revision; 0 before the first commit."""
+
+    async def get(self, key: str) -> Versioned | None: ...
+
+    async def list(self, prefix: str) -> Mapping[str, Versioned]:
+        """Every key under `prefix`, in the order of the keys."""
+
+    async def commit(
+        self,
+        expected: Mapping[str, int],
+        puts: Mapping[str, bytes],
+        deletes: Collection[str] = (),
+    ) -> int:
+        """Write and delete together, or not at all, once every key of `expected` is at its version (0: absent).
+
+        Returns the new revision once it is durable and every watch of this process has seen it. Raises
+        VersionConflict, or MetadataStoreFailed.
+        """
+
+    def watch(self, prefix: str, callback: Callable[[Change], None]) -> Callable[[], None]:
+        """Call back on the loop, in the order of revisions, for each later commit under `prefix`.
+
+        Returns the function that ends the watch.
+        """
+
+    async def close(self) -> None: ...
+
+
+async def retrying(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Read, decide and commit again for as long as another writer comes between."""
+    while True:
+        try:
+            return await attempt()
+        except VersionConflict:
+            continue

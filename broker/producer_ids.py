@@ -1,0 +1,68 @@
+"""Producer ids, from blocks of 1,000 that nodes claim in the metadata store (Kafka's `ProducerIdManager`, KIP-730)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+
+from broker.metadata_store import MetadataStore, VersionConflict
+
+KEY = "/producer-ids/next-block"
+BLOCK_SIZE = 1000
+PREFETCH_BELOW = 100
+
+
+@dataclass(slots=True)
+class _Block:
+    next_id: int
+    end: int
+
+    @property
+    def left(self) -> int:
+        return self.end - self.next_id
+
+
+class ProducerIds:
+    """Hands out each id once, over all nodes and restarts: a block counts as used from the moment it is claimed."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+        self._block = _Block(0, 0)
+        self._claiming: asyncio.Task[_Block] | None = None
+
+    async def next(self) -> int:
+        """The next id. Raises MetadataStoreFailed when no block can be claimed."""
+        while not self._block.left:
+            block = await asyncio.shield(self._claim_started())
+            if not self._block.left and block.left:
+                self._block, self._claiming = block, None
+        producer_id = self._block.next_id
+        self._block.next_id += 1
+        if self._block.left < PREFETCH_BELOW:
+            self._claim_started()
+        return producer_id
+
+    def _claim_started(self) -> asyncio.Task[_Block]:
+        failed = self._claiming is not None and self._claiming.done() and self._claiming.exception() is not None
+        if self._claiming is None or failed:
+            self._claiming = asyncio.create_task(self._claim(), name="producer-id-block")
+            self._claiming.add_done_callback(_told_to_the_next_caller)
+        return self._claiming
+
+    async def _claim(self) -> _Block:
+        while True:
+            current = await self._store.get(KEY)
+            first = 0 if current is None else int(json.loads(current.value)["first"])
+            version = 0 if current is None else current.version
+            try:
+                await self._store.commit({KEY: version}, {KEY: json.dumps({"first": first + BLOCK_SIZE}).encode()})
+            except VersionConflict:
+                continue
+            return _Block(first, first + BLOCK_SIZE)
+
+
+def _told_to_the_next_caller(claim: asyncio.Task[_Block]) -> None:
+    """A claim ahead of need that fails has nobody waiting: the loop is not to report it as lost."""
+    if not claim.cancelled():
+        claim.exception()

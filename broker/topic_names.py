@@ -1,0 +1,53 @@
+"""Which topic names are legal, internal or colliding, and what a topic id may be (Kafka's `Topic` and `Uuid`)."""
+
+from __future__ import annotations
+
+import random
+import re
+import uuid
+
+GROUP_METADATA_TOPIC_NAME = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC_NAME = "__transaction_state"
+SHARE_GROUP_STATE_TOPIC_NAME = "__share_group_state"
+CLUSTER_METADATA_TOPIC_NAME = "__cluster_metadata"
+INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC_NAME, TRANSACTION_STATE_TOPIC_NAME, SHARE_GROUP_STATE_TOPIC_NAME})
+
+MAX_NAME_LENGTH = 249
+
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def invalid_reason(name: str) -> str | None:
+    """Why `name` cannot be a topic's, in Kafka's words, or None."""
+    if not name:
+        return "Topic name is invalid: the empty string is not allowed"
+    if name in {".", ".."}:
+        return f"Topic name is invalid: '{name}' is not allowed"
+    if len(name) > MAX_NAME_LENGTH:
+        return f"Topic name is invalid: the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
+    if not _LEGAL.fullmatch(name):
+        return (
+            f"Topic name is invalid: '{name}' contains one or more characters other than "
+            "ASCII alphanumerics, '.', '_' and '-'"
+        )
+    return None
+
+
+def is_internal(name: str) -> bool:
+    return name in INTERNAL_TOPICS
+
+
+def collision_key(name: str) -> str:
+    """Names with the same key share their metric names, so Kafka lets only one of them exist."""
+    return name.replace(".", "_")
+
+
+def random_topic_id(rng: random.Random) -> uuid.UUID:
+    """A version 4 id whose base64 form does not start with `-`, as command-line tools would take it for an option.
+
+    The reserved ids (the first hundred) are never version 4.
+    """
+    while True:
+        topic_id = uuid.UUID(int=rng.getrandbits(128), version=4)
+        if topic_id.bytes[0] >> 2 != 62:
+            return topic_id

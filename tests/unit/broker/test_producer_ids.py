@@ -1,0 +1,58 @@
+"""Producer ids are handed out once, over concurrent callers, nodes and restarts."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from broker.local_metadata_store import LocalMetadataStore
+from broker.metadata_store import MetadataStoreFailed
+from broker.producer_ids import BLOCK_SIZE, ProducerIds
+from storage.files import OsFileSystem
+
+
+async def opened(folder: Path) -> LocalMetadataStore:
+    return await LocalMetadataStore.open(OsFileSystem(), str(folder))
+
+
+async def test_ids_rise_from_zero_without_gaps_over_blocks(tmp_path: Path) -> None:
+    ids = ProducerIds(await opened(tmp_path))
+    assert [await ids.next() for _ in range(2 * BLOCK_SIZE + 5)] == list(range(2 * BLOCK_SIZE + 5))
+
+
+async def test_concurrent_callers_over_two_nodes_never_share_an_id(tmp_path: Path) -> None:
+    store = await opened(tmp_path)
+    nodes = [ProducerIds(store), ProducerIds(store)]
+    given = await asyncio.gather(*(nodes[n % 2].next() for n in range(5 * BLOCK_SIZE)))
+    assert len(set(given)) == 5 * BLOCK_SIZE
+
+
+async def test_a_restart_starts_a_new_block(tmp_path: Path) -> None:
+    store = await opened(tmp_path)
+    assert await ProducerIds(store).next() == 0
+    await store.close()
+    assert await ProducerIds(await opened(tmp_path)).next() == BLOCK_SIZE
+
+
+async def test_the_next_block_is_claimed_before_the_last_one_is_used_up(tmp_path: Path) -> None:
+    store = await opened(tmp_path)
+    ids = ProducerIds(store)
+    await ids.next()
+    claimed = asyncio.Event()
+    store.watch("/", lambda _: claimed.set())
+    for _ in range(BLOCK_SIZE - 51):
+        await ids.next()
+    await claimed.wait()
+    await store.close()  # what is claimed is usable without the store
+    assert [await ids.next() for _ in range(BLOCK_SIZE)][-1] == 2 * BLOCK_SIZE - 51
+
+
+async def test_a_store_that_fails_is_asked_again(tmp_path: Path) -> None:
+    store = await opened(tmp_path)
+    ids = ProducerIds(store)
+    await store.close()
+    for _ in range(2):
+        with pytest.raises(MetadataStoreFailed):
+            await ids.next()
