@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from broker.config.definition import InvalidValue, Value
@@ -44,10 +44,10 @@ class BrokerConfig:
     """
 
     values: Mapping[str, Value]
-    static: Mapping[str, str] = _EMPTY
-    origins: Mapping[str, str] = _EMPTY
-    dynamic_broker: Mapping[str, str] = _EMPTY
-    dynamic_default: Mapping[str, str] = _EMPTY
+    static: Mapping[str, str] = field(default_factory=dict)
+    origins: Mapping[str, str] = field(default_factory=dict)
+    dynamic_broker: Mapping[str, str] = field(default_factory=dict)
+    dynamic_default: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, static: Mapping[str, str] = _EMPTY, origins: Mapping[str, str] = _EMPTY) -> BrokerConfig:

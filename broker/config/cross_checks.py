@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from broker.config.broker_config import BrokerConfig, WrongConfiguration
+from broker.config.broker_config import BrokerConfig
 
 
-def check_together(config: BrokerConfig) -> None:
-    """Raises WrongConfiguration with every rule that is broken."""
-    problems = tuple(_problems(config))
-    if problems:
-        raise WrongConfiguration(problems)
-
-
-def _problems(config: BrokerConfig) -> Iterator[str]:
+def broken_rules(config: BrokerConfig) -> Iterator[str]:
+    """A line for each rule that is broken: key, value and what was expected."""
     yield from _identity(config)
     yield from _log(config)
     yield from _sockets(config)

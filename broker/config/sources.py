@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from broker.config.broker_config import BrokerConfig, WrongConfiguration
-from broker.config.cross_checks import check_together
+from broker.config.cross_checks import broken_rules
 from broker.config.defs import BROKER_CONFIGS
 from broker.config.environment import read_environment
 from broker.config.kafka_names import NOT_NEEDED, is_not_needed
@@ -55,9 +55,20 @@ def load(
         static[name], origins[name] = value, "--set"
     _listen_where_advertised(static, origins, from_environment)
     config = BrokerConfig.of(static, origins)
-    check_together(config)
-    listeners = parse_listeners(config)
+    listeners = _checked_listeners(config)
     return Loaded(config, listeners, tuple(_warnings(config, listeners, image_variables)))
+
+
+def _checked_listeners(config: BrokerConfig) -> Listeners:
+    """Raises WrongConfiguration with what is wrong between values and with the listeners, all at once."""
+    problems = list(broken_rules(config))
+    try:
+        listeners = parse_listeners(config)
+    except WrongConfiguration as error:
+        problems += error.problems
+    if problems:
+        raise WrongConfiguration(problems)
+    return listeners
 
 
 def _settings(settings: Iterable[str]) -> Iterable[tuple[str, str]]:

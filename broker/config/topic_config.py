@@ -41,7 +41,8 @@ def _check_together(values: Mapping[str, Value]) -> None:
         )
     if values["remote.storage.enable"]:
         raise InvalidConfiguration(
-            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
         )
 
 
