@@ -8,23 +8,22 @@ from typing import NamedTuple
 from protocol.api_table import API_BY_KEY, Api
 from protocol.primitives import Buffer, DecodeError, skip_tagged_fields, underflow
 
+__all__ = ["DecodeError", "RequestHeader", "finish_frame", "parse_request_header", "response_frame"]
+
 _FIXED = Struct(">hhih")  # api key, api version, correlation id, length of the client id
 _FRAME_V0 = Struct(">ii")
 _FRAME_V1 = Struct(">iib")
 
 
 class RequestHeader(NamedTuple):
-    """``body`` is the position of the request's first byte after the header."""
-
-    api: Api
-    version: int
+    api_key: int
+    api_version: int
     correlation_id: int
     client_id: str | None
-    body: int
 
 
-def parse_request_header(buf: Buffer, pos: int = 0) -> RequestHeader:
-    """Reads a request header of version 1 or 2, whichever the API's version calls for.
+def parse_request_header(buf: Buffer, pos: int = 0) -> tuple[RequestHeader, int]:
+    """Reads a request header of version 1 or 2, whichever the API's version calls for; also gives the body's position.
 
     The client id is a legacy nullable string in both (``RequestHeader.json``). A version beyond those served is left
     to the caller, who must answer ApiVersions all the same.
@@ -49,7 +48,7 @@ def parse_request_header(buf: Buffer, pos: int = 0) -> RequestHeader:
         raise DecodeError(f"client id has negative length {length}")
     if version >= api.first_flexible:
         pos = skip_tagged_fields(buf, pos)
-    return RequestHeader(api, version, correlation_id, client_id, pos)
+    return RequestHeader(key, version, correlation_id, client_id), pos
 
 
 def response_frame(api: Api, version: int, correlation_id: int) -> bytearray:

@@ -1,0 +1,122 @@
+"""What the hand-written Produce and Fetch codecs share."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple, TypeAlias
+from uuid import UUID
+
+from protocol.primitives import Buffer, DecodeError, append_uvarint, decode_text, read_uvarint, underflow
+
+TopicKey: TypeAlias = str | UUID
+"""A topic's name, or its id in the versions that tell topics by id."""
+
+I16 = Struct(">h")
+I32 = Struct(">i")
+
+
+class LeaderIdAndEpoch(NamedTuple):
+    leader_id: int = -1
+    leader_epoch: int = -1
+
+
+class NodeEndpoint(NamedTuple):
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+UNKNOWN_LEADER = LeaderIdAndEpoch()
+
+
+def read_compact_text(buf: Buffer, pos: int, what: str) -> tuple[str | None, int]:
+    """A compact nullable string. Raises DecodeError, and IndexError past the end of the buffer."""
+    length = buf[pos]
+    pos += 1
+    if length >= 0x80:
+        length, pos = read_uvarint(buf, pos - 1)
+    if length == 0:
+        return None, pos
+    end = pos + length - 1
+    if end > len(buf):
+        raise underflow(what, length - 1, buf, pos)
+    return decode_text(buf[pos:end], what), end
+
+
+def read_legacy_text(buf: Buffer, pos: int, what: str) -> tuple[str | None, int]:
+    """A legacy nullable string. Raises DecodeError, and struct.error past the end of the buffer."""
+    (length,) = I16.unpack_from(buf, pos)
+    pos += 2
+    if length == -1:
+        return None, pos
+    end = pos + length
+    if length < 0:
+        raise DecodeError(f"{what} has negative length {length}")
+    if end > len(buf):
+        raise underflow(what, length, buf, pos)
+    return decode_text(buf[pos:end], what), end
+
+
+def read_compact_count(buf: Buffer, pos: int, what: str) -> tuple[int, int]:
+    """The length of a compact array that must not be null."""
+    count = buf[pos]
+    pos += 1
+    if count >= 0x80:
+        count, pos = read_uvarint(buf, pos - 1)
+    if count == 0:
+        raise DecodeError(f"{what} is null")
+    return count - 1, pos
+
+
+def read_legacy_count(buf: Buffer, pos: int, what: str) -> tuple[int, int]:
+    """The length of a legacy array that must not be null."""
+    (count,) = I32.unpack_from(buf, pos)
+    if count < 0:
+        raise DecodeError(f"{what} has length {count}")
+    return count, pos + 4
+
+
+def append_compact_text(out: bytearray, text: str | None) -> None:
+    if text is None:
+        out.append(0)
+        return
+    data = text.encode()
+    append_uvarint(out, len(data) + 1)
+    out += data
+
+
+def append_legacy_text(out: bytearray, text: str | None) -> None:
+    if text is None:
+        out += b"\xff\xff"
+        return
+    data = text.encode()
+    out += I16.pack(len(data))
+    out += data
+
+
+def append_topic_key(out: bytearray, key: TopicKey, flexible: bool) -> None:
+    if isinstance(key, UUID):
+        out += key.bytes
+    elif flexible:
+        append_compact_text(out, key)
+    else:
+        append_legacy_text(out, key)
+
+
+def append_node_endpoints(out: bytearray, endpoints: tuple[NodeEndpoint, ...]) -> None:
+    """The response's tagged fields: NodeEndpoints as tag 0 (KIP-951), or none."""
+    if not endpoints:
+        out.append(0)
+        return
+    value = bytearray()
+    append_uvarint(value, len(endpoints) + 1)
+    for endpoint in endpoints:
+        value += I32.pack(endpoint.node_id)
+        append_compact_text(value, endpoint.host)
+        value += I32.pack(endpoint.port)
+        append_compact_text(value, endpoint.rack)
+        value.append(0)
+    out += b"\x01\x00"
+    append_uvarint(out, len(value))
+    out += value

@@ -1,0 +1,27 @@
+"""UUIDs of the wire: 16 bytes, most significant first; text as Kafka writes it (``org.apache.kafka.common.Uuid``)."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from functools import lru_cache
+from uuid import UUID
+
+ZERO = UUID(int=0)
+
+
+@lru_cache(maxsize=4096)
+def from_bytes(raw: bytes) -> UUID:
+    """The UUID of 16 bytes. Cached, as the same few topic ids come with every request and UUID() is slow."""
+    return UUID(bytes=raw)
+
+
+def to_text(value: UUID) -> str:
+    """22 characters of URL-safe base64 without padding."""
+    return urlsafe_b64encode(value.bytes)[:22].decode()
+
+
+def from_text(text: str) -> UUID:
+    """:raises ValueError: The text is no 16 bytes of URL-safe base64."""
+    if len(text) > 24:
+        raise ValueError(f"{text[:24]!r}... is too long for a UUID")
+    return UUID(bytes=urlsafe_b64decode(text + "=" * (-len(text) % 4)))
