@@ -1,0 +1,250 @@
+"""Records to batches and back: internal topics, recompression, control batches and tests.
+
+The walk of `protocol.records.walk` validates; here a malformed batch just raises ValueError.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from protocol.records import batch as batches
+from protocol.records.batch import BatchHeader
+from protocol.records.compression import DEFAULT_LIMIT, Compression, compress, decompress
+
+Headers = tuple[tuple[bytes, bytes | None], ...]
+
+_END_MARKER_KEY = struct.Struct(">hh")
+_END_MARKER_VALUE = struct.Struct(">hi")
+
+
+class Record(NamedTuple):
+    """One record; `offset` is absolute, `timestamp` milliseconds; header keys are UTF-8 bytes as on the wire."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+class ControlRecordType(IntEnum):
+    """What a control record says (Kafka's ControlRecordType)."""
+
+    ABORT = 0
+    COMMIT = 1
+
+
+class EndTransactionMarker(NamedTuple):
+    """The one record of the control batch that ends a transaction."""
+
+    type: ControlRecordType
+    coordinator_epoch: int
+
+
+def _varint(number: int) -> bytes:
+    number = (number << 1) ^ (number >> 63)
+    if number < 0x80:
+        return _ONE_BYTE[number]
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+_ONE_BYTE = [bytes((i,)) for i in range(128)]
+_NULL = _varint(-1)
+_NO_HEADERS = _varint(0)
+
+
+def _sized(data: bytes | None) -> bytes:
+    return _NULL if data is None else _varint(len(data)) + data
+
+
+def encode_record(offset_delta: int, timestamp_delta: int, record: Record) -> bytes:
+    """One record of a records section, its length in front (Kafka's DefaultRecord.writeTo)."""
+    if record.headers:
+        tail = _varint(len(record.headers)) + b"".join(_sized(key) + _sized(value) for key, value in record.headers)
+    else:
+        tail = _NO_HEADERS
+    body = b"".join(
+        (
+            b"\x00",
+            _varint(timestamp_delta),
+            _varint(offset_delta),
+            _sized(record.key),
+            _sized(record.value),
+            tail,
+        )
+    )
+    return _varint(len(body)) + body
+
+
+def build_batch(
+    records: Sequence[Record],
+    *,
+    base_offset: int = 0,
+    last_offset: int | None = None,
+    leader_epoch: int = -1,
+    compression: Compression = Compression.NONE,
+    level: int | None = None,
+    log_append_time: int = batches.NO_TIMESTAMP,
+    producer_id: int = batches.NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    base_sequence: int = batches.NO_SEQUENCE,
+    transactional: bool = False,
+    control: bool = False,
+) -> bytearray:
+    """A whole batch, CRC included (Kafka's MemoryRecordsBuilder).
+
+    Offset deltas count from `base_offset`; `last_offset` is the last record's unless given. The first record's
+    timestamp is the base timestamp. With `log_append_time` the batch says that the broker set the time.
+    """
+    base_timestamp = records[0].timestamp if records else batches.NO_TIMESTAMP
+    section = b"".join(
+        encode_record(record.offset - base_offset, record.timestamp - base_timestamp, record) for record in records
+    )
+    attributes = int(compression)
+    max_timestamp = max((record.timestamp for record in records), default=batches.NO_TIMESTAMP)
+    if log_append_time != batches.NO_TIMESTAMP:
+        attributes |= batches.LOG_APPEND_TIME_FLAG
+        max_timestamp = log_append_time
+    if transactional:
+        attributes |= batches.TRANSACTIONAL_FLAG
+    if control:
+        attributes |= batches.CONTROL_FLAG
+    if last_offset is None:
+        last_offset = records[-1].offset if records else base_offset
+    if compression is not Compression.NONE:
+        section = compress(compression, section, level)
+    header = BatchHeader(
+        base_offset=base_offset,
+        batch_length=batches.HEADER_SIZE - batches.LOG_OVERHEAD + len(section),
+        leader_epoch=leader_epoch,
+        magic=batches.MAGIC,
+        crc=0,
+        attributes=attributes,
+        last_offset_delta=last_offset - base_offset,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=len(records),
+    )
+    out = bytearray(batches.pack_header(header))
+    out += section
+    batches.write_crc(out, 0, len(out))
+    return out
+
+
+def build_end_marker(
+    marker: EndTransactionMarker,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    timestamp: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytearray:
+    """The control batch that ends a producer's transaction in a partition (Kafka's EndTransactionMarker)."""
+    key = _END_MARKER_KEY.pack(0, marker.type)
+    value = _END_MARKER_VALUE.pack(0, marker.coordinator_epoch)
+    return build_batch(
+        (Record(base_offset, timestamp, key, value),),
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
+    )
+
+
+def read_end_marker(record: Record) -> EndTransactionMarker | None:
+    """The marker in a control record, None for control records of another type. Raises ValueError if malformed."""
+    if record.key is None or len(record.key) < _END_MARKER_KEY.size:
+        raise ValueError("a control record without a control record's key")
+    version, kind = _END_MARKER_KEY.unpack_from(record.key)
+    if version < 0:
+        raise ValueError(f"control record key of version {version}")
+    if kind not in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
+        return None
+    if record.value is None or len(record.value) < _END_MARKER_VALUE.size:
+        raise ValueError("an end marker without an end marker's value")
+    version, coordinator_epoch = _END_MARKER_VALUE.unpack_from(record.value)
+    if version < 0:
+        raise ValueError(f"end marker value of version {version}")
+    return EndTransactionMarker(ControlRecordType(kind), coordinator_epoch)
+
+
+def iter_records(
+    buf: bytes | bytearray | memoryview, header: BatchHeader, pos: int = 0, *, limit: int = DEFAULT_LIMIT
+) -> Iterator[Record]:
+    """The records of the batch at `pos`, with absolute offsets and the timestamps a consumer sees.
+
+    Raises ValueError (DecompressionError is one) for a records section that cannot be read.
+    """
+    section = memoryview(buf)[pos + batches.HEADER_SIZE : pos + header.size]
+    yield from decode_section(decompress(Compression(header.compression), section, limit), header)
+
+
+def decode_section(section: bytes, header: BatchHeader) -> Iterator[Record]:
+    """The records of a decompressed section. Raises ValueError when it is malformed."""
+    fixed = header.max_timestamp if header.is_log_append_time else None
+    at = 0
+    for _ in range(header.record_count):
+        size, at = read_varint(section, at)
+        end = at + size
+        if size < 0 or end > len(section):
+            raise ValueError("a record ends behind the batch")
+        timestamp_delta, at = read_varint(section, at + 1)
+        offset_delta, at = read_varint(section, at)
+        key, at = _read_sized(section, at, end)
+        value, at = _read_sized(section, at, end)
+        headers, at = _read_headers(section, at, end)
+        if at != end:
+            raise ValueError("a record's size is not that of its fields")
+        timestamp = header.base_timestamp + timestamp_delta if fixed is None else fixed
+        yield Record(header.base_offset + offset_delta, timestamp, key, value, headers)
+
+
+def read_varint(buf: bytes, at: int) -> tuple[int, int]:
+    """A zigzag varint of up to ten bytes at `at`, and where it ends. Raises ValueError when malformed or cut."""
+    number = shift = 0
+    try:
+        while (byte := buf[at]) & 0x80:
+            number |= (byte & 0x7F) << shift
+            shift += 7
+            at += 1
+    except IndexError as error:
+        raise ValueError("a varint is cut short") from error
+    if shift > 63:
+        raise ValueError("a varint is too long")
+    number |= byte << shift
+    return (number >> 1) ^ -(number & 1), at + 1
+
+
+def _read_sized(section: bytes, at: int, end: int) -> tuple[bytes | None, int]:
+    size, at = read_varint(section, at)
+    if size < 0:
+        return None, at
+    if at + size > end:
+        raise ValueError("a field ends behind its record")
+    return section[at : at + size], at + size
+
+
+def _read_headers(section: bytes, at: int, end: int) -> tuple[Headers, int]:
+    count, at = read_varint(section, at)
+    if not 0 <= count <= end - at:
+        raise ValueError("an impossible number of headers")
+    headers: list[tuple[bytes, bytes | None]] = []
+    for _ in range(count):
+        key, at = _read_sized(section, at, end)
+        value, at = _read_sized(section, at, end)
+        if key is None:
+            raise ValueError("a header without a key")
+        headers.append((key, value))
+    return tuple(headers), at

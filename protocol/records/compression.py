@@ -1,0 +1,219 @@
+"""The codecs of record batches, framed as Kafka's Java client and broker frame them (Kafka's CompressionType).
+
+Decompression stops at a limit given by the caller, so that a small batch which unpacks to gigabytes cannot take the
+process's memory. All functions work on a whole records section at once.
+"""
+
+import struct
+import zlib
+from enum import IntEnum
+
+import cramjam
+import lz4.frame
+import zstandard
+
+Buffer = bytes | bytearray | memoryview
+
+DEFAULT_LIMIT = 128 << 20
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK = 32 << 10
+_BLOCK_SIZE = struct.Struct(">i")
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_LZ4_INDEPENDENT_BLOCKS = 0x20
+_LZ4_FAST_LEVEL = 9  # Kafka's default level means the fast compressor, every other one the high compressor
+_LZ4_HIGH_MIN = 3
+_ZSTD_CHUNK = 1 << 20
+_ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # behind a first byte 0x50-0x5f
+_ZSTD_RLE = 1
+
+
+class Compression(IntEnum):
+    """Ids in the attributes of a batch."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+DEFAULT_LEVELS = {Compression.GZIP: -1, Compression.LZ4: 9, Compression.ZSTD: 3}
+
+
+class DecompressionError(ValueError):
+    """The bytes are not what their codec writes, or end too soon."""
+
+
+class DecompressionLimit(DecompressionError):
+    """The bytes unpack to more than the limit."""
+
+
+def compress(codec: Compression, data: Buffer, level: int | None = None) -> bytes:
+    """Compress a records section; `level` is the codec's own scale, None its Kafka default (KIP-780)."""
+    if level is None:
+        level = DEFAULT_LEVELS.get(codec, 0)
+    match codec:
+        case Compression.NONE:
+            return bytes(data)
+        case Compression.GZIP:
+            packer = zlib.compressobj(level, zlib.DEFLATED, 31)
+            return packer.compress(data) + packer.flush()
+        case Compression.SNAPPY:
+            return _compress_xerial(data)
+        case Compression.LZ4:
+            return lz4.frame.compress(  # type: ignore[no-any-return]
+                data,
+                compression_level=0 if level == _LZ4_FAST_LEVEL else max(level, _LZ4_HIGH_MIN),
+                block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+                block_linked=False,
+                store_size=False,
+            )
+        case Compression.ZSTD:
+            return zstandard.ZstdCompressor(level=level, write_content_size=False).compress(data)
+
+
+def decompress(codec: Compression, data: Buffer, limit: int = DEFAULT_LIMIT) -> bytes:
+    """Decompress a records section.
+
+    Raises DecompressionLimit if it unpacks to more than `limit` bytes, DecompressionError if it is malformed or cut.
+    """
+    match codec:
+        case Compression.NONE:
+            return bytes(data)
+        case Compression.GZIP:
+            return _decompress_gzip(data, limit)
+        case Compression.SNAPPY:
+            return _decompress_snappy(data, limit)
+        case Compression.LZ4:
+            return _decompress_lz4(data, limit)
+        case Compression.ZSTD:
+            return _decompress_zstd(data, limit)
+
+
+def _too_large(limit: int) -> DecompressionLimit:
+    return DecompressionLimit(f"decompresses to more than {limit} bytes")
+
+
+def _decompress_gzip(data: Buffer, limit: int) -> bytes:
+    """Several members may follow one another; what follows the last one is ignored, as GZIPInputStream does."""
+    parts: list[bytes] = []
+    total = 0
+    rest: Buffer = data
+    while not parts or rest[:2] == b"\x1f\x8b":
+        unpacker = zlib.decompressobj(31)
+        try:
+            part = unpacker.decompress(rest, limit - total + 1)
+        except zlib.error as error:
+            raise DecompressionError(f"gzip: {error}") from error
+        total += len(part)
+        if total > limit:
+            raise _too_large(limit)
+        if not unpacker.eof:
+            raise DecompressionError("gzip: the stream is cut short")
+        parts.append(part)
+        rest = unpacker.unused_data
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _compress_xerial(data: Buffer) -> bytes:
+    view = memoryview(data)
+    parts = [_XERIAL_HEADER]
+    for start in range(0, len(view), _XERIAL_BLOCK):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK]))
+        parts.append(_BLOCK_SIZE.pack(len(block)))
+        parts.append(block)
+    return b"".join(parts)
+
+
+def _decompress_snappy(data: Buffer, limit: int) -> bytes:
+    """Blocks behind snappy-java's header, or else one raw block (what SnappyInputStream accepts)."""
+    view = memoryview(data)
+    if view[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
+        return _snappy_block(view, limit)
+    if len(view) < len(_XERIAL_HEADER):
+        raise DecompressionError("snappy: the header is cut short")
+    parts: list[bytes] = []
+    pos = len(_XERIAL_HEADER)
+    while pos < len(view):
+        if pos + 4 > len(view):
+            raise DecompressionError("snappy: a block is cut short")
+        (size,) = _BLOCK_SIZE.unpack_from(view, pos)
+        pos += 4
+        if not 0 <= size <= len(view) - pos:
+            raise DecompressionError("snappy: a block's size does not fit")
+        part = _snappy_block(view[pos : pos + size], limit)
+        limit -= len(part)
+        parts.append(part)
+        pos += size
+    return b"".join(parts)
+
+
+def _snappy_block(block: memoryview, limit: int) -> bytes:
+    try:
+        if cramjam.snappy.decompress_raw_len(block) > limit:
+            raise _too_large(limit)
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
+        raise DecompressionError(f"snappy: {error}") from error
+
+
+def _decompress_lz4(data: Buffer, limit: int) -> bytes:
+    """One frame of independent blocks: Kafka's Lz4BlockInputStream knows no other, nor do consumers built on it."""
+    view = memoryview(data)
+    if view[:4] != _LZ4_MAGIC:
+        raise DecompressionError("lz4: this is not a frame")
+    if len(view) < 7 or not view[4] & _LZ4_INDEPENDENT_BLOCKS:
+        raise DecompressionError("lz4: the frame's blocks depend on one another")
+    unpacker = lz4.frame.LZ4FrameDecompressor()
+    try:
+        unpacked: bytes = unpacker.decompress(view, max_length=limit + 1)
+    except RuntimeError as error:
+        raise DecompressionError(f"lz4: {error}") from error
+    if len(unpacked) > limit:
+        raise _too_large(limit)
+    if not unpacker.eof:
+        raise DecompressionError("lz4: the frame is cut short")
+    return unpacked
+
+
+_unzstd = zstandard.ZstdDecompressor()
+
+
+def _decompress_zstd(data: Buffer, limit: int) -> bytes:
+    view = memoryview(data)
+    parts: list[bytes] = []
+    total = 0
+    try:
+        _check_zstd_complete(view)
+        with _unzstd.stream_reader(view, read_across_frames=True) as reader:
+            while part := reader.read(min(_ZSTD_CHUNK, limit - total + 1)):
+                parts.append(part)
+                total += len(part)
+                if total > limit:
+                    raise _too_large(limit)
+    except zstandard.ZstdError as error:
+        raise DecompressionError(f"zstd: {error}") from error
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _check_zstd_complete(view: memoryview) -> None:
+    """Step over the blocks of every frame (RFC 8878): the streaming reader takes a cut frame for the end."""
+    pos = 0
+    while pos < len(view):
+        if view[pos + 1 : pos + 4] == _ZSTD_SKIPPABLE:
+            pos += 8 + int.from_bytes(view[pos + 4 : pos + 8], "little")
+            continue
+        has_checksum = zstandard.get_frame_parameters(view[pos:]).has_checksum
+        pos += zstandard.frame_header_size(view[pos:])
+        last = False
+        while not last:
+            if pos + 3 > len(view):
+                raise DecompressionError("zstd: a frame is cut short")
+            block = int.from_bytes(view[pos : pos + 3], "little")
+            last = bool(block & 1)
+            pos += 3 + (1 if (block >> 1) & 3 == _ZSTD_RLE else block >> 3)
+        pos += 4 * has_checksum
+    if pos != len(view) or not view:
+        raise DecompressionError("zstd: a frame is cut short")
