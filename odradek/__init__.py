@@ -1,4 +1,4 @@
-"""Odradek for a user's own process: start, stop and kill a Kafka broker; nothing but the standard library is imported."""
+"""Odradek for a user's own process: start, stop and kill a Kafka broker, with nothing but the standard library."""
 
 from importlib.metadata import version
 

@@ -1,4 +1,4 @@
-"""The console script. `odradek serve ...` becomes the broker: same process id, same interpreter, isolated from the caller's folder."""
+"""The console script. `odradek serve ...` becomes the broker: the same process id and interpreter, isolated (-I)."""
 
 import os
 import sys

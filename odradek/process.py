@@ -25,9 +25,9 @@ class Broker:
     """One broker on loopback, on a port the system chooses, with a temporary data folder unless told otherwise.
 
     HTTP is off unless `odradek.http.port` is set (0: a port the system chooses).
-    A context manager, plain and async. `settings` are Kafka's `server.properties` names; the `KAFKA_*` variables of this
-    process are not handed on. The data and the port stay the same over `stop`, `kill` and `restart`; `close` (the end of
-    the `with` block) removes the temporary folder. The broker ends by itself when this process dies.
+    A context manager, plain and async. `settings` are Kafka's `server.properties` names; this process's `KAFKA_*`
+    variables are not handed on. Data and ports stay the same over `stop`, `kill` and `restart`; `close` (the end of the
+    `with` block) removes the temporary folder. The broker ends by itself when this process dies.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Broker:
         return self
 
     def stop(self) -> int:
-        """SIGTERM, then waits; the exit status, 0 after a clean shutdown. Raises TimeoutError (and kills) when it hangs."""
+        """SIGTERM, then waits: the exit status, 0 after a clean shutdown. A hang: killed, and TimeoutError."""
         if self._child is None:
             raise RuntimeError("the broker is not running")
         self._child.terminate()
@@ -178,6 +178,8 @@ class Broker:
         self._listeners = ready["listeners"]
         self._http_port = ready["http"]
         # The next start takes the ports that this one was given.
+        if self._http_port is not None:
+            self._settings["odradek.http.port"] = str(self._http_port)
         self._settings["listeners"] = ",".join(f"{name}://{address}" for name, address in self._listeners.items())
 
     def _log_end(self) -> str:

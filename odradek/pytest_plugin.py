@@ -1,4 +1,4 @@
-"""Fixtures for a test suite that needs a Kafka broker. Loaded by pytest wherever Odradek is installed; starts nothing until asked."""
+"""Fixtures for a test suite that needs a Kafka broker; loaded by pytest, and nothing is started until asked for."""
 
 from collections.abc import Iterator
 
