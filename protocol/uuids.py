@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64decode, urlsafe_b64encode
 from functools import lru_cache
 from uuid import UUID
 
@@ -24,4 +24,4 @@ def from_text(text: str) -> UUID:
     """:raises ValueError: The text is no 16 bytes of URL-safe base64."""
     if len(text) > 24:
         raise ValueError(f"{text[:24]!r}... is too long for a UUID")
-    return UUID(bytes=urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    return UUID(bytes=b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))

@@ -1,0 +1,155 @@
+"""The Produce codec is byte for byte kio's, in every version, and copies no record data."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from struct import pack
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from protocol.api_table import API_BY_NAME
+from protocol.hot.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceResponse,
+    RecordError,
+    decode_request,
+    encode_response,
+)
+from protocol.messages import request_class, response_class
+from protocol.primitives import DecodeError
+
+API = API_BY_NAME["produce"]
+ZERO = UUID(int=0)
+each_version = pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
+
+
+def milliseconds(duration: timedelta) -> int:
+    return duration // timedelta(milliseconds=1)
+
+
+def key(topic: Any) -> str | UUID:
+    return topic.name if hasattr(topic, "name") else topic.topic_id or ZERO
+
+
+def light(response: Any) -> ProduceResponse:
+    """kio's response as the codec's own."""
+    topics = [(key(topic), [light_partition(p) for p in topic.partition_responses]) for topic in response.responses]
+    endpoints = tuple(NodeEndpoint(e.node_id, e.host, e.port, e.rack) for e in getattr(response, "node_endpoints", ()))
+    return ProduceResponse(topics, milliseconds(response.throttle_time), endpoints)
+
+
+def light_partition(p: Any) -> PartitionProduceResponse:
+    partition = PartitionProduceResponse(p.index, p.error_code, p.base_offset)
+    if p.log_append_time is not None:
+        partition.log_append_time_ms = round(p.log_append_time.timestamp() * 1000)
+    partition.log_start_offset = getattr(p, "log_start_offset", -1)
+    partition.record_errors = tuple(
+        RecordError(e.batch_index, e.batch_index_error_message) for e in getattr(p, "record_errors", ())
+    )
+    partition.error_message = getattr(p, "error_message", None)
+    if hasattr(p, "current_leader"):
+        partition.current_leader = LeaderIdAndEpoch(p.current_leader.leader_id, p.current_leader.leader_epoch)
+    return partition
+
+
+@each_version
+def test_requests_are_read_as_kio_wrote_them(version: int, generator: Any, kio_bytes: Any) -> None:
+    make = generator(version)
+    for _ in range(30):
+        request = make.entity(request_class(API.key, version))
+        frame = memoryview(bytearray(b"head" + kio_bytes(request) + b"trailing"))
+        decoded = decode_request(version, frame, 4)
+        assert decoded.transactional_id == request.transactional_id
+        assert (decoded.acks, decoded.timeout_ms) == (request.acks, milliseconds(request.timeout))
+        assert decoded.topics == [
+            (key(topic), [(data.index, data.records) for data in topic.partition_data]) for topic in request.topic_data
+        ]
+
+
+@each_version
+def test_record_data_is_a_slice_of_the_frame(version: int, generator: Any, kio_bytes: Any) -> None:
+    cls = request_class(API.key, version)
+    request = next(
+        request
+        for request in map(generator(version).entity, [cls] * 100)
+        if any(data.records for topic in request.topic_data for data in topic.partition_data)
+    )
+    frame = bytearray(kio_bytes(request))
+    slices = [data for _, partitions in decode_request(version, memoryview(frame), 0).topics for _, data in partitions]
+    found = [data for data in slices if data]
+    assert found
+    for data in found:
+        assert data.obj is frame
+        assert not data.readonly
+
+
+@each_version
+def test_responses_are_kios_bytes(version: int, generator: Any, kio_bytes: Any) -> None:
+    make = generator(version)
+    for _ in range(40):
+        response = make.entity(response_class(API.key, version))
+        body = pack(">i", 77) + b"\0" * (version >= 9) + kio_bytes(response)
+        assert bytes(encode_response(light(response), version, 77)) == pack(">i", len(body)) + body
+
+
+@each_version
+def test_fields_that_a_version_lacks_are_left_out(version: int, generator: Any, kio_bytes: Any) -> None:
+    full = generator(version).entity(response_class(API.key, 13))
+    response = light(full)
+    topic: str | UUID = "t" if version < 13 else UUID(int=9)
+    response.topics = [(topic, partitions) for _, partitions in response.topics]
+    frame = bytes(encode_response(response, version, 1))
+    assert len(frame) == 4 + int.from_bytes(frame[:4], "big")
+    if version < 10:
+        response.node_endpoints = ()
+        for _, partitions in response.topics:
+            for partition in partitions:
+                partition.current_leader = LeaderIdAndEpoch()
+                if version < 8:
+                    partition.record_errors, partition.error_message = (), None
+        assert bytes(encode_response(response, version, 1)) == frame
+
+
+@each_version
+def test_mutated_requests_are_read_or_refused(version: int, generator: Any, kio_bytes: Any) -> None:
+    make, rng = generator(version), random.Random(version)
+    refused = 0
+    for _ in range(300):
+        body = bytearray(kio_bytes(make.entity(request_class(API.key, version))))
+        if rng.random() < 0.5:
+            del body[rng.randrange(len(body) + 1) :]
+        for _ in range(rng.randrange(4)):
+            at = rng.randrange(min(len(body), 60) + 1)
+            body[at : at + rng.randrange(3)] = rng.choice([rng.randbytes(2), b"\xff" * 5, b"\x80\0\0\0", b"\x7f\xff"])
+        try:
+            decode_request(version, memoryview(body), 0)
+        except DecodeError as error:
+            refused += 1
+            assert str(error)
+    assert 0 < refused < 300
+
+
+@pytest.mark.parametrize(
+    ("version", "body", "reason"),
+    [
+        (9, b"", "cut short"),
+        (9, b"\x00\xff\xff\0\0\0\x01\x00", "topic data is null"),
+        (8, b"\xff\xff\xff\xff\0\0\0\x01\xff\xff\xff\xff", "topic data has length -1"),
+        (8, b"\xff\xfe\xff\xff\0\0\0\x01", "transactional id has negative length -2"),
+        (9, b"\x00\xff\xff\0\0\0\x01\x02\x00", "topic name is null"),
+        (9, b"\x00\xff\xff\0\0\0\x01\x02\x03\xff\xff", "topic name is not UTF-8"),
+        (9, b"\x00\xff\xff\0\0\0\x01\xff\xff\xff\xff\x0f", "cut short"),
+        (13, b"\x00\xff\xff\0\0\0\x01\x02\x00", "topic id needs 16 bytes"),
+        (9, b"\x00\xff\xff\0\0\0\x01\x02\x02t\x02\0\0\0\0\xff\xff\xff\xff\x0f", "record data needs 4294967294 bytes"),
+        (8, b"\xff\xff\xff\xff\0\0\0\x01\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\0\x80\0\0\0", "negative length -2147483648"),
+        (8, b"\xff\xff\xff\xff\0\0\0\x01\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\0\0\0\0\x09abc", "record data needs 9 bytes"),
+    ],
+)
+def test_what_is_wrong_is_told(version: int, body: bytes, reason: str) -> None:
+    with pytest.raises(DecodeError, match=reason):
+        decode_request(version, memoryview(body), 0)

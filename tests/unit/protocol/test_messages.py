@@ -1,0 +1,245 @@
+"""Every served API and version: decoding, lifting and encoding against kio."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from dataclasses import fields
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kio.serial import entity_reader as kio_reader
+
+from protocol.api_table import API_BY_NAME, API_TABLE, Api
+from protocol.messages import (
+    DecodeError,
+    decode_request,
+    encode_response,
+    lift,
+    newest_request,
+    newest_response,
+    request_class,
+    response_class,
+)
+from protocol.schema import default_entity, field_plans
+from protocol.writer import entity_writer
+
+VERSIONS = [(api, version) for api in API_TABLE for version in range(api.lowest, api.highest + 1)]
+each_version = pytest.mark.parametrize(("api", "version"), VERSIONS, ids=lambda value: getattr(value, "name", value))
+
+RESHAPED_REQUESTS = {"topic_names", "allow_downgrade"}
+"""Fields of old requests that ``lift`` tells by a newer field."""
+
+
+def fitted(entity: Any, cls: Any) -> Any:
+    """``entity``'s fields as the older class ``cls``: what kio, given that class, encodes."""
+    values = {}
+    for plan in field_plans(cls):
+        value = getattr(entity, plan.name, plan.default)
+        if plan.entity is not None and value is not None:
+            nested = plan.entity
+            value = tuple(fitted(item, nested) for item in value) if plan.array else fitted(value, nested)
+        if value is None and not plan.nullable and plan.kind == "string":
+            value = ""
+        values[plan.name] = value
+    return cls(**values)
+
+
+def header(api: Api, version: int, correlation_id: int) -> bytes:
+    return correlation_id.to_bytes(4, "big") + b"\0" * api.response_header_version(version)
+
+
+@each_version
+def test_requests_decode_as_kio_wrote_them_and_trailing_bytes_are_ignored(
+    api: Api, version: int, generator: Any, kio_bytes: Any
+) -> None:
+    make = generator((api.name, version))
+    for _ in range(8):
+        request = make.entity(request_class(api.key, version))
+        frame = memoryview(bytearray(b"123" + kio_bytes(request) + b"trailing"))
+        assert decode_request(api, version, frame, 3) == request
+
+
+def test_unknown_tagged_fields_are_skipped(kio_bytes: Any) -> None:
+    api = API_BY_NAME["metadata"]
+    request = default_entity(newest_request(api))
+    body = kio_bytes(request)
+    assert body.endswith(b"\0")
+    assert decode_request(api, 13, body[:-1] + b"\x02\x05\x02ab\xff\x7f\x00", 0) == request
+    with pytest.raises(DecodeError, match="tagged field 5 needs 3 bytes"):
+        decode_request(api, 13, body[:-1] + b"\x01\x05\x03ab", 0)
+
+
+@each_version
+def test_responses_are_kios_bytes(api: Api, version: int, generator: Any, kio_bytes: Any) -> None:
+    cls = response_class(api.key, version)
+    make = generator((api.name, version))
+    for _ in range(8):
+        response = make.entity(cls)
+        out = bytearray()
+        entity_writer(cls, cls)(out, response)
+        assert bytes(out) == kio_bytes(response)
+
+
+@each_version
+def test_the_newest_response_is_written_in_the_version_asked_for(
+    api: Api, version: int, generator: Any, kio_bytes: Any
+) -> None:
+    cls = response_class(api.key, version)
+    make = generator((api.name, version))
+    for _ in range(8):
+        newest = make.entity(newest_response(api))
+        frame = encode_response(newest, api, version, -9 & 0x7FFFFFFF)
+        expected = fitted(newest, cls)
+        body = header(api, version, -9 & 0x7FFFFFFF) + kio_bytes(expected)
+        assert frame == len(body).to_bytes(4, "big") + body
+        decoded, size = kio_reader(cls)(frame, len(frame) - len(kio_bytes(expected)))
+        assert decoded == expected
+        assert size == len(kio_bytes(expected))
+
+
+@each_version
+def test_lifted_requests_keep_common_fields_and_take_defaults(api: Api, version: int, generator: Any) -> None:
+    newest = newest_request(api)
+    old = generator((api.name, version)).entity(request_class(api.key, version))
+    lifted = lift(old, newest)
+    assert_lifted(old, lifted, newest)
+    if version == api.highest:
+        assert lifted is old
+
+
+def assert_lifted(old: Any, lifted: Any, cls: Any) -> None:
+    assert type(lifted) is cls
+    had = {field.name for field in fields(old)}
+    for plan in field_plans(cls):
+        value = getattr(lifted, plan.name)
+        if plan.name not in had:
+            assert value == plan.default or had & RESHAPED_REQUESTS
+        elif plan.entity is None or getattr(old, plan.name) is None:
+            assert value == getattr(old, plan.name)
+        elif plan.array and value is not None:
+            assert len(value) == len(getattr(old, plan.name))
+            for before, after in zip(getattr(old, plan.name), value, strict=True):
+                assert_lifted(before, after, plan.entity)
+        elif value is not None:
+            assert_lifted(getattr(old, plan.name), value, plan.entity)
+
+
+def test_names_of_old_delete_topics_requests_become_topics() -> None:
+    api = API_BY_NAME["delete_topics"]
+    lifted = lift(request_class(20, 3)(topic_names=("a", "b"), timeout=default_timeout()), newest_request(api))
+    assert [(topic.name, topic.topic_id) for topic in lifted.topics] == [("a", None), ("b", None)]
+
+
+def default_timeout() -> Any:
+    return default_entity(request_class(20, 3)).timeout
+
+
+def test_an_empty_metadata_request_of_version_0_asks_for_all_topics() -> None:
+    api = API_BY_NAME["metadata"]
+    assert lift(default_entity(request_class(3, 0)), newest_request(api)).topics is None
+    assert lift(default_entity(request_class(3, 1)), newest_request(api)).topics == ()
+
+
+def test_feature_updates_of_version_0_become_upgrades_and_safe_downgrades() -> None:
+    old = request_class(57, 0)
+    update = next(plan.entity for plan in field_plans(old) if plan.name == "feature_updates")
+    asked = tuple(update(feature="f", max_version_level=1, allow_downgrade=down) for down in (False, True))
+    request = default_entity(old)
+    lifted = lift(old(timeout=request.timeout, feature_updates=asked), newest_request(API_BY_NAME["update_features"]))
+    assert [item.upgrade_type for item in lifted.feature_updates] == [1, 2]
+
+
+def test_every_field_that_a_newer_request_lost_is_known() -> None:
+    """A field lost in an older request is out of a handler's sight but for ``ctx.raw``: new ones must be looked at."""
+    lost = set()
+    for api, version in VERSIONS:
+        lost |= {(api.name, name) for name in lost_fields(request_class(api.key, version), newest_request(api))}
+    assert lost == {
+        ("produce", "name"),  # hot path
+        ("fetch", "replica_id"),  # hot path
+        ("fetch", "topic"),  # hot path
+        ("metadata", "include_cluster_authorized_operations"),  # ctx.raw
+        ("delete_topics", "topic_names"),  # lift
+        ("update_features", "allow_downgrade"),  # lift
+    }
+
+
+def test_every_field_that_a_newer_response_lost_is_known() -> None:
+    lost = set()
+    for api, version in VERSIONS:
+        lost |= {(api.name, name) for name in lost_fields(response_class(api.key, version), newest_response(api))}
+    assert lost == {
+        ("produce", "name"),  # hot path
+        ("fetch", "topic"),  # hot path
+        ("metadata", "cluster_authorized_operations"),  # attribute of the handler's own class
+        ("update_features", "results"),  # attribute of the handler's own class
+    }
+
+
+def lost_fields(old: Any, new: Any) -> set[str]:
+    newer = {plan.name: plan for plan in field_plans(new)}
+    lost = set()
+    for plan in field_plans(old):
+        if plan.name not in newer:
+            lost.add(plan.name)
+        elif plan.entity is not None:
+            lost |= lost_fields(plan.entity, newer[plan.name].entity)
+    return lost
+
+
+def test_a_field_only_old_versions_have_is_taken_from_the_response_if_it_has_it() -> None:
+    api = API_BY_NAME["metadata"]
+    newest = default_entity(newest_response(api))
+    plain, _ = kio_reader(response_class(3, 8))(encode_response(newest, api, 8, 1), 8)
+    assert plain.cluster_authorized_operations == -(2**31)
+    richer = SimpleNamespace(
+        **{field.name: getattr(newest, field.name) for field in fields(newest)}, cluster_authorized_operations=77
+    )
+    rich, _ = kio_reader(response_class(3, 8))(encode_response(richer, api, 8, 1), 8)
+    assert rich.cluster_authorized_operations == 77
+
+
+def test_plain_milliseconds_do_for_durations() -> None:
+    api = API_BY_NAME["metadata"]
+    newest = default_entity(newest_response(api))
+    given = SimpleNamespace(**{field.name: getattr(newest, field.name) for field in fields(newest)})
+    given.throttle_time = 1234
+    decoded, _ = kio_reader(newest_response(api))(encode_response(given, api, 13, 1), 9)
+    assert decoded.throttle_time.total_seconds() == 1.234
+
+
+@each_version
+def test_mutated_requests_are_decoded_or_refused(api: Api, version: int, generator: Any, kio_bytes: Any) -> None:
+    make = generator((api.name, version))
+    rng = random.Random(f"{api.name} {version}")
+    for _ in range(40):
+        body = bytearray(kio_bytes(make.entity(request_class(api.key, version))))
+        del body[rng.randrange(len(body) + 1) :]
+        for _ in range(rng.randrange(4)):
+            at = rng.randrange(len(body) + 1)
+            body[at : at + rng.randrange(3)] = rng.choice([rng.randbytes(2), b"\xff" * 5, b"\x80\0\0\0", b"\x7f\xff"])
+        try:
+            decode_request(api, version, body, 0)
+        except DecodeError as error:
+            assert str(error)
+
+
+@each_version
+def test_a_length_that_lies_takes_no_memory(api: Api, version: int, generator: Any, kio_bytes: Any) -> None:
+    body = kio_bytes(default_entity(request_class(api.key, version)))
+    request_class(api.key, version)
+    tracemalloc.start()
+    try:
+        for at in range(len(body)):
+            for huge in (b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x07", b"\x7f\xff\xff\xff", b"\x80\0\0\0"):
+                lying = body[:at] + huge + body[at + 1 :]
+                try:
+                    decode_request(api, version, lying, 0)
+                except DecodeError as error:
+                    assert str(error)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000

@@ -1,0 +1,29 @@
+"""UUIDs as bytes and as Kafka's text."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from protocol import uuids
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (uuids.ZERO, "AAAAAAAAAAAAAAAAAAAAAA"),
+        (UUID(int=1), "AAAAAAAAAAAAAAAAAAAAAQ"),
+        (UUID(int=2**128 - 1), "_____________________w"),
+    ],
+)
+def test_text_is_url_safe_base64_without_padding(value: UUID, text: str) -> None:
+    assert uuids.to_text(value) == text
+    assert uuids.from_text(text) == value
+    assert uuids.from_bytes(value.bytes) == value
+
+
+@pytest.mark.parametrize("text", ["", "abc", "A" * 23, "A" * 40, "!" * 4 + "A" * 22])
+def test_text_of_another_length_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        uuids.from_text(text)
