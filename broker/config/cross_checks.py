@@ -37,7 +37,9 @@ def _log(config: BrokerConfig) -> Iterator[str]:
         yield f"log.cleaner.min.compaction.lag.ms = {low_lag}: expected at most log.cleaner.max.compaction.lag.ms"
     threads = config.integer("log.cleaner.threads")
     buffer = config.integer("log.cleaner.dedupe.buffer.size")
-    if threads and buffer // threads <= 1 << 20:
+    if threads < 1:
+        yield "log.cleaner.threads = 0: expected at least 1"
+    elif buffer // threads <= 1 << 20:
         yield f"log.cleaner.dedupe.buffer.size = {buffer}: expected more than 1 MB for each of {threads} threads"
 
 

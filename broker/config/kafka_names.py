@@ -1,15 +1,19 @@
-"""Names of Kafka 4.1's broker configurations that this broker has no use for: given, they draw one warning."""
+"""Names of Kafka 4.1's broker configurations that this broker has no use for: given, they draw one warning.
+
+They are kept by who may alter them, since AlterConfigs refuses what Kafka refuses and keeps the rest, without effect.
+"""
 
 from __future__ import annotations
 
-NOT_NEEDED: frozenset[str] = frozenset(
+from broker.config.definition import UpdateMode
+
+_READ_ONLY = frozenset(
     {
         "alter.config.policy.class.name",
         "alter.log.dirs.replication.quota.window.num",
         "alter.log.dirs.replication.quota.window.size.seconds",
         "authorizer.class.name",
         "auto.leader.rebalance.enable",
-        "background.threads",
         "broker.heartbeat.interval.ms",
         "broker.session.timeout.ms",
         "client.quota.callback.class",
@@ -73,7 +77,6 @@ NOT_NEEDED: frozenset[str] = frozenset(
         "kafka.metrics.reporters",
         "leader.imbalance.check.interval.seconds",
         "log.dir.failure.timeout.ms",
-        "max.connection.creation.rate",
         "metadata.log.dir",
         "metadata.log.max.record.bytes.between.snapshots",
         "metadata.log.max.snapshot.interval.ms",
@@ -82,28 +85,16 @@ NOT_NEEDED: frozenset[str] = frozenset(
         "metadata.max.idle.interval.ms",
         "metadata.max.retention.bytes",
         "metadata.max.retention.ms",
-        "metric.reporters",
         "metrics.num.samples",
         "metrics.recording.level",
         "metrics.sample.window.ms",
-        "num.io.threads",
-        "num.network.threads",
         "num.replica.alter.log.dirs.threads",
-        "num.replica.fetchers",
-        "principal.builder.class",
         "producer.purgatory.purge.interval.requests",
         "queued.max.requests",
         "quota.window.num",
         "quota.window.size.seconds",
-        "remote.fetch.max.wait.ms",
-        "remote.list.offsets.request.timeout.ms",
-        "remote.log.index.file.cache.total.size.bytes",
-        "remote.log.manager.copier.thread.pool.size",
-        "remote.log.manager.copy.max.bytes.per.second",
         "remote.log.manager.copy.quota.window.num",
         "remote.log.manager.copy.quota.window.size.seconds",
-        "remote.log.manager.expiration.thread.pool.size",
-        "remote.log.manager.fetch.max.bytes.per.second",
         "remote.log.manager.fetch.quota.window.num",
         "remote.log.manager.fetch.quota.window.size.seconds",
         "remote.log.manager.task.interval.ms",
@@ -117,7 +108,6 @@ NOT_NEEDED: frozenset[str] = frozenset(
         "remote.log.metadata.manager.impl.prefix",
         "remote.log.metadata.manager.listener.name",
         "remote.log.reader.max.pending.tasks",
-        "remote.log.reader.threads",
         "remote.log.storage.manager.class.name",
         "remote.log.storage.manager.class.path",
         "remote.log.storage.manager.impl.prefix",
@@ -128,26 +118,13 @@ NOT_NEEDED: frozenset[str] = frozenset(
         "replication.quota.window.size.seconds",
         "request.timeout.ms",
         "sasl.client.callback.handler.class",
-        "sasl.enabled.mechanisms",
-        "sasl.jaas.config",
-        "sasl.kerberos.kinit.cmd",
-        "sasl.kerberos.min.time.before.relogin",
-        "sasl.kerberos.principal.to.local.rules",
-        "sasl.kerberos.service.name",
-        "sasl.kerberos.ticket.renew.jitter",
-        "sasl.kerberos.ticket.renew.window.factor",
         "sasl.login.callback.handler.class",
         "sasl.login.class",
         "sasl.login.connect.timeout.ms",
         "sasl.login.read.timeout.ms",
-        "sasl.login.refresh.buffer.seconds",
-        "sasl.login.refresh.min.period.seconds",
-        "sasl.login.refresh.window.factor",
-        "sasl.login.refresh.window.jitter",
         "sasl.login.retry.backoff.max.ms",
         "sasl.login.retry.backoff.ms",
         "sasl.mechanism.controller.protocol",
-        "sasl.mechanism.inter.broker.protocol",
         "sasl.oauthbearer.assertion.algorithm",
         "sasl.oauthbearer.assertion.claim.aud",
         "sasl.oauthbearer.assertion.claim.exp.seconds",
@@ -196,6 +173,28 @@ NOT_NEEDED: frozenset[str] = frozenset(
         "socket.connection.setup.timeout.ms",
         "ssl.allow.dn.changes",
         "ssl.allow.san.changes",
+        "ssl.principal.mapping.rules",
+        "unclean.leader.election.interval.ms",
+        "unstable.api.versions.enable",
+        "unstable.feature.versions.enable",
+    }
+)
+_PER_BROKER = frozenset(
+    {
+        "principal.builder.class",
+        "sasl.enabled.mechanisms",
+        "sasl.jaas.config",
+        "sasl.kerberos.kinit.cmd",
+        "sasl.kerberos.min.time.before.relogin",
+        "sasl.kerberos.principal.to.local.rules",
+        "sasl.kerberos.service.name",
+        "sasl.kerberos.ticket.renew.jitter",
+        "sasl.kerberos.ticket.renew.window.factor",
+        "sasl.login.refresh.buffer.seconds",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.window.factor",
+        "sasl.login.refresh.window.jitter",
+        "sasl.mechanism.inter.broker.protocol",
         "ssl.cipher.suites",
         "ssl.client.auth",
         "ssl.enabled.protocols",
@@ -208,7 +207,6 @@ NOT_NEEDED: frozenset[str] = frozenset(
         "ssl.keystore.location",
         "ssl.keystore.password",
         "ssl.keystore.type",
-        "ssl.principal.mapping.rules",
         "ssl.protocol",
         "ssl.provider",
         "ssl.secure.random.implementation",
@@ -217,16 +215,42 @@ NOT_NEEDED: frozenset[str] = frozenset(
         "ssl.truststore.location",
         "ssl.truststore.password",
         "ssl.truststore.type",
-        "unclean.leader.election.interval.ms",
-        "unstable.api.versions.enable",
-        "unstable.feature.versions.enable",
     }
 )
+_CLUSTER_WIDE = frozenset(
+    {
+        "background.threads",
+        "max.connection.creation.rate",
+        "metric.reporters",
+        "num.io.threads",
+        "num.network.threads",
+        "num.replica.fetchers",
+        "remote.fetch.max.wait.ms",
+        "remote.list.offsets.request.timeout.ms",
+        "remote.log.index.file.cache.total.size.bytes",
+        "remote.log.manager.copier.thread.pool.size",
+        "remote.log.manager.copy.max.bytes.per.second",
+        "remote.log.manager.expiration.thread.pool.size",
+        "remote.log.manager.fetch.max.bytes.per.second",
+        "remote.log.reader.threads",
+    }
+)
+NOT_NEEDED: frozenset[str] = _READ_ONLY | _PER_BROKER | _CLUSTER_WIDE
 
 # Families of names that Kafka hands on to a listener, a plugin or its logging.
-NOT_NEEDED_PREFIXES = ("listener.name.", "rlmm.config.", "rsm.config.", "config.providers", "log4j")
+_LISTENER_PREFIX = "listener.name."
+_PREFIXES = (_LISTENER_PREFIX, "rlmm.config.", "rsm.config.", "config.providers", "log4j")
 
 
 def is_not_needed(name: str) -> bool:
     """Whether Kafka 4.1 knows `name` and this broker does not."""
-    return name in NOT_NEEDED or name.startswith(NOT_NEEDED_PREFIXES)
+    return name in NOT_NEEDED or name.startswith(_PREFIXES)
+
+
+def mode_of(name: str) -> UpdateMode | None:
+    """Who may alter `name` in Kafka; None for a name that is no configuration of Kafka's, which anyone may set."""
+    if name in _READ_ONLY:
+        return UpdateMode.READ_ONLY
+    if name in _PER_BROKER or name.startswith(_LISTENER_PREFIX):
+        return UpdateMode.PER_BROKER
+    return UpdateMode.CLUSTER_WIDE if name in _CLUSTER_WIDE else None

@@ -1,0 +1,212 @@
+"""What AlterConfigs and IncrementalAlterConfigs may change, and what a change makes of the configuration.
+
+Rules and texts are those of Kafka's `ConfigAdminManager`, `DynamicBrokerConfig` and `ConfigurationControlManager`.
+Nothing is stored here: each function returns the new overrides, or raises InvalidRequest or InvalidConfiguration.
+
+Deviations: an operation that does not exist, and APPEND or SUBTRACT of an unknown broker name, crash in Kafka
+(UNKNOWN_SERVER_ERROR) and are refused here; a cluster-wide minimum compaction lag above the maximum is refused here.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from broker.config.broker_config import BrokerConfig, WrongConfiguration
+from broker.config.cross_checks import broken_rules
+from broker.config.definition import ConfigDef, ConfigType, InvalidValue, UpdateMode, to_text
+from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
+from broker.config.kafka_names import mode_of
+from broker.config.listeners import parse_listeners
+from broker.config.topic_config import parse_topic_configs
+from protocol.errors import InvalidConfiguration, InvalidRequest
+
+_MIN_ISR = "min.insync.replicas"
+_THREADS = ("log.cleaner.threads", "num.recovery.threads.per.data.dir")
+
+
+class AlterOp(enum.IntEnum):
+    """IncrementalAlterConfigs' operations, numbered as on the wire."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One incremental change; `operation` is the wire's number."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+def alter_topic(broker_config: BrokerConfig, overrides: Mapping[str, str], changes: Sequence[Change]) -> dict[str, str]:
+    """A topic's overrides after incremental changes."""
+    altered = _apply(overrides, _well_formed(changes), TOPIC_CONFIGS)
+    parse_topic_configs(broker_config, altered)
+    return altered
+
+
+def replace_topic(broker_config: BrokerConfig, pairs: Sequence[tuple[str, str | None]]) -> dict[str, str]:
+    """A topic's overrides as AlterConfigs gives them, in place of all earlier ones."""
+    altered = _apply({}, _well_formed([Change(name, AlterOp.SET, value) for name, value in pairs]), TOPIC_CONFIGS)
+    parse_topic_configs(broker_config, altered)
+    return altered
+
+
+def alter_broker(config: BrokerConfig, changes: Sequence[Change], *, per_broker: bool) -> dict[str, str]:
+    """This broker's dynamic configurations, or the cluster's, after incremental changes."""
+    current = config.dynamic_broker if per_broker else config.dynamic_default
+    well_formed = _well_formed(changes)
+    for change in well_formed:
+        _require_list(change)
+    altered = _apply(current, well_formed, BROKER_CONFIGS)
+    _check_broker(config, altered, per_broker=per_broker)
+    _check_min_isr(current, altered, {change.name for change in well_formed}, per_broker=per_broker)
+    return altered
+
+
+def replace_broker(
+    config: BrokerConfig, pairs: Sequence[tuple[str, str | None]], *, per_broker: bool
+) -> dict[str, str]:
+    """This broker's dynamic configurations, or the cluster's, as AlterConfigs gives them."""
+    altered = _apply({}, _well_formed([Change(name, AlterOp.SET, value) for name, value in pairs]), BROKER_CONFIGS)
+    _check_broker(config, altered, per_broker=per_broker)
+    current = config.dynamic_broker if per_broker else config.dynamic_default
+    _check_min_isr(current, altered, altered, per_broker=per_broker)
+    return altered
+
+
+def is_per_broker(config: BrokerConfig, resource_name: str) -> bool:
+    """Whether an altered BROKER resource is this broker; the cluster is named ''. Raises InvalidRequest for others."""
+    if not resource_name:
+        return False
+    try:
+        broker_id = int(resource_name)
+    except ValueError:
+        raise InvalidRequest(f"Node id must be an integer, but it is: {resource_name}") from None
+    if broker_id != config.node_id:
+        raise InvalidRequest(f"Unexpected broker id, expected {config.node_id}, but received {resource_name}")
+    return True
+
+
+def _well_formed(changes: Sequence[Change]) -> Sequence[Change]:
+    if len({change.name for change in changes}) < len(changes):
+        raise InvalidRequest("Error due to duplicate config keys")
+    nulls = [change.name for change in changes if change.value is None and change.operation != AlterOp.DELETE]
+    if nulls:
+        raise InvalidRequest(f"Null value not supported for : {', '.join(nulls)}")
+    for change in changes:
+        if change.operation not in AlterOp.__members__.values():
+            raise InvalidRequest(f"Unknown operations type {change.operation}")
+    return changes
+
+
+def _apply(
+    current: Mapping[str, str], changes: Iterable[Change], definitions: Mapping[str, ConfigDef]
+) -> dict[str, str]:
+    altered = dict(current)
+    for change in changes:
+        operation, value = AlterOp(change.operation), change.value or ""
+        match operation:
+            case AlterOp.SET:
+                altered[change.name] = value
+            case AlterOp.DELETE:
+                altered.pop(change.name, None)
+            case AlterOp.APPEND | AlterOp.SUBTRACT:
+                definition = definitions.get(change.name)
+                if definition is None or definition.type is not ConfigType.LIST:
+                    raise InvalidConfiguration(
+                        f"Can't {operation.name} to key {change.name} because its type is not LIST."
+                    )
+                text = altered.get(change.name)
+                parts = _parts(to_text(definition.default) or "" if text is None else text)
+                altered[change.name] = ",".join(_combined([part for part in parts if part], operation, value))
+    return altered
+
+
+def _combined(parts: list[str], operation: AlterOp, value: str) -> list[str]:
+    for part in _parts(value):
+        if operation is AlterOp.APPEND and part not in parts:
+            parts.append(part)
+        elif operation is AlterOp.SUBTRACT and part in parts:
+            parts.remove(part)
+    return parts
+
+
+def _parts(text: str) -> list[str]:
+    """Java's `split(",")`: empty parts at the end are dropped, unless the text is empty."""
+    parts = text.split(",")
+    while text and parts and not parts[-1]:
+        parts.pop()
+    return parts
+
+
+def _require_list(change: Change) -> None:
+    if change.operation not in (AlterOp.APPEND, AlterOp.SUBTRACT):
+        return
+    definition = BROKER_CONFIGS.get(change.name)
+    if definition is None:
+        raise InvalidConfiguration(f"Unknown config name: {change.name}")
+    if definition.type is not ConfigType.LIST:
+        word = AlterOp(change.operation).name.lower()
+        raise InvalidConfiguration(f"Config value {word} is not allowed for config key: {change.name}")
+
+
+def _check_broker(config: BrokerConfig, altered: Mapping[str, str], *, per_broker: bool) -> None:
+    _check_modes(altered, per_broker=per_broker)
+    for name, text in altered.items():
+        definition = BROKER_CONFIGS.get(name)
+        try:
+            if definition:
+                definition.parse(text)
+        except InvalidValue as error:
+            raise InvalidRequest(str(error)) from error
+    if per_broker:
+        changed = config.with_dynamic(altered, config.dynamic_default)
+    else:
+        changed = config.with_dynamic(config.dynamic_broker, altered)
+    broken = tuple(broken_rules(changed))
+    if broken:
+        raise InvalidRequest("; ".join(broken))
+    try:
+        parse_listeners(changed)
+    except WrongConfiguration as error:
+        raise InvalidRequest("; ".join(error.problems)) from error
+    for name in _THREADS:
+        _check_threads(name, config.integer(name), changed.integer(name))
+
+
+def _check_modes(altered: Mapping[str, str], *, per_broker: bool) -> None:
+    modes = {name: BROKER_CONFIGS[name].mode if name in BROKER_CONFIGS else mode_of(name) for name in altered}
+    fixed = sorted(name for name, mode in modes.items() if mode is UpdateMode.READ_ONLY)
+    if fixed:
+        raise InvalidRequest(f"Cannot update these configs dynamically: Set({', '.join(fixed)})")
+    own = sorted(name for name, mode in modes.items() if mode is UpdateMode.PER_BROKER)
+    if own and not per_broker:
+        raise InvalidRequest(
+            f"Cannot update these configs at default cluster level, broker id must be specified: Set({', '.join(own)})"
+        )
+
+
+def _check_threads(name: str, before: int, after: int) -> None:
+    """Kafka's thread pools take at most a halving or doubling at a time."""
+    if after != before and not before // 2 <= after <= before * 2:
+        raise InvalidRequest(
+            f"Dynamic thread count update validation failed for {name}={after}, value should be at least half and "
+            f"not greater than double the current value {before}"
+        )
+
+
+def _check_min_isr(
+    current: Mapping[str, str], altered: Mapping[str, str], touched: Iterable[str], *, per_broker: bool
+) -> None:
+    """KIP-966, which a 4.1 cluster starts with: `min.insync.replicas` is set for the whole cluster, and stays set."""
+    if per_broker and _MIN_ISR in touched:
+        raise InvalidConfiguration("Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
+    if not per_broker and _MIN_ISR in current and _MIN_ISR not in altered:
+        raise InvalidConfiguration("Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")

@@ -1,0 +1,177 @@
+"""What DescribeConfigs answers: values, where they come from and their synonyms (Kafka's `ConfigHelper`)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from broker.config.broker_config import BrokerConfig, names_of
+from broker.config.definition import ConfigDef, UpdateMode, to_text
+from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
+from broker.config.kafka_names import mode_of
+from broker.config.topic_config import parse_topic_configs
+from protocol.errors import InvalidRequest
+
+
+class ConfigSource(enum.IntEnum):
+    """Where a value comes from, numbered as on the wire (`DescribeConfigsResponse.ConfigSource`)."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSynonym:
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One configuration as DescribeConfigs tells it. `type` is the wire's number, 0 for a name that is unknown."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    read_only: bool
+    sensitive: bool
+    synonyms: tuple[ConfigSynonym, ...]
+    type: int
+    documentation: str | None
+
+    @property
+    def is_default(self) -> bool:
+        return self.source is ConfigSource.DEFAULT
+
+
+Keys = Collection[str] | None
+
+
+def describe_topic(
+    broker_config: BrokerConfig, overrides: Mapping[str, str | None], keys: Keys = None
+) -> list[ConfigEntry]:
+    """The topic's configurations: all of them, or those of `keys`. Raises InvalidConfiguration for wrong overrides."""
+    values = parse_topic_configs(broker_config, overrides)
+    names = [name for name, definition in TOPIC_CONFIGS.items() if not definition.internal or name in overrides]
+    entries: list[ConfigEntry] = []
+    for name in _chosen(names, keys):
+        definition = TOPIC_CONFIGS[name]
+        text = to_text(values[name])
+        synonyms = _synonyms(broker_config, definition.synonyms[0].name) if definition.synonyms else ()
+        if name in overrides:
+            synonyms = (ConfigSynonym(name, text, ConfigSource.TOPIC), *synonyms)
+        entries.append(_entry(name, text, synonyms, definition, read_only=False))
+    return entries
+
+
+def describe_broker(config: BrokerConfig, keys: Keys = None) -> list[ConfigEntry]:
+    """The broker's configurations: all of them, or those of `keys`, among them the unknown ones that were given."""
+    given = (*config.static, *config.dynamic_broker, *config.dynamic_default)
+    public = (name for name, definition in BROKER_CONFIGS.items() if not definition.internal)
+    return [
+        _broker_entry(config, name, _synonyms(config, name)) for name in _chosen(dict.fromkeys((*public, *given)), keys)
+    ]
+
+
+def describe_broker_default(config: BrokerConfig, keys: Keys = None) -> list[ConfigEntry]:
+    """What is set for the whole cluster: DescribeConfigs of the broker named ''."""
+    entries: list[ConfigEntry] = []
+    for name in _chosen(config.dynamic_default, keys):
+        synonyms = tuple(
+            synonym for synonym in _synonyms(config, name) if synonym.source is ConfigSource.DYNAMIC_DEFAULT_BROKER
+        )
+        entries.append(_broker_entry(config, name, synonyms, config.dynamic_default[name]))
+    return entries
+
+
+def require_this_broker(config: BrokerConfig, resource_name: str) -> None:
+    """Raises InvalidRequest unless DescribeConfigs names this broker."""
+    try:
+        broker_id = int(resource_name)
+    except ValueError:
+        raise InvalidRequest(f"Broker id must be an integer, but it is: {resource_name}") from None
+    if broker_id != config.node_id:
+        raise InvalidRequest(
+            f"Unexpected broker id, expected {config.node_id} or empty string, but received {resource_name}"
+        )
+
+
+def _broker_entry(
+    config: BrokerConfig, name: str, synonyms: tuple[ConfigSynonym, ...], text: str | None = None
+) -> ConfigEntry:
+    definition = BROKER_CONFIGS.get(name)
+    if definition is None:
+        read_only = mode_of(name) in (None, UpdateMode.READ_ONLY)
+        return _entry(name, None, synonyms, None, read_only=read_only)
+    if text is None:
+        text = to_text(config.values[name])
+    return _entry(name, text, synonyms, definition, read_only=definition.mode is UpdateMode.READ_ONLY)
+
+
+def _entry(
+    name: str, text: str | None, synonyms: tuple[ConfigSynonym, ...], definition: ConfigDef | None, *, read_only: bool
+) -> ConfigEntry:
+    hidden = definition is None or definition.sensitive
+    return ConfigEntry(
+        name=name,
+        value=None if hidden else text,
+        source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
+        read_only=read_only,
+        sensitive=hidden,
+        synonyms=synonyms,
+        type=definition.type if definition else 0,
+        documentation=definition.doc if definition else None,
+    )
+
+
+def _synonyms(config: BrokerConfig, name: str) -> tuple[ConfigSynonym, ...]:
+    """Every place that sets `name`, highest precedence first; what precedes its own name is left out, as Kafka does."""
+    found: list[ConfigSynonym] = []
+    names = names_of(name)
+    definition = BROKER_CONFIGS.get(name)
+    hidden = definition is None or definition.sensitive
+    defaults = {other: BROKER_CONFIGS[other].default_text for other in names if other in BROKER_CONFIGS}
+    for values, source in (
+        (config.dynamic_broker, ConfigSource.DYNAMIC_BROKER),
+        (config.dynamic_default, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        (config.static, ConfigSource.STATIC_BROKER),
+        (defaults, ConfigSource.DEFAULT),
+    ):
+        for other in names:
+            value = values.get(other)
+            if value is not None:
+                found.append(ConfigSynonym(other, None if hidden else value, source))
+    own = next((index for index, synonym in enumerate(found) if synonym.name == name), len(found))
+    return tuple(found[own:])
+
+
+def _chosen(names: Iterable[str], keys: Keys) -> list[str]:
+    """`names`, those of `keys` alone if there are any, in the order of Kafka's answer."""
+    return _in_hash_order([name for name in names if not keys or name in keys])
+
+
+def _in_hash_order(names: list[str]) -> list[str]:
+    """Kafka answers in the order of a Scala mutable.HashMap: by bucket, and by hash within one."""
+    buckets = 16
+    while len(names) > buckets * 3 // 4:
+        buckets *= 2
+
+    def position(name: str) -> tuple[int, int]:
+        code = _java_hash(name)
+        code ^= code >> 16
+        return code & (buckets - 1), code - (1 << 32) if code >> 31 else code
+
+    return sorted(names, key=position)
+
+
+def _java_hash(text: str) -> int:
+    """Java's `String.hashCode`, unsigned."""
+    code = 0
+    for unit in text.encode("utf-16-be").hex(" ", 2).split():
+        code = (code * 31 + int(unit, 16)) & 0xFFFFFFFF
+    return code

@@ -1,0 +1,85 @@
+"""Writes docs/configuration.md out of the definitions: `python -m broker.config.document > docs/configuration.md`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+
+from broker.config.definition import ConfigDef, Value, to_text
+from broker.config.defs import BROKER_CONFIGS, BROKER_SECTIONS, CHANGED_DEFAULTS, TOPIC_CONFIGS
+
+_INTRODUCTION = """\
+# Configuration
+
+<!-- Written by `python -m broker.config.document`; do not edit. -->
+
+Names, types and defaults are those of Apache Kafka 4.1, except where [Changed defaults](#changed-defaults) says
+otherwise. Names that start with `odradek.` are this broker's own.
+
+Values come from three places, of which a later one wins:
+
+1. a `server.properties` file, in Java's properties syntax;
+2. environment variables: `KAFKA_` and the name in capitals, with `_` for `.`, `__` for `_` and `___` for `-`
+   (`KAFKA_LOG_DIRS` is `log.dirs`, `ODRADEK_HTTP_PORT` is `odradek.http.port`, `CLUSTER_ID` is `odradek.cluster.id`).
+   With `KAFKA_ADVERTISED_LISTENERS` and no listeners, every interface is opened at the advertised ports, as in Kafka's
+   image;
+3. `--set key=value` on the command line.
+
+A wrong value stops the start, and every wrong one is listed. A name that Kafka has and this broker does not need, and
+a name that nobody knows, draw one warning each.
+
+A configuration that is altered while the broker runs is kept, and wins over all of these. *read-only* ones cannot be
+altered, *per-broker* ones for a single broker only, *cluster-wide* ones for one broker or for all.
+"""
+
+
+def document() -> str:
+    """The whole page."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield _INTRODUCTION
+    yield "## Changed defaults\n"
+    yield from _table(
+        ("Name", "Default here", "Why"),
+        ((f"`{name}`", _shown(BROKER_CONFIGS[name].default), why) for name, why in CHANGED_DEFAULTS.items()),
+    )
+    yield "\n## Topics' own configurations\n"
+    yield "Set per topic; a topic without a value of its own takes the broker's.\n"
+    yield from _table(
+        ("Name", "Meaning", "Value", "Default", "Broker's default"),
+        ((*_common(d), ", ".join(f"`{s.name}`" for s in d.synonyms)) for d in _public(TOPIC_CONFIGS.values())),
+    )
+    for title, definitions in BROKER_SECTIONS:
+        yield f"\n## {title}\n"
+        yield from _table(
+            ("Name", "Meaning", "Value", "Default", "Altered"),
+            ((*_common(d), d.mode.value) for d in _public(definitions)),
+        )
+
+
+def _public(definitions: Iterable[ConfigDef]) -> Iterator[ConfigDef]:
+    return (definition for definition in definitions if not definition.internal)
+
+
+def _common(definition: ConfigDef) -> tuple[str, str, str, str]:
+    unit = f" ({definition.unit})" if definition.unit else ""
+    return f"`{definition.name}`", definition.doc, f"{definition.expected}{unit}", _shown(definition.default)
+
+
+def _shown(default: Value) -> str:
+    if default is None:
+        return "unset"
+    return f"`{to_text(default)}`" if to_text(default) else "empty"
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(document())
