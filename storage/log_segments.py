@@ -1,0 +1,62 @@
+"""The segments of one log, ordered by base offset (Kafka's LogSegments)."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+
+from storage.segment import LogSegment
+
+
+class LogSegments:
+    """Never empty once the log is open; the last one is active."""
+
+    __slots__ = ("_bases", "_segments", "active")
+
+    def __init__(self, segments: list[LogSegment]) -> None:
+        self._segments = sorted(segments, key=lambda segment: segment.base_offset)
+        self._bases = [segment.base_offset for segment in self._segments]
+        self.active = self._segments[-1]
+
+    def __iter__(self) -> Iterator[LogSegment]:
+        return iter(self._segments)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __contains__(self, base_offset: int) -> bool:
+        slot = bisect_left(self._bases, base_offset)
+        return slot < len(self._bases) and self._bases[slot] == base_offset
+
+    @property
+    def first(self) -> LogSegment:
+        return self._segments[0]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all `.log` files."""
+        return sum(segment.size for segment in self._segments)
+
+    def add(self, segment: LogSegment) -> None:
+        slot = bisect_left(self._bases, segment.base_offset)
+        self._bases.insert(slot, segment.base_offset)
+        self._segments.insert(slot, segment)
+        self.active = self._segments[-1]
+
+    def remove(self, segment: LogSegment) -> None:
+        slot = bisect_left(self._bases, segment.base_offset)
+        del self._bases[slot], self._segments[slot]
+        if self._segments:
+            self.active = self._segments[-1]
+
+    def floor(self, offset: int) -> LogSegment | None:
+        """The last segment whose base offset is at most `offset`."""
+        slot = bisect_right(self._bases, offset) - 1
+        return self._segments[slot] if slot >= 0 else None
+
+    def higher(self, base_offset: int) -> LogSegment | None:
+        """The first segment with a larger base offset."""
+        slot = bisect_right(self._bases, base_offset)
+        return self._segments[slot] if slot < len(self._segments) else None
+
+    def from_offset(self, offset: int) -> list[LogSegment]:
+        """The segment that holds `offset`, and those after it."""
+        return self._segments[max(0, bisect_right(self._bases, offset) - 1) :]

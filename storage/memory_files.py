@@ -1,0 +1,320 @@
+"""A file system in memory for tests, with faults on order and with crashes that lose what was not synced.
+
+What survives a crash is chosen by a seeded random source, as harshly as POSIX allows: each file falls back to its last
+`fdatasync`, keeps everything, or is torn in blocks between the two; each folder keeps only a prefix of the names
+created, renamed or removed since its last `fsync_dir`.
+"""
+
+import errno
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from storage.files import Buffer
+
+_TORN_BLOCK = 64
+
+
+class Unsynced(Enum):
+    """What becomes of bytes and names that were not synced when the machine fails."""
+
+    LOST = auto()
+    KEPT = auto()
+    TORN = auto()
+    ANY = auto()  # one of the others for each file
+
+
+@dataclass(slots=True)
+class Fault:
+    """Raise OSError(errno) at the n-th matching operation from now (1: the next); a write may take `taken` bytes first."""
+
+    operation: str
+    number: int
+    error: int = errno.EIO
+    taken: int = 0
+    path_part: str = ""
+
+
+class _Inode:
+    __slots__ = ("data", "durable", "modified_ms")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.durable = b""
+        self.modified_ms = 0
+
+
+class _Folder:
+    __slots__ = ("durable", "history", "names")
+
+    def __init__(self) -> None:
+        self.names: dict[str, _Inode | _Folder] = {}
+        self.durable: dict[str, _Inode | _Folder] = {}
+        self.history: list[dict[str, _Inode | _Folder]] = []  # the names after each change since the last sync
+
+    def changed(self) -> None:
+        self.history.append(dict(self.names))
+
+
+class MemoryFile:
+    """An open file; it goes on working after its name is gone."""
+
+    def __init__(self, fs: "MemoryFileSystem", path: str, inode: _Inode) -> None:
+        self._fs = fs
+        self._path = path
+        self._inode = inode
+        self.closed = False
+        fs.open_files += 1
+
+    def pread(self, size: int, position: int) -> bytes:
+        self._use("pread")
+        return bytes(self._inode.data[position : position + size])
+
+    def pread_nowait(self, size: int, position: int) -> bytearray | None:
+        self._use("pread_nowait")
+        if self._fs.page_cache_cold:
+            return None
+        data = self._inode.data[position : position + size]
+        return data if len(data) == size else None
+
+    def pwrite(self, data: Buffer, position: int) -> int:
+        fault = self._use("pwrite", raises=False)
+        taken = data if fault is None else memoryview(data)[: fault.taken]
+        content = self._inode.data
+        if len(taken):
+            if position > len(content):
+                content.extend(bytes(position - len(content)))
+            content[position : position + len(taken)] = taken
+            self._inode.modified_ms = self._fs.now_ms()
+        if fault is not None and not fault.taken:
+            raise OSError(fault.error, "injected", self._path)
+        return len(taken)
+
+    def truncate(self, size: int) -> None:
+        self._use("truncate")
+        content = self._inode.data
+        if size < len(content):
+            del content[size:]
+        else:
+            content.extend(bytes(size - len(content)))
+
+    def fdatasync(self) -> None:
+        self._use("fdatasync")
+        self._inode.durable = bytes(self._inode.data)
+
+    def size(self) -> int:
+        return len(self._inode.data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._fs.open_files -= 1
+
+    def _use(self, operation: str, *, raises: bool = True) -> Fault | None:
+        if self.closed:
+            raise OSError(errno.EBADF, "file is closed", self._path)
+        return self._fs.count(operation, self._path, raises=raises)
+
+
+class MemoryFileSystem:
+    """Folders and files in dictionaries.
+
+    Attributes:
+        operations: how many operations ran, by name.
+        hook: called with (operation, path) before each one; may raise to stop the test's machine right there.
+        page_cache_cold: `pread_nowait` answers that it would block.
+        open_files: descriptors not closed.
+    """
+
+    def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
+        self._root = _Folder()
+        self._faults: list[Fault] = []
+        self._locked: set[str] = set()
+        self.now_ms = now_ms
+        self.operations: dict[str, int] = {}
+        self.hook: Callable[[str, str], None] | None = None
+        self.page_cache_cold = False
+        self.open_files = 0
+
+    # -- for the test
+
+    def inject(self, fault: Fault) -> None:
+        """Have an operation fail."""
+        self._faults.append(fault)
+
+    def crash(self, unsynced: Unsynced = Unsynced.LOST, seed: int = 0) -> None:
+        """Power failure: keep what was synced, and of the rest what `unsynced` says. Open files are not to be used again."""
+        self._locked.clear()
+        self._faults.clear()
+        self._crash_folder(self._root, unsynced, random.Random(seed))
+
+    def _crash_folder(self, folder: _Folder, unsynced: Unsynced, rng: random.Random) -> None:
+        match unsynced:
+            case Unsynced.LOST:
+                kept = 0
+            case Unsynced.KEPT:
+                kept = len(folder.history)
+            case _:
+                kept = rng.randint(0, len(folder.history))
+        folder.names = dict(folder.history[kept - 1] if kept else folder.durable)
+        folder.durable = dict(folder.names)
+        folder.history = []
+        for node in folder.names.values():
+            if isinstance(node, _Folder):
+                self._crash_folder(node, unsynced, rng)
+            else:
+                _crash_file(node, unsynced, rng)
+
+    def count(self, operation: str, path: str, *, raises: bool = True) -> Fault | None:
+        """Account for an operation; the fault that strikes it, raised unless `raises` is false."""
+        self.operations[operation] = self.operations.get(operation, 0) + 1
+        if self.hook is not None:
+            self.hook(operation, path)
+        for fault in self._faults:
+            if fault.operation == operation and fault.path_part in path:
+                fault.number -= 1
+                if fault.number == 0:
+                    self._faults.remove(fault)
+                    if raises:
+                        raise OSError(fault.error, "injected", path)
+                    return fault
+        return None
+
+    # -- FileSystem
+
+    def open(self, path: str, *, create: bool = False) -> MemoryFile:
+        self.count("open", path)
+        folder, name = self._parent(path)
+        node = folder.names.get(name)
+        if node is None:
+            if not create:
+                raise FileNotFoundError(errno.ENOENT, "no such file", path)
+            node = folder.names[name] = _Inode()
+            node.modified_ms = self.now_ms()
+            folder.changed()
+        if isinstance(node, _Folder):
+            raise IsADirectoryError(errno.EISDIR, "is a folder", path)
+        return MemoryFile(self, path, node)
+
+    def rename(self, old: str, new: str) -> None:
+        self.count("rename", old)
+        source, source_name = self._parent(old)
+        target, target_name = self._parent(new)
+        if source_name not in source.names:
+            raise FileNotFoundError(errno.ENOENT, "no such file", old)
+        target.names[target_name] = source.names.pop(source_name)
+        target.changed()
+        if source is not target:
+            source.changed()
+
+    def link(self, old: str, new: str) -> None:
+        self.count("link", old)
+        folder, name = self._parent(new)
+        if name in folder.names:
+            raise FileExistsError(errno.EEXIST, "exists", new)
+        folder.names[name] = self._inode(old)
+        folder.changed()
+
+    def unlink(self, path: str) -> None:
+        self.count("unlink", path)
+        self._inode(path)
+        folder, name = self._parent(path)
+        del folder.names[name]
+        folder.changed()
+
+    def listdir(self, path: str) -> list[str]:
+        self.count("listdir", path)
+        return list(self._folder(path).names)
+
+    def mkdir(self, path: str) -> None:
+        self.count("mkdir", path)
+        folder = self._root
+        for part in _parts(path):
+            node = folder.names.get(part)
+            if node is None:
+                node = folder.names[part] = _Folder()
+                folder.changed()
+            if not isinstance(node, _Folder):
+                raise NotADirectoryError(errno.ENOTDIR, "not a folder", path)
+            folder = node
+
+    def rmdir(self, path: str) -> None:
+        self.count("rmdir", path)
+        if self._folder(path).names:
+            raise OSError(errno.ENOTEMPTY, "folder not empty", path)
+        folder, name = self._parent(path)
+        del folder.names[name]
+        folder.changed()
+
+    def exists(self, path: str) -> bool:
+        return self._node(path) is not None
+
+    def is_dir(self, path: str) -> bool:
+        return isinstance(self._node(path), _Folder)
+
+    def size(self, path: str) -> int:
+        self.count("size", path)
+        return len(self._inode(path).data)
+
+    def modified_ms(self, path: str) -> int:
+        return self._inode(path).modified_ms
+
+    def fsync_dir(self, path: str) -> None:
+        self.count("fsync_dir", path)
+        folder = self._folder(path)
+        folder.durable = dict(folder.names)
+        folder.history = []
+
+    def space(self, path: str) -> tuple[int, int]:
+        self._folder(path)
+        return 1 << 40, 1 << 39
+
+    def lock(self, path: str) -> Callable[[], None] | None:
+        self.open(path, create=True).close()
+        if path in self._locked:
+            return None
+        self._locked.add(path)
+        return lambda: self._locked.discard(path)
+
+    def _node(self, path: str) -> _Inode | _Folder | None:
+        node: _Inode | _Folder | None = self._root
+        for part in _parts(path):
+            node = node.names.get(part) if isinstance(node, _Folder) else None
+        return node
+
+    def _folder(self, path: str) -> _Folder:
+        node = self._node(path)
+        if not isinstance(node, _Folder):
+            raise FileNotFoundError(errno.ENOENT, "no such folder", path)
+        return node
+
+    def _inode(self, path: str) -> _Inode:
+        node = self._node(path)
+        if not isinstance(node, _Inode):
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        return node
+
+    def _parent(self, path: str) -> tuple[_Folder, str]:
+        folder, _, name = path.rpartition("/")
+        return self._folder(folder), name
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part]
+
+
+def _crash_file(inode: _Inode, unsynced: Unsynced, rng: random.Random) -> None:
+    if unsynced is Unsynced.ANY:
+        unsynced = rng.choice((Unsynced.LOST, Unsynced.KEPT, Unsynced.TORN))
+    now, synced = inode.data, inode.durable
+    if unsynced is Unsynced.LOST:
+        inode.data = bytearray(synced)
+    elif unsynced is Unsynced.TORN and now != synced:
+        size = rng.randint(min(len(now), len(synced)), max(len(now), len(synced)))
+        torn = bytearray()
+        for at in range(0, size, _TORN_BLOCK):
+            block = (now if rng.random() < 0.7 else synced)[at : min(at + _TORN_BLOCK, size)]
+            torn += block + bytes(min(_TORN_BLOCK, size - at) - len(block))
+        inode.data = torn
+    inode.durable = bytes(inode.data)

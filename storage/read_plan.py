@@ -1,0 +1,110 @@
+"""A read of one log, decided but not done: which bytes, and whether they are at hand (Kafka's LogSegment.read)."""
+
+from collections.abc import Callable
+
+from protocol.errors import KafkaStorage
+from storage.files import Buffer
+from storage.log_segments import LogSegments
+from storage.segment import LogOffsetMetadata, LogSegment
+from storage.segment_file import Read, WouldBlockError
+from storage.workers import Workers
+
+
+class ReadPlan:
+    """Bytes from the batch that holds `start_offset` on, at most `max_bytes`, never past `upper`.
+
+    The range may end inside a batch, as Kafka's answers do. With `min_one_message` the first batch comes whole even if
+    it is larger than `max_bytes`.
+
+    Attributes (known once the read is done):
+        start: where the data starts: the offset asked for, its segment and position.
+        segment: the segment read; None if nothing was.
+        first_entry_incomplete: the data ends inside its first batch; Kafka sends nothing then (Fetch v3 and later).
+    """
+
+    __slots__ = (
+        "_max_bytes",
+        "_min_one",
+        "_offline",
+        "_segments",
+        "_upper",
+        "_workers",
+        "first_entry_incomplete",
+        "segment",
+        "start",
+        "start_offset",
+    )
+
+    def __init__(
+        self,
+        segments: LogSegments,
+        workers: Workers,
+        offline: Callable[[Exception], KafkaStorage],
+        segment: LogSegment | None,
+        start_offset: int,
+        max_bytes: int,
+        upper: LogOffsetMetadata,
+        min_one_message: bool,
+    ) -> None:
+        self._segments = segments
+        self._workers = workers
+        self._offline = offline
+        self.segment = segment
+        self.start_offset = start_offset
+        self._max_bytes = max_bytes
+        self._upper = upper
+        self._min_one = min_one_message
+        self.start = LogOffsetMetadata(start_offset)
+        self.first_entry_incomplete = False
+
+    def try_read(self) -> Buffer | None:
+        """The bytes, or None if that would wait for the device: then `await read()`. Raises KafkaStorage."""
+        while (segment := self.segment) is not None:
+            try:
+                if segment is not self._segments.active and not segment.offset_index.is_loaded:
+                    return None
+                data = self._read(segment, segment.file.read_nowait)
+            except WouldBlockError:
+                return None
+            except OSError as error:
+                raise self._offline(error) from error
+            if data is not None:
+                return data
+            self.segment = self._segments.higher(segment.base_offset)
+        return b""
+
+    async def read(self) -> Buffer:
+        """The bytes, read in a worker thread. Raises KafkaStorage."""
+        while (segment := self.segment) is not None:
+            try:
+                pread = segment.file.acquire().pread
+                try:
+                    data = await self._workers.call(lambda s=segment, r=pread: self._read(s, r))  # type: ignore[misc]
+                finally:
+                    segment.file.release()
+            except OSError as error:
+                raise self._offline(error) from error
+            if data is not None:
+                return data
+            self.segment = self._segments.higher(segment.base_offset)
+        return b""
+
+    def _read(self, segment: LogSegment, read: Read) -> Buffer | None:
+        """None: this segment holds nothing at or after the offset; the next one may."""
+        size = segment.size
+        found = segment.locate(self.start_offset, read)
+        if found is None:
+            return None
+        position, batch_bytes = found
+        self.start = LogOffsetMetadata(self.start_offset, segment.base_offset, position)
+        upper = self._upper
+        if segment.base_offset < upper.segment_base:
+            end = size
+        elif segment.base_offset == upper.segment_base and upper.position >= 0:
+            end = upper.position
+        else:
+            return b""
+        wanted = max(self._max_bytes, batch_bytes) if self._min_one else self._max_bytes
+        self.first_entry_incomplete = wanted < batch_bytes
+        count = min(end - position, wanted)
+        return read(count, position) if count > 0 else b""

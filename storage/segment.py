@@ -1,0 +1,269 @@
+"""One segment of a log: its batches, its two indexes, and when it is full (Kafka's LogSegment)."""
+
+from typing import NamedTuple
+
+from storage.append_types import LogConfig
+from storage.files import Buffer, FileSystem, write_fully
+from storage.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex, TimestampOffset
+from storage.segment_file import Read, SegmentFile, find_batch, headers
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TXN_INDEX_SUFFIX = ".txnindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+
+_INDEX_GROUP = 256
+
+
+def file_name(base_offset: int, suffix: str) -> str:
+    """A segment's file name: twenty digits and the suffix."""
+    return f"{base_offset:020d}{suffix}"
+
+
+class LogOffsetMetadata(NamedTuple):
+    """An offset and where it lies: the segment's base offset and the byte position in it (-1: not known)."""
+
+    offset: int
+    segment_base: int = -1
+    position: int = -1
+
+
+class LogSegment:
+    """Appends at the end, reads anywhere. Offsets are absolute, positions are bytes in the `.log` file.
+
+    Every method may raise OSError, and CorruptIndexError while an index that was never rebuilt is read.
+    """
+
+    __slots__ = (
+        "_bytes_since_index_entry",
+        "_first_batch_timestamp",
+        "_fs",
+        "_index_full",
+        "_index_interval",
+        "_last_batch_offset",
+        "_last_batch_position",
+        "_last_offset",
+        "_ready",
+        "_unwritten_entries",
+        "base_offset",
+        "created_ms",
+        "file",
+        "folder",
+        "jitter_ms",
+        "max_timestamp",
+        "offset_index",
+        "offset_of_max_timestamp",
+        "size",
+        "time_index",
+    )
+
+    def __init__(
+        self, fs: FileSystem, folder: str, base_offset: int, config: LogConfig, *, jitter_ms: int = 0, now_ms: int = 0
+    ) -> None:
+        self._fs = fs
+        self.folder = folder
+        self.base_offset = base_offset
+        self.jitter_ms = jitter_ms
+        self.created_ms = now_ms
+        self.size = 0
+        self.file = SegmentFile(fs, self.path(LOG_SUFFIX))
+        index_bytes = config.segment_index_bytes
+        self.offset_index = OffsetIndex(fs, self.path(INDEX_SUFFIX), base_offset, index_bytes)
+        self.time_index = TimeIndex(fs, self.path(TIME_INDEX_SUFFIX), base_offset, index_bytes)
+        self.max_timestamp = -1
+        self.offset_of_max_timestamp = base_offset
+        self._index_interval = config.index_interval_bytes
+        self._bytes_since_index_entry = 0
+        self._first_batch_timestamp = -1
+        self._last_batch_offset = base_offset  # the last batch appended by this object: first and last offset, position
+        self._last_offset = -1
+        self._last_batch_position = 0
+        self._unwritten_entries = 0
+        self._index_full = False
+        self._ready = False
+
+    @classmethod
+    def create(
+        cls, fs: FileSystem, folder: str, base_offset: int, config: LogConfig, *, jitter_ms: int = 0, now_ms: int = 0
+    ) -> "LogSegment":
+        """A new, empty segment; leftovers of the same name are removed."""
+        segment = cls(fs, folder, base_offset, config, jitter_ms=jitter_ms, now_ms=now_ms)
+        for suffix in SEGMENT_SUFFIXES:
+            if fs.exists(segment.path(suffix)):
+                fs.unlink(segment.path(suffix))
+        segment.file.open(create=True)
+        segment.offset_index.reset()
+        segment.time_index.reset()
+        segment._ready = True
+        return segment
+
+    @classmethod
+    def open(
+        cls, fs: FileSystem, folder: str, base_offset: int, config: LogConfig, *, jitter_ms: int = 0
+    ) -> "LogSegment":
+        """A segment that exists. Its indexes are not read yet; `check_indexes` or `recovery.recover_segment` is next."""
+        segment = cls(fs, folder, base_offset, config, jitter_ms=jitter_ms)
+        segment.size = fs.size(segment.file.path)
+        segment.created_ms = fs.modified_ms(segment.file.path)
+        return segment
+
+    def path(self, suffix: str) -> str:
+        """Path of the segment's file with that suffix."""
+        return f"{self.folder}/{file_name(self.base_offset, suffix)}"
+
+    def check_indexes(self) -> None:
+        """Look at the ends of both indexes. Raises CorruptIndexError or FileNotFoundError: rebuild them."""
+        self.offset_index.sanity_check(self.size)
+        self.time_index.sanity_check()
+        self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last_entry()
+
+    # -- appending
+
+    def should_roll(
+        self, config: LogConfig, batch_bytes: int, max_timestamp: int, last_offset: int, now_ms: int
+    ) -> bool:
+        """Whether a batch must go to a new segment (Kafka's LogSegment.shouldRoll)."""
+        if self.size > config.segment_bytes - batch_bytes or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        if not self._ready:
+            self._get_ready()
+        if self._index_full:
+            return True
+        if not self.size:
+            return False
+        first = self._first_batch_timestamp
+        waited = max_timestamp - first if first >= 0 else now_ms - self.created_ms
+        return waited > config.segment_ms - self.jitter_ms
+
+    def append(self, data: Buffer, last_offset: int, max_timestamp: int, base_offset: int) -> None:
+        """Write one batch whose header is final. Raises OSError and leaves memory as it was; the file may hold a part."""
+        if not self._ready:
+            self._get_ready()
+        if self._unwritten_entries >= _INDEX_GROUP:
+            self.write_indexes()
+        position = self.size
+        size = len(data)
+        write_fully(self.file.open(), data, position)
+        if not position:
+            self._first_batch_timestamp = max_timestamp
+        self.note_batch(position, size, last_offset, max_timestamp)
+        self._last_batch_offset = base_offset
+        self._last_offset = last_offset
+        self._last_batch_position = position
+
+    def note_batch(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+        """Account for a batch that is in the file at `position`: size, largest timestamp, index entries."""
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.offset_of_max_timestamp = last_offset
+        if self._bytes_since_index_entry > self._index_interval:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+            self._bytes_since_index_entry = 0
+            self._unwritten_entries += 1
+            self._index_full = self.offset_index.is_full() or self.time_index.is_full()
+        self._bytes_since_index_entry += size
+        self.size = position + size
+
+    def cut_back(self) -> None:
+        """Drop from the file what a failed append left behind."""
+        self.file.open().truncate(self.size)
+
+    def _get_ready(self) -> None:
+        self._index_full = self.offset_index.is_full() or self.time_index.is_full()
+        if self.size:
+            for _, header in headers(self.file.open().pread, 0, self.size):
+                self._first_batch_timestamp = header.max_timestamp
+                break
+        self._ready = True
+
+    def write_indexes(self) -> None:
+        """Bring both index files up to date, in the page cache."""
+        self.offset_index.write_out()
+        self.time_index.write_out()
+        self._unwritten_entries = 0
+
+    def seal(self) -> None:
+        """The last time index entry is the largest timestamp; called when the segment is rolled or closed."""
+        self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+        self.write_indexes()
+
+    # -- reading
+
+    def locate(self, offset: int, read: Read) -> tuple[int, int] | None:
+        """(position, size) of the first batch whose last offset is at least `offset`; None past the end."""
+        if self._last_batch_offset <= offset <= self._last_offset:
+            return self._last_batch_position, self.size - self._last_batch_position
+        return find_batch(read, self.offset_index.lookup(offset), self.size, offset)
+
+    def next_offset(self) -> int:
+        """The offset after the last batch; the base offset if there is none."""
+        result = self.base_offset
+        for _, header in headers(self.file.open().pread, self.offset_index.last_position(), self.size):
+            result = header.next_offset
+        return result
+
+    @property
+    def largest_timestamp(self) -> int:
+        """Largest record timestamp; without one, when the file was last written. Milliseconds."""
+        return self.max_timestamp if self.max_timestamp >= 0 else self._fs.modified_ms(self.file.path)
+
+    # -- truncating and removing
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Drop the batches from the first one that reaches `offset`. Synced at once, so a crash cannot bring them back."""
+        found = find_batch(self.file.open().pread, self.offset_index.lookup(offset), self.size, offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        if found is not None:
+            self.size = found[0]
+            self.file.open().truncate(self.size)
+            self.file.open().fdatasync()
+        if not self.size:
+            self.created_ms = now_ms
+        self._first_batch_timestamp = -1
+        self._bytes_since_index_entry = 0
+        self._last_offset = -1
+        self._ready = False
+        if self.max_timestamp >= 0:
+            self._reread_largest_timestamp()
+
+    def _reread_largest_timestamp(self) -> None:
+        largest = self.time_index.last_entry()
+        start = self.offset_index.lookup(largest.offset)
+        for _, header in headers(self.file.open().pread, start, self.size):
+            if header.max_timestamp > largest.timestamp:
+                largest = TimestampOffset(header.max_timestamp, header.last_offset)
+        self.max_timestamp, self.offset_of_max_timestamp = largest
+
+    def index_paths(self) -> list[str]:
+        """Paths of the index files, which exist but for the transaction index."""
+        paths = [self.offset_index.path, self.time_index.path]
+        if self._fs.exists(self.path(TXN_INDEX_SUFFIX)):
+            paths.append(self.path(TXN_INDEX_SUFFIX))
+        return paths
+
+    def existing_files(self) -> list[str]:
+        """Paths of the segment's files that are there."""
+        return [path for suffix in SEGMENT_SUFFIXES if self._fs.exists(path := self.path(suffix))]
+
+    def mark_deleted(self) -> list[str]:
+        """Rename the files so that a restart removes them; returns their new paths. Readers go on until `close`."""
+        renamed = []
+        for path in self.existing_files():
+            self._fs.rename(path, path + DELETED_SUFFIX)
+            renamed.append(path + DELETED_SUFFIX)
+        for part in (self.file, self.offset_index, self.time_index):
+            part.path += DELETED_SUFFIX
+        return renamed
+
+    def close(self) -> None:
+        """Write the indexes and let the descriptor go."""
+        if self._ready:
+            self.seal()
+        self.file.close()

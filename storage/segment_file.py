@@ -1,0 +1,104 @@
+"""A segment's `.log` file: opened when first used, closed when the last reader lets go; and the scan of its batches."""
+
+import struct
+from collections.abc import Callable, Iterator
+
+from protocol.errors import CorruptMessage
+from protocol.records.batch import HEADER_SIZE, BatchHeader, read_header
+from storage.files import Buffer, File, FileSystem
+
+Read = Callable[[int, int], Buffer]
+"""(size, position) -> up to `size` bytes."""
+
+MIN_BATCH_SIZE = HEADER_SIZE
+_OFFSETS = struct.Struct(">qi11xi")  # base offset, batch length, last offset delta
+_SCAN_BYTES = 4096
+
+
+class WouldBlockError(Exception):
+    """The page cache does not hold all of it: read in a worker thread."""
+
+
+class SegmentFile:
+    """Counts who uses the descriptor, so that a delete never closes one that a worker thread reads."""
+
+    __slots__ = ("_closing", "_file", "_fs", "_users", "path")
+
+    def __init__(self, fs: FileSystem, path: str) -> None:
+        self._fs = fs
+        self.path = path
+        self._file: File | None = None
+        self._users = 0
+        self._closing = False
+
+    def open(self, *, create: bool = False) -> File:
+        """The open file; it stays open until `close`."""
+        if self._file is None:
+            self._file = self._fs.open(self.path, create=create)
+        return self._file
+
+    def acquire(self) -> File:
+        """The open file, which `release` must follow. Call both on the loop."""
+        file = self.open()
+        self._users += 1
+        return file
+
+    def release(self) -> None:
+        self._users -= 1
+        if self._closing and not self._users:
+            self.close()
+
+    def close(self) -> None:
+        """Close now, or when the last user releases it; a later use opens the file again."""
+        self._closing = self._users > 0
+        if self._file is not None and not self._users:
+            self._file.close()
+            self._file = None
+
+    def read_nowait(self, size: int, position: int) -> Buffer:
+        """Raises WouldBlockError instead of waiting for the device."""
+        data = (self._file or self.open()).pread_nowait(size, position)
+        if data is None:
+            raise WouldBlockError
+        return data
+
+
+def find_batch(read: Read, start: int, end: int, offset: int) -> tuple[int, int] | None:
+    """(position, size) of the first batch from `start` whose last offset is at least `offset`; None if there is none.
+
+    The rule is Kafka's FileRecords.searchForOffsetWithSize. `start` must be a batch's position.
+    """
+    unpack = _OFFSETS.unpack_from
+    position = start
+    while position + MIN_BATCH_SIZE <= end:
+        chunk = read(min(_SCAN_BYTES, end - position), position)
+        last = len(chunk) - _OFFSETS.size
+        if last < 0:
+            return None
+        at = 0
+        while at <= last:
+            base, length, delta = unpack(chunk, at)
+            if base + delta >= offset:
+                return position + at, length + 12
+            if length + 12 < MIN_BATCH_SIZE:
+                raise CorruptMessage(f"Found record size {length} smaller than minimum record overhead at {position}")
+            at += length + 12
+        position += at
+    return None
+
+
+def headers(read: Read, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of every batch from `start`, which must be a batch's position. Trusts lengths but for 0."""
+    position = start
+    while position + HEADER_SIZE <= end:
+        chunk = read(min(_SCAN_BYTES, end - position), position)
+        if len(chunk) < HEADER_SIZE:
+            return
+        at = 0
+        while at + HEADER_SIZE <= len(chunk):
+            header = read_header(chunk, at)
+            if header.size < MIN_BATCH_SIZE:
+                raise CorruptMessage(f"Found record size {header.batch_length} smaller than minimum record overhead")
+            yield position + at, header
+            at += header.size
+        position += at
