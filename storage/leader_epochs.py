@@ -1,0 +1,135 @@
+"""Which leader epoch starts at which offset, kept in `leader-epoch-checkpoint` (Kafka's LeaderEpochFileCache, KIP-101)."""
+
+from typing import NamedTuple
+
+import structlog
+
+from storage.files import FileSystem, read_file, write_file_atomically
+
+logger = structlog.get_logger(__name__)
+
+FILE_NAME = "leader-epoch-checkpoint"
+UNDEFINED_EPOCH = -1
+UNDEFINED_OFFSET = -1
+
+_VERSION = 0
+
+
+class EpochEntry(NamedTuple):
+    """An epoch and the offset of its first record."""
+
+    epoch: int
+    start_offset: int
+
+
+class CorruptCheckpointError(ValueError):
+    """The checkpoint file is not what this or Kafka writes."""
+
+
+class LeaderEpochs:
+    """The epochs of one partition, ascending in epoch and start offset; every change is written before it returns."""
+
+    def __init__(self, fs: FileSystem, folder: str) -> None:
+        """Reads the file, if there is one. Raises OSError and CorruptCheckpointError."""
+        self._fs = fs
+        self._path = f"{folder}/{FILE_NAME}"
+        self._entries: list[EpochEntry] = []
+        if fs.exists(self._path):
+            for entry in _decode(read_file(fs, self._path)):
+                self._put(entry)
+
+    @property
+    def entries(self) -> tuple[EpochEntry, ...]:
+        """All entries, oldest first."""
+        return tuple(self._entries)
+
+    @property
+    def latest(self) -> int:
+        """The latest epoch, -1 without one."""
+        return self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """`epoch` starts at `start_offset`; entries that this contradicts go. The latest epoch cannot start later.
+
+        Raises ValueError for negative numbers, OSError.
+        """
+        if epoch < 0 or start_offset < 0:
+            raise ValueError(f"leader epoch {epoch} cannot start at offset {start_offset}")
+        if self._put(EpochEntry(epoch, start_offset)):
+            self._write()
+
+    def _put(self, new: EpochEntry) -> bool:
+        latest = self._entries[-1] if self._entries else None
+        if latest is not None and latest.epoch == new.epoch and latest.start_offset <= new.start_offset:
+            return False
+        kept = self._entries
+        while kept and (kept[-1].epoch >= new.epoch or kept[-1].start_offset >= new.start_offset):
+            removed = kept.pop()
+            if removed.start_offset != new.start_offset:
+                logger.warning("leader epoch entry contradicted", path=self._path, removed=removed, new=new)
+        kept.append(new)
+        return True
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """(epoch found, its end offset) for OffsetForLeaderEpoch; (-1, -1) if that cannot be told.
+
+        The epoch found is the largest one not above `epoch`, its end the start of the next one, or the log's end. Below
+        the first known epoch it is `epoch` itself, which ends where the first one starts.
+        """
+        if epoch == UNDEFINED_EPOCH or epoch > self.latest:
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        if epoch == self.latest:
+            return epoch, log_end_offset
+        found = epoch
+        for entry in self._entries:
+            if entry.epoch > epoch:
+                return found, entry.start_offset
+            found = entry.epoch
+        raise AssertionError("the latest epoch is above the one asked for")
+
+    def epoch_for(self, offset: int) -> int:
+        """The epoch that `offset` belongs to, -1 if it lies before the first one."""
+        found = UNDEFINED_EPOCH
+        for entry in self._entries:
+            if entry.start_offset > offset:
+                break
+            found = entry.epoch
+        return found
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Remove the epochs that start at or after `end_offset`, where the log now ends. Raises OSError."""
+        kept = [entry for entry in self._entries if entry.start_offset < end_offset]
+        if end_offset >= 0 and len(kept) < len(self._entries):
+            self._entries = kept
+            self._write()
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """The log now starts at `start_offset`: older epochs go, the one in force there starts there. Raises OSError."""
+        removed = [entry for entry in self._entries if entry.start_offset <= start_offset]
+        if removed:
+            first = EpochEntry(removed[-1].epoch, start_offset)
+            self._entries = [first, *self._entries[len(removed) :]]
+            if removed != [first]:
+                self._write()
+
+    def clear(self) -> None:
+        """Remove all epochs. Raises OSError."""
+        self._entries = []
+        self._write()
+
+    def _write(self) -> None:
+        lines = [str(_VERSION), str(len(self._entries))]
+        lines += [f"{entry.epoch} {entry.start_offset}" for entry in self._entries]
+        write_file_atomically(self._fs, self._path, ("\n".join(lines) + "\n").encode())
+
+
+def _decode(data: bytes) -> list[EpochEntry]:
+    try:
+        version, count, *rest = data.decode("ascii").splitlines()
+        entries = [EpochEntry(*map(int, line.split())) for line in rest if line.strip()]
+        valid = int(version) == _VERSION and int(count) == len(entries)
+    except (ValueError, TypeError) as error:
+        raise CorruptCheckpointError(f"{FILE_NAME} cannot be read: {error}") from error
+    if not valid:
+        raise CorruptCheckpointError(f"{FILE_NAME} is of another version or cut short")
+    return entries

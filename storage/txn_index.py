@@ -1,0 +1,107 @@
+"""A segment's aborted transactions, `NNNN.txnindex`: entries of 34 bytes (Kafka's TransactionIndex and AbortedTxn)."""
+
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from storage.files import FileSystem, read_file, write_fully
+
+SUFFIX = ".txnindex"
+
+_ENTRY = struct.Struct(">hqqqq")
+_VERSION = 0
+
+
+class AbortedTxn(NamedTuple):
+    """An aborted transaction: its first offset, its marker's offset, and the last stable offset once it ended."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class CorruptTxnIndexError(ValueError):
+    """The file holds what no transaction index does; rebuild it from the segment."""
+
+
+class TxnIndex:
+    """The transaction index of the segment at `base_offset`. Its file exists only once there is an entry."""
+
+    def __init__(self, fs: FileSystem, folder: str, base_offset: int) -> None:
+        """Reads the file, if there is one. Raises OSError and CorruptTxnIndexError."""
+        self._fs = fs
+        self.path = f"{folder}/{base_offset:020d}{SUFFIX}"
+        self._entries: list[AbortedTxn] = []
+        if fs.exists(self.path):
+            self._entries = _decode(read_file(fs, self.path), base_offset)
+
+    @property
+    def entries(self) -> tuple[AbortedTxn, ...]:
+        """All entries, in order of their markers."""
+        return tuple(self._entries)
+
+    def append(self, txn: AbortedTxn) -> None:
+        """Add an entry to the file. Raises OSError, ValueError unless markers ascend."""
+        if self._entries and txn.last_offset <= self._entries[-1].last_offset:
+            raise ValueError(f"{txn} does not come after {self._entries[-1]}")
+        file = self._fs.open(self.path, create=True)
+        try:
+            write_fully(file, _ENTRY.pack(_VERSION, *txn), len(self._entries) * _ENTRY.size)
+        finally:
+            file.close()
+        self._entries.append(txn)
+
+    def collect(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTxn], bool]:
+        """Transactions that touch [fetch_offset, upper_bound_offset), and whether no later segment can hold more."""
+        found = []
+        for txn in self._entries:
+            if txn.last_offset >= fetch_offset and txn.first_offset < upper_bound_offset:
+                found.append(txn)
+            if txn.last_stable_offset >= upper_bound_offset:
+                return found, True
+        return found, False
+
+    def truncate_to(self, offset: int) -> None:
+        """Remove transactions whose marker is at or after `offset`. Raises OSError."""
+        kept = [txn for txn in self._entries if txn.last_offset < offset]
+        if len(kept) == len(self._entries):
+            return
+        file = self._fs.open(self.path, create=True)
+        try:
+            file.truncate(len(kept) * _ENTRY.size)
+        finally:
+            file.close()
+        self._entries = kept
+
+    def reset(self) -> None:
+        """Remove everything, before a rebuild. Raises OSError."""
+        if self._fs.exists(self.path):
+            self._fs.unlink(self.path)
+        self._entries = []
+
+
+def collect_aborted(indexes: Iterable[TxnIndex], fetch_offset: int, upper_bound_offset: int) -> list[AbortedTxn]:
+    """What a read-committed fetch of [fetch_offset, upper_bound_offset) must be told.
+
+    `indexes` are those of the segments from the one that holds `fetch_offset` on, in order.
+    """
+    found: list[AbortedTxn] = []
+    for index in indexes:
+        part, complete = index.collect(fetch_offset, upper_bound_offset)
+        found += part
+        if complete:
+            break
+    return found
+
+
+def _decode(data: bytes, base_offset: int) -> list[AbortedTxn]:
+    if len(data) % _ENTRY.size:
+        raise CorruptTxnIndexError("the last entry is cut short")
+    entries = []
+    for version, *fields in _ENTRY.iter_unpack(data):
+        entry = AbortedTxn._make(fields)
+        if version != _VERSION or entry.last_offset < base_offset:
+            raise CorruptTxnIndexError(f"impossible entry {entry} of version {version}")
+        entries.append(entry)
+    return entries
