@@ -26,7 +26,13 @@ class Scenario:
 
 
 # Lists whose order in Kafka is that of a hash map.
-UNORDERED: dict[str, tuple[str, ...]] = {"produce": ("responses", "partition_responses")}
+UNORDERED: dict[str, tuple[str, ...]] = {
+    "produce": ("responses", "partition_responses"),
+    "list_offsets": ("topics", "partitions"),
+    "create_topics": ("topics",),
+    "delete_topics": ("responses",),
+    "create_partitions": ("results",),
+}
 
 SCENARIOS: dict[tuple[str, str], Scenario] = {}
 
