@@ -1,0 +1,41 @@
+"""What every level of test shares: the cluster under test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from odradek import Broker
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--bootstrap", help="HOST:PORT of a cluster to test in place of a broker of our own")
+
+
+@pytest.fixture(scope="session")
+def shared_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    """One broker for tests that leave it as it was; skips where the cluster under test is not ours."""
+    if request.config.getoption("--bootstrap"):
+        pytest.skip("needs a broker of our own, not --bootstrap")
+    with Broker() as broker:
+        yield broker
+        log = broker.log()
+    assert "Traceback" not in log, log
+
+
+@pytest.fixture(scope="session")
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """`host:port` of the cluster under test."""
+    given: str | None = request.config.getoption("--bootstrap")
+    if given:
+        return given
+    broker: Broker = request.getfixturevalue("shared_broker")
+    return broker.bootstrap_servers
+
+
+@pytest.fixture
+def own_cluster(request: pytest.FixtureRequest) -> None:
+    """For tests that start, kill and stop brokers themselves: skips under --bootstrap."""
+    if request.config.getoption("--bootstrap"):
+        pytest.skip("needs brokers of our own, not --bootstrap")
