@@ -6,12 +6,16 @@ kio's schema modules cost milliseconds each to import, so they are loaded when a
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 from protocol.api_table import Api
 from protocol.headers import finish_frame, response_frame
 from protocol.lift import lift
 from protocol.primitives import Buffer, DecodeError
 from protocol.schema import Entity, EntityClass
+
+if TYPE_CHECKING:
+    from protocol.value_writers import Write
 
 __all__ = [
     "DecodeError",
@@ -68,8 +72,13 @@ def encode_response(response: Entity, api: Api, version: int, correlation_id: in
     ``response`` has the attributes of kio's newest class. Fields the version lacks are left out. A field that only
     older versions have is written from an attribute of that name if ``response`` has one, and as its default otherwise.
     """
+    frame = response_frame(api, version, correlation_id)
+    _response_writer(api.key, version, api.highest)(frame, response)
+    return bytes(finish_frame(frame))
+
+
+@cache
+def _response_writer(key: int, version: int, newest: int) -> Write:
     from protocol.writer import entity_writer
 
-    frame = response_frame(api, version, correlation_id)
-    entity_writer(response_class(api.key, version), newest_response(api))(frame, response)
-    return bytes(finish_frame(frame))
+    return entity_writer(response_class(key, version), response_class(key, newest))

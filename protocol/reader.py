@@ -25,27 +25,11 @@ from protocol.primitives import (
     read_uvarint,
     underflow,
 )
-from protocol.schema import Entity, EntityClass, FieldPlan, field_plans
+from protocol.schema import NUMBER_FORMATS, Entity, EntityClass, FieldPlan, field_plans
 
 Read: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
 
-_FORMATS = {
-    "int8": "b",
-    "int16": "h",
-    "int32": "i",
-    "int64": "q",
-    "uint8": "B",
-    "uint16": "H",
-    "uint32": "I",
-    "uint64": "Q",
-    "bool": "?",
-    "float64": "d",
-    "uuid": "16s",
-    "error_code": "h",
-    "timedelta_i32": "i",
-    "timedelta_i64": "q",
-    "datetime_i64": "q",
-}
+_FORMATS = NUMBER_FORMATS | {"uuid": "16s", "timedelta_i32": "i", "timedelta_i64": "q", "datetime_i64": "q"}
 _ZERO_UUID = bytes(16)
 
 

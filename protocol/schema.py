@@ -14,6 +14,21 @@ Entity: TypeAlias = Any
 EntityClass: TypeAlias = Any
 """One of kio's dataclasses (mypy holds ``type[Any]`` to be unhashable, which ``functools.cache`` minds)."""
 
+NUMBER_FORMATS = {
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "uint8": "B",
+    "uint16": "H",
+    "uint32": "I",
+    "uint64": "Q",
+    "bool": "?",
+    "float64": "d",
+    "error_code": "h",
+}
+"""struct's letter for each kind whose values go into ``struct.pack`` as they are."""
+
 _ZEROS: dict[str, Any] = {
     "string": "",
     "bytes": b"",

@@ -1,39 +1,24 @@
 """Writers of kio's entity classes, built from their fields; several times faster than kio's own.
 
-A writer for an old version reads its attributes, by name, from an object of the newest version (KIP-482 calls the
-fields an old version lacks "ignorable"; they are left out). Neighbouring numbers are packed by one ``struct`` call.
+A writer for an old version reads its attributes, by name, from an object of the newest version; fields that the old
+version lacks are left out. Neighbouring numbers are packed by one ``struct`` call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
-from functools import cache, lru_cache
+from collections.abc import Callable
+from functools import cache
 from operator import attrgetter
 from struct import Struct
 from typing import Any, TypeAlias
-from uuid import UUID
 
-from protocol.primitives import INT16, INT32, append_uvarint
-from protocol.schema import Entity, EntityClass, FieldPlan, default_entity, field_plans
+from protocol.primitives import append_uvarint
+from protocol.schema import NUMBER_FORMATS, Entity, EntityClass, FieldPlan, default_entity, field_plans
+from protocol.value_writers import Get, Write, append_length, primitive_writer
 
-Write: TypeAlias = Callable[[bytearray, Any], None]
+PackShort: TypeAlias = list[Callable[..., bytes]]
 
-_PACKED_AS_IS = {
-    "int8": "b",
-    "int16": "h",
-    "int32": "i",
-    "int64": "q",
-    "uint8": "B",
-    "uint16": "H",
-    "uint32": "I",
-    "uint64": "Q",
-    "bool": "?",
-    "float64": "d",
-    "error_code": "h",
-}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
+_SHORT_ARRAY = 16
 
 
 @cache
@@ -43,83 +28,72 @@ def entity_writer(cls: EntityClass, source: EntityClass) -> Write:
     The entity's attributes are those of ``source``; a field that ``source`` lacks is written as its default, unless
     the entity has the attribute all the same.
     """
-    nested_sources = {plan.name: plan.entity for plan in field_plans(source)}
+    source_plans = {plan.name: plan for plan in field_plans(source)}
     steps: list[Write] = []
     run: list[FieldPlan] = []
     tagged: list[tuple[int, Write]] = []
     for plan in field_plans(cls):
-        known = plan.name in nested_sources
-        if plan.tag is not None:
-            tagged.append((plan.tag, _field_step(plan, cls.__flexible__, nested_sources.get(plan.name), known)))
-        elif known and not plan.array and plan.kind in _PACKED_AS_IS:
+        known = source_plans.get(plan.name)
+        nested_source = known.entity if known is not None else None
+        if known is not None and plan.tag is None and not plan.array and plan.kind in NUMBER_FORMATS:
             run.append(plan)
+            continue
+        get = attrgetter(plan.name) if known is not None else _get_or_default(plan)
+        write = _field_writer(plan, cls.__flexible__, nested_source, get)
+        if plan.tag is not None:
+            tagged.append((plan.tag, write))
         else:
-            steps.extend(_run_step(run))
+            steps += _run_writer(run)
             run = []
-            steps.append(_field_step(plan, cls.__flexible__, nested_sources.get(plan.name), known))
-    steps.extend(_run_step(run))
-    if cls.__flexible__:
-        steps.append(_tags_step(sorted(tagged, key=lambda item: item[0]), cls))
-    return _sequence(tuple(steps))
+            steps.append(write)
+    steps += _run_writer(run)
+    if tagged:
+        steps.append(_tags_writer(sorted(tagged, key=lambda item: item[0]), default_entity(cls)))
+    return _in_order(tuple(steps), no_tags=cls.__flexible__ and not tagged)
 
 
-def _sequence(steps: tuple[Write, ...]) -> Write:
-    if len(steps) == 1:
-        return steps[0]
+def _get_or_default(plan: FieldPlan) -> Get:
+    return lambda entity: getattr(entity, plan.name, plan.default)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _in_order(steps: tuple[Write, ...], *, no_tags: bool) -> Write:
+    """All the steps, and the count of zero that ends an entity with no tagged fields."""
 
     def write_entity(out: bytearray, entity: Entity) -> None:
         for step in steps:
             step(out, entity)
 
-    return write_entity
+    def write_entity_without_tags(out: bytearray, entity: Entity) -> None:
+        for step in steps:
+            step(out, entity)
+        out.append(0)
+
+    return write_entity_without_tags if no_tags else write_entity
 
 
-def _run_step(run: list[FieldPlan]) -> list[Write]:
+def _run_writer(run: list[FieldPlan]) -> list[Write]:
     """One step for neighbouring numbers, or none if there are none."""
     if not run:
         return []
-    pack = Struct(">" + "".join(_PACKED_AS_IS[plan.kind] for plan in run)).pack
+    pack = Struct(">" + "".join(NUMBER_FORMATS[plan.kind] for plan in run)).pack
     get = attrgetter(*(plan.name for plan in run))
-    if len(run) == 1:
 
-        def write_number(out: bytearray, entity: Entity) -> None:
-            out += pack(get(entity))
-
-        return [write_number]
+    def write_number(out: bytearray, entity: Entity) -> None:
+        out += pack(get(entity))
 
     def write_numbers(out: bytearray, entity: Entity) -> None:
         out += pack(*get(entity))
 
-    return [write_numbers]
+    return [write_number if len(run) == 1 else write_numbers]
 
 
-def _field_step(plan: FieldPlan, flexible: bool, source: EntityClass | None, known: bool) -> Write:
-    write = _value_writer(plan, flexible, source)
-    name, default = plan.name, plan.default
-    if known:
-
-        def write_field(out: bytearray, entity: Entity) -> None:
-            write(out, getattr(entity, name))
-
-        return write_field
-
-    def write_lost_field(out: bytearray, entity: Entity) -> None:
-        write(out, getattr(entity, name, default))
-
-    return write_lost_field
-
-
-def _tags_step(tagged: list[tuple[int, Write]], cls: EntityClass) -> Write:
-    """Tagged fields that are not at their default, in the order of their tags."""
-    if not tagged:
-
-        def write_no_tags(out: bytearray, entity: Entity) -> None:
-            out.append(0)
-
-        return write_no_tags
-
-    defaults = default_entity(cls)
-    with_defaults = []
+def _tags_writer(tagged: list[tuple[int, Write]], defaults: Entity) -> Write:
+    """Writes the tagged fields, in the order of their tags, that are not at their default."""
+    with_defaults: list[tuple[int, Write, bytearray]] = []
     for tag, write in tagged:
         encoded_default = bytearray()
         write(encoded_default, defaults)
@@ -142,127 +116,73 @@ def _tags_step(tagged: list[tuple[int, Write]], cls: EntityClass) -> Write:
     return write_tags
 
 
-def _value_writer(plan: FieldPlan, flexible: bool, source: EntityClass | None) -> Write:
+def _field_writer(plan: FieldPlan, flexible: bool, source: EntityClass | None, get: Get) -> Write:
     if plan.entity is not None:
         item = entity_writer(plan.entity, source or plan.entity)
         if plan.array:
-            return _array_writer(item, flexible, plan.nullable)
-        return _nullable_entity_writer(item) if plan.nullable else item
+            return _array_writer(item, flexible, plan.nullable, get)
+        return _nullable_entity_writer(item, get) if plan.nullable else _entity_field_writer(item, get)
     if not plan.array:
-        return _primitive_writer(plan.kind, flexible, plan.nullable)
-    if plan.kind in _PACKED_AS_IS:
-        return _number_array_writer(_PACKED_AS_IS[plan.kind], flexible, plan.nullable)
-    return _array_writer(_primitive_writer(plan.kind, flexible, nullable=False), flexible, plan.nullable)
+        return primitive_writer(plan.kind, flexible, plan.nullable, get)
+    if plan.kind in NUMBER_FORMATS:
+        return _number_array_writer(NUMBER_FORMATS[plan.kind], flexible, plan.nullable, get)
+    return _array_writer(primitive_writer(plan.kind, flexible, False, _itself), flexible, plan.nullable, get)
 
 
-def _append_length(out: bytearray, length: int, flexible: bool) -> None:
-    if flexible:
-        append_uvarint(out, length + 1)
-    else:
-        out += INT32.pack(length)
+def _entity_field_writer(write: Write, get: Get) -> Write:
+    def write_entity_field(out: bytearray, entity: Entity) -> None:
+        write(out, get(entity))
+
+    return write_entity_field
 
 
-def _array_writer(write_item: Write, flexible: bool, nullable: bool) -> Write:
-    def write_array(out: bytearray, items: Sequence[Any] | None) -> None:
+def _nullable_entity_writer(write: Write, get: Get) -> Write:
+    """A struct behind a byte that is -1 for null and 1 otherwise (KIP-893)."""
+
+    def write_nullable(out: bytearray, entity: Entity) -> None:
+        value = get(entity)
+        if value is None:
+            out.append(0xFF)
+        else:
+            out.append(1)
+            write(out, value)
+
+    return write_nullable
+
+
+def _array_writer(write_item: Write, flexible: bool, nullable: bool, get: Get) -> Write:
+    def write_array(out: bytearray, entity: Entity) -> None:
+        items = get(entity)
         if items is None:
-            _append_length(out, -1 if nullable else 0, flexible)
+            append_length(out, -1 if nullable else 0, flexible)
             return
-        _append_length(out, len(items), flexible)
+        append_length(out, len(items), flexible)
         for item in items:
             write_item(out, item)
 
     return write_array
 
 
-@lru_cache(maxsize=256)
-def _number_array_packer(code: str, count: int, flexible: bool) -> Callable[..., bytes]:
-    """Packs a short array's length and numbers in one call."""
-    return Struct(f">{'B' if flexible else 'i'}{count}{code}").pack
+@cache
+def _short_array_packers(code: str, flexible: bool) -> PackShort:
+    """By count: packs the length and that many numbers in one call."""
+    return [Struct(f">{'B' if flexible else 'i'}{count}{code}").pack for count in range(_SHORT_ARRAY)]
 
 
-def _number_array_writer(code: str, flexible: bool, nullable: bool) -> Write:
-    def write_numbers(out: bytearray, items: Sequence[Any] | None) -> None:
+def _number_array_writer(code: str, flexible: bool, nullable: bool, get: Get) -> Write:
+    packers = _short_array_packers(code, flexible)
+    extra = 1 if flexible else 0
+
+    def write_number_array(out: bytearray, entity: Entity) -> None:
+        items = get(entity)
         if items is None:
-            _append_length(out, -1 if nullable else 0, flexible)
+            append_length(out, -1 if nullable else 0, flexible)
             return
         count = len(items)
-        if count < 64:
-            out += _number_array_packer(code, count, flexible)(count + 1 if flexible else count, *items)
+        if count < _SHORT_ARRAY:
+            out += packers[count](count + extra, *items)
         else:
-            _append_length(out, count, flexible)
+            append_length(out, count, flexible)
             out += Struct(f">{count}{code}").pack(*items)
 
-    return write_numbers
-
-
-def _nullable_entity_writer(write: Write) -> Write:
-    """A struct behind a byte that is -1 for null and 1 otherwise (KIP-893)."""
-
-    def write_nullable(out: bytearray, entity: Entity | None) -> None:
-        if entity is None:
-            out.append(0xFF)
-        else:
-            out.append(1)
-            write(out, entity)
-
-    return write_nullable
-
-
-def _primitive_writer(kind: str, flexible: bool, nullable: bool) -> Write:
-    """The writer of one value. A null where the version has none is written as the empty value or zero."""
-    match kind:
-        case "string" | "bytes" | "records":
-            return _bytes_writer(kind == "string", flexible, nullable)
-        case "uuid":
-            return _write_uuid
-        case "timedelta_i32":
-            return _duration_writer(Struct(">i"))
-        case "timedelta_i64":
-            return _duration_writer(Struct(">q"))
-        case "datetime_i64":
-            return _write_time
-    pack = Struct(">" + _PACKED_AS_IS[kind]).pack
-
-    def write_number(out: bytearray, value: Any) -> None:
-        out += pack(value)
-
-    return write_number
-
-
-def _bytes_writer(text: bool, flexible: bool, nullable: bool) -> Write:
-    length = INT16 if text else INT32
-
-    def write_bytes(out: bytearray, value: Any) -> None:
-        if value is None and not nullable:
-            value = "" if text else b""
-        data = value.encode() if text and value is not None else value
-        size = -1 if data is None else len(data)
-        if flexible:
-            append_uvarint(out, size + 1)
-        else:
-            out += length.pack(size)
-        if size > 0:
-            out += data
-
-    return write_bytes
-
-
-def _write_uuid(out: bytearray, value: UUID | None) -> None:
-    out += bytes(16) if value is None else value.bytes
-
-
-def _duration_writer(layout: Struct) -> Write:
-    def write_duration(out: bytearray, value: timedelta | int) -> None:
-        out += layout.pack(value if isinstance(value, int) else value // _MILLISECOND)
-
-    return write_duration
-
-
-def _write_time(out: bytearray, value: datetime | int | None) -> None:
-    if value is None:
-        ms = -1
-    elif isinstance(value, int):
-        ms = value
-    else:
-        ms = (value - _EPOCH) // _MILLISECOND
-    out += ms.to_bytes(8, "big", signed=True)
+    return write_number_array
