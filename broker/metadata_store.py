@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from protocol.errors import KafkaStorage
+
 T = TypeVar("T")
 
 
@@ -40,7 +42,7 @@ class VersionConflict(Exception):
         self.key = key
 
 
-class MetadataStoreFailed(Exception):
+class MetadataStoreFailed(KafkaStorage):
     """The store cannot make anything durable any more, or the outcome of a commit is unknown."""
 
 

@@ -1,0 +1,66 @@
+"""CreatePartitions 0-3 (KIP-195; Kafka's `ReplicationControlManager.createPartitions`).
+
+Deviation: more than 10,000 new partitions in one request are refused with POLICY_VIOLATION, as CreateTopics refuses
+them; Kafka answers UNKNOWN_SERVER_ERROR.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kio.schema.create_partitions.v3 import CreatePartitionsRequest, CreatePartitionsResponse
+from kio.schema.create_partitions.v3.request import CreatePartitionsTopic
+from kio.schema.create_partitions.v3.response import CreatePartitionsTopicResult
+from kio.schema.errors import ErrorCode
+
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from broker.metadata_store import retrying
+from broker.node import Node
+from broker.topic_planning import check_partition_total, plan_partitions, require_time_left
+from broker.topics import PartitionAssignment
+from protocol.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
+
+
+async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    require_time_left(request.timeout)
+    return await retrying(lambda: _create(ctx.node, request))
+
+
+async def _create(node: Node, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    named = Counter(topic.name for topic in request.topics)
+    results = [_failed(name, InvalidRequest("Duplicate topic name.")) for name, times in named.items() if times > 1]
+    added: dict[str, tuple[PartitionAssignment, ...]] = {}
+    for wanted in request.topics:
+        if named[wanted.name] > 1:
+            continue
+        try:
+            added[wanted.name] = _plan(node, wanted, sum(map(len, added.values())))
+        except KafkaError as error:
+            results.append(_failed(wanted.name, error))
+        else:
+            results.append(CreatePartitionsTopicResult(name=wanted.name, error_code=ErrorCode.none, error_message=None))
+    if not request.validate_only:
+        await node.topics.create_partitions(added)
+    return CreatePartitionsResponse(throttle_time=ZERO, results=tuple(results))
+
+
+def _plan(node: Node, wanted: CreatePartitionsTopic, planned: int) -> tuple[PartitionAssignment, ...]:
+    topic = node.topics.get(wanted.name)
+    if topic is None:
+        raise UnknownTopicOrPartition
+    check_partition_total(planned + wanted.count - len(topic.partitions))
+    assignments = None if wanted.assignments is None else [a.broker_ids for a in wanted.assignments]
+    return plan_partitions(node, topic, wanted.count, assignments)
+
+
+def _failed(name: str, error: KafkaError) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.explicit_message)
+
+
+def error_response(
+    ctx: RequestContext, request: CreatePartitionsRequest, error: KafkaError
+) -> CreatePartitionsResponse:
+    return CreatePartitionsResponse(
+        throttle_time=ZERO, results=tuple(_failed(topic.name, error) for topic in request.topics)
+    )

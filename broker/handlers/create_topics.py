@@ -1,0 +1,102 @@
+"""CreateTopics 2-7 (KIP-4, KIP-195, KIP-464, KIP-525; Kafka's `ControllerApis.createTopics`).
+
+Deviation: the time allowed is not watched while the metadata log is flushed; a time of zero or less times out at once,
+as in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kio.schema.create_topics.v7 import CreateTopicsRequest, CreateTopicsResponse
+from kio.schema.create_topics.v7.request import CreatableTopic
+from kio.schema.create_topics.v7.response import CreatableTopicConfigs, CreatableTopicResult
+from kio.schema.errors import ErrorCode
+
+from broker.config.describe import describe_topic
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from broker.metadata_store import retrying
+from broker.node import Node
+from broker.topic_names import CLUSTER_METADATA_TOPIC_NAME
+from broker.topic_planning import check_partition_total, plan_topic, require_time_left
+from broker.topics import Topic
+from protocol.errors import InvalidRequest, KafkaError
+
+
+async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    require_time_left(request.timeout)
+    return await retrying(lambda: _create(ctx.node, request))
+
+
+async def _create(node: Node, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    named = Counter(topic.name for topic in request.topics)
+    allowed = [t for t in request.topics if named[t.name] == 1 and t.name != CLUSTER_METADATA_TOPIC_NAME]
+    check_partition_total(sum(_partition_count(node, topic) for topic in allowed))
+    results: list[CreatableTopicResult] = []
+    planned: list[Topic] = []
+    for wanted in allowed:
+        try:
+            topic = _plan(node, wanted)
+        except KafkaError as error:
+            results.append(_failed(wanted.name, error))
+        else:
+            planned.append(topic)
+            results.append(_created(node, topic))
+    for name, times in named.items():
+        if times > 1:
+            results.append(_failed(name, InvalidRequest("Duplicate topic name.")))
+        elif name == CLUSTER_METADATA_TOPIC_NAME:
+            results.append(_failed(name, InvalidRequest(f"Creation of internal topic {name} is prohibited.")))
+    if not request.validate_only:
+        await node.topics.create(planned)
+    return CreateTopicsResponse(throttle_time=ZERO, topics=tuple(results))
+
+
+def _partition_count(node: Node, topic: CreatableTopic) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    return node.config.integer("num.partitions") if topic.num_partitions == -1 else max(topic.num_partitions, 0)
+
+
+def _plan(node: Node, wanted: CreatableTopic) -> Topic:
+    return plan_topic(
+        node,
+        wanted.name,
+        wanted.num_partitions,
+        wanted.replication_factor,
+        [(assignment.partition_index, assignment.broker_ids) for assignment in wanted.assignments],
+        [(config.name, config.value) for config in wanted.configs],
+    )
+
+
+def _created(node: Node, topic: Topic) -> CreatableTopicResult:
+    entries = describe_topic(node.config, topic.configs)
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic.id,
+        error_code=ErrorCode.none,
+        error_message=None,
+        num_partitions=len(topic.partitions),
+        replication_factor=topic.replication_factor,
+        configs=tuple(
+            CreatableTopicConfigs(
+                name=entry.name,
+                value=entry.value,
+                read_only=entry.read_only,
+                config_source=int(entry.source),
+                is_sensitive=entry.sensitive,
+            )
+            for entry in sorted(entries, key=lambda entry: entry.name)
+        ),
+    )
+
+
+def _failed(name: str, error: KafkaError) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=name, topic_id=None, error_code=error.code, error_message=error.explicit_message, configs=()
+    )
+
+
+def error_response(ctx: RequestContext, request: CreateTopicsRequest, error: KafkaError) -> CreateTopicsResponse:
+    return CreateTopicsResponse(throttle_time=ZERO, topics=tuple(_failed(t.name, error) for t in request.topics))

@@ -1,0 +1,99 @@
+"""DeleteTopics 1-6 (KIP-4, KIP-516; Kafka's `ControllerApis.deleteTopics`). Kafka shuffles its results; here they are
+in the order of the request, errors of the request's form first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from uuid import UUID
+
+from kio.schema.delete_topics.v6 import DeleteTopicsRequest, DeleteTopicsResponse
+from kio.schema.delete_topics.v6.response import DeletableTopicResult
+from kio.schema.errors import ErrorCode
+
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from broker.metadata_store import retrying
+from broker.node import Node
+from broker.topic_planning import require_time_left
+from broker.topics import Topic
+from protocol.errors import InvalidRequest, KafkaError, TopicDeletionDisabled, UnknownTopicId, UnknownTopicOrPartition
+
+FIRST_VERSION_THAT_KNOWS_DISABLED = 3
+
+
+async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    if not ctx.node.config.boolean("delete.topic.enable"):
+        if ctx.version < FIRST_VERSION_THAT_KNOWS_DISABLED:
+            raise InvalidRequest("Topic deletion is disabled.")
+        raise TopicDeletionDisabled
+    require_time_left(request.timeout)
+    return await retrying(lambda: _delete(ctx.node, request))
+
+
+async def _delete(node: Node, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    results = list(_malformed(request))
+    found: dict[str, Topic] = {}
+    for topic_id, times in _ids(request).items():
+        topic = node.topics.by_id(topic_id)
+        if times > 1:
+            results.append(_failed(None, topic_id, InvalidRequest("Duplicate topic id.")))
+        elif topic is None:
+            results.append(_failed(None, topic_id, UnknownTopicId()))
+        else:
+            found[topic.name] = topic
+    for name, times in _names(request).items():
+        topic = node.topics.get(name)
+        if times > 1:
+            results.append(_failed(name, None, InvalidRequest("Duplicate topic name.")))
+        elif topic is None:
+            results.append(_failed(name, None, UnknownTopicOrPartition()))
+        elif topic.id in _ids(request):
+            found.pop(name, None)
+            error = InvalidRequest("The provided topic name maps to an ID that was already supplied.")
+            results.append(_failed(name, topic.id, error))
+        else:
+            found[name] = topic
+    await node.topics.delete(found.values())
+    results += [
+        DeletableTopicResult(name=topic.name, topic_id=topic.id, error_code=ErrorCode.none, error_message=None)
+        for topic in found.values()
+    ]
+    return DeleteTopicsResponse(throttle_time=ZERO, responses=tuple(results))
+
+
+def _malformed(request: DeleteTopicsRequest) -> Iterator[DeletableTopicResult]:
+    for topic in request.topics:
+        if topic.name is None and topic.topic_id is None:
+            yield _failed(None, None, InvalidRequest("Neither topic name nor id were specified."))
+        elif topic.name is not None and topic.topic_id is not None:
+            error = InvalidRequest("You may not specify both topic name and topic id.")
+            yield _failed(topic.name, topic.topic_id, error)
+
+
+def _ids(request: DeleteTopicsRequest) -> Counter[UUID]:
+    return Counter(t.topic_id for t in request.topics if t.name is None and t.topic_id is not None)
+
+
+def _names(request: DeleteTopicsRequest) -> Counter[str]:
+    return Counter(t.name for t in request.topics if t.name is not None and t.topic_id is None)
+
+
+def _failed(name: str | None, topic_id: UUID | None, error: KafkaError) -> DeletableTopicResult:
+    return DeletableTopicResult(name=name, topic_id=topic_id, error_code=error.code, error_message=error.message)
+
+
+def error_response(ctx: RequestContext, request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse:
+    return DeleteTopicsResponse(
+        throttle_time=ZERO,
+        responses=tuple(
+            DeletableTopicResult(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                error_code=error.code,
+                error_message=error.explicit_message,
+            )
+            for topic in request.topics
+        ),
+    )
