@@ -123,6 +123,12 @@ class Purgatory:
                 report_exception(f"Exception in a delayed operation ({self.name})", exception)
         return completed
 
+    def complete_all(self) -> None:
+        """Complete whatever waits, whatever its condition: for a node that stops."""
+        for watchers in list(self._watchers.values()):
+            for operation in list(watchers):
+                operation.force_complete()
+
     def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
         """Stop watching `key` and stop the timers of the operations that watched it; returns them, not completed.
 

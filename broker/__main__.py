@@ -1,0 +1,117 @@
+"""``python -m broker serve``: the broker's process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+# kio imports Hypothesis wherever it is installed, which costs a quarter of a second and 12 MB that no server needs.
+sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
+
+import click  # noqa: E402
+import structlog  # noqa: E402
+from storage.log_manager import LogDirError  # noqa: E402
+
+from broker import logging  # noqa: E402
+from broker.config.broker_config import WrongConfiguration  # noqa: E402
+from broker.config.sources import Loaded, load  # noqa: E402
+from broker.node import Node, Seams  # noqa: E402
+from broker.server import ListenError  # noqa: E402
+from storage.files import OsFileSystem  # noqa: E402
+from storage.workers import ThreadWorkers  # noqa: E402
+from timing.clock import SystemClock  # noqa: E402
+
+log = structlog.get_logger("broker")
+
+
+@click.group()
+def main() -> None:
+    """Odradek, a Kafka broker."""
+
+
+@main.command()
+@click.option("--config", "config_file", type=click.Path(exists=True, dir_okay=False), help="A server.properties file.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Sets one configuration; may be repeated.")
+@click.option("--ready-fd", type=int, help="Writes one JSON line to this descriptor once the broker serves.")
+@click.option("--exit-with-parent", is_flag=True, help="Stops when standard input ends.")
+def serve(config_file: str | None, settings: tuple[str, ...], ready_fd: int | None, exit_with_parent: bool) -> None:
+    """Runs a broker until SIGTERM or SIGINT."""
+    properties = Path(config_file).read_text() if config_file else ""
+    try:
+        loaded = load(properties, os.environ, settings, file_name=config_file or "server.properties")
+    except WrongConfiguration as error:
+        for problem in error.problems:
+            click.echo(f"wrong configuration: {problem}", err=True)
+        sys.exit(1)
+    logging.configure(loaded.config.string("odradek.log.level"), loaded.config.string("odradek.log.format"))
+    for warning in loaded.warnings:
+        log.warning(warning)
+    _run(loaded.config.string("odradek.loop"), lambda: _serve(loaded, ready_fd, exit_with_parent))
+
+
+def _run(loop: str, begin: Callable[[], Coroutine[Any, Any, int]]) -> None:
+    factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+    if loop != "asyncio":
+        try:
+            import uvloop
+
+            factory = uvloop.new_event_loop
+        except ImportError:
+            if loop == "uvloop":
+                click.echo("wrong configuration: odradek.loop = 'uvloop': uvloop is not installed", err=True)
+                sys.exit(1)
+    with asyncio.Runner(loop_factory=factory) as runner:
+        sys.exit(runner.run(begin()))
+
+
+async def _serve(loaded: Loaded, ready_fd: int | None, exit_with_parent: bool) -> int:
+    loop = asyncio.get_running_loop()
+    workers = ThreadWorkers(loop)
+    seams = Seams(SystemClock(loop), OsFileSystem(), workers, random.SystemRandom())
+    node = Node(loaded.config, loaded.listeners, seams)
+    logging.log_loop_exceptions(loop, node.metrics)
+    stop = asyncio.Event()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, stop.set)
+    if exit_with_parent:
+        loop.add_reader(sys.stdin.fileno(), _watch_parent, loop, stop)
+    try:
+        await node.start()
+        http_port = await node.start_http()
+    except (ListenError, LogDirError) as error:
+        log.error("cannot start", reason=str(error))
+        return 1
+    if ready_fd is not None:
+        _tell_ready(ready_fd, node, http_port)
+    await stop.wait()
+    await node.stop()
+    workers.close()
+    return 0
+
+
+def _watch_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Standard input is a pipe that only ends with the parent."""
+    if not os.read(sys.stdin.fileno(), 4096):
+        loop.remove_reader(sys.stdin.fileno())
+        stop.set()
+
+
+def _tell_ready(ready_fd: int, node: Node, http_port: int | None) -> None:
+    listeners = {}
+    for name, address in node.advertised.items():
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        listeners[name] = f"{host}:{address.port}"
+    line = {"ready": True, "listeners": listeners, "http": http_port, "pid": os.getpid()}
+    with os.fdopen(ready_fd, "w") as descriptor:
+        descriptor.write(json.dumps(line) + "\n")
+
+
+if __name__ == "__main__":
+    main(prog_name="odradek")

@@ -1,0 +1,260 @@
+"""One client connection: frames in, replies out in the order of the requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, cast
+
+import structlog
+
+from broker.context import CloseConnection
+from broker.dispatch import Buffers, Pending
+
+if TYPE_CHECKING:
+    from broker.dispatch import Dispatcher
+    from broker.server import Server
+
+log = structlog.get_logger(__name__)
+
+SCRATCH_BYTES = 64 * 1024
+"""Requests up to this size share one buffer per connection; its untouched pages cost no memory."""
+
+MAX_OVERLAPPING = 256
+"""Produce requests of one connection that may wait for their acknowledgement at once."""
+
+
+class Reply:
+    """A place in the order of replies, filled when its request is answered."""
+
+    __slots__ = ("buffers", "done", "exclusive")
+
+    def __init__(self, exclusive: bool) -> None:
+        self.exclusive = exclusive
+        self.done = False
+        self.buffers: Buffers | None = None
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Reads length-prefixed requests, hands each to the dispatcher, and writes the replies in order.
+
+    As in Kafka's ``SocketServer`` one request of a connection is handled at a time; the next one waits in the receive
+    buffer (and from there in the kernel's, so memory stays bounded) until the answer is written. Produce requests alone
+    may overlap: their append is done before they first wait.
+    """
+
+    def __init__(self, server: Server, dispatcher: Dispatcher, listener_name: str) -> None:
+        self.listener_name = listener_name
+        self.principal = "User:ANONYMOUS"
+        self.client_host = ""
+        self.last_active_ms = 0.0
+        self.client_software = ("unknown", "unknown")
+        self._server = server
+        self._dispatcher = dispatcher
+        self._max_request_bytes = server.max_request_bytes
+        self._monotonic_ms = server.clock.monotonic_ms
+        self._transport: asyncio.Transport | None = None
+        self._scratch = bytearray(SCRATCH_BYTES)
+        self._view = memoryview(self._scratch)
+        self._start = 0  # first byte in the scratch buffer that is not handled yet
+        self._end = 0  # end of what was received into it
+        self._large: memoryview | None = None  # a frame too large for the scratch buffer, being received
+        self._large_end = 0
+        self._replies: deque[Reply] = deque()
+        self._waiting: set[asyncio.Future[Buffers | None]] = set()
+        self._paused_reading = False
+        self._paused_writing = False
+        self._closing = False  # no further request is read; ends once what is in flight is answered
+        self._got_eof = False
+        self._handling = False
+
+    # -- transport events --
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.client_host = peer[0] if peer else ""
+        self.last_active_ms = self._monotonic_ms()
+        if not self._server.admit(self):
+            transport.abort()  # type: ignore[attr-defined]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._closing = True
+        for future in tuple(self._waiting):
+            future.cancel()
+        self._server.forget(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._large is not None:
+            return self._large[self._large_end :]
+        if self._end == SCRATCH_BYTES:
+            self._compact()
+        return self._view[self._end :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.last_active_ms = self._monotonic_ms()
+        if self._large is None:
+            self._end += nbytes
+        else:
+            self._large_end += nbytes
+            if self._large_end < len(self._large):
+                return
+        self._handle_received()
+
+    def eof_received(self) -> bool:
+        self._got_eof = True
+        return bool(self._replies)  # True keeps a half-closed connection open: what is in flight is still answered
+
+    def pause_writing(self) -> None:
+        self._paused_writing = True
+
+    def resume_writing(self) -> None:
+        self._paused_writing = False
+        self._handle_received()
+
+    # -- requests --
+
+    def _handle_received(self) -> None:
+        """Handles every whole frame received, as long as nothing in flight stands in the way."""
+        if self._handling:
+            return
+        self._handling = True
+        try:
+            while self._may_handle():
+                frame = self._next_frame()
+                if frame is None:
+                    break
+                self._handle(frame)
+        except CloseConnection as error:
+            log.warning("connection closed", client=self.client_host, reason=str(error))
+            self.close()
+        finally:
+            self._handling = False
+        self._flush()
+        self._adjust_reading()
+
+    def _may_handle(self) -> bool:
+        if self._closing or self._paused_writing:
+            return False
+        if not self._replies:
+            return True
+        last = self._replies[-1]
+        return (last.done or not last.exclusive) and len(self._replies) < MAX_OVERLAPPING
+
+    def _next_frame(self) -> memoryview | None:
+        """The next whole frame without its size prefix, or None until more has arrived."""
+        if self._large is not None:
+            if self._large_end < len(self._large):
+                return None
+            frame, self._large = self._large, None
+            return frame
+        available = self._end - self._start
+        if available < 4:
+            if available == 0:
+                self._start = self._end = 0
+            return None
+        size = int.from_bytes(self._view[self._start : self._start + 4], "big", signed=True)
+        if size < 0 or size > self._max_request_bytes:
+            raise CloseConnection(f"frame of {size} bytes; 0 to {self._max_request_bytes} are accepted")
+        begin = self._start + 4
+        if size <= available - 4:
+            self._start = begin + size
+            return self._view[begin : self._start]
+        if size + 4 > SCRATCH_BYTES:
+            # The pages of a large frame are touched as its bytes arrive: a bare announcement costs nothing.
+            self._large = memoryview(bytearray(size))
+            self._large_end = available - 4
+            self._large[: self._large_end] = self._view[begin : self._end]
+            self._start = self._end = 0
+        elif begin + size > SCRATCH_BYTES:
+            self._compact()
+        return None
+
+    def _compact(self) -> None:
+        """Moves what is not handled yet to the front of the scratch buffer."""
+        kept = self._end - self._start
+        self._scratch[:kept] = self._scratch[self._start : self._end]
+        self._start, self._end = 0, kept
+
+    def _handle(self, frame: memoryview) -> None:
+        result = self._dispatcher.dispatch(self, frame)
+        if isinstance(result, Pending):
+            reply = Reply(result.exclusive)
+            self._replies.append(reply)
+            self._waiting.add(result.future)
+            result.future.add_done_callback(lambda future: self._answered(reply, future))
+        elif result is not None:
+            if self._replies:
+                reply = Reply(exclusive=False)
+                reply.done, reply.buffers = True, result
+                self._replies.append(reply)
+            elif self._transport is not None:
+                self._write(result)
+
+    def _answered(self, reply: Reply, future: asyncio.Future[Buffers | None]) -> None:
+        self._waiting.discard(future)
+        reply.done = True
+        if future.cancelled():
+            return
+        error = future.exception()
+        if error is not None:
+            log.warning("connection closed", client=self.client_host, reason=str(error))
+            self.close()
+            return
+        reply.buffers = future.result()
+        self._handle_received()
+
+    def _flush(self) -> None:
+        while self._replies and self._replies[0].done:
+            buffers = self._replies.popleft().buffers
+            if buffers is not None and self._transport is not None:
+                self._write(buffers)
+        if not self._replies and (self._closing or self._got_eof) and self._transport is not None:
+            self._transport.close()
+
+    def _write(self, buffers: Buffers) -> None:
+        assert self._transport is not None
+        self.last_active_ms = self._monotonic_ms()
+        if isinstance(buffers, list):
+            self._transport.writelines(buffers)
+        else:
+            self._transport.write(buffers)
+
+    def _adjust_reading(self) -> None:
+        """Stops reading while received bytes wait for an earlier answer, so that they wait in the kernel's buffers."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        full = self._large_end == len(self._large) if self._large is not None else self._end - self._start > 0
+        pause = (full and not self._may_handle()) or self._closing
+        if pause != self._paused_reading:
+            self._paused_reading = pause
+            if pause:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+    # -- closing --
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is in flight."""
+        return not self._replies
+
+    def close(self) -> None:
+        """Closes at once; what is written already is still sent."""
+        self._closing = True
+        self._replies.clear()
+        if self._transport is not None:
+            self._transport.close()
+
+    def finish(self) -> None:
+        """Reads no further request and closes once everything in flight is answered."""
+        self._closing = True
+        self._flush()
+        self._adjust_reading()
+
+    def abort(self) -> None:
+        """Drops the connection and what it has not sent."""
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,39 @@
+"""What a handler is given beside its request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+
+class CloseConnection(Exception):
+    """The request's connection is to be closed without an answer, and it alone; the text is for the log."""
+
+
+class Peer(Protocol):
+    """The connection as handlers see it."""
+
+    listener_name: str
+    client_host: str
+    principal: str
+    client_software: tuple[str, str]
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """One request's surroundings.
+
+    ``version`` is the API version that was asked for; ``raw`` is the request at that version, for the fields that the
+    newest version no longer has (None for the hot-path APIs, whose codecs keep every field).
+    """
+
+    node: Node
+    connection: Peer
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    raw: Any = None

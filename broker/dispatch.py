@@ -1,0 +1,186 @@
+"""From a request frame to its reply: header, API table, decoding, the handler, and errors at one edge."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from broker.context import CloseConnection, RequestContext
+from broker.error_responses import error_response
+from protocol import headers, messages
+from protocol.api_table import API_TABLE, Api
+from protocol.errors import KafkaError, UnknownServerError
+from protocol.primitives import DecodeError
+
+if TYPE_CHECKING:
+    from broker.connection import Connection
+    from broker.node import Node
+
+log = structlog.get_logger(__name__)
+
+Buffers = bytes | bytearray | list[Any]
+"""A reply frame: one buffer, or the list of its parts."""
+
+API_VERSIONS = 18
+
+
+@dataclass(slots=True)
+class Pending:
+    """A reply to come; ``exclusive`` if the connection's next request has to wait for it."""
+
+    future: asyncio.Future[Buffers | None]
+    exclusive: bool
+
+
+class Route:
+    """One row of the API table with its handler module, which is imported when first used.
+
+    A module may bring its own ``decode(version, buf, pos)`` and ``encode(response, version, correlation_id)`` (the hot
+    path); all others go through ``protocol.messages``.
+    """
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self.module_name = f"broker.handlers.{api.name}"
+        self.exclusive = not api.pipelined
+        self._module: ModuleType | None = None
+        self.handle: Callable[[RequestContext, Any], Any]
+        self.decode: Callable[[int, memoryview, int], Any] | None
+        self.encode: Callable[[Any, int, int], Buffers] | None
+        self.newest: type[Any] | None = None
+        self.only_reads = False
+
+    def load(self) -> ModuleType:
+        if self._module is None:
+            module = importlib.import_module(self.module_name)
+            self.handle = module.handle
+            self.decode = getattr(module, "decode", None)
+            self.encode = getattr(module, "encode", None)
+            self.only_reads = getattr(module, "ONLY_READS", False)
+            if self.decode is None:
+                self.newest = messages.newest_request(self.api)
+            self._module = module
+        return self._module
+
+
+class Dispatcher:
+    """Routes frames to handlers. One for the whole node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._metrics = node.metrics
+        self._monotonic_ms = node.clock.monotonic_ms
+        self._routes: dict[int, Route] = {}
+        self._tasks: set[asyncio.Future[Buffers | None]] = set()
+        for api in API_TABLE:
+            route = Route(api)
+            if importlib.util.find_spec(route.module_name) is None:
+                raise RuntimeError(f"the API table names {api.name}, which has no handler {route.module_name}")
+            self._routes[api.key] = route
+
+    def dispatch(self, connection: Connection, frame: memoryview) -> Buffers | Pending | None:
+        """Handles one request. Returns the reply frame, a reply to come, or None where none is sent (acks=0).
+
+        :raises CloseConnection: The connection is to be closed: no API, version or body that Kafka would answer.
+        """
+        try:
+            header, body = headers.parse_request_header(frame)
+        except DecodeError as error:
+            raise CloseConnection(f"request header: {error}") from error
+        version = header.api_version
+        route = self._routes[header.api_key]
+        api = route.api
+        if not api.lowest <= version <= api.highest:
+            if api.key == API_VERSIONS:
+                return self._too_new(route, header)
+            raise CloseConnection(f"{api.name} version {version}; {api.lowest} to {api.highest} are served")
+        route.load()
+        ctx = RequestContext(self._node, connection, api.key, version, header.correlation_id, header.client_id)
+        try:
+            if route.decode is not None:
+                request = route.decode(version, frame, body)
+            else:
+                ctx.raw = messages.decode_request(api, version, frame, body)
+                request = messages.lift(ctx.raw, route.newest)
+        except DecodeError as error:
+            raise CloseConnection(f"{api.name} v{version}: {error}") from error
+        started = self._monotonic_ms()
+        try:
+            response = route.handle(ctx, request)
+        except Exception as error:  # noqa: BLE001 - the one edge where errors become answers
+            response = self._failed(route, ctx, request, error)
+        if isinstance(response, asyncio.Future) or asyncio.iscoroutine(response):
+            task = asyncio.ensure_future(response)
+            answer = self._when_done(route, ctx, request, task, started)
+            return Pending(answer, route.exclusive)
+        return self._encode(route, ctx, response, started)
+
+    def _when_done(
+        self, route: Route, ctx: RequestContext, request: Any, work: asyncio.Future[Any], started: float
+    ) -> asyncio.Future[Buffers | None]:
+        """The reply frame of an answer that comes later.
+
+        Cancelling it, as a lost connection does, ends the work of a handler that only reads (``ONLY_READS``); what
+        another began runs on to its end, so that nothing stays half done.
+        """
+        answer: asyncio.Future[Buffers | None] = asyncio.get_running_loop().create_future()
+        self._tasks.add(work)
+
+        def finish(done: asyncio.Future[Any]) -> None:
+            self._tasks.discard(done)
+            if done.cancelled() or answer.cancelled():
+                answer.cancel()
+                return
+            error = done.exception()
+            try:
+                response = done.result() if error is None else self._failed(route, ctx, request, error)
+                answer.set_result(self._encode(route, ctx, response, started))
+            except CloseConnection as refused:
+                answer.set_exception(refused)
+
+        def abandon(cancelled: asyncio.Future[Any]) -> None:
+            if cancelled.cancelled() and route.only_reads:
+                work.cancel()
+
+        work.add_done_callback(finish)
+        answer.add_done_callback(abandon)
+        return answer
+
+    def _encode(self, route: Route, ctx: RequestContext, response: Any, started: float) -> Buffers | None:
+        self._metrics.request_done(route.api.name, ctx.version, self._monotonic_ms() - started)
+        if response is None:
+            return None
+        if route.encode is not None:
+            return route.encode(response, ctx.version, ctx.correlation_id)
+        return messages.encode_response(response, route.api, ctx.version, ctx.correlation_id)
+
+    def _failed(self, route: Route, ctx: RequestContext, request: Any, error: BaseException) -> Any:
+        """The response that tells a request's failure as a whole."""
+        if isinstance(error, CloseConnection):
+            raise error
+        if not isinstance(error, KafkaError):
+            log.error("unexpected error in a handler", api=route.api.name, version=ctx.version, exc_info=error)
+            self._metrics.unhandled_errors += 1
+            error = UnknownServerError()
+        self._metrics.request_error(route.api.name, error.code)
+        own = getattr(route.load(), "error_response", None)
+        if own is not None:
+            return own(ctx, request, error)
+        return error_response(route.api, error)
+
+    def _too_new(self, route: Route, header: headers.RequestHeader) -> Buffers:
+        """ApiVersions in a version that is not served: answered in version 0, so that any client can read it."""
+        module = route.load()
+        return messages.encode_response(module.unsupported_version(), route.api, 0, header.correlation_id)
+
+    async def drain(self) -> None:
+        """Waits for the work of tasks begun, also of those whose connection is gone."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)

@@ -1,0 +1,226 @@
+"""Incremental fetch sessions (KIP-227; Kafka's ``FetchSession``): what a consumer need not repeat in every Fetch."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kio.schema.errors import ErrorCode
+
+from protocol.hot.common import TopicKey
+from protocol.hot.fetch_response import NO_EPOCH, FetchPartitionResponse
+
+INVALID_SESSION_ID = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+
+EVICTION_MS = 120_000
+"""A session unused for so long gives way to a new one (Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS)."""
+
+Key = tuple[TopicKey, int]
+"""(topic name up to Fetch 12, topic id from 13 on; partition index)."""
+
+
+@dataclass(slots=True)
+class Target:
+    """A partition to fetch from, with what the session last told of it (-1: nothing yet)."""
+
+    key: Key
+    topic: str | None  # None: the topic id is not known here
+    fetch_offset: int
+    max_bytes: int
+    current_leader_epoch: int
+    last_fetched_epoch: int
+    told_high_watermark: int = -1
+    told_log_start_offset: int = -1
+
+    def must_tell(self, result: FetchPartitionResponse) -> bool:
+        """Whether an incremental answer has to name this partition; notes what is told."""
+        changed = (
+            bool(result.records)
+            or self.told_high_watermark != result.high_watermark
+            or self.told_log_start_offset != result.log_start_offset
+            or result.error_code != 0
+            or result.diverging_epoch is not NO_EPOCH
+        )
+        # An error resets what was told, so that the partition is named again once the error is gone.
+        self.told_high_watermark = result.high_watermark if result.error_code == 0 else -1
+        self.told_log_start_offset = result.log_start_offset
+        return changed
+
+
+Results = list[tuple[Target, FetchPartitionResponse]]
+
+
+@dataclass(slots=True)
+class FetchSession:
+    """One session's partitions, in the order in which they are next served."""
+
+    id: int
+    targets: dict[Key, Target]
+    uses_topic_ids: bool
+    created_ms: float
+    used_ms: float
+    epoch: int = INITIAL_EPOCH + 1
+
+    def update(self, wanted: Iterable[Target], forgotten: Iterable[Key]) -> None:
+        for target in wanted:
+            known = self.targets.get(target.key)
+            if known is None:
+                self.targets[target.key] = target
+            else:
+                known.fetch_offset = target.fetch_offset
+                known.max_bytes = target.max_bytes
+                known.current_leader_epoch = target.current_leader_epoch
+                known.last_fetched_epoch = target.last_fetched_epoch
+        for key in forgotten:
+            self.targets.pop(key, None)
+
+    def served(self, target: Target) -> None:
+        """Puts a partition that gave data behind the others, so that none is starved."""
+        if self.targets.pop(target.key, None) is not None:
+            self.targets[target.key] = target
+
+
+class FetchContext(Protocol):
+    """What one Fetch request asks for, and how its answer relates to a session."""
+
+    @property
+    def targets(self) -> Sequence[Target]: ...
+
+    def respond(self, results: Results) -> tuple[int, int, Results]:
+        """(error code, session id, the results to tell)."""
+        ...
+
+
+@dataclass(slots=True)
+class SessionError:
+    """A request whose session is not as it believes."""
+
+    error: ErrorCode
+    targets: Sequence[Target] = ()
+
+    def respond(self, results: Results) -> tuple[int, int, Results]:
+        return self.error, INVALID_SESSION_ID, []
+
+
+@dataclass(slots=True)
+class Sessionless:
+    """A full fetch outside every session."""
+
+    targets: Sequence[Target]
+
+    def respond(self, results: Results) -> tuple[int, int, Results]:
+        return ErrorCode.none, INVALID_SESSION_ID, results
+
+
+@dataclass(slots=True)
+class FullFetch:
+    """A full fetch that opens a session, if the cache has a place for it."""
+
+    cache: FetchSessionCache
+    targets: Sequence[Target]
+    uses_topic_ids: bool
+
+    def respond(self, results: Results) -> tuple[int, int, Results]:
+        for target, result in results:
+            target.told_high_watermark = result.high_watermark
+            target.told_log_start_offset = result.log_start_offset
+        session_id = self.cache.create({target.key: target for target, _ in results}, self.uses_topic_ids)
+        return ErrorCode.none, session_id, results
+
+
+@dataclass(slots=True)
+class Incremental:
+    """A fetch within a session: answered with what changed."""
+
+    session: FetchSession
+    epoch: int  # the session's, right after this request
+    targets: Sequence[Target]
+
+    def respond(self, results: Results) -> tuple[int, int, Results]:
+        if self.session.epoch != self.epoch:
+            return ErrorCode.invalid_fetch_session_epoch, self.session.id, []
+        told = []
+        for target, result in results:
+            if target.must_tell(result):
+                told.append((target, result))
+                if result.records:
+                    self.session.served(target)
+        return ErrorCode.none, self.session.id, told
+
+
+class FetchSessionCache:
+    """The sessions of a node, at most ``max_sessions`` (max.incremental.fetch.session.cache.slots).
+
+    With the cache full a new session takes the place of one that is stale (unused for ``EVICTION_MS``), or of an old
+    one (``EVICTION_MS`` after it was made) that holds no more partitions than the new one would.
+    """
+
+    def __init__(self, max_sessions: int, now_ms: Callable[[], float], ids: random.Random) -> None:
+        self._max = max_sessions
+        self._now_ms = now_ms
+        self._ids = ids
+        self._sessions: dict[int, FetchSession] = {}  # in order of last use
+        self.evictions = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def partitions(self) -> int:
+        return sum(len(session.targets) for session in self._sessions.values())
+
+    def context(
+        self, session_id: int, epoch: int, wanted: list[Target], forgotten: list[Key], uses_topic_ids: bool
+    ) -> FetchContext:
+        """The context of a Fetch request (Kafka's ``FetchManager.newContext``)."""
+        if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            self._sessions.pop(session_id, None)
+            return Sessionless(wanted) if epoch == FINAL_EPOCH else FullFetch(self, wanted, uses_topic_ids)
+        session = self._sessions.get(session_id)
+        if session is None:
+            return SessionError(ErrorCode.fetch_session_id_not_found)
+        if session.epoch != epoch:
+            return SessionError(ErrorCode.invalid_fetch_session_epoch)
+        if session.uses_topic_ids != uses_topic_ids:
+            return SessionError(ErrorCode.fetch_session_topic_id_error)
+        session.update(wanted, forgotten)
+        if not session.targets:
+            del self._sessions[session_id]
+            return Sessionless(wanted)
+        self._touch(session)
+        session.epoch = 1 if epoch == 2**31 - 1 else epoch + 1
+        return Incremental(session, session.epoch, list(session.targets.values()))
+
+    def create(self, targets: dict[Key, Target], uses_topic_ids: bool) -> int:
+        """A new session's id, or 0 where the cache has no room for it."""
+        now = self._now_ms()
+        if len(self._sessions) >= self._max and not self._evict(len(targets), now):
+            return INVALID_SESSION_ID
+        session_id = self._ids.randint(1, 2**31 - 1)
+        while session_id in self._sessions:
+            session_id = self._ids.randint(1, 2**31 - 1)
+        self._sessions[session_id] = FetchSession(session_id, targets, uses_topic_ids, now, now)
+        return session_id
+
+    def _touch(self, session: FetchSession) -> None:
+        session.used_ms = self._now_ms()
+        self._sessions[session.id] = self._sessions.pop(session.id)
+
+    def _evict(self, size: int, now: float) -> bool:
+        if not self._sessions:
+            return False
+        victim = next(iter(self._sessions.values()))
+        if now - victim.used_ms <= EVICTION_MS:
+            old = [one for one in self._sessions.values() if now - one.created_ms > EVICTION_MS]
+            if not old:
+                return False
+            victim = min(old, key=lambda one: (len(one.targets), one.id))
+            if size < len(victim.targets):
+                return False
+        del self._sessions[victim.id]
+        self.evictions += 1
+        return True

@@ -1,0 +1,72 @@
+"""ApiVersions 0-4 (KIP-35, KIP-511, KIP-584, KIP-1022).
+
+Deviation: only the APIs of ``protocol.api_table`` are told, which are fewer than Kafka's.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+from kio.schema.api_versions.v4.request import ApiVersionsRequest
+from kio.schema.api_versions.v4.response import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from kio.schema.errors import ErrorCode
+
+from broker.context import RequestContext
+from broker.features import SUPPORTED
+from protocol.api_table import API_TABLE, Api
+from protocol.errors import KafkaError
+
+API_VERSIONS = 18
+FIRST_VERSION_WITH_SOFTWARE = 3
+FIRST_VERSION_WITH_FEATURES_FROM_ZERO = 4
+SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+ZERO = timedelta(0)
+
+
+def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    if ctx.version >= FIRST_VERSION_WITH_SOFTWARE:
+        software = (request.client_software_name, request.client_software_version)
+        if not all(SOFTWARE.fullmatch(text) for text in software):
+            return _response(ErrorCode.invalid_request, ())
+        ctx.connection.client_software = software
+    features = ctx.node.features
+    lowest_told = 0 if ctx.version >= FIRST_VERSION_WITH_FEATURES_FROM_ZERO else 1
+    return ApiVersionsResponse(
+        error_code=ErrorCode.none,
+        api_keys=tuple(_told(api) for api in API_TABLE if api.advertised),
+        throttle_time=ZERO,
+        supported_features=tuple(
+            SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
+            for name, (lowest, highest) in SUPPORTED.items()
+            if lowest >= lowest_told
+        ),
+        finalized_features_epoch=features.epoch,
+        finalized_features=tuple(
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in features.levels.items()
+            if level > 0
+        ),
+    )
+
+
+def unsupported_version() -> ApiVersionsResponse:
+    """The answer, in version 0, to a version too new: what of this one API is served (KIP-511)."""
+    return _response(ErrorCode.unsupported_version, tuple(_told(api) for api in API_TABLE if api.key == API_VERSIONS))
+
+
+def error_response(ctx: RequestContext, request: ApiVersionsRequest, error: KafkaError) -> ApiVersionsResponse:
+    return _response(error.code, ())
+
+
+def _response(error_code: ErrorCode, api_keys: tuple[ApiVersion, ...]) -> ApiVersionsResponse:
+    return ApiVersionsResponse(error_code=error_code, api_keys=api_keys, throttle_time=ZERO)
+
+
+def _told(api: Api) -> ApiVersion:
+    return ApiVersion(api_key=api.key, min_version=api.advertised_lowest, max_version=api.highest)

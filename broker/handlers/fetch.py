@@ -1,0 +1,247 @@
+"""Fetch 4-18 (KIP-74, KIP-227, KIP-320, KIP-516; Kafka's ``KafkaApis.handleFetchRequest`` and ``ReplicaManager``).
+
+Consumers only: a request that comes as a replica is answered NOT_LEADER_OR_FOLLOWER per partition, as this node leads
+partitions that no other broker replicates.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Generator
+from typing import TYPE_CHECKING
+
+from broker.context import RequestContext
+from broker.delayed_fetch import DelayedFetch, Watched
+from broker.fetch_session import FetchContext, Results, Target
+from broker.partition import READ_COMMITTED, Partition
+from protocol.errors import (
+    InconsistentTopicId,
+    KafkaError,
+    NotLeaderOrFollower,
+    OffsetOutOfRange,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from protocol.hot.common import TopicKey
+from protocol.hot.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+    FetchResponse,
+    decode_request,
+    encode_response,
+)
+from protocol.primitives import Buffer
+
+if TYPE_CHECKING:
+    from storage.read_plan import ReadPlan
+
+decode = decode_request
+encode = encode_response
+
+ONLY_READS = True
+
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+
+Reading = Generator["ReadPlan", Buffer, None]
+"""Reads planned one after the other; each is sent the bytes that it asked for."""
+
+
+def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
+    """Answers at once where ``min_bytes`` are at hand, an error has to be told, or no wait is allowed."""
+    by_id = ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS
+    wanted = [_target(ctx, key, partition) for key, partitions in request.topics for partition in partitions]
+    forgotten = [(key, index) for key, indexes in request.forgotten_topics for index in indexes]
+    context = ctx.node.fetch_sessions.context(request.session_id, request.session_epoch, wanted, forgotten, by_id)
+    fetch = Fetch(ctx, request, context, by_id)
+    reading = fetch.read()
+    plan = _advance(reading)
+    if plan is None and fetch.answerable:
+        return fetch.response()
+    return fetch.finish(reading, plan)
+
+
+def error_response(ctx: RequestContext, request: FetchRequest, error: KafkaError) -> FetchResponse:
+    """The error at the top from version 7 on, and for every partition below."""
+    if ctx.version >= 7:
+        return FetchResponse([], error_code=int(error.code))
+    return FetchResponse(
+        [
+            (key, [FetchPartitionResponse(one.partition, int(error.code)) for one in partitions])
+            for key, partitions in request.topics
+        ]
+    )
+
+
+def _target(ctx: RequestContext, key: TopicKey, asked: FetchPartition) -> Target:
+    if isinstance(key, str):
+        name: str | None = key
+    else:
+        topic = ctx.node.topics.by_id(key)
+        name = None if topic is None else topic.name
+    return Target(
+        (key, asked.partition),
+        name,
+        asked.fetch_offset,
+        asked.partition_max_bytes,
+        asked.current_leader_epoch,
+        asked.last_fetched_epoch,
+    )
+
+
+def _advance(reading: Reading, data: Buffer | None = None) -> ReadPlan | None:
+    """Goes on, with the bytes last asked for, as long as the next are at hand.
+
+    Returns the first plan that would wait for the device, or None at the end.
+    """
+    try:
+        plan = next(reading) if data is None else reading.send(data)
+        while (at_hand := plan.try_read()) is not None:
+            plan = reading.send(at_hand)
+    except StopIteration:
+        return None
+    return plan
+
+
+class Fetch:
+    """One request: what it reads, and the answer made of it."""
+
+    def __init__(self, ctx: RequestContext, request: FetchRequest, context: FetchContext, by_id: bool) -> None:
+        self._ctx = ctx
+        self._request = request
+        self._context = context
+        self._by_id = by_id
+        self._max_bytes = min(request.max_bytes, ctx.node.config.integer("fetch.max.bytes"))
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._results: Results = []
+        self._watched: list[Watched] = []
+        self._read_bytes = 0
+        self._failed = False
+
+    @property
+    def answerable(self) -> bool:
+        """Whether there is nothing to wait for."""
+        return (
+            self._read_bytes >= self._min_bytes
+            or self._request.max_wait_ms <= 0
+            or self._failed
+            or not self._context.targets
+        )
+
+    async def finish(self, reading: Reading, plan: ReadPlan | None) -> FetchResponse:
+        await self._read_on(reading, plan)
+        if not self.answerable:
+            await self._wait()
+            reading = self.read()
+            await self._read_on(reading, _advance(reading))
+        return self.response()
+
+    async def _read_on(self, reading: Reading, plan: ReadPlan | None) -> None:
+        while plan is not None:
+            plan = _advance(reading, await plan.read())
+
+    async def _wait(self) -> None:
+        node = self._ctx.node
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        operation = DelayedFetch(
+            self._watched, self._request.isolation_level, self._min_bytes, node.partitions.is_current, ready
+        )
+        keys = [one.partition.key for one in self._watched]
+        node.fetch_purgatory.try_complete_else_watch(operation, keys, self._request.max_wait_ms)
+        try:
+            await ready
+        finally:
+            operation.force_complete()
+
+    # -- reading --
+
+    def read(self) -> Reading:
+        """Reads the partitions in the order of the request, within the limits on bytes (KIP-74)."""
+        self._results, self._watched, self._read_bytes, self._failed = [], [], 0, False
+        left = self._max_bytes
+        for target in self._context.targets:
+            result = FetchPartitionResponse(target.key[1])
+            self._results.append((target, result))
+            try:
+                partition = self._partition(target)
+                yield from self._read_partition(target, partition, result, min(target.max_bytes, left))
+            except KafkaError as error:
+                self._failed = True
+                self._refuse(result, error)
+            size = len(result.records or b"")
+            left = max(0, left - size)
+            self._read_bytes += size
+
+    def _partition(self, target: Target) -> Partition:
+        key, index = target.key
+        node = self._ctx.node
+        if target.topic is None and not isinstance(key, str):
+            topic = node.topics.by_id(key)
+            target.topic = None if topic is None else topic.name
+        if target.topic is None:
+            raise UnknownTopicId
+        partition = node.partitions.get(target.topic, index)
+        if partition is None:
+            raise UnknownTopicOrPartition
+        if not isinstance(key, str) and key != partition.topic_id:
+            raise InconsistentTopicId
+        if self._request.replica_id >= 0:
+            raise NotLeaderOrFollower
+        return partition
+
+    def _read_partition(
+        self, target: Target, partition: Partition, result: FetchPartitionResponse, max_bytes: int
+    ) -> Reading:
+        partition.check_leader_epoch(target.current_leader_epoch)
+        isolation = self._request.isolation_level
+        result.high_watermark = partition.high_watermark
+        result.last_stable_offset = partition.last_stable_offset
+        result.log_start_offset = partition.log_start_offset
+        if isolation == READ_COMMITTED:
+            result.aborted_transactions = ()
+        if target.last_fetched_epoch >= 0 and self._diverges(target, partition, result):
+            return
+        plan = partition.plan_read(target.fetch_offset, max_bytes, isolation, self._read_bytes == 0)
+        data = yield plan
+        if plan.first_entry_incomplete:
+            data = b""
+        result.records = data
+        start = plan.start if plan.segment is not None else partition.bound(isolation)
+        self._watched.append(Watched(partition, target, start))
+        if data and isolation == READ_COMMITTED:
+            result.aborted_transactions = [
+                AbortedTransaction(one.producer_id, one.first_offset)
+                for one in partition.aborted_transactions(plan, len(data))
+            ]
+
+    def _diverges(self, target: Target, partition: Partition, result: FetchPartitionResponse) -> bool:
+        """KIP-595: tells where the log parted from the one that the client read before."""
+        epoch, end_offset = partition.end_offset_for_epoch(target.last_fetched_epoch)
+        if epoch < 0 or end_offset < 0:
+            raise OffsetOutOfRange
+        if epoch < target.last_fetched_epoch or end_offset < target.fetch_offset:
+            result.diverging_epoch = EpochEndOffset(epoch, end_offset)
+            self._failed = True  # to be told at once
+            return True
+        return False
+
+    def _refuse(self, result: FetchPartitionResponse, error: KafkaError) -> None:
+        result.error_code = int(error.code)
+        result.high_watermark = result.last_stable_offset = result.log_start_offset = -1
+        result.aborted_transactions = None
+        result.records = b""
+        self._ctx.node.metrics.request_error("fetch", error.code)
+
+    # -- the answer --
+
+    def response(self) -> FetchResponse:
+        error_code, session_id, results = self._context.respond(self._results)
+        metrics = self._ctx.node.metrics
+        topics: dict[TopicKey, list[FetchPartitionResponse]] = {}
+        for target, result in results:
+            topics.setdefault(target.key[0], []).append(result)
+            if target.topic is not None:
+                metrics.fetched(target.topic, len(result.records or b""))
+        return FetchResponse(list(topics.items()), error_code=int(error_code), session_id=session_id)

@@ -1,0 +1,152 @@
+"""Metadata 0-13 (KIP-4, KIP-430, KIP-516; Kafka's ``KafkaApis.handleTopicMetadataRequest``)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.metadata.v13.response import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+from broker import authorized_operations, topic_names
+from broker.auto_create import auto_create
+from broker.context import RequestContext
+from broker.topics import Topic
+from protocol.errors import InvalidRequest, KafkaError
+
+ZERO = timedelta(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response(MetadataResponse):
+    """The newest response, and what versions 8 to 10 had besides."""
+
+    cluster_authorized_operations: int = authorized_operations.UNKNOWN
+
+
+FIRST_VERSION_WHERE_EMPTY_IS_NONE = 1
+FIRST_VERSION_WITH_TOPIC_ID_REQUESTS = 12
+
+
+def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse | Awaitable[MetadataResponse]:
+    """Topics by name or id, or all.
+
+    A topic that this very request creates is told as UNKNOWN_TOPIC_OR_PARTITION, as in Kafka; the next one finds it.
+    """
+    wanted = request.topics
+    if wanted is None or (not wanted and ctx.version < FIRST_VERSION_WHERE_EMPTY_IS_NONE):
+        return _response(ctx, request, [_known(ctx, request, topic) for topic in ctx.node.topics.all()])
+    _validate(ctx, wanted)
+    if any(topic.topic_id is not None for topic in wanted):
+        return _response(ctx, request, [_by_id(ctx, request, topic_id) for topic_id in _distinct_ids(wanted)])
+    names = list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
+    missing = [name for name in names if ctx.node.topics.get(name) is None]
+    answer = _response(ctx, request, [_by_name(ctx, request, name) for name in names])
+    if missing and request.allow_auto_topic_creation and ctx.node.config.boolean("auto.create.topics.enable"):
+        return _creating(ctx, missing, answer)
+    return answer
+
+
+def error_response(ctx: RequestContext, request: MetadataRequest, error: KafkaError) -> MetadataResponse:
+    """The error at the top (version 13) and for every topic that was asked for."""
+    topics = tuple(
+        _topic_error(error.code, topic.name, topic.topic_id if ctx.version >= 10 else None)
+        for topic in request.topics or ()
+    )
+    return MetadataResponse(throttle_time=ZERO, brokers=(), cluster_id=None, topics=topics, error_code=error.code)
+
+
+def _validate(ctx: RequestContext, wanted: tuple[MetadataRequestTopic, ...]) -> None:
+    for topic in wanted:
+        if topic.name is None and ctx.version < FIRST_VERSION_WITH_TOPIC_ID_REQUESTS:
+            raise InvalidRequest("Topic name can not be null")
+        if topic.topic_id is not None and ctx.version < FIRST_VERSION_WITH_TOPIC_ID_REQUESTS:
+            raise InvalidRequest("Topic IDs are not supported in requests before version 12")
+
+
+def _distinct_ids(wanted: Iterable[MetadataRequestTopic]) -> list[UUID]:
+    return list(dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id is not None))
+
+
+async def _creating(ctx: RequestContext, names: list[str], answer: MetadataResponse) -> MetadataResponse:
+    await auto_create(ctx.node, [name for name in names if topic_names.invalid_reason(name) is None])
+    return answer
+
+
+def _response(ctx: RequestContext, request: MetadataRequest, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+    node = ctx.node
+    address = node.advertised[ctx.connection.listener_name]
+    broker = MetadataResponseBroker(
+        node_id=node.node_id, host=address.host, port=address.port, rack=node.config.optional_string("broker.rack")
+    )
+    cluster_operations = getattr(ctx.raw, "include_cluster_authorized_operations", False)
+    return Response(
+        throttle_time=ZERO,
+        brokers=(broker,),
+        cluster_id=node.cluster_id,
+        controller_id=node.node_id,
+        topics=tuple(topics),
+        error_code=ErrorCode.none,
+        cluster_authorized_operations=authorized_operations.CLUSTER
+        if cluster_operations
+        else authorized_operations.UNKNOWN,
+    )
+
+
+def _by_id(ctx: RequestContext, request: MetadataRequest, topic_id: UUID) -> MetadataResponseTopic:
+    topic = ctx.node.topics.by_id(topic_id)
+    if topic is None:
+        return _topic_error(ErrorCode.unknown_topic_id, None, topic_id)
+    return _known(ctx, request, topic)
+
+
+def _by_name(ctx: RequestContext, request: MetadataRequest, name: str) -> MetadataResponseTopic:
+    topic = ctx.node.topics.get(name)
+    if topic is not None:
+        return _known(ctx, request, topic)
+    if topic_names.invalid_reason(name) is not None:
+        return _topic_error(ErrorCode.invalid_topic_exception, name, None)
+    return _topic_error(ErrorCode.unknown_topic_or_partition, name, None)
+
+
+def _topic_error(code: ErrorCode, name: str | None, topic_id: UUID | None) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=code,
+        name=name,
+        topic_id=topic_id,
+        is_internal=name is not None and topic_names.is_internal(name),
+        partitions=(),
+    )
+
+
+def _known(ctx: RequestContext, request: MetadataRequest, topic: Topic) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=ErrorCode.none,
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.is_internal,
+        partitions=tuple(
+            MetadataResponsePartition(
+                error_code=ErrorCode.none,
+                partition_index=index,
+                leader_id=partition.leader,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=partition.replicas,
+                isr_nodes=partition.isr,
+            )
+            for index, partition in enumerate(topic.partitions)
+        ),
+        topic_authorized_operations=(
+            authorized_operations.TOPIC
+            if request.include_topic_authorized_operations
+            else authorized_operations.UNKNOWN
+        ),
+    )

@@ -1,0 +1,148 @@
+"""Produce 3-13 (KIP-98, KIP-467, KIP-951; Kafka's ``KafkaApis.handleProduceRequest`` and ``ReplicaManager``).
+
+Versions 0-2 are advertised but not served, as in Kafka: librdkafka takes their absence for a broker that knows no
+compression.
+"""
+
+from __future__ import annotations
+
+from asyncio import Future
+from typing import TYPE_CHECKING
+
+from kio.schema.errors import ErrorCode
+
+from broker import topic_names
+from broker.context import CloseConnection, RequestContext
+from broker.delayed_produce import Unacknowledged
+from protocol import errors
+from protocol.errors import (
+    InvalidRequest,
+    InvalidTopic,
+    KafkaError,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+    UnsupportedCompressionType,
+)
+from protocol.hot.common import TopicKey
+from protocol.hot.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    RecordError,
+    decode_request,
+    encode_response,
+)
+from storage.append_types import AppendOrigin
+
+if TYPE_CHECKING:
+    from broker.partition import Partition
+
+decode = decode_request
+encode = encode_response
+
+FIRST_VERSION_WITH_ZSTD = 7
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+ZSTD = 4
+ATTRIBUTES_LOW_BYTE = 22  # its position in a batch of magic 2
+ADMIN_CLIENT_ID = "__admin_client"
+INVALID_REQUIRED_ACKS = int(ErrorCode.invalid_required_acks)
+NO_SUCH_PARTITION = UnknownTopicOrPartition()
+
+
+def handle(ctx: RequestContext, request: ProduceRequest) -> ProduceResponse | Future[ProduceResponse] | None:
+    """Appends each partition's batch, and answers once what ``acks`` asks for holds.
+
+    ``acks=0`` gets no answer; an error closes its connection, the only sign such a producer can get.
+    """
+    acks = request.acks
+    now_ms = ctx.node.clock.wall_ms()
+    unacknowledged: list[Unacknowledged] = []
+    topics: list[tuple[TopicKey, list[PartitionProduceResponse]]] = []
+    for key, partitions in request.topics:
+        answers: list[PartitionProduceResponse] = []
+        for index, records in partitions:
+            answer = PartitionProduceResponse(index)
+            answers.append(answer)
+            if acks not in (-1, 0, 1):
+                answer.error_code = INVALID_REQUIRED_ACKS
+                continue
+            try:
+                partition = _partition(ctx, key, index)
+                _append(ctx, partition, records, answer, now_ms)
+            except KafkaError as error:
+                _refuse(ctx, answer, error)
+                continue
+            if partition.flush_gated and acks:
+                unacknowledged.append(Unacknowledged(partition, partition.log_end_offset, answer))
+        topics.append((key, answers))
+    if acks == 0:
+        _close_if_refused(topics)
+        return None
+    response = ProduceResponse(topics)
+    if unacknowledged:
+        return ctx.node.delayed_produce.wait(unacknowledged, request.timeout_ms, response)
+    return response
+
+
+def error_response(ctx: RequestContext, request: ProduceRequest, error: KafkaError) -> ProduceResponse:
+    """The same error for every partition of the request."""
+    return ProduceResponse(
+        [
+            (key, [PartitionProduceResponse(index, int(error.code)) for index, _ in partitions])
+            for key, partitions in request.topics
+        ]
+    )
+
+
+def _partition(ctx: RequestContext, key: TopicKey, index: int) -> Partition:
+    if isinstance(key, str):
+        name = key
+    else:
+        topic = ctx.node.topics.by_id(key)
+        if topic is None:
+            raise UnknownTopicId
+        name = topic.name
+    partition = ctx.node.partitions.get(name, index)
+    if partition is None:
+        raise NO_SUCH_PARTITION
+    return partition
+
+
+def _append(
+    ctx: RequestContext,
+    partition: Partition,
+    records: memoryview | None,
+    answer: PartitionProduceResponse,
+    now_ms: int,
+) -> None:
+    if records is None:
+        raise InvalidRequest("the partition has no records")
+    may_be_zstd = ctx.version < FIRST_VERSION_WITH_ZSTD and len(records) > ATTRIBUTES_LOW_BYTE
+    if may_be_zstd and records[ATTRIBUTES_LOW_BYTE] & 0x07 == ZSTD:
+        raise UnsupportedCompressionType
+    if topic_names.is_internal(partition.topic) and ctx.client_id != ADMIN_CLIENT_ID:
+        raise InvalidTopic(f"Cannot append to internal topic {partition.topic}")
+    info = partition.append(records, AppendOrigin.CLIENT, now_ms)
+    answer.base_offset = info.first_offset
+    answer.log_append_time_ms = info.log_append_time
+    answer.log_start_offset = info.log_start_offset
+    ctx.node.metrics.produced(partition.topic, info.last_offset - info.first_offset + 1, len(records))
+
+
+def _refuse(ctx: RequestContext, answer: PartitionProduceResponse, error: KafkaError) -> None:
+    answer.error_code = int(error.code)
+    answer.error_message = error.explicit_message
+    if isinstance(error, errors.RecordError):
+        answer.record_errors = tuple(RecordError(*one) for one in error.record_errors)
+    ctx.node.metrics.request_error("produce", error.code)
+
+
+def _close_if_refused(topics: list[tuple[TopicKey, list[PartitionProduceResponse]]]) -> None:
+    refused = [
+        f"{key}-{answer.index}: {ErrorCode(answer.error_code).name}"
+        for key, answers in topics
+        for answer in answers
+        if answer.error_code
+    ]
+    if refused:
+        raise CloseConnection(f"Produce with acks=0 failed: {', '.join(refused)}")

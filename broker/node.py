@@ -1,0 +1,168 @@
+"""One node: everything it is made of, put together, started and stopped in order."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import structlog
+from storage.log_manager import LogManager
+
+from broker.config.broker_config import BrokerConfig
+from broker.config.listeners import Listener, Listeners
+from broker.delayed_produce import ProduceWaits
+from broker.dispatch import Dispatcher
+from broker.dynamic_configs import CLUSTER_DEFAULT, DynamicConfigs
+from broker.features import Features
+from broker.fetch_session import FetchSessionCache
+from broker.local_metadata_store import LocalMetadataStore
+from broker.metrics import Metrics
+from broker.node_metrics import register_gauges
+from broker.partition import Partition
+from broker.partitions import Partitions
+from broker.producer_ids import ProducerIds
+from broker.server import Server
+from broker.topics import Topics
+from storage.partition_log import LogServices
+from timing.purgatory import Purgatory
+from timing.wheel import TimingWheel
+
+if TYPE_CHECKING:
+    from broker.http import HttpServer
+    from storage.files import FileSystem
+    from storage.workers import Workers
+    from timing.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+CHECKPOINT_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Seams:
+    """The outside world as a node sees it; tests pass their own."""
+
+    clock: Clock
+    fs: FileSystem
+    workers: Workers
+    random: random.Random
+
+
+class Node:
+    """A broker: ``start`` until it serves, ``stop`` until everything is on disk."""
+
+    advertised: dict[str, Listener]
+    metadata: LocalMetadataStore
+    topics: Topics
+    logs: LogManager
+    partitions: Partitions
+    producer_ids: ProducerIds
+    dynamic_configs: DynamicConfigs
+    server: Server
+    cluster_id: str
+
+    def __init__(self, config: BrokerConfig, listeners: Listeners, seams: Seams) -> None:
+        self.config = config
+        self.node_id = config.node_id
+        self.clock = seams.clock
+        self.random = seams.random
+        self.metrics = Metrics()
+        self.features = Features()
+        self.wheel = TimingWheel(seams.clock)
+        self.fetch_purgatory = Purgatory("Fetch", self.wheel)
+        self.delayed_produce = ProduceWaits(Purgatory("Produce", self.wheel))
+        self.fetch_sessions = FetchSessionCache(
+            config.integer("max.incremental.fetch.session.cache.slots"), seams.clock.monotonic_ms, seams.random
+        )
+        self.not_ready: str | None = "starting"
+        self._listeners = listeners
+        self._seams = seams
+        self._http: HttpServer | None = None
+        self._background: list[asyncio.Task[None]] = []
+
+    # -- start
+
+    async def start(self) -> None:
+        """Recovers the data and opens the listeners.
+
+        :raises storage.log_manager.LogDirError: A data folder cannot be used.
+        :raises broker.server.ListenError: A listener cannot be bound.
+        """
+        await self._open_data()
+        self.dispatcher = Dispatcher(self)
+        self.server = Server(self)
+        await self.server.start(self._listeners.bound)
+        self.advertised = self._listeners.resolve(self.server.bound, socket.gethostname())
+        register_gauges(self)
+        self._background.append(asyncio.ensure_future(self._checkpoint_regularly()))
+        self.not_ready = None
+        log.info("started", node=self.node_id, cluster=self.cluster_id, partitions=len(self.partitions))
+
+    async def _open_data(self) -> None:
+        config, seams = self.config, self._seams
+        services = LogServices(seams.fs, seams.clock, seams.workers, seams.random)
+        self.logs = LogManager(services, config.log_dirs)
+        self.cluster_id = self.logs.lock(self.node_id, config.optional_string("odradek.cluster.id"))
+        self.metadata = await LocalMetadataStore.open(seams.fs, config.log_dirs[0])
+        self.topics = await Topics.open(self.metadata)
+        self.producer_ids = ProducerIds(self.metadata)
+        self.dynamic_configs = await DynamicConfigs.open(self.metadata, self._reconfigure)
+        self.config = self._effective_config()
+        self.partitions = Partitions(
+            self.topics, self.logs, lambda: self.config, self._partition_advanced, self._partition_deleted
+        )
+        await self.logs.load(self.partitions.config_of)
+        await self.partitions.start()
+
+    async def start_http(self) -> int | None:
+        """Opens the port of metrics and health; its number, or None where it is switched off."""
+        port = self.config.integer("odradek.http.port")
+        if port < 0:
+            return None
+        from broker.http import HttpServer
+
+        self._http = HttpServer(self.config.string("odradek.http.host"), port, self.metrics, lambda: self.not_ready)
+        return await self._http.start()
+
+    # -- what happens to partitions
+
+    def _partition_advanced(self, partition: Partition) -> None:
+        """Records became visible: whoever waits for them may be answered."""
+        self.fetch_purgatory.check_and_complete(partition.key)
+        self.delayed_produce.purgatory.check_and_complete(partition.key)
+
+    def _partition_deleted(self, partition: Partition) -> None:
+        self._partition_advanced(partition)
+
+    def _reconfigure(self) -> None:
+        self.config = self._effective_config()
+        self.partitions.reconfigure()
+
+    def _effective_config(self) -> BrokerConfig:
+        dynamic = self.dynamic_configs
+        return self.config.with_dynamic(dynamic.of(str(self.node_id)), dynamic.of(CLUSTER_DEFAULT))
+
+    async def _checkpoint_regularly(self) -> None:
+        while True:
+            await self.clock.sleep(CHECKPOINT_MS)
+            await self.logs.checkpoint()
+
+    # -- stop
+
+    async def stop(self) -> None:
+        """Answers what is in flight, flushes everything and notes the clean shutdown."""
+        self.not_ready = "stopping"
+        log.info("stopping")
+        for task in self._background:
+            task.cancel()
+        self.fetch_purgatory.complete_all()
+        await self.server.stop()
+        await self.dispatcher.drain()
+        await self.metadata.close()
+        await self.logs.close()
+        if self._http is not None:
+            await self._http.stop()
+        log.info("stopped")

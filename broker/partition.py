@@ -1,0 +1,134 @@
+"""A partition: its log plus what a leader knows about it. Everything that answers a client asks here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from protocol.errors import FencedLeaderEpoch, UnknownLeaderEpoch
+from storage.append_types import AppendInfo, AppendOrigin
+
+if TYPE_CHECKING:
+    from storage.append_types import LogConfig
+    from storage.partition_log import PartitionLog
+    from storage.read_plan import ReadPlan
+    from storage.segment import LogOffsetMetadata
+
+READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
+
+NO_LEADER_EPOCH = -1
+
+
+class Partition:
+    """Log + leader epoch + high watermark + last stable offset (Kafka's ``Partition``).
+
+    On one node the high watermark is the end of the log, and with flushing by every message
+    (``flush.messages=1``) the flushed end: an acknowledgement and a reader see only what is as durable as configured.
+    """
+
+    __slots__ = ("_on_advance", "flush_gated", "index", "key", "leader_epoch", "log", "topic", "topic_id")
+
+    def __init__(
+        self,
+        topic: str,
+        topic_id: UUID,
+        index: int,
+        log: PartitionLog,
+        leader_epoch: int,
+        on_advance: Callable[[Partition], None],
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.key = (topic, index)
+        self.log = log
+        self.leader_epoch = leader_epoch
+        self.flush_gated = log.config.flush_messages == 1
+        self._on_advance = on_advance
+        log.on_flush = self._flushed
+
+    # -- offsets --
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.log.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """The offset below which records are readable and acknowledged to acks=all."""
+        if self.flush_gated:
+            return max(self.log.flushed.offset, self.log.log_start_offset)
+        return self.log.log_end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The high watermark, or the first offset of the oldest open transaction if that is lower."""
+        unstable = self.log.producers.first_unstable_offset
+        high_watermark = self.high_watermark
+        return high_watermark if unstable is None else min(unstable, high_watermark)
+
+    def end_offset_for(self, isolation_level: int) -> int:
+        return self.last_stable_offset if isolation_level == READ_COMMITTED else self.high_watermark
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """The largest epoch up to ``leader_epoch`` and where it ends; (-1, -1) if none is known (KIP-101)."""
+        return self.log.leader_epochs.end_offset_for(leader_epoch, self.log.log_end_offset)
+
+    def check_leader_epoch(self, current_leader_epoch: int) -> None:
+        """KIP-320: a client that names an epoch must name ours.
+
+        :raises FencedLeaderEpoch: The client's is older.
+        :raises UnknownLeaderEpoch: The client's is newer.
+        """
+        if current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
+            return
+        if current_leader_epoch < self.leader_epoch:
+            raise FencedLeaderEpoch
+        raise UnknownLeaderEpoch
+
+    # -- appending --
+
+    def append(self, batch: memoryview, origin: AppendOrigin, now_ms: int) -> AppendInfo:
+        """Appends exactly one batch as leader; see ``PartitionLog.append_as_leader`` for the errors."""
+        info = self.log.append_as_leader(batch, leader_epoch=self.leader_epoch, origin=origin, now_ms=now_ms)
+        if not info.duplicate and not self.flush_gated:
+            self._advanced()
+        return info
+
+    def _advanced(self) -> None:
+        """The high watermark moved."""
+        self.log.producers.on_high_watermark(self.high_watermark)
+        self._on_advance(self)
+
+    def configure(self, config: LogConfig) -> None:
+        """Applies a changed topic configuration."""
+        self.log.config = config
+        self.flush_gated = config.flush_messages == 1
+
+    def _flushed(self, _flushed: LogOffsetMetadata) -> None:
+        if self.flush_gated:
+            self._advanced()
+
+    # -- reading --
+
+    def plan_read(self, start_offset: int, max_bytes: int, isolation_level: int, min_one_message: bool) -> ReadPlan:
+        """What a consumer's Fetch at ``start_offset`` may read, up to the high watermark or last stable offset.
+
+        :raises OffsetOutOfRange: ``start_offset`` is below the log start or past the bound.
+        """
+        return self.log.plan_read(start_offset, max_bytes, self.bound(isolation_level), min_one_message)
+
+    def bound(self, isolation_level: int) -> LogOffsetMetadata:
+        """Where a consumer's reads end, with its place in the log."""
+        offset = self.end_offset_for(isolation_level)
+        if offset == self.log.log_end_offset:
+            return self.log.end
+        if offset == self.log.flushed.offset:
+            return self.log.flushed
+        return self.log.locate(offset)
