@@ -1,0 +1,81 @@
+"""Log lines: structlog to standard error, for people on a terminal and as JSON lines otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from typing import Any, TextIO
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from broker.metrics import Metrics
+
+
+class _NamedLogger(structlog.WriteLogger):
+    def __init__(self, file: TextIO, name: str) -> None:
+        super().__init__(file)
+        self.name = name
+
+
+def configure(level: str = "info", line_format: str = "auto", file: TextIO | None = None) -> None:
+    """Set up all logging of the process: structlog's, and the standard library's for asyncio and aiohttp.
+
+    `level` and `line_format` are the values of `odradek.log.level` and `odradek.log.format`; lines go to `file`, by
+    default standard error. Calls below the level cost no more than finding that out.
+    """
+    file = file or sys.stderr
+    severity = logging.getLevelNamesMapping()[level.upper()]
+    console = file.isatty() if line_format == "auto" else line_format == "console"
+    describe: list[Processor] = [
+        structlog.processors.add_log_level,
+        _add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    render = _console(file) if console else _json()
+
+    structlog.configure(
+        processors=[*describe, *render],
+        wrapper_class=structlog.make_filtering_bound_logger(severity),
+        logger_factory=lambda name="": _NamedLogger(file, name),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(file)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=describe,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *render],
+        )
+    )
+    logging.basicConfig(level=severity, handlers=[handler], force=True)
+
+
+def log_loop_exceptions(loop: asyncio.AbstractEventLoop, metrics: Metrics) -> None:
+    """Make an exception that reaches the loop (from a callback, or a task nobody awaits) a log line and count it."""
+    log = structlog.get_logger("asyncio")
+
+    def handle(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        metrics.unhandled_errors += 1
+        source = {key: repr(value) for key, value in context.items() if key not in ("message", "exception")}
+        log.error(context["message"], exc_info=error, **source)
+
+    loop.set_exception_handler(handle)
+
+
+def _add_logger_name(logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    record = event.get("_record")
+    event["logger"] = logger.name if record is None else record.name
+    return event
+
+
+def _console(file: TextIO) -> list[Processor]:
+    # The plain traceback on purpose: rich's, taken where it is installed, prints every frame's variables.
+    return [
+        structlog.dev.ConsoleRenderer(colors=file.isatty(), exception_formatter=structlog.dev.plain_traceback),
+    ]
+
+
+def _json() -> list[Processor]:
+    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]

@@ -1,0 +1,100 @@
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from broker.http import HttpServer
+from broker.metrics import Metrics
+
+
+class State:
+    def __init__(self) -> None:
+        self.reason: str | None = "the log is being recovered"
+
+    def __call__(self) -> str | None:
+        return self.reason
+
+
+@asynccontextmanager
+async def serving(metrics: Metrics, state: State) -> AsyncIterator[aiohttp.ClientSession]:
+    server = HttpServer("127.0.0.1", 0, metrics, state)
+    port = await server.start()
+    try:
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+            yield session
+    finally:
+        await server.stop()
+
+
+async def ask(session: aiohttp.ClientSession, path: str, accept: str | None = None) -> tuple[int, str, str]:
+    async with session.get(path, headers={"Accept": accept} if accept else None) as answer:
+        return answer.status, answer.headers["Content-Type"], await answer.text()
+
+
+async def test_ready_follows_the_node_and_health_does_not() -> None:
+    state = State()
+    async with serving(Metrics(), state) as session:
+        assert (await ask(session, "/v1/status/ready"))[::2] == (503, "the log is being recovered")
+        assert (await ask(session, "/healthz"))[::2] == (200, "ok")
+        state.reason = None
+        assert (await ask(session, "/v1/status/ready"))[::2] == (200, "ready")
+        state.reason = "shutting down"
+        assert (await ask(session, "/v1/status/ready"))[::2] == (503, "shutting down")
+        assert (await ask(session, "/healthz"))[::2] == (200, "ok")
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type", "ending"),
+    [
+        (None, "text/plain; version=0.0.4; charset=utf-8", ""),
+        ("text/plain;version=0.0.4", "text/plain; version=0.0.4; charset=utf-8", ""),
+        (
+            "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.5",
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            "# EOF\n",
+        ),
+    ],
+)
+async def test_metrics_come_in_the_form_asked_for(accept: str | None, content_type: str, ending: str) -> None:
+    metrics = Metrics()
+    metrics.produced("a", messages=3, size=100)
+    async with serving(metrics, State()) as session:
+        status, found, text = await ask(session, "/metrics", accept)
+        assert status == 200
+        assert found.startswith(content_type)
+        assert 'kafka_server_brokertopicmetrics_messagesin_total{topic="a"} 3.0\n' in text
+        assert text.endswith(ending)
+        metrics.produced("a", messages=1, size=100)
+        assert 'messagesin_total{topic="a"} 4.0\n' in (await ask(session, "/metrics", accept))[2]
+
+
+async def test_other_paths_and_methods_are_refused() -> None:
+    async with serving(Metrics(), State()) as session:
+        assert (await ask(session, "/"))[0] == 404
+        async with session.post("/metrics") as answer:
+            assert answer.status == 405
+
+
+async def test_a_taken_port_is_an_error_and_leaves_nothing_open() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        server = HttpServer("127.0.0.1", other.getsockname()[1], Metrics(), State())
+        with pytest.raises(OSError, match="address already in use"):
+            await server.start()
+        await server.stop()
+
+
+async def test_stop_closes_idle_connections_and_the_port() -> None:
+    server = HttpServer("127.0.0.1", 0, Metrics(), State())
+    port = await server.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    await reader.readuntil(b"ok")
+    await server.stop()
+    await server.stop()
+    assert await reader.read() == b""
+    writer.close()
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", port)

@@ -1,0 +1,114 @@
+import asyncio
+import io
+import json
+import logging
+from collections.abc import Iterator
+from datetime import datetime
+
+import pytest
+import structlog
+
+from broker.logging import configure, log_loop_exceptions
+from broker.metrics import Metrics
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def lines(file: io.StringIO) -> list[dict[str, object]]:
+    return [json.loads(line) for line in file.getvalue().splitlines()]
+
+
+def test_away_from_a_terminal_lines_are_json_with_time_level_and_logger() -> None:
+    file = io.StringIO()
+    configure("info", "auto", file)
+    structlog.get_logger("broker.server").info("listening", port=9092, raw=b"\x00")
+    (line,) = lines(file)
+    moment = datetime.fromisoformat(str(line.pop("timestamp")))
+    assert moment.tzinfo is not None
+    assert line == {
+        "event": "listening",
+        "port": 9092,
+        "raw": repr(b"\x00"),
+        "level": "info",
+        "logger": "broker.server",
+    }
+
+
+@pytest.mark.parametrize(
+    ("file", "line_format", "is_json"),
+    [
+        (Terminal(), "auto", False),
+        (Terminal(), "json", True),
+        (io.StringIO(), "console", False),
+    ],
+)
+def test_the_format_fits_the_terminal_unless_given(file: io.StringIO, line_format: str, is_json: bool) -> None:
+    configure("info", line_format, file)
+    structlog.get_logger("x").info("listening", port=9092)
+    assert file.getvalue().startswith("{") == is_json
+    assert "listening" in file.getvalue()
+    assert ("\x1b[" in file.getvalue()) == (file.isatty() and not is_json)
+
+
+def test_lines_below_the_level_are_not_written() -> None:
+    file = io.StringIO()
+    configure("warning", "json", file)
+    for log in (structlog.get_logger("ours"), logging.getLogger("theirs")):
+        log.info("no")
+        log.warning("yes")
+    assert [(line["event"], line["logger"], line["level"]) for line in lines(file)] == [
+        ("yes", "ours", "warning"),
+        ("yes", "theirs", "warning"),
+    ]
+
+
+@pytest.mark.parametrize("line_format", ["json", "console"])
+def test_an_exception_comes_with_its_traceback(line_format: str) -> None:
+    file = io.StringIO()
+    configure("info", line_format, file)
+    try:
+        secret = "not to be told"
+        raise RuntimeError("broken")
+    except RuntimeError:
+        structlog.get_logger("x").exception("failed")
+        logging.getLogger("y").exception("failed there")
+    assert file.getvalue().count("RuntimeError: broken") == 2
+    assert file.getvalue().count("Traceback") == 2
+    assert secret not in file.getvalue(), "tracebacks show no variables"
+    if line_format == "json":
+        assert [line["event"] for line in lines(file)] == ["failed", "failed there"]
+
+
+async def test_what_reaches_the_loop_is_logged_and_counted() -> None:
+    file = io.StringIO()
+    configure("info", "json", file)
+    metrics = Metrics()
+    loop = asyncio.get_running_loop()
+    log_loop_exceptions(loop, metrics)
+    done = loop.create_future()
+
+    def fail() -> None:
+        loop.call_soon(done.set_result, None)
+        raise RuntimeError("broken")
+
+    loop.call_soon(fail)
+    await done
+    loop.call_exception_handler({"message": "without an exception"})
+    assert metrics.unhandled_errors == 2
+    with_traceback, without = lines(file)
+    assert "RuntimeError: broken" in str(with_traceback["exception"])
+    assert "fail" in str(with_traceback["handle"])
+    assert (without["event"], without["level"], without["logger"]) == ("without an exception", "error", "asyncio")
