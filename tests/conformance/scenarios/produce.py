@@ -11,8 +11,7 @@ VERSIONS = range(3, 14)
 
 
 def send(t: Talk, step: str, v: int, topic: Topic, records: bytes | None, *, partition: int = 0, **how: Any) -> Any:
-    body = {k: how.pop(k) for k in ("acks", "timeout") if k in how}
-    return t.call(step, "produce", v, produce_body(topic, {partition: records}, **body), **how)
+    return t.call(step, "produce", v, produce_body(topic, {partition: records}, **how))
 
 
 def end_offset(t: Talk, step: str, topic: Topic, partition: int = 0) -> None:
@@ -397,3 +396,10 @@ def segments_of_a_small_topic(t: Talk, v: int) -> None:
     send(t, "batch larger than a segment", v, a, t.batch([record(b"x" * 1_100_000)]))
     send(t, "small batch", v, a, t.batch(1))
     end_offset(t, "end", a)
+
+
+@scenario("produce", (3, 9, 13))
+def null_records(t: Talk, v: int) -> None:
+    """Kafka throws on its way to an answer and never gives one."""
+    a = t.topic("a")
+    send(t, "null records", v, a, None, timeout=500)
