@@ -15,6 +15,7 @@ from broker.metadata_entries import Commit, apply
 from broker.metadata_files import MetadataFiles
 from broker.metadata_store import Change, MetadataStoreFailed, VersionConflict, Versioned
 from storage.files import FileSystem
+from storage.workers import Workers
 
 SNAPSHOT_AFTER_BYTES = 1 << 20
 
@@ -33,9 +34,18 @@ class LocalMetadataStore:
     Opened by `await LocalMetadataStore.open(...)`, which raises CorruptMetadata and OSError.
     """
 
-    def __init__(self, files: MetadataFiles, revision: int, state: dict[str, Versioned], snapshot_after: int) -> None:
+    def __init__(
+        self,
+        files: MetadataFiles,
+        workers: Workers,
+        revision: int,
+        state: dict[str, Versioned],
+        *,
+        snapshot_after_bytes: int,
+    ) -> None:
         self._files = files
-        self._snapshot_after = snapshot_after
+        self._workers = workers
+        self._snapshot_after_bytes = snapshot_after_bytes
         self._revision = revision
         self._last_assigned = revision
         self._state = state
@@ -47,12 +57,12 @@ class LocalMetadataStore:
 
     @classmethod
     async def open(
-        cls, fs: FileSystem, folder: str, snapshot_after_bytes: int = SNAPSHOT_AFTER_BYTES
+        cls, fs: FileSystem, folder: str, workers: Workers, snapshot_after_bytes: int = SNAPSHOT_AFTER_BYTES
     ) -> LocalMetadataStore:
         """Recover the store; the log is rewritten as a snapshot once it has `snapshot_after_bytes`."""
         files = MetadataFiles(fs, folder)
-        revision, state = await asyncio.to_thread(files.load)
-        return cls(files, revision, state, snapshot_after_bytes)
+        revision, state = await workers.call(files.load)
+        return cls(files, workers, revision, state, snapshot_after_bytes=snapshot_after_bytes)
 
     @property
     def revision(self) -> int:
@@ -91,7 +101,7 @@ class LocalMetadataStore:
         """Wait for the commits under way, then refuse any other."""
         await self._settled()
         self._failure = self._failure or "the metadata store is closed"
-        await asyncio.to_thread(self._files.close)
+        await self._workers.call(self._files.close)
 
     def _newest_version(self, key: str) -> int:
         if key in self._undurable:
@@ -118,7 +128,7 @@ class LocalMetadataStore:
     async def _write(self, group: _Group) -> None:
         try:
             self._check_usable()
-            await asyncio.to_thread(self._files.append, [commit for commit, _ in group])
+            await self._workers.call(lambda: self._files.append([commit for commit, _ in group]))
         except (OSError, MetadataStoreFailed) as error:
             self._fail(group, error)
             return
@@ -126,7 +136,7 @@ class LocalMetadataStore:
             self._publish(commit)
             if not done.done():
                 done.set_result(commit.revision)
-        if self._files.log_bytes >= self._snapshot_after:
+        if self._files.log_bytes >= self._snapshot_after_bytes:
             await self._write_snapshot()
 
     def _publish(self, commit: Commit) -> None:
@@ -142,7 +152,8 @@ class LocalMetadataStore:
 
     async def _write_snapshot(self) -> None:
         try:
-            await asyncio.to_thread(self._files.replace_by_snapshot, self._revision, dict(self._state))
+            revision, state = self._revision, dict(self._state)
+            await self._workers.call(lambda: self._files.replace_by_snapshot(revision, state))
         except OSError as error:
             self._failure = f"writing the metadata snapshot failed: {error}"
 

@@ -15,7 +15,6 @@ from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Listener, Listeners
 from broker.delayed_produce import ProduceWaits
 from broker.dispatch import Dispatcher
-from broker.dynamic_configs import CLUSTER_DEFAULT, DynamicConfigs
 from broker.features import Features
 from broker.fetch_session import FetchSessionCache
 from broker.local_metadata_store import LocalMetadataStore
@@ -24,6 +23,7 @@ from broker.node_metrics import register_gauges
 from broker.partition import Partition
 from broker.partitions import Partitions
 from broker.producer_ids import ProducerIds
+from broker.resource_configs import Resource, ResourceConfigs, ResourceType
 from broker.server import Server
 from broker.topics import Topics
 from storage.partition_log import LogServices
@@ -60,7 +60,7 @@ class Node:
     logs: LogManager
     partitions: Partitions
     producer_ids: ProducerIds
-    dynamic_configs: DynamicConfigs
+    resource_configs: ResourceConfigs
     server: Server
     cluster_id: str
 
@@ -106,11 +106,12 @@ class Node:
         services = LogServices(seams.fs, seams.clock, seams.workers, seams.random)
         self.logs = LogManager(services, config.log_dirs)
         self.cluster_id = self.logs.lock(self.node_id, config.optional_string("odradek.cluster.id"))
-        self.metadata = await LocalMetadataStore.open(seams.fs, config.log_dirs[0])
+        self.metadata = await LocalMetadataStore.open(seams.fs, config.log_dirs[0], seams.workers)
         self.topics = await Topics.open(self.metadata)
         self.producer_ids = ProducerIds(self.metadata)
-        self.dynamic_configs = await DynamicConfigs.open(self.metadata, self._reconfigure)
-        self.config = self._effective_config()
+        self.resource_configs = await ResourceConfigs.open(self.metadata, config)
+        self.config = self.resource_configs.broker_config(config)
+        self.resource_configs.subscribe(self._configs_changed)
         self.partitions = Partitions(
             self.topics, self.logs, lambda: self.config, self._partition_advanced, self._partition_deleted
         )
@@ -137,13 +138,10 @@ class Node:
     def _partition_deleted(self, partition: Partition) -> None:
         self._partition_advanced(partition)
 
-    def _reconfigure(self) -> None:
-        self.config = self._effective_config()
-        self.partitions.reconfigure()
-
-    def _effective_config(self) -> BrokerConfig:
-        dynamic = self.dynamic_configs
-        return self.config.with_dynamic(dynamic.of(str(self.node_id)), dynamic.of(CLUSTER_DEFAULT))
+    def _configs_changed(self, resource: Resource) -> None:
+        if resource[0] is ResourceType.BROKER:
+            self.config = self.resource_configs.broker_config(self.config)
+            self.partitions.reconfigure()
 
     async def _checkpoint_regularly(self) -> None:
         while True:

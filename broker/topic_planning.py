@@ -1,4 +1,4 @@
-"""What CreateTopics and CreatePartitions ask for, checked and turned into topics (Kafka's `ReplicationControlManager`)."""
+"""What CreateTopics and CreatePartitions ask for, checked (Kafka's `ReplicationControlManager`)."""
 
 from __future__ import annotations
 
@@ -62,12 +62,13 @@ def check_replicas(replicas: Sequence[int], node_ids: Set[int]) -> None:
 def plan_topic(
     node: Node,
     name: str,
+    *,
     partition_count: int,
     replication_factor: int,
     assignments: Sequence[tuple[int, Sequence[int]]],
     configs: Iterable[tuple[str, str | None]],
 ) -> Topic:
-    """The topic that would be made; `assignments` are (partition, replicas). Raises the KafkaError of the first fault."""
+    """The topic that would be made; `assignments` are (partition, replicas). Raises KafkaError for the first fault."""
     _check_name(node, name)
     overrides = _overrides(configs)
     parse_topic_configs(node.config, overrides)

@@ -7,6 +7,7 @@ them; Kafka answers UNKNOWN_SERVER_ERROR.
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from kio.schema.create_partitions.v3 import CreatePartitionsRequest, CreatePartitionsResponse
 from kio.schema.create_partitions.v3.request import CreatePartitionsTopic
@@ -16,10 +17,12 @@ from kio.schema.errors import ErrorCode
 from broker.context import RequestContext
 from broker.error_responses import ZERO
 from broker.metadata_store import retrying
-from broker.node import Node
 from broker.topic_planning import check_partition_total, plan_partitions, require_time_left
 from broker.topics import PartitionAssignment
 from protocol.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
+
+if TYPE_CHECKING:
+    from broker.node import Node
 
 
 async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:

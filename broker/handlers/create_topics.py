@@ -7,6 +7,7 @@ as in Kafka.
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from kio.schema.create_topics.v7 import CreateTopicsRequest, CreateTopicsResponse
 from kio.schema.create_topics.v7.request import CreatableTopic
@@ -17,11 +18,13 @@ from broker.config.describe import describe_topic
 from broker.context import RequestContext
 from broker.error_responses import ZERO
 from broker.metadata_store import retrying
-from broker.node import Node
 from broker.topic_names import CLUSTER_METADATA_TOPIC_NAME
 from broker.topic_planning import check_partition_total, plan_topic, require_time_left
 from broker.topics import Topic
 from protocol.errors import InvalidRequest, KafkaError
+
+if TYPE_CHECKING:
+    from broker.node import Node
 
 
 async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
@@ -63,10 +66,10 @@ def _plan(node: Node, wanted: CreatableTopic) -> Topic:
     return plan_topic(
         node,
         wanted.name,
-        wanted.num_partitions,
-        wanted.replication_factor,
-        [(assignment.partition_index, assignment.broker_ids) for assignment in wanted.assignments],
-        [(config.name, config.value) for config in wanted.configs],
+        partition_count=wanted.num_partitions,
+        replication_factor=wanted.replication_factor,
+        assignments=[(assignment.partition_index, assignment.broker_ids) for assignment in wanted.assignments],
+        configs=[(config.name, config.value) for config in wanted.configs],
     )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kio.schema.delete_topics.v6 import DeleteTopicsRequest, DeleteTopicsResponse
@@ -15,10 +16,12 @@ from kio.schema.errors import ErrorCode
 from broker.context import RequestContext
 from broker.error_responses import ZERO
 from broker.metadata_store import retrying
-from broker.node import Node
 from broker.topic_planning import require_time_left
 from broker.topics import Topic
 from protocol.errors import InvalidRequest, KafkaError, TopicDeletionDisabled, UnknownTopicId, UnknownTopicOrPartition
+
+if TYPE_CHECKING:
+    from broker.node import Node
 
 FIRST_VERSION_THAT_KNOWS_DISABLED = 3
 

@@ -14,12 +14,15 @@ from broker.metadata_entries import Commit, CorruptMetadata, decode_entries, enc
 from broker.metadata_files import LOG_NAME, SNAPSHOT_NAME
 from broker.metadata_store import Change, MetadataStoreFailed, VersionConflict, Versioned, retrying
 from storage.files import File, OsFileSystem
+from storage.workers import ThreadWorkers
 
 FS = OsFileSystem()
 
 
 async def opened(folder: Path, snapshot_after_bytes: int = 1 << 20) -> LocalMetadataStore:
-    return await LocalMetadataStore.open(FS, str(folder), snapshot_after_bytes)
+    return await LocalMetadataStore.open(
+        FS, str(folder), ThreadWorkers(asyncio.get_running_loop(), 1), snapshot_after_bytes
+    )
 
 
 async def test_a_commit_is_read_back_and_its_revision_is_the_version(tmp_path: Path) -> None:
@@ -203,7 +206,7 @@ class FailingFileSystem(OsFileSystem):
 
 async def test_a_failed_fsync_fails_its_commits_and_every_later_one(tmp_path: Path) -> None:
     fs = FailingFileSystem()
-    store = await LocalMetadataStore.open(fs, str(tmp_path))
+    store = await LocalMetadataStore.open(fs, str(tmp_path), ThreadWorkers(asyncio.get_running_loop(), 1))
     await store.commit({}, {"/a": b"1"})
     fs.broken = True
     results = await asyncio.gather(*(store.commit({}, {"/a": b"2"}) for _ in range(3)), return_exceptions=True)

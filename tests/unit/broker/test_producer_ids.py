@@ -11,10 +11,11 @@ from broker.local_metadata_store import LocalMetadataStore
 from broker.metadata_store import MetadataStoreFailed
 from broker.producer_ids import BLOCK_SIZE, ProducerIds
 from storage.files import OsFileSystem
+from storage.workers import ThreadWorkers
 
 
 async def opened(folder: Path) -> LocalMetadataStore:
-    return await LocalMetadataStore.open(OsFileSystem(), str(folder))
+    return await LocalMetadataStore.open(OsFileSystem(), str(folder), ThreadWorkers(asyncio.get_running_loop(), 1))
 
 
 async def test_ids_rise_from_zero_without_gaps_over_blocks(tmp_path: Path) -> None:

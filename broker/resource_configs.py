@@ -1,0 +1,119 @@
+"""Dynamic configurations of resources other than topics, in the metadata store at `/configs/<type>/<name>`."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from types import MappingProxyType
+
+from broker.config.broker_config import BrokerConfig
+from broker.metadata_store import Change, MetadataStore, VersionConflict
+
+PREFIX = "/configs/"
+CLUSTER_DEFAULT = ""
+"""The BROKER resource that stands for every broker; `<default>` in the store, which no node id looks like."""
+
+_STORED_DEFAULT = "<default>"
+
+
+class ResourceType(enum.IntEnum):
+    """Kafka's `ConfigResource.Type`, numbered as on the wire."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+_FOLDERS = {
+    ResourceType.BROKER: "brokers",
+    ResourceType.CLIENT_METRICS: "client-metrics",
+    ResourceType.GROUP: "groups",
+}
+_TYPES = {folder: resource_type for resource_type, folder in _FOLDERS.items()}
+
+Resource = tuple[ResourceType, str]
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class ResourceConfigs:
+    """Reads are answered from memory, and see a change as soon as the call that made it returns."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+        self._configs: dict[Resource, Mapping[str, str]] = {}
+        self._versions: dict[Resource, int] = {}
+        self._listeners: list[Callable[[Resource], None]] = []
+
+    @classmethod
+    async def open(cls, store: MetadataStore, config: BrokerConfig) -> ResourceConfigs:
+        """`config` is the static configuration, for what a new cluster starts with.
+
+        With eligible leader replicas on (KIP-966), as in any new 4.1 cluster, `min.insync.replicas` is a configuration
+        of the whole cluster from the first start, and keeps the value that it had then.
+        """
+        configs = cls(store)
+        store.watch(PREFIX, configs._on_change)
+        configs._on_change(Change(store.revision, await store.list(PREFIX)))
+        cluster = (ResourceType.BROKER, CLUSTER_DEFAULT)
+        if "min.insync.replicas" not in configs.get(*cluster):
+            value = str(config.integer("min.insync.replicas"))
+            with suppress(VersionConflict):  # another node of the cluster was first
+                await configs.set({cluster: {**configs.get(*cluster), "min.insync.replicas": value}})
+        return configs
+
+    def get(self, resource_type: ResourceType, name: str) -> Mapping[str, str]:
+        return self._configs.get((resource_type, name), _NOTHING)
+
+    def names(self, resource_type: ResourceType) -> list[str]:
+        """The resources of that type that have configurations, sorted."""
+        return sorted(name for kind, name in self._configs if kind is resource_type)
+
+    def broker_config(self, config: BrokerConfig) -> BrokerConfig:
+        """`config` with what is set for its node and for the cluster."""
+        return config.with_dynamic(
+            self.get(ResourceType.BROKER, str(config.node_id)), self.get(ResourceType.BROKER, CLUSTER_DEFAULT)
+        )
+
+    def subscribe(self, listener: Callable[[Resource], None]) -> None:
+        """Call `listener` with each resource that changed, after the change."""
+        self._listeners.append(listener)
+
+    async def set(self, configs: Mapping[Resource, Mapping[str, str]]) -> None:
+        """Replace the configurations of the resources, all or none; an empty mapping removes a resource's.
+
+        Raises VersionConflict and MetadataStoreFailed as `MetadataStore.commit` does.
+        """
+        if not configs:
+            return
+        await self._store.commit(
+            {_key(resource): self._versions.get(resource, 0) for resource in configs},
+            {_key(resource): json.dumps(dict(new)).encode() for resource, new in configs.items() if new},
+            [_key(resource) for resource, new in configs.items() if not new and resource in self._configs],
+        )
+
+    def _on_change(self, change: Change) -> None:
+        for key, versioned in change.keys.items():
+            resource = _resource(key)
+            if versioned is None:
+                self._configs.pop(resource, None)
+                self._versions.pop(resource, None)
+            else:
+                self._configs[resource] = MappingProxyType(json.loads(versioned.value))
+                self._versions[resource] = versioned.version
+        for key in change.keys:
+            for listener in tuple(self._listeners):
+                listener(_resource(key))
+
+
+def _key(resource: Resource) -> str:
+    resource_type, name = resource
+    return f"{PREFIX}{_FOLDERS[resource_type]}/{name or _STORED_DEFAULT}"
+
+
+def _resource(key: str) -> Resource:
+    folder, _, name = key.removeprefix(PREFIX).partition("/")
+    return _TYPES[folder], CLUSTER_DEFAULT if name == _STORED_DEFAULT else name
