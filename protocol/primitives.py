@@ -25,23 +25,24 @@ def underflow(what: str, needed: int, buf: Buffer, pos: int) -> DecodeError:
 
 def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
     """An unsigned varint of at most 5 bytes that fits 32 bits (``ByteUtils.readUnsignedVarint``)."""
-    value = shift = 0
     start = pos
     try:
-        while True:
-            byte = buf[pos]
+        byte = buf[pos]
+        if byte < 0x80:
+            return byte, pos + 1
+        value = byte & 0x7F
+        for shift in (7, 14, 21, 28):
             pos += 1
-            value |= (byte & 0x7F) << shift
+            byte = buf[pos]
             if byte < 0x80:
-                break
-            shift += 7
-            if shift > 28:
-                raise DecodeError(f"varint at position {start} is longer than 5 bytes")
+                value |= byte << shift
+                if value > 0xFFFFFFFF:
+                    raise DecodeError(f"varint at position {start} is over 32 bits")
+                return value, pos + 1
+            value |= (byte & 0x7F) << shift
     except IndexError:
         raise DecodeError(f"varint at position {start} is cut short") from None
-    if value > 0xFFFFFFFF:
-        raise DecodeError(f"varint at position {start} is over 32 bits")
-    return value, pos
+    raise DecodeError(f"varint at position {start} is longer than 5 bytes")
 
 
 def append_uvarint(out: bytearray, value: int) -> None:

@@ -98,10 +98,15 @@ def append_legacy_text(out: bytearray, text: str | None) -> None:
 def append_topic_key(out: bytearray, key: TopicKey, flexible: bool) -> None:
     if isinstance(key, UUID):
         out += key.bytes
-    elif flexible:
-        append_compact_text(out, key)
+        return
+    data = key.encode()
+    if not flexible:
+        out += I16.pack(len(data))
+    elif len(data) < 0x7F:
+        out.append(len(data) + 1)
     else:
-        append_legacy_text(out, key)
+        append_uvarint(out, len(data) + 1)
+    out += data
 
 
 def append_node_endpoints(out: bytearray, endpoints: tuple[NodeEndpoint, ...]) -> None:

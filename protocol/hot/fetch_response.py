@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import NamedTuple
 
-from protocol.api_table import API_BY_NAME
-from protocol.headers import finish_frame, response_frame
+from protocol.headers import finish_frame, frame_with_header
 from protocol.hot.common import (
     I32,
     UNKNOWN_LEADER,
@@ -27,7 +26,6 @@ from protocol.primitives import Buffer, append_uvarint
 COPIED_BELOW = 1024
 """Record data of fewer bytes is copied into the buffer around it: cheaper than one more buffer for the kernel."""
 
-_API = API_BY_NAME["fetch"]
 _THROTTLE_TO_SESSION = Struct(">ihi")
 _PARTITION_V4 = Struct(">ihqq")
 _PARTITION_V5 = Struct(">ihqqq")
@@ -88,9 +86,9 @@ class FetchResponse:
 
 def encode_response(response: FetchResponse, version: int, correlation_id: int) -> list[Buffer]:
     """The frame as consecutive buffers, the size prefix in the first. They hold the partitions' own ``records``."""
-    first = out = response_frame(_API, version, correlation_id)
-    buffers: list[Buffer] = [first]
     flexible = version >= 12
+    first = out = frame_with_header(1 if flexible else 0, correlation_id)
+    buffers: list[Buffer] = [first]
     if version >= 7:
         out += _THROTTLE_TO_SESSION.pack(response.throttle_time_ms, response.error_code, response.session_id)
     else:

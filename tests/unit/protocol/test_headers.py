@@ -12,7 +12,7 @@ from kio.schema.request_header.v2 import RequestHeader as KioHeader2
 from kio.serial import entity_writer
 
 from protocol.api_table import API_BY_NAME
-from protocol.headers import DecodeError, finish_frame, parse_request_header, response_frame
+from protocol.headers import DecodeError, RequestHeader, finish_frame, parse_request_header, response_frame
 
 
 @pytest.mark.parametrize("client_id", ["abc", "", "é€", "x" * 300, None])
@@ -23,7 +23,7 @@ def test_reads_what_kio_writes(version: int, cls: type, client_id: str | None) -
     entity_writer(cls)(buffer, header)
     frame = memoryview(bytearray(b"??" + buffer.getvalue() + b"body"))
     parsed, body = parse_request_header(frame, 2)
-    assert parsed == (3, version, -7, client_id)
+    assert parsed == RequestHeader(3, version, -7, client_id)
     assert bytes(frame[body:]) == b"body"
 
 
