@@ -96,7 +96,9 @@ def batch(
     return struct.pack(">qiibI", base_offset, size, leader_epoch, magic, crc) + tail
 
 
-def legacy(magic: int, *, timestamp: int, key: bytes | None = b"k", value: bytes | None = b"v", offset: int = 0) -> bytes:
+def legacy(
+    magic: int, *, timestamp: int, key: bytes | None = b"k", value: bytes | None = b"v", offset: int = 0
+) -> bytes:
     """One message of the formats before v2."""
     import zlib
 

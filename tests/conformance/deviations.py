@@ -17,7 +17,13 @@ def answered(got: Any) -> bool:
 
 
 DEVIATIONS: tuple[Deviation, ...] = (
-    Deviation("produce", "null_records", "null records", answered, "Kafka never answers; here the partition gets INVALID_RECORD."),
+    Deviation(
+        "produce",
+        "null_records",
+        "null records",
+        answered,
+        "Kafka never answers; here the partition gets INVALID_RECORD.",
+    ),
 )
 
 

@@ -66,7 +66,7 @@ def ranges(versions: list[int]) -> str:
 
 
 def expand(text: str) -> list[int]:
-    """"3-5,9" -> [3, 4, 5, 9]."""
+    """ "3-5,9" -> [3, 4, 5, 9]."""
     spans = [part.split("-") for part in text.split(",")]
     return [v for span in spans for v in range(int(span[0]), int(span[-1]) + 1)]
 
@@ -85,8 +85,16 @@ def differences(expected: Any, got: Any, path: str = "") -> list[str]:
                 out += differences(expected[key], got[key], where)
         return out
     if isinstance(expected, list) and isinstance(got, list) and len(expected) == len(got):
-        return [line for i, (e, g) in enumerate(zip(expected, got, strict=True)) for line in differences(e, g, f"{path}[{i}]")]
-    return [] if expected == got and type(expected) is type(got) else [f"{path}: expected {_short(expected)}, got {_short(got)}"]
+        return [
+            line
+            for i, (e, g) in enumerate(zip(expected, got, strict=True))
+            for line in differences(e, g, f"{path}[{i}]")
+        ]
+    return (
+        []
+        if expected == got and type(expected) is type(got)
+        else [f"{path}: expected {_short(expected)}, got {_short(got)}"]
+    )
 
 
 def _short(value: Any) -> str:

@@ -32,7 +32,9 @@ class Normaliser:
     def _walk(self, value: Any, key: str, unordered: tuple[str, ...], ignore: tuple[str, ...]) -> Any:
         if isinstance(value, dict):
             return {
-                k: self._walk(v, k, unordered, ignore) for k, v in value.items() if k not in ignore and k != "throttle_time"
+                k: self._walk(v, k, unordered, ignore)
+                for k, v in value.items()
+                if k not in ignore and k != "throttle_time"
             }
         if isinstance(value, list):
             items = [self._walk(item, key, unordered, ignore) for item in value]
@@ -83,9 +85,7 @@ class Normaliser:
             text = text.replace(java_uuid(topic_id), symbol)
         text = re.sub(r"\b\d{13}\b", lambda m: str(self.time(int(m[0]))), text)
         text = re.sub(r"\[-9223\d{15}, ", "[<long ago>, ", text)
-        return re.sub(
-            r"(?i)(producer(?: ?id)?[ :=]+)(\d+)", lambda m: m[1] + str(self._symbol("P", int(m[2]))), text
-        )
+        return re.sub(r"(?i)(producer(?: ?id)?[ :=]+)(\d+)", lambda m: m[1] + str(self._symbol("P", int(m[2]))), text)
 
 
 def java_uuid(topic_id: str) -> str:

@@ -26,7 +26,9 @@ def play(scenarios: list[runner.Scenario], bootstrap: str, jobs: int) -> dict[tu
 
 
 @click.command()
-@click.option("--bootstrap", default="127.0.0.1:19092", show_default=True, help="A Kafka 4.1 of one node, default settings.")
+@click.option(
+    "--bootstrap", default="127.0.0.1:19092", show_default=True, help="A Kafka 4.1 of one node, default settings."
+)
 @click.option("--only", default="", help="Part of api/scenario; the rest of the golden files stays.")
 @click.option("--jobs", default=3, show_default=True)
 def main(bootstrap: str, only: str, jobs: int) -> None:

@@ -176,7 +176,9 @@ class Talk:
         asked = [{"partition_index": p, "timestamp": -2} for p in range(partitions)]
         self.until(
             f"{name} ready",
-            lambda: self._all_none("list_offsets", 5, {"replica_id": -1, "topics": [{"name": name, "partitions": asked}]}),
+            lambda: self._all_none(
+                "list_offsets", 5, {"replica_id": -1, "topics": [{"name": name, "partitions": asked}]}
+            ),
         )
 
     def gone(self, name: str) -> None:
@@ -206,7 +208,10 @@ class Talk:
         """Appends each as one Produce request; any error is the scenario's."""
         for data in datas:
             answer = self.main.call("produce", 9, produce_body(topic, {partition: data}))
-            if isinstance(answer, Closed | Silent) or answer["responses"][0]["partition_responses"][0]["error_code"] != "0 NONE":
+            if (
+                isinstance(answer, Closed | Silent)
+                or answer["responses"][0]["partition_responses"][0]["error_code"] != "0 NONE"
+            ):
                 raise RuntimeError(f"append to {topic.name}-{partition}: {answer}")
 
     def end(self) -> None:

@@ -23,7 +23,9 @@ def own(answer: dict[str, Any]) -> Any:
     """The APIs of this part of the broker, in the order told; others come with other parts."""
     if "api_keys" in answer:
         answer["api_keys"] = [
-            [a["api_key"], a["min_version"], a["max_version"]] for a in answer["api_keys"] if a["api_key"] in SERVED_HERE.values()
+            [a["api_key"], a["min_version"], a["max_version"]]
+            for a in answer["api_keys"]
+            if a["api_key"] in SERVED_HERE.values()
         ]
     for key in ("supported_features", "finalized_features"):
         if key in answer:

@@ -60,7 +60,11 @@ def elections(t: Talk, v: int) -> None:
     a = t.topic("a", 2)
 
     def elect(step: str, kind: int, *topics: tuple[str, list[int]]) -> None:
-        body = {"election_type": kind, "topic_partitions": [{"topic": n, "partitions": p} for n, p in topics], "timeout": 3000}
+        body = {
+            "election_type": kind,
+            "topic_partitions": [{"topic": n, "partitions": p} for n, p in topics],
+            "timeout": 3000,
+        }
         t.call(step, "elect_leaders", v, body, unordered=("replica_election_results", "partition_result"))
 
     for kind in (0, 1):
@@ -90,7 +94,9 @@ def reassignments(t: Talk, v: int) -> None:
     a = t.topic("a", 2)
 
     def assign(step: str, *topics: tuple[str, list[tuple[int, list[int] | None]]], **fields: Any) -> None:
-        entries = [{"name": n, "partitions": [{"partition_index": p, "replicas": r} for p, r in ps]} for n, ps in topics]
+        entries = [
+            {"name": n, "partitions": [{"partition_index": p, "replicas": r} for p, r in ps]} for n, ps in topics
+        ]
         body = {"topics": entries, "timeout": 3000} | fields
         t.call(step, "alter_partition_reassignments", v, body, unordered=("responses", "partitions"))
 
@@ -132,7 +138,10 @@ def features(t: Talk, v: int) -> None:
     """Nothing here may change the features of the judge: dry runs where the version has them, refusals otherwise."""
 
     def update(step: str, *features: tuple[str, int, int], **fields: Any) -> None:
-        entries = [{"feature": n, "max_version_level": level, "upgrade_type": kind, "allow_downgrade": kind > 1} for n, level, kind in features]
+        entries = [
+            {"feature": n, "max_version_level": level, "upgrade_type": kind, "allow_downgrade": kind > 1}
+            for n, level, kind in features
+        ]
         body = {"feature_updates": entries, "timeout": 3000, "validate_only": True} | fields
         t.call(step, "update_features", v, body, unordered=("results",))
 
@@ -190,14 +199,22 @@ def pushes(t: Talk, v: int) -> None:
     import secrets
 
     answer = t.main.call("get_telemetry_subscriptions", 0, {"client_instance_id": schema.NO_ID})
-    good = {"client_instance_id": answer["client_instance_id"], "subscription_id": answer["subscription_id"], "metrics": b""}
+    good = {
+        "client_instance_id": answer["client_instance_id"],
+        "subscription_id": answer["subscription_id"],
+        "metrics": b"",
+    }
     t.call("unknown client", "push_telemetry", v, good | {"client_instance_id": secrets.token_hex(16)})
     t.call("zero id", "push_telemetry", v, good | {"client_instance_id": schema.NO_ID})
     t.call("wrong subscription", "push_telemetry", v, good | {"subscription_id": 12345})
 
     def fresh() -> dict[str, Any]:
         got = t.main.call("get_telemetry_subscriptions", 0, {"client_instance_id": schema.NO_ID})
-        return {"client_instance_id": got["client_instance_id"], "subscription_id": got["subscription_id"], "metrics": b""}
+        return {
+            "client_instance_id": got["client_instance_id"],
+            "subscription_id": got["subscription_id"],
+            "metrics": b"",
+        }
 
     good = fresh()
     t.call("empty", "push_telemetry", v, good)

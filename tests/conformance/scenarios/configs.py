@@ -37,7 +37,10 @@ def topics(t: Talk, v: int) -> None:
     describe(t, "unknown topic", v, TOPIC, t.name("ghost"))
     describe(t, "invalid name", v, TOPIC, "a b")
     describe(t, "empty name", v, TOPIC, "")
-    many = [{"resource_type": TOPIC, "resource_name": n, "configuration_keys": ["retention.ms"]} for n in (a.name, t.name("ghost"))]
+    many = [
+        {"resource_type": TOPIC, "resource_name": n, "configuration_keys": ["retention.ms"]}
+        for n in (a.name, t.name("ghost"))
+    ]
     t.call("two", "describe_configs", v, {"resources": many}, unordered=("results",))
     t.call("one twice", "describe_configs", v, {"resources": [many[0], many[0]]})
     t.call("none", "describe_configs", v, {"resources": []})
@@ -56,7 +59,9 @@ def brokers(t: Talk, v: int) -> None:
     describe(t, "keys of broker 1", v, BROKER, "1", BROKER_KEYS)
     describe(t, "keys with synonyms", v, BROKER, "1", BROKER_KEYS, include_synonyms=True)
     if v >= 3:
-        describe(t, "documentation", v, BROKER, "1", ["num.io.threads", "log.segment.bytes"], include_documentation=True)
+        describe(
+            t, "documentation", v, BROKER, "1", ["num.io.threads", "log.segment.bytes"], include_documentation=True
+        )
     describe(t, "default broker", v, BROKER, "", BROKER_KEYS)
     describe(t, "all of the default broker", v, BROKER, "")
     for name in ("2", "x", "-1", "01"):
@@ -88,7 +93,9 @@ def _without_configs(answer: dict[str, Any]) -> Any:
     return [{k: v for k, v in result.items() if k != "configs"} for result in answer["results"]]
 
 
-def alter(t: Talk, step: str, v: int, kind: int, name: str, configs: list[tuple[str, str | None]], **fields: Any) -> Any:
+def alter(
+    t: Talk, step: str, v: int, kind: int, name: str, configs: list[tuple[str, str | None]], **fields: Any
+) -> Any:
     wanted = [{"name": k, "value": value} for k, value in configs]
     resource = {"resource_type": kind, "resource_name": name, "configs": wanted}
     return t.call(step, "alter_configs", v, {"resources": [resource], "validate_only": False} | fields)
@@ -204,7 +211,11 @@ def increments(t: Talk, v: int) -> None:
     change("group", GROUP, t.prefix + "g", ("consumer.session.timeout.ms", SET, "50000"), **dry)
     change("group, wrong", GROUP, t.prefix + "g", ("consumer.session.timeout.ms", SET, "1"), **dry)
     change("group, unknown key", GROUP, t.prefix + "g", ("no.such", SET, "1"), **dry)
-    one = {"resource_type": TOPIC, "resource_name": a.name, "configs": [{"name": "retention.ms", "config_operation": SET, "value": "7"}]}
+    one = {
+        "resource_type": TOPIC,
+        "resource_name": a.name,
+        "configs": [{"name": "retention.ms", "config_operation": SET, "value": "7"}],
+    }
     t.call("resource twice", "incremental_alter_configs", v, {"resources": [one, one]}, unordered=("responses",))
     ghost = one | {"resource_name": t.name("ghost")}
     t.call("one known", "incremental_alter_configs", v, {"resources": [one, ghost]}, unordered=("responses",))
@@ -216,11 +227,17 @@ def resources(t: Talk, v: int) -> None:
     t.topic("a")
 
     def own(answer: dict[str, Any]) -> Any:
-        found = [r for r in answer["config_resources"] if r.get("resource_type", METRICS) != TOPIC or r["resource_name"].startswith(t.prefix)]
+        found = [
+            r
+            for r in answer["config_resources"]
+            if r.get("resource_type", METRICS) != TOPIC or r["resource_name"].startswith(t.prefix)
+        ]
         return {"error_code": answer["error_code"], "config_resources": found}
 
     def ask(step: str, *kinds: int) -> None:
-        t.call(step, "list_config_resources", v, {"resource_types": list(kinds)}, pick=own, unordered=("config_resources",))
+        t.call(
+            step, "list_config_resources", v, {"resource_types": list(kinds)}, pick=own, unordered=("config_resources",)
+        )
 
     ask("all")
     for kind in (TOPIC, BROKER, LOGGER, METRICS, GROUP, 0, 1, 64, -1):

@@ -44,7 +44,9 @@ def offsets(t: Talk, v: int) -> None:
     for level in (1, 2, -1):
         get(t, f"isolation level {level}", v, place(a, 0), isolation_level=level)
     for log_start in (0, 5, 100):
-        get(t, f"log start {log_start}", v, place(a, {"partition": 0, "fetch_offset": 5, "log_start_offset": log_start}))
+        get(
+            t, f"log start {log_start}", v, place(a, {"partition": 0, "fetch_offset": 5, "log_start_offset": log_start})
+        )
     get(t, "rack", v, place(a, {"partition": 0, "fetch_offset": 5}), rack_id="r1")
     get(t, "cluster id", v, place(a, {"partition": 0, "fetch_offset": 5}), cluster_id="nonsense")
 
@@ -181,7 +183,9 @@ def sessions(t: Talk, v: int) -> None:
     next_one("unknown one forgotten", 9, forgotten_topics_data=[_forget(a, 9)])
     next_one("forgotten one", 10, forgotten_topics_data=[_forget(b, 0)])
     next_one("forgotten and asked at once", 11, place(b, 0), forgotten_topics_data=[_forget(b, 0)])
-    next_one("what is forgotten was never there", 12, forgotten_topics_data=[_forget(b, 7), _forget(Topic("x", GHOST_ID), 0)])
+    next_one(
+        "what is forgotten was never there", 12, forgotten_topics_data=[_forget(b, 7), _forget(Topic("x", GHOST_ID), 0)]
+    )
     next_one("out of range", 13, place(a, {"partition": 0, "fetch_offset": 50}))
     next_one("it stays out of range", 14)
     next_one("wrong epoch, too high", 99)
@@ -248,7 +252,9 @@ def session_order(t: Talk, v: int) -> None:
     a = t.topic("a", 4)
     for p in range(4):
         t.fill(a, p, t.batch([record(b"x" * 500)]))
-    sid = get(t, "full, room for one", v, place(a, 2, 0, 3, 1), session_id=0, session_epoch=0, max_bytes=10)["session_id"]
+    sid = get(t, "full, room for one", v, place(a, 2, 0, 3, 1), session_id=0, session_epoch=0, max_bytes=10)[
+        "session_id"
+    ]
     moved = {"partition": 2, "fetch_offset": 1}
     get(t, "the first moves on", v, place(a, moved), session_id=sid, session_epoch=1, max_bytes=10)
     moved = {"partition": 0, "fetch_offset": 1}
@@ -271,3 +277,15 @@ def zstd_before_10(t: Talk, v: int) -> None:
     t.fill(a, 0, t.batch(1), t.batch(1, attributes=4))
     get(t, "zstd batch in a producer-compressed topic", v, place(a, 0))
     get(t, "from the zstd batch", v, place(a, {"partition": 0, "fetch_offset": 1}))
+
+
+@scenario("fetch", (4, 11, 12, 13, 18))
+def many_topics(t: Talk, v: int) -> None:
+    """The order of the request is kept, over topics too."""
+    a, b, c = (t.topic(n, 2) for n in "abc")
+    for topic in (a, b, c):
+        t.fill(topic, 0, t.batch([record(b"x" * 300)]))
+    get(t, "three", v, place(b, 1, 0), place(a, 0), place(c, 0, 1))
+    get(t, "room for one", v, place(c, 0), place(a, 0), place(b, 0), max_bytes=100)
+    get(t, "room for two", v, place(c, 0), place(a, 0), place(b, 0), max_bytes=750)
+    get(t, "a topic apart", v, place(a, 0), place(b, 0), place(a, 1))

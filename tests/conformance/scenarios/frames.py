@@ -49,7 +49,14 @@ def sizes(t: Talk, v: int) -> None:
 def headers(t: Talk, v: int) -> None:
     for key in (-1, 4, 5, 6, 7, 77, 93, 1000, 32767, -32768):
         _flow(t, f"key {key}", header(key, 0, 1, "judge", False))
-    for name in ("vote", "begin_quorum_epoch", "fetch_snapshot", "broker_registration", "envelope", "controller_registration"):
+    for name in (
+        "vote",
+        "begin_quorum_epoch",
+        "fetch_snapshot",
+        "broker_registration",
+        "envelope",
+        "controller_registration",
+    ):
         _flow(t, f"a controller's API: {name}", header(schema.KEYS[name], 0, 1, "judge", True) + b"\x00" * 40)
     _flow(t, "null client id", header(3, 1, 1, None, False) + struct.pack(">i", 0))
     _flow(t, "client id too long", struct.pack(">hhih", 3, 1, 1, 500) + b"judge" + struct.pack(">i", 0))
@@ -61,7 +68,11 @@ def headers(t: Talk, v: int) -> None:
     _flow(t, "correlation id negative", header(3, 1, -7, "judge", False) + struct.pack(">i", 0))
     tags = b"\x02\x00\x01a\x01\x01b" + b"\x01\x00\x00\x00\x00"
     _flow(t, "unknown header tags", header(3, 9, 1, "judge", False) + tags)
-    _flow(t, "header tags out of order", header(3, 9, 1, "judge", False) + b"\x02\x01\x01a\x00\x01b" + b"\x01\x00\x00\x00\x00")
+    _flow(
+        t,
+        "header tags out of order",
+        header(3, 9, 1, "judge", False) + b"\x02\x01\x01a\x00\x01b" + b"\x01\x00\x00\x00\x00",
+    )
 
 
 @scenario("frames")
@@ -100,7 +111,13 @@ def order(t: Talk, v: int) -> None:
     """Answers leave in the order of requests, whatever each takes."""
     a = t.topic("a")
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
-    slow = {"max_wait": 400, "min_bytes": 1, "replica_id": -1, "session_epoch": -1, "topics": [{"topic": a.name, "partitions": [partition]}]}
+    slow = {
+        "max_wait": 400,
+        "min_bytes": 1,
+        "replica_id": -1,
+        "session_epoch": -1,
+        "topics": [{"topic": a.name, "partitions": [partition]}],
+    }
     wire = t.connect(3)
     wire.send(schema.encode_request("fetch", 11, slow))
     wire.send(schema.encode_request("metadata", 1, {"topics": []}))

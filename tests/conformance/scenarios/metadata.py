@@ -66,7 +66,9 @@ def creates(t: Talk, v: int) -> None:
     get(t, "collides with x.y_z", v, named(clash, allow_auto_topic_creation=True))
     get(t, "collides, asked again", v, named(clash, allow_auto_topic_creation=False))
     if v < 4:
-        t.until("made", lambda: t.main.call("metadata", 5, named(t.prefix + "no"))["topics"][0]["error_code"] == "0 NONE")
+        t.until(
+            "made", lambda: t.main.call("metadata", 5, named(t.prefix + "no"))["topics"][0]["error_code"] == "0 NONE"
+        )
 
 
 @scenario("metadata", range(10, 14))
@@ -81,10 +83,20 @@ def by_id(t: Talk, v: int) -> None:
     get(t, "zero id, no name", v, ids({"topic_id": schema.NO_ID, "name": None}))
     get(t, "id and name", v, ids({"topic_id": a.id, "name": a.name}))
     get(t, "id and another's name", v, ids({"topic_id": a.id, "name": b.name}))
-    get(t, "one by id, one by name", v, ids({"topic_id": a.id, "name": None}, {"topic_id": schema.NO_ID, "name": b.name}))
+    get(
+        t,
+        "one by id, one by name",
+        v,
+        ids({"topic_id": a.id, "name": None}, {"topic_id": schema.NO_ID, "name": b.name}),
+    )
     operations = ids({"topic_id": a.id, "name": None}) | {"include_topic_authorized_operations": True}
     get(t, "operations", v, operations)
-    get(t, "zero id beside a name", v, ids({"topic_id": schema.NO_ID, "name": None}, {"topic_id": schema.NO_ID, "name": a.name}))
+    get(
+        t,
+        "zero id beside a name",
+        v,
+        ids({"topic_id": schema.NO_ID, "name": None}, {"topic_id": schema.NO_ID, "name": a.name}),
+    )
 
 
 @scenario("describe_cluster", range(0, 3))
@@ -125,6 +137,7 @@ def partitions(t: Talk, v: int) -> None:
     ask("cursor on one that is not", a.name, c.name, cursor=(t.name("b-ghost"), 0))
     ask("cursor with an empty name", a.name, cursor=("", 0))
     ask("limit 1 with an unknown", t.name("a-ghost"), b.name, limit=1)
+
     def own(answer: dict[str, Any]) -> Any:
         return [topic for topic in answer["topics"] if (topic["name"] or "").startswith(t.prefix)]
 

@@ -35,7 +35,13 @@ def special_timestamps(t: Talk, v: int) -> None:
 def by_time(t: Talk, v: int) -> None:
     a = t.topic("a", 2)
     times = [record(offset_delta=i, timestamp_delta=d) for i, d in enumerate((100, 500, 200))]
-    t.fill(a, 0, t.batch(3), t.batch(times, max_timestamp=t.t0 + 500), t.batch(2, base_timestamp=t.t0 + 50, attributes=GZIP))
+    t.fill(
+        a,
+        0,
+        t.batch(3),
+        t.batch(times, max_timestamp=t.t0 + 500),
+        t.batch(2, base_timestamp=t.t0 + 50, attributes=GZIP),
+    )
     t.fill(a, 0, t.batch(1, base_timestamp=t.t0 + 900))
     for d in (-1000, 0, 1, 2, 3, 50, 51, 150, 201, 500, 501, 900, 901):
         t.call(f"t0 + {d}", "list_offsets", v, ask(a.name, (0, t.t0 + d)))
@@ -98,18 +104,6 @@ def _without_offset(answer: dict[str, Any]) -> Any:
     """The two batches may or may not share a millisecond."""
     partition = answer["topics"][0]["partitions"][0]
     return {k: v for k, v in partition.items() if k != "offset"}
-
-
-@scenario("list_offsets", (1, 5, 7, 10))
-def after_deleted_records(t: Talk, v: int) -> None:
-    a = t.topic("a")
-    t.fill(a, 0, t.batch(3), t.batch(3, base_timestamp=t.t0 + 10))
-    body = {"topics": [{"name": a.name, "partitions": [{"partition_index": 0, "offset": 4}]}], "timeout": 3000}
-    t.call("delete records", "delete_records", 2, body)
-    for name, ts in SPECIAL.items():
-        t.call(name, "list_offsets", v, ask(a.name, (0, ts)))
-    t.call("t0", "list_offsets", v, ask(a.name, (0, t.t0)))
-    t.call("t0 + 10", "list_offsets", v, ask(a.name, (0, t.t0 + 10)))
 
 
 @scenario("offset_for_leader_epoch", range(2, 5))

@@ -68,7 +68,9 @@ def unknown_places(t: Talk, v: int) -> None:
     ghost = Topic(t.name("ghost"), "12345678123456781234567812345678")
     send(t, "topic that is not", v, ghost, t.batch(1))
     send(t, "topic that is not, no records", v, ghost, b"")
-    t.call("and one that is", "produce", v, _two(produce_body(ghost, {0: t.batch(1)}), produce_body(a, {0: t.batch(1)})))
+    t.call(
+        "and one that is", "produce", v, _two(produce_body(ghost, {0: t.batch(1)}), produce_body(a, {0: t.batch(1)}))
+    )
     send(t, "zero id or empty name", v, Topic("", schema.NO_ID), t.batch(1))
     send(t, "invalid name", v, Topic("a b", schema.NO_ID), t.batch(1))
     names = [{"name": ghost.name}]
@@ -153,7 +155,9 @@ def wrong_counts_and_deltas(t: Talk, v: int) -> None:
         "deltas repeat": t.batch([record(offset_delta=0), record(offset_delta=0)]),
         "deltas backwards": t.batch([record(offset_delta=1), record(offset_delta=0)]),
         "delta gap": t.batch([record(offset_delta=0), record(offset_delta=2)], last_offset_delta=2),
-        "delta gap, count to match": t.batch([record(offset_delta=0), record(offset_delta=2)], last_offset_delta=2, count=3),
+        "delta gap, count to match": t.batch(
+            [record(offset_delta=0), record(offset_delta=2)], last_offset_delta=2, count=3
+        ),
         "record length too long": t.batch([record(length=100)]),
         "record length too short": t.batch([record(length=3)]),
         "record length 0": t.batch([record(length=0)]),
@@ -172,8 +176,12 @@ def wrong_counts_and_deltas(t: Talk, v: int) -> None:
         "same in gzip: last delta too high": t.batch(two, last_offset_delta=5, attributes=GZIP),
         "same in gzip: record length too long": t.batch([record(length=100)], attributes=GZIP),
         "same in gzip: header count too high": t.batch([record(header_count=2)], attributes=GZIP),
-        "same in gzip: bytes after the records": t.batch(two, payload=batches.COMPRESS[GZIP](b"".join(two) + b"\0\0"), attributes=GZIP),
-        "same in lz4: bytes after the records": t.batch(two, payload=batches.COMPRESS[LZ4](b"".join(two) + b"\0\0"), attributes=LZ4),
+        "same in gzip: bytes after the records": t.batch(
+            two, payload=batches.COMPRESS[GZIP](b"".join(two) + b"\0\0"), attributes=GZIP
+        ),
+        "same in lz4: bytes after the records": t.batch(
+            two, payload=batches.COMPRESS[LZ4](b"".join(two) + b"\0\0"), attributes=LZ4
+        ),
         "same in zstd: count too high": t.batch(two, count=3, attributes=ZSTD) if v >= 7 else t.batch(1),
     }
     for step, data in cases.items():
@@ -214,7 +222,13 @@ def compression(t: Talk, v: int) -> None:
         send(t, f"codec {codec}", v, a, t.batch(1, attributes=codec))
     import cramjam
 
-    send(t, "snappy without frames", v, a, t.batch(1, attributes=SNAPPY, payload=bytes(cramjam.snappy.compress_raw(record()))))
+    send(
+        t,
+        "snappy without frames",
+        v,
+        a,
+        t.batch(1, attributes=SNAPPY, payload=bytes(cramjam.snappy.compress_raw(record()))),
+    )
     end_offset(t, "end", a)
 
 
@@ -319,7 +333,9 @@ def compacted(t: Talk, v: int) -> None:
 def idempotent(t: Talk, v: int) -> None:
     a = t.topic("a", 4)
 
-    def seq(step: str, sequence: int, n: int = 1, epoch: int = 0, partition: int = 0, pid: int = 7001, **header: Any) -> None:
+    def seq(
+        step: str, sequence: int, n: int = 1, epoch: int = 0, partition: int = 0, pid: int = 7001, **header: Any
+    ) -> None:
         data = t.batch(n, pid=pid, epoch=epoch, sequence=sequence, **header)
         send(t, step, v, a, data, partition=partition)
 
@@ -403,3 +419,25 @@ def null_records(t: Talk, v: int) -> None:
     """Kafka throws on its way to an answer and never gives one."""
     a = t.topic("a")
     send(t, "null records", v, a, None, timeout=500)
+
+
+@scenario("produce", (3, 9, 12, 13))
+def deleted_and_made_again(t: Talk, v: int) -> None:
+    old = t.topic("a")
+    pid = {"pid": 5005, "epoch": 0}
+    send(t, "first life", v, old, t.batch(1, **pid, sequence=0))
+    t.main.call("delete_topics", 6, {"topics": [{"name": old.name}], "timeout": 5000})
+    t.gone(old.name)
+    send(t, "while it is gone", v, old, t.batch(1))
+    new = t.topic("a")
+    send(t, "by the old id", v, Topic(new.name, old.id), t.batch(1))
+    send(t, "by the new id", v, new, t.batch(1, **pid, sequence=1))
+    end_offset(t, "end", new)
+
+
+@scenario("produce", (9, 13))
+def many_topics(t: Talk, v: int) -> None:
+    topics = [t.topic(n, 2) for n in "abc"]
+    entries = [produce_body(topic, {1: t.batch(1), 0: t.batch(2), 5: t.batch(1)})["topic_data"][0] for topic in topics]
+    t.call("all", "produce", v, {"acks": -1, "timeout": 1000, "topic_data": entries})
+    t.call("all, acks 1", "produce", v, {"acks": 1, "timeout": 1000, "topic_data": entries})

@@ -15,8 +15,17 @@ def new(name: str | None, partitions: int = 1, factor: int = 1, **more: Any) -> 
     """A topic to create; `assignments` as lists of broker ids by partition, `configs` as a dict."""
     configs = [{"name": k, "value": v} for k, v in more.get("configs", {}).items()]
     assigned = more.get("assignments", {})
-    assignments = [{"partition_index": p, "broker_ids": b} for p, b in (assigned.items() if isinstance(assigned, dict) else assigned)]
-    return {"name": name, "num_partitions": partitions, "replication_factor": factor, "configs": configs, "assignments": assignments}
+    assignments = [
+        {"partition_index": p, "broker_ids": b}
+        for p, b in (assigned.items() if isinstance(assigned, dict) else assigned)
+    ]
+    return {
+        "name": name,
+        "num_partitions": partitions,
+        "replication_factor": factor,
+        "configs": configs,
+        "assignments": assignments,
+    }
 
 
 def create(t: Talk, step: str, v: int, *topics: dict[str, Any], **fields: Any) -> Any:
@@ -99,7 +108,12 @@ def duplicates(t: Talk, v: int) -> None:
 @scenario("create_topics", CREATE)
 def manual_assignment(t: Talk, v: int) -> None:
     def made(step: str, assignments: Any, partitions: int = -1, factor: int = -1) -> None:
-        create(t, step, v, new(t.name(step.replace(" ", "-").replace(",", "")), partitions, factor, assignments=assignments))
+        create(
+            t,
+            step,
+            v,
+            new(t.name(step.replace(" ", "-").replace(",", "")), partitions, factor, assignments=assignments),
+        )
 
     made("one", {0: [1]})
     made("three", {0: [1], 1: [1], 2: [1]})
@@ -243,7 +257,8 @@ def grows(t: Talk, v: int) -> None:
 
     def grow(step: str, *topics: tuple[str, int, list[list[int]] | None], **fields: Any) -> None:
         entries = [
-            {"name": n, "count": c, "assignments": None if s is None else [{"broker_ids": ids} for ids in s]} for n, c, s in topics
+            {"name": n, "count": c, "assignments": None if s is None else [{"broker_ids": ids} for ids in s]}
+            for n, c, s in topics
         ]
         t.call(step, "create_partitions", v, {"topics": entries, "timeout": 3000, "validate_only": False} | fields)
 
