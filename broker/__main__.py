@@ -17,7 +17,6 @@ sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
 
 import click  # noqa: E402
 import structlog  # noqa: E402
-from storage.log_manager import LogDirError  # noqa: E402
 
 from broker import logging  # noqa: E402
 from broker.config.broker_config import WrongConfiguration  # noqa: E402
@@ -25,6 +24,7 @@ from broker.config.sources import Loaded, load  # noqa: E402
 from broker.node import Node, Seams  # noqa: E402
 from broker.server import ListenError  # noqa: E402
 from storage.files import OsFileSystem  # noqa: E402
+from storage.log_dirs import LogDirError  # noqa: E402
 from storage.workers import ThreadWorkers  # noqa: E402
 from timing.clock import SystemClock  # noqa: E402
 

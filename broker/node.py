@@ -7,12 +7,13 @@ import random
 import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import structlog
-from storage.log_manager import LogManager
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Listener, Listeners
+from broker.config.topic_config import log_config
 from broker.delayed_produce import ProduceWaits
 from broker.dispatch import Dispatcher
 from broker.features import Features
@@ -26,6 +27,9 @@ from broker.producer_ids import ProducerIds
 from broker.resource_configs import Resource, ResourceConfigs, ResourceType
 from broker.server import Server
 from broker.topics import Topics
+from storage.append_types import LogConfig
+from storage.log_dirs import LogDirs
+from storage.log_manager import LogManager
 from storage.partition_log import LogServices
 from timing.purgatory import Purgatory
 from timing.wheel import TimingWheel
@@ -104,19 +108,43 @@ class Node:
     async def _open_data(self) -> None:
         config, seams = self.config, self._seams
         services = LogServices(seams.fs, seams.clock, seams.workers, seams.random)
-        self.logs = LogManager(services, config.log_dirs)
-        self.cluster_id = self.logs.lock(self.node_id, config.optional_string("odradek.cluster.id"))
+        dirs = LogDirs.open(
+            seams.fs,
+            list(config.log_dirs),
+            node_id=self.node_id,
+            new_id=self._new_id,
+            now_ms=seams.clock.wall_ms(),
+            cluster_id=config.optional_string("odradek.cluster.id"),
+        )
+        self.cluster_id = dirs.cluster_id
         self.metadata = await LocalMetadataStore.open(seams.fs, config.log_dirs[0], seams.workers)
         self.topics = await Topics.open(self.metadata)
         self.producer_ids = ProducerIds(self.metadata)
         self.resource_configs = await ResourceConfigs.open(self.metadata, config)
         self.config = self.resource_configs.broker_config(config)
         self.resource_configs.subscribe(self._configs_changed)
-        self.partitions = Partitions(
-            self.topics, self.logs, lambda: self.config, self._partition_advanced, self._partition_deleted
+        self.logs = await seams.workers.call(
+            lambda: LogManager.open(
+                services,
+                dirs,
+                self._topic_config,
+                new_id=self._new_id,
+                recovery_threads=config.integer("num.recovery.threads.per.data.dir"),
+                producer_expiration_ms=config.integer("producer.id.expiration.ms"),
+            )
         )
-        await self.logs.load(self.partitions.config_of)
+        self.partitions = Partitions(
+            self.topics, self.logs, self._topic_config, self._partition_advanced, self._partition_deleted
+        )
         await self.partitions.start()
+
+    def _topic_config(self, name: str) -> LogConfig:
+        """What the log of a topic uses; the broker's defaults for one that is unknown."""
+        topic = self.topics.get(name)
+        return log_config(self.config, {} if topic is None else topic.configs)
+
+    def _new_id(self) -> UUID:
+        return UUID(int=self.random.getrandbits(128), version=4)
 
     async def start_http(self) -> int | None:
         """Opens the port of metrics and health; its number, or None where it is switched off."""
@@ -146,7 +174,12 @@ class Node:
     async def _checkpoint_regularly(self) -> None:
         while True:
             await self.clock.sleep(CHECKPOINT_MS)
-            await self.logs.checkpoint()
+            await self._seams.workers.call(self._checkpoint)
+
+    def _checkpoint(self) -> None:
+        self.logs.checkpoint_recovery_points()
+        self.logs.checkpoint_log_start_offsets()
+        self.logs.checkpoint_high_watermarks(lambda one: one.log_end_offset)
 
     # -- stop
 
@@ -160,7 +193,11 @@ class Node:
         await self.server.stop()
         await self.dispatcher.drain()
         await self.metadata.close()
-        await self.logs.close()
+        await self._seams.workers.call(self._close_logs)
         if self._http is not None:
             await self._http.stop()
         log.info("stopped")
+
+    def _close_logs(self) -> None:
+        self.logs.checkpoint_high_watermarks(lambda one: one.log_end_offset)
+        self.logs.close()

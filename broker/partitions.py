@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from broker.config.topic_config import log_config
 from broker.partition import Partition
 from storage.append_types import LogConfig
 
 if TYPE_CHECKING:
-    from storage.log_manager import LogManager
-
-    from broker.config.broker_config import BrokerConfig
     from broker.topics import Topic, Topics
+    from storage.log_manager import LogManager
 
 log = structlog.get_logger(__name__)
 
@@ -30,13 +27,13 @@ class Partitions:
         self,
         topics: Topics,
         logs: LogManager,
-        config: Callable[[], BrokerConfig],
+        config_of: Callable[[str], LogConfig],
         on_advance: Callable[[Partition], None],
         on_delete: Callable[[Partition], None],
     ) -> None:
         self._topics = topics
         self._logs = logs
-        self._config = config
+        self._config_of = config_of
         self._on_advance = on_advance
         self._on_delete = on_delete
         self._by_key: dict[tuple[str, int], Partition] = {}
@@ -70,18 +67,13 @@ class Partitions:
         """Whether it is still hosted here, and not deleted or made anew."""
         return self._by_key.get(partition.key) is partition
 
-    def config_of(self, topic_name: str) -> LogConfig:
-        """What the log of a topic uses; the broker's defaults for one that is unknown."""
-        topic = self._topics.get(topic_name)
-        return log_config(self._config(), {} if topic is None else topic.configs)
-
     def reconfigure(self) -> None:
         """Applies changed broker defaults to every log."""
         for topic in self._topics.all():
             self._configure(topic)
 
     def _open(self, topic: Topic) -> None:
-        config = self.config_of(topic.name)
+        config = self._config_of(topic.name)
         for index, assignment in enumerate(topic.partitions):
             if (topic.name, index) in self._by_key:
                 continue
@@ -100,7 +92,7 @@ class Partitions:
             self._configure(new)
 
     def _configure(self, topic: Topic) -> None:
-        config = self.config_of(topic.name)
+        config = self._config_of(topic.name)
         for index in range(len(topic.partitions)):
             self._by_key[topic.name, index].configure(config)
 
