@@ -40,11 +40,23 @@ class KafkaError(Exception):
 
 
 class RecordError(KafkaError):
-    """An error about records of a batch; `record_errors` are (index in the batch, message) pairs (KIP-467)."""
+    """An error about the records of a Produce request.
 
-    def __init__(self, message: str | None = None, record_errors: tuple[tuple[int, str | None], ...] = ()) -> None:
+    Attributes:
+        record_errors: (index in the batch, message) pairs, sent from Produce version 8 on (KIP-467).
+        on_wire: Kafka sends the message in the partition's `error_message`; otherwise that is null.
+    """
+
+    def __init__(
+        self,
+        message: str | None = None,
+        record_errors: tuple[tuple[int, str | None], ...] = (),
+        *,
+        on_wire: bool = False,
+    ) -> None:
         super().__init__(message)
         self.record_errors = record_errors
+        self.on_wire = on_wire or bool(record_errors)
 
 
 def for_code(code: int) -> type[KafkaError]:

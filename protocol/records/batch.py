@@ -21,6 +21,7 @@ LOG_APPEND_TIME_FLAG = 0x08
 TRANSACTIONAL_FLAG = 0x10
 CONTROL_FLAG = 0x20
 DELETE_HORIZON_FLAG = 0x40
+_KNOWN_FLAGS = COMPRESSION_MASK | TRANSACTIONAL_FLAG | CONTROL_FLAG | DELETE_HORIZON_FLAG
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _OFFSET = struct.Struct(">q")
@@ -140,11 +141,12 @@ def set_max_timestamp(
 ) -> BatchHeader:
     """Write timestamp type and largest timestamp into the batch at `pos`, recompute the CRC, return the new header.
 
-    Nothing is touched when both stand already (Kafka's DefaultRecordBatch.setMaxTimestamp).
+    Nothing is touched when both stand already; otherwise attributes without a meaning are cleared as well (Kafka's
+    DefaultRecordBatch.setMaxTimestamp).
     """
     if header.max_timestamp == max_timestamp and header.is_log_append_time == log_append_time:
         return header
-    attributes = header.attributes & ~LOG_APPEND_TIME_FLAG
+    attributes = header.attributes & _KNOWN_FLAGS
     if log_append_time:
         attributes |= LOG_APPEND_TIME_FLAG
     _ATTRIBUTES.pack_into(buf, pos + _ATTRIBUTES_AT, attributes)

@@ -9,7 +9,7 @@ import zlib
 from enum import IntEnum
 
 import cramjam
-import lz4.frame
+import lz4.frame  # type: ignore[import-untyped]
 import zstandard
 
 Buffer = bytes | bytearray | memoryview
@@ -199,7 +199,10 @@ def _decompress_zstd(data: Buffer, limit: int) -> bytes:
 
 
 def _check_zstd_complete(view: memoryview) -> None:
-    """Step over the blocks of every frame (RFC 8878): the streaming reader takes a cut frame for the end."""
+    """Step over the blocks of every frame (RFC 8878): the streaming reader takes a cut frame for the end.
+
+    No frame at all is complete, as it is to ZstdInputStream.
+    """
     pos = 0
     while pos < len(view):
         if view[pos + 1 : pos + 4] == _ZSTD_SKIPPABLE:
@@ -215,5 +218,5 @@ def _check_zstd_complete(view: memoryview) -> None:
             last = bool(block & 1)
             pos += 3 + (1 if (block >> 1) & 3 == _ZSTD_RLE else block >> 3)
         pos += 4 * has_checksum
-    if pos != len(view) or not view:
+    if pos != len(view):
         raise DecompressionError("zstd: a frame is cut short")

@@ -1,0 +1,237 @@
+"""The validation walk over the records of a batch.
+
+It runs for every record produced, so the loop is written for the shapes that clients send: varints of up to three bytes
+(offsets and sizes) or four (times), mostly no headers. Whatever it does not know is left to `exact_walk`, which reads as
+Kafka's DefaultRecord does and has Kafka's answer for everything that is odd.
+"""
+
+from typing import NamedTuple
+
+from protocol.errors import InvalidRecord, UnknownServerError
+from protocol.records.build import read_varint
+
+_INT_BITS = 32
+_LONG_BITS = 64
+
+
+class Walk(NamedTuple):
+    """What the records of a well-formed batch have in common.
+
+    Timestamp deltas are milliseconds from the base timestamp; `sequential` means offset deltas 0, 1, 2, ...
+    """
+
+    lowest_timestamp_delta: int
+    highest_timestamp_delta: int
+    has_null_key: bool
+    sequential: bool
+
+
+class RecordShape(NamedTuple):
+    """One record without its contents; a key or value size below 0 means null."""
+
+    offset_delta: int
+    timestamp_delta: int
+    key_size: int
+    value_size: int
+
+
+class _OddError(Exception):
+    """The fast walk met what it does not know."""
+
+
+def fast_walk(section: bytes, count: int) -> Walk | None:
+    """Walk a records section of `count` >= 1 records; None if `exact_walk` must decide.
+
+    Where this gives an answer, the section has exactly `count` records, each as long as its fields, and nothing behind.
+    """
+    try:
+        return _walk(section, count)
+    except (IndexError, _OddError):
+        return None
+
+
+def _walk(section: bytes, count: int) -> Walk:
+    pos = 0
+    # Timestamp deltas and offset deltas stay zigzag-encoded: even numbers are 0, 1, 2, ..., odd ones -1, -2, ...
+    highest = lowest = -1
+    null_key = False
+    sequential = True
+    for expected_offset in range(0, 2 * count, 2):
+        size = section[pos]
+        if size < 0x80:
+            start = pos + 1
+        else:
+            byte = section[pos + 1]
+            if byte < 0x80:
+                size += (byte << 7) - 0x80
+                start = pos + 2
+            else:
+                size += (byte << 7) + (_last(section, pos + 2) << 14) - 0x4080
+                start = pos + 3
+        time = section[start + 1]  # behind the attributes, which mean nothing
+        pos = start + 2
+        if time >= 0x80:
+            byte = section[pos]
+            pos += 1
+            time += (byte << 7) - 0x80
+            if byte >= 0x80:
+                byte = section[pos]
+                pos += 1
+                time += (byte << 14) - 0x4000
+                if byte >= 0x80:
+                    time += (_last(section, pos) << 21) - 0x200000
+                    pos += 1
+        if time & 1:
+            if time > lowest:
+                lowest = time
+        elif time > highest:
+            highest = time
+        offset = section[pos]
+        pos += 1
+        if offset >= 0x80:
+            byte = section[pos]
+            pos += 1
+            offset += (byte << 7) - 0x80
+            if byte >= 0x80:
+                offset += (_last(section, pos) << 14) - 0x4000
+                pos += 1
+        if offset != expected_offset:
+            sequential = False
+        length = section[pos]
+        pos += 1
+        if length == 1:
+            null_key = True
+        else:
+            if length >= 0x80:
+                byte = section[pos]
+                pos += 1
+                length += (byte << 7) - 0x80
+                if byte >= 0x80:
+                    length += (_last(section, pos) << 14) - 0x4000
+                    pos += 1
+            if length & 1:
+                raise _OddError
+            pos += length >> 1
+        length = section[pos]
+        pos += 1
+        if length != 1:
+            if length >= 0x80:
+                byte = section[pos]
+                pos += 1
+                length += (byte << 7) - 0x80
+                if byte >= 0x80:
+                    length += (_last(section, pos) << 14) - 0x4000
+                    pos += 1
+            if length & 1:
+                raise _OddError
+            pos += length >> 1
+        if section[pos]:
+            pos = _skip_headers(section, pos)
+        else:
+            pos += 1
+        if pos - start << 1 != size:
+            raise _OddError
+    if pos != len(section) or highest < 0:
+        raise _OddError
+    return Walk(-(lowest + 1 >> 1), highest >> 1, null_key, sequential)
+
+
+def _last(section: bytes, pos: int) -> int:
+    byte = section[pos]
+    if byte >= 0x80:
+        raise _OddError
+    return byte
+
+
+def _skip_headers(section: bytes, pos: int) -> int:
+    """Position behind the headers, whose count stands at `pos`."""
+    count = section[pos]
+    if count >= 0x80 or count & 1:
+        raise _OddError
+    pos += 1
+    for is_value in (False, True) * (count >> 1):
+        length = section[pos]
+        pos += 1
+        if length >= 0x80:
+            length += (_last(section, pos) << 7) - 0x80
+            pos += 1
+        if length & 1:
+            if length != 1 or not is_value:
+                raise _OddError
+        else:
+            pos += length >> 1
+    return pos
+
+
+def exact_walk(section: bytes, count: int, *, partial: bool, compressed: bool) -> list[RecordShape]:
+    """Walk a records section as Kafka does, in `count` steps.
+
+    `partial` is how Kafka reads a compressed batch that it stores as it came (DefaultRecord.readPartiallyFrom): the
+    records' own sizes are not looked at. Otherwise DefaultRecord.readFrom.
+
+    Raises InvalidRecord, and UnknownServerError where Kafka fails on the length of an uncompressed record.
+    """
+    shapes = []
+    pos = 0
+    for _ in range(count):
+        try:
+            size, pos = _read_number(section, pos, _INT_BITS)
+        except ValueError as error:
+            if compressed or pos >= len(section) or not _has_long_varint(section, pos):
+                raise InvalidRecord(f"The batch has fewer bytes than its records: {error}.") from error
+            raise UnknownServerError(f"The length of a record cannot be read: {error}.") from error
+        try:
+            if not partial and (size < 0 or pos + size > len(section)):
+                raise ValueError(f"a record of {size} bytes does not fit")
+            end = len(section) if partial else pos + size
+            shape, pos = _read_shape(section, pos, end)
+            if not partial and pos != end:
+                raise ValueError(f"a record's fields end at {pos}, the record at {end}")
+        except ValueError as error:
+            raise InvalidRecord(f"The structure of a record is invalid: {error}.") from error
+        shapes.append(shape)
+    if pos != len(section):
+        raise InvalidRecord("The batch has bytes behind its last record.")
+    return shapes
+
+
+def _has_long_varint(section: bytes, pos: int) -> bool:
+    return len(section) - pos >= 5 and all(byte & 0x80 for byte in section[pos : pos + 5])
+
+
+def _read_shape(section: bytes, pos: int, end: int) -> tuple[RecordShape, int]:
+    if pos >= end:
+        raise ValueError("a record without attributes")
+    timestamp_delta, pos = _read_number(section, pos + 1, _LONG_BITS)
+    offset_delta, pos = _read_number(section, pos, _INT_BITS)
+    key_size, pos = _skip_sized(section, pos, end)
+    value_size, pos = _skip_sized(section, pos, end)
+    headers, pos = _read_number(section, pos, _INT_BITS)
+    if not 0 <= headers <= end - pos:
+        raise ValueError(f"{headers} headers")
+    for _ in range(headers):
+        size, pos = _skip_sized(section, pos, end)
+        if size < 0:
+            raise ValueError("a header without a key")
+        _, pos = _skip_sized(section, pos, end)
+    return RecordShape(offset_delta, timestamp_delta, key_size, value_size), pos
+
+
+def _skip_sized(section: bytes, pos: int, end: int) -> tuple[int, int]:
+    size, pos = _read_number(section, pos, _INT_BITS)
+    if size > 0:
+        pos += size
+    if pos > end:
+        raise ValueError("a field ends behind its record")
+    return size, pos
+
+
+def _read_number(section: bytes, pos: int, bits: int) -> tuple[int, int]:
+    """A zigzag varint of Java's int (five bytes at most) or long (ten); bits too many are lost, as they are there."""
+    number, after = read_varint(section, pos)
+    if (after - pos) * 7 > bits + 6:
+        raise ValueError("a varint is too long")
+    if not -(1 << bits - 1) <= number < 1 << bits - 1:
+        raw = ((number << 1) ^ (number >> 80)) & (1 << bits) - 1
+        number = (raw >> 1) ^ -(raw & 1)
+    return number, after
