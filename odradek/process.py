@@ -173,7 +173,8 @@ class Broker:
 
     def _note_ready(self, line: bytes) -> None:
         if not line:
-            raise BrokerStartError(f"the broker was not ready within {self._start_timeout} s\n{self._log_end()}")
+            why = f"was not ready within {self._start_timeout} s" if self.running else "ended before it was ready"
+            raise BrokerStartError(f"the broker {why}\n{self._log_end()}")
         ready = json.loads(line)
         self._listeners = ready["listeners"]
         self._http_port = ready["http"]

@@ -27,7 +27,7 @@ WAIT_SECONDS = 30.0
 class StockClient:
     """`produce(bootstrap, topic, values, compression)` returns when all are acknowledged, idempotently, acks=all.
 
-    `consume(bootstrap, topic, count)` assigns the partition and gives the first `count` values, or fewer when no more come.
+    `consume(bootstrap, topic, count)` assigns the partition and gives its first `count` values, or all there are.
     """
 
     name: str

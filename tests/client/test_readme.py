@@ -1,0 +1,62 @@
+"""Every example of the README runs as it is printed, but for the port."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.client import stock
+from tests.client.java_tools import JARS, JVM_OPTIONS
+
+README = Path(__file__).parents[2] / "README.md"
+PRINTED_ADDRESS = "127.0.0.1:9092"
+
+
+def examples(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def run(command: list[str], folder: Path) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+PYTHON_EXAMPLES = [code for code in examples("python") if PRINTED_ADDRESS in code]
+
+
+def test_there_is_an_example_for_each_client() -> None:
+    readme = README.read_text()
+    assert len(PYTHON_EXAMPLES) == 3
+    assert len(examples("java")) == 1
+    assert "kcat -b" in readme
+
+
+@pytest.mark.parametrize("code", PYTHON_EXAMPLES, ids=["aiokafka", "confluent-kafka", "kafka-python"])
+def test_python_example(code: str, bootstrap: str, tmp_path: Path) -> None:
+    program = tmp_path / "example.py"
+    program.write_text(code.replace(PRINTED_ADDRESS, bootstrap))
+    assert "hello" in run([sys.executable, str(program)], tmp_path)
+
+
+@pytest.mark.usefixtures("java_tool")
+def test_java_example(bootstrap: str, tmp_path: Path) -> None:
+    program = tmp_path / "Hello.java"
+    program.write_text(examples("java")[0].replace(PRINTED_ADDRESS, bootstrap))
+    assert "hello" in run(["java", *JVM_OPTIONS, "-cp", f"{JARS}/*", str(program)], tmp_path)
+
+
+def test_kcat_example(bootstrap: str, tmp_path: Path) -> None:
+    if reason := stock.missing("kcat"):
+        pytest.skip(reason)
+    (tmp_path / "README.md").write_bytes(README.read_bytes())
+    (commands,) = (code for code in examples("") if code.startswith("kcat"))
+    printed = [
+        run(["sh", "-c", command.replace(PRINTED_ADDRESS, bootstrap)], tmp_path) for command in commands.splitlines()
+    ]
+    lines = [line for line in README.read_text().split("\n") if line]
+    assert printed[-1].split("\n")[-1 - len(lines) : -1] == lines

@@ -1,0 +1,54 @@
+"""What a partition holds, read with librdkafka, and the logs of a data folder checked with Apache Kafka's own tool."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+from tests.client.java_tools import java
+
+COMPLAINTS = (
+    *("mismatch", "non-consecutive", "not found in", "out of order", "isvalid: false", "invalid bytes"),
+    *("corrupt", "exception", "error", "failed"),
+)
+
+
+def read_partition(bootstrap: str, topic: str, partition: int) -> dict[int, bytes]:
+    """Offset to value, from the start of the log to its end as it is now."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False})
+    found: dict[int, bytes] = {}
+    try:
+        end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)[1]
+        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+        while len(found) < end:
+            messages = consumer.consume(5000, timeout=30)
+            assert messages, f"nothing more came after {len(found)} of {end} records of {topic}-{partition}"
+            for message in messages:
+                assert message.error() is None, message.error()
+                found[message.offset()] = message.value()
+    finally:
+        consumer.close()
+    return found
+
+
+def complaints_of_dump_log_segments(data_dir: Path, *, indexes: bool) -> list[str]:
+    """Lines in which kafka.tools.DumpLogSegments complains of any file; `indexes` only after a clean stop."""
+    lines: list[str] = []
+    logs = sorted(map(str, data_dir.glob("*-*/*.log")))
+    assert logs
+    lines += _dump("--deep-iteration", "--files", ",".join(logs))
+    if indexes:
+        index_files = sorted(str(path) for kind in ("index", "timeindex") for path in data_dir.glob(f"*-*/*.{kind}"))
+        lines += _dump("--verify-index-only", "--files", ",".join(index_files))
+        lines += _dump("--index-sanity-check", "--files", ",".join(index_files))
+        snapshots = sorted(map(str, data_dir.glob("*-*/*.snapshot")))
+        if snapshots:
+            lines += _dump("--files", ",".join(snapshots))
+    return [line for line in lines if any(word in line.lower() for word in COMPLAINTS)]
+
+
+def _dump(*arguments: str) -> list[str]:
+    run = java("kafka.tools.DumpLogSegments", *arguments, timeout=120)
+    assert run.returncode == 0, run.stderr.decode()
+    return (run.stdout + run.stderr).decode().splitlines()

@@ -1,0 +1,125 @@
+"""Starting and stopping as processes: exit status, the clean-shutdown file, the lock, the death of the parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from odradek import Broker, BrokerStartError
+from tests.client.raw import RawConnection, fetch
+from tests.crash.reading import read_partition
+
+pytestmark = pytest.mark.usefixtures("own_cluster")
+
+PATIENCE_SECONDS = 20.0
+
+
+def fill(broker: Broker, topic: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for number in range(count):
+        producer.produce(topic, str(number).encode(), partition=0)
+    assert producer.flush(30) == 0
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def gone(pid: int) -> bool:
+    """True for a zombie as well: nobody may be left to reap it."""
+    try:
+        return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return True
+
+
+def test_sigterm_exits_0_and_leaves_the_clean_shutdown_file() -> None:
+    with Broker() as broker:
+        fill(broker, "t", 1000)
+        mark = broker.data_dir / ".kafka_cleanshutdown"
+        assert not mark.exists()
+        assert broker.stop() == 0
+        assert mark.exists()
+        broker.start()
+        assert not mark.exists(), "a running broker is not cleanly shut down"
+        assert list(read_partition(broker.bootstrap_servers, "t", 0).values()) == [b"%d" % n for n in range(1000)]
+
+
+def test_sigterm_with_idle_clients_and_a_waiting_fetch_exits_0() -> None:
+    with Broker() as broker:
+        fill(broker, "t", 1)
+        idle = [RawConnection(broker.bootstrap_servers) for _ in range(20)]
+        waiting = RawConnection(broker.bootstrap_servers)
+        request = bytearray(fetch("t", 1, 1 << 20))
+        # max.wait of a minute and min.bytes of 1 MB, after the size, the header with its client id, and the replica id.
+        at = 4 + 10 + len("raw") + 4
+        request[at : at + 8] = (60_000).to_bytes(4, "big") + (1 << 20).to_bytes(4, "big")
+        waiting.send(bytes(request))
+        assert broker.stop() == 0
+        for connection in (*idle, waiting):
+            assert connection.is_closed_by_broker()
+
+
+def test_second_broker_on_a_folder_refuses_and_names_it(tmp_path: Path) -> None:
+    with Broker(data_dir=tmp_path) as first:
+        fill(first, "t", 10)
+        with pytest.raises(BrokerStartError, match=r"(?is)lock") as refused:
+            Broker(data_dir=tmp_path).start()
+        assert str(tmp_path) in str(refused.value)
+        assert len(read_partition(first.bootstrap_servers, "t", 0)) == 10
+
+
+def test_folder_is_free_again_after_kill_9(tmp_path: Path) -> None:
+    with Broker(data_dir=tmp_path) as first:
+        fill(first, "t", 10)
+        first.kill()
+        with Broker(data_dir=tmp_path) as second:
+            assert len(read_partition(second.bootstrap_servers, "t", 0)) == 10
+
+
+def test_port_in_use_stops_the_start_and_names_it() -> None:
+    with Broker() as first:
+        with pytest.raises(BrokerStartError) as refused:
+            Broker({"listeners": f"PLAINTEXT://{first.bootstrap_servers}"}).start()
+        assert first.bootstrap_servers.rpartition(":")[2] in str(refused.value)
+
+
+def test_wrong_value_stops_the_start_with_key_value_and_what_was_expected() -> None:
+    with pytest.raises(BrokerStartError) as refused:
+        Broker({"log.segment.bytes": "a lot"}).start()
+    assert "log.segment.bytes" in str(refused.value)
+    assert "a lot" in str(refused.value)
+
+
+def test_broker_ends_when_its_parent_is_killed() -> None:
+    program = "import sys, time, odradek; b = odradek.Broker().start(); print(b.pid, flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-I", "-c", program], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        broker_pid = int(parent.stdout.readline())
+        assert not gone(broker_pid)
+        parent.kill()
+    wait_until(lambda: gone(broker_pid), "the broker outlived its parent")
+
+
+def test_console_script_becomes_the_broker_and_stops_on_sigterm(tmp_path: Path) -> None:
+    read_end, write_end = os.pipe()
+    command = [sys.executable, "-I", "-m", "odradek", "serve", "--ready-fd", str(write_end)]
+    command += ["--set", "listeners=PLAINTEXT://127.0.0.1:0", "--set", f"log.dirs={tmp_path}"]
+    command += ["--set", "odradek.http.port=-1"]
+    with subprocess.Popen(command, pass_fds=(write_end,), stderr=subprocess.DEVNULL) as process:
+        os.close(write_end)
+        with os.fdopen(read_end, "rb") as ready:
+            assert b'"ready": true' in ready.readline()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_SECONDS) == 0
