@@ -47,6 +47,12 @@ class LogSegments:
         if self._segments:
             self.active = self._segments[-1]
 
+    def replace_all(self, segment: LogSegment) -> None:
+        """This one alone from now on."""
+        self._segments[:] = [segment]
+        self._bases[:] = [segment.base_offset]
+        self.active = segment
+
     def floor(self, offset: int) -> LogSegment | None:
         """The last segment whose base offset is at most `offset`."""
         slot = bisect_right(self._bases, offset) - 1

@@ -27,7 +27,10 @@ class Unsynced(Enum):
 
 @dataclass(slots=True)
 class Fault:
-    """Raise OSError(errno) at the n-th matching operation from now (1: the next); a write may take `taken` bytes first."""
+    """OSError(errno) at the n-th matching operation from now (1: the next).
+
+    A write with `taken` does not raise: it takes that many bytes and says so.
+    """
 
     operation: str
     number: int
@@ -144,7 +147,7 @@ class MemoryFileSystem:
         self._faults.append(fault)
 
     def crash(self, unsynced: Unsynced = Unsynced.LOST, seed: int = 0) -> None:
-        """Power failure: keep what was synced, and of the rest what `unsynced` says. Open files are not to be used again."""
+        """Power failure: keep what was synced, and of the rest what `unsynced` says. Forget open files after it."""
         self._locked.clear()
         self._faults.clear()
         self._crash_folder(self._root, unsynced, random.Random(seed))

@@ -4,50 +4,24 @@ Everything here runs on the loop and never awaits; only `ReadPlan.read`, flushes
 A disk error takes the log offline for good: from then on every call raises KafkaStorage, and nothing is acknowledged.
 """
 
-import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from uuid import UUID
 
 import structlog
 
-from protocol.errors import KafkaStorage, OffsetOutOfRange, RecordBatchTooLarge
+from protocol.errors import KafkaError, KafkaStorage, NotLeaderOrFollower, OffsetOutOfRange, RecordBatchTooLarge
 from protocol.records.batch import set_offsets_and_epoch
+from storage import log_truncation
 from storage.append_types import AppendInfo, AppendOrigin, LogConfig
-from storage.files import FileSystem
-from storage.group_commit import FlushWork, GroupCommit
-from storage.leader_epochs import LeaderEpochs
-from storage.log_segments import LogSegments
-from storage.producer_state import Duplicate, ProducerStateManager
+from storage.log_flusher import LogFlusher
+from storage.log_services import LogServices
+from storage.producer_state import CompletedTxn, Duplicate
 from storage.read_plan import ReadPlan
+from storage.recovery import LoadedState
 from storage.segment import LogOffsetMetadata, LogSegment
 from storage.validator import validate
-from storage.workers import Workers
-from timing.clock import Clock
 
 logger = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class LogServices:
-    """The outside world as a log sees it."""
-
-    fs: FileSystem
-    clock: Clock
-    workers: Workers
-    random: random.Random
-
-
-@dataclass(slots=True)
-class LoadedState:
-    """What recovery found out about a folder; `PartitionLog` takes it over."""
-
-    segments: LogSegments
-    producers: ProducerStateManager
-    leader_epochs: LeaderEpochs
-    log_start_offset: int
-    log_end_offset: int
-    recovery_point: int
 
 
 class PartitionLog:
@@ -56,32 +30,25 @@ class PartitionLog:
     Attributes:
         log_start_offset: first offset that may be read.
         log_end_offset: the next offset to be given out.
-        flushed: how far the log is on the device for sure; its offset is the recovery point.
-        on_flush: called with `flushed` when it advances.
+        on_offline: called once, when a disk error takes the log offline.
         config: the topic's configuration; replace it when that changes.
     """
 
     __slots__ = (
-        "_commit",
-        "_dir_dirty",
-        "_fs",
-        "_generation",
         "_latest_epoch",
         "_name",
         "_offline",
-        "_services",
-        "_unflushed",
         "config",
-        "flushed",
+        "flusher",
         "folder",
         "leader_epochs",
         "log_end_offset",
         "log_start_offset",
-        "on_flush",
         "on_offline",
         "partition",
         "producers",
         "segments",
+        "services",
         "topic",
         "topic_id",
     )
@@ -90,14 +57,14 @@ class PartitionLog:
         self,
         services: LogServices,
         folder: str,
+        *,
         topic: str,
         partition: int,
         topic_id: UUID | None,
         config: LogConfig,
         state: LoadedState,
     ) -> None:
-        self._services = services
-        self._fs = services.fs
+        self.services = services
         self.folder = folder
         self.topic = topic
         self.partition = partition
@@ -108,16 +75,18 @@ class PartitionLog:
         self.leader_epochs = state.leader_epochs
         self.log_start_offset = state.log_start_offset
         self.log_end_offset = state.log_end_offset
-        self.flushed = LogOffsetMetadata(state.recovery_point)
-        self.on_flush: Callable[[LogOffsetMetadata], None] | None = None
         self.on_offline: Callable[[PartitionLog, Exception], None] | None = None
         self._name = f"{topic}-{partition}"
         self._latest_epoch = state.leader_epochs.latest
-        self._offline: Exception | None = None
-        self._generation = 0  # counts truncations: a flush that began before one proves nothing after it
-        self._dir_dirty = False
-        self._unflushed: list[LogSegment] = []
-        self._commit = GroupCommit(services.workers, self._prepare_flush, self._flush_done, self.fail)
+        self._offline: KafkaError | None = None
+        self.flusher = LogFlusher(
+            services,
+            folder,
+            segments=self.segments,
+            producers=self.producers,
+            end=lambda: self.end,
+            failed=self.fail,
+        )
 
     # -- appending
 
@@ -129,8 +98,8 @@ class PartitionLog:
         `batch` should be writable: base offset and leader epoch are patched into it. A duplicate of one of the
         producer's last batches appends nothing and answers the first append's offsets.
 
-        Raises what `validator.validate` and `ProducerStateManager.check` raise, RecordBatchTooLarge for a batch that fits
-        no segment, and KafkaStorage after a disk error.
+        Raises what `validator.validate` and `ProducerStateManager.check` raise, RecordBatchTooLarge for a batch that
+        fits no segment, and KafkaStorage after a disk error.
         """
         if self._offline is not None:
             raise self.storage_error()
@@ -152,19 +121,21 @@ class PartitionLog:
                 segment = self.roll()
             update = None
             if header.producer_id >= 0:
-                update = self.producers.check(data, header, origin, now_ms)
-                if isinstance(update, Duplicate):
-                    return self._duplicate(update)
+                checked = self.producers.check(data, header, origin, now_ms)
+                if isinstance(checked, Duplicate):
+                    return self._duplicate(checked)
+                update = checked
             set_offsets_and_epoch(data, 0, base_offset, leader_epoch)
-            position = segment.size
             segment.append(data, last_offset, max_timestamp, base_offset)
         except OSError as error:
             raise self._failed_append(error) from error
-        if update is not None:
-            self._publish(update, segment, LogOffsetMetadata(base_offset, segment.base_offset, position))
         self.log_end_offset = last_offset + 1
-        if last_offset + 1 - self.flushed.offset >= config.flush_messages:
-            self._commit.request()
+        if update is not None:
+            completed = self.producers.publish(update, base_offset)
+            if completed is not None and completed.is_aborted:
+                self._note_aborted(segment, completed)
+        if last_offset + 1 - self.flusher.flushed.offset >= config.flush_messages:
+            self.flusher.request()
         return AppendInfo(base_offset, last_offset, log_append_time, self.log_start_offset)
 
     def _duplicate(self, original: Duplicate) -> AppendInfo:
@@ -172,7 +143,13 @@ class PartitionLog:
             original.first_offset, original.last_offset, original.timestamp, self.log_start_offset, duplicate=True
         )
 
-    def _failed_append(self, error: OSError) -> KafkaStorage:
+    def _note_aborted(self, segment: LogSegment, completed: CompletedTxn) -> None:
+        try:
+            segment.note_aborted(completed)
+        except OSError as error:
+            raise self.fail(error) from error
+
+    def _failed_append(self, error: OSError) -> KafkaError:
         active = self.segments.active
         try:
             active.cut_back()
@@ -192,21 +169,25 @@ class PartitionLog:
         if active.base_offset == base_offset:
             return active
         active.seal()
-        segment = self._new_segment(base_offset)
+        segment = self.new_segment(base_offset, sealed=active)
         self.segments.add(segment)
-        self._unflushed.append(active)
         self.producers.take_snapshot(base_offset)
-        self._commit.request()
+        self.flusher.request()
         return segment
 
-    def _new_segment(self, base_offset: int) -> LogSegment:
-        services, config = self._services, self.config
-        bound = min(config.segment_jitter_ms, config.segment_ms)
-        jitter_ms = services.random.randrange(bound) if bound > 0 else 0
-        self._dir_dirty = True
-        return LogSegment.create(
-            self._fs, self.folder, base_offset, config, jitter_ms=jitter_ms, now_ms=services.clock.wall_ms()
+    def new_segment(self, base_offset: int, sealed: LogSegment | None) -> LogSegment:
+        """An empty segment's files; `sealed` is the segment that it follows. Raises OSError."""
+        services, config = self.services, self.config
+        segment = LogSegment.create(
+            services.fs,
+            self.folder,
+            base_offset,
+            config,
+            jitter_ms=services.jitter_ms(config),
+            now_ms=services.clock.wall_ms(),
         )
+        self.flusher.note_new_segment(sealed)
+        return segment
 
     # -- offsets
 
@@ -247,11 +228,18 @@ class PartitionLog:
                 f"offset {self.log_start_offset} up to {self.log_end_offset}."
             )
 
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """(epoch found, its end offset), (-1, -1) if unknown (UnifiedLog.endOffsetForEpoch)."""
+        return self.leader_epochs.end_offset_for(leader_epoch, self.log_end_offset)
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the earliest open transaction starts."""
+        return self.producers.first_unstable_offset
+
     # -- reading
 
-    def plan_read(
-        self, start_offset: int, max_bytes: int, upper: LogOffsetMetadata, min_one_message: bool
-    ) -> ReadPlan:
+    def plan_read(self, start_offset: int, max_bytes: int, upper: LogOffsetMetadata, min_one_message: bool) -> ReadPlan:
         """A read from `start_offset` of at most `max_bytes` and not past `upper` (Kafka's LocalLog.read).
 
         Raises OffsetOutOfRange outside [log start, log end], KafkaStorage when the log is offline.
@@ -262,58 +250,35 @@ class PartitionLog:
             self._check_range(start_offset)
         segment = self.segments.floor(start_offset) if start_offset < upper.offset else None
         return ReadPlan(
-            self.segments, self._services.workers, self.fail, segment, start_offset, max_bytes, upper, min_one_message
+            self.segments,
+            self.services.workers,
+            self.fail,
+            segment,
+            start_offset,
+            max_bytes=max_bytes,
+            upper=upper,
+            min_one_message=min_one_message,
         )
 
     # -- flushing
 
+    @property
+    def flushed(self) -> LogOffsetMetadata:
+        """How far the log is on the device for sure; its offset is the recovery point."""
+        return self.flusher.flushed
+
+    @property
+    def on_flush(self) -> Callable[[LogOffsetMetadata], None] | None:
+        """Called with `flushed` when it advances."""
+        return self.flusher.on_flush
+
+    @on_flush.setter
+    def on_flush(self, callback: Callable[[LogOffsetMetadata], None] | None) -> None:
+        self.flusher.on_flush = callback
+
     def flush(self) -> None:
         """Ask for a flush of all that is appended by now; `on_flush` tells when it is done."""
-        if self._offline is None:
-            self._commit.request()
-
-    def flush_now(self) -> None:
-        """Flush on this thread, with what a clean shutdown needs too. Raises KafkaStorage."""
-        work = self._prepare_flush(with_active_indexes=True)
-        if work is None:
-            return
-        try:
-            work.run()
-        except OSError as error:
-            raise self.fail(error) from error
-        finally:
-            work.release()
-        self._flush_done(work)
-
-    def _prepare_flush(self, with_active_indexes: bool = False) -> FlushWork | None:
-        if self._offline is not None:
-            return None
-        if self.flushed.offset >= self.log_end_offset and not self._unflushed and not self._dir_dirty:
-            return None
-        active = self.segments.active
-        sealed, self._unflushed = self._unflushed, []
-        folder = self.folder if self._dir_dirty else None
-        self._dir_dirty = False
-        handles = [segment.file for segment in (*sealed, active)]
-        names = [path for segment in sealed for path in segment.index_paths()]
-        names += self.producers.snapshot_paths(sealed)
-        if with_active_indexes:
-            active.seal()
-            names += active.index_paths()
-        files = [handle.acquire() for handle in handles]
-
-        def release() -> None:
-            for handle in handles:
-                handle.release()
-
-        return FlushWork(self._fs, self.end, self._generation, files, names, folder, release)
-
-    def _flush_done(self, work: FlushWork) -> None:
-        if work.generation != self._generation or work.target.offset <= self.flushed.offset:
-            return
-        self.flushed = work.target
-        if self.on_flush is not None:
-            self.on_flush(work.target)
+        self.flusher.request()
 
     # -- going offline
 
@@ -321,15 +286,81 @@ class PartitionLog:
     def is_offline(self) -> bool:
         return self._offline is not None
 
-    def fail(self, error: Exception) -> KafkaStorage:
+    def fail(self, error: Exception) -> KafkaError:
         """A disk error: take the log offline. Returns what to raise."""
         if self._offline is None:
-            self._offline = error
+            self._offline = KafkaStorage(f"The log of {self._name} in {self.folder} is offline: {error}")
+            self.flusher.stop()
             logger.error("log is offline", partition=self._name, folder=self.folder, error=str(error))
             if self.on_offline is not None:
                 self.on_offline(self, error)
         return self.storage_error()
 
-    def storage_error(self) -> KafkaStorage:
+    def _check_online(self) -> None:
+        if self._offline is not None:
+            raise self.storage_error()
+
+    def storage_error(self) -> KafkaError:
         """What every call on an offline log raises."""
-        return KafkaStorage(f"The log of partition {self._name} in {self.folder} is offline: {self._offline}")
+        if self._offline is None:
+            raise AssertionError("the log is online")
+        return type(self._offline)(self._offline.message)
+
+    # -- truncating, closing
+
+    def truncate_to(self, offset: int) -> bool:
+        """Drop everything from `offset` on; false if the log ends there or before. Raises KafkaStorage."""
+        self._check_online()
+        try:
+            return log_truncation.truncate_to(self, offset)
+        except OSError as error:
+            raise self.fail(error) from error
+        finally:
+            self._latest_epoch = self.leader_epochs.latest
+
+    def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
+        """Drop everything; the next append gets `offset`. Raises KafkaStorage."""
+        self._check_online()
+        try:
+            log_truncation.truncate_fully(self, offset, offset if log_start_offset is None else log_start_offset)
+        except OSError as error:
+            raise self.fail(error) from error
+        finally:
+            self._latest_epoch = self.leader_epochs.latest
+
+    def increment_log_start_offset(self, offset: int) -> bool:
+        """Move the log's start up; false if it is there already. The caller checkpoints it before it answers.
+
+        Raises OffsetOutOfRange past the log's end (the caller checks the high watermark), KafkaStorage.
+        """
+        self._check_online()
+        if offset > self.log_end_offset:
+            raise OffsetOutOfRange(f"Cannot increment the log start offset of {self._name} to {offset}, past its end.")
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        try:
+            self.leader_epochs.truncate_from_start(offset)
+        except OSError as error:
+            raise self.fail(error) from error
+        return True
+
+    def close(self) -> None:
+        """Put everything on the device, for a clean shutdown; blocking. Raises KafkaStorage."""
+        try:
+            self.segments.active.seal_if_touched()
+            self.producers.take_snapshot(self.log_end_offset)
+        except OSError as error:
+            raise self.fail(error) from error
+        self.flusher.flush_now()
+
+    def retire(self) -> None:
+        """The partition is deleted: no call works any more, and no disk error of it counts."""
+        self.flusher.stop()
+        self._offline = NotLeaderOrFollower(f"The log of {self._name} was deleted.")
+        self.release_files()
+
+    def release_files(self) -> None:
+        """Close descriptors, at once or when their readers are done."""
+        for segment in self.segments:
+            segment.file.close()

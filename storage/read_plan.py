@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from protocol.errors import KafkaStorage
+from protocol.errors import KafkaError
 from storage.files import Buffer
 from storage.log_segments import LogSegments
 from storage.segment import LogOffsetMetadata, LogSegment
@@ -39,9 +39,10 @@ class ReadPlan:
         self,
         segments: LogSegments,
         workers: Workers,
-        offline: Callable[[Exception], KafkaStorage],
+        offline: Callable[[Exception], KafkaError],
         segment: LogSegment | None,
         start_offset: int,
+        *,
         max_bytes: int,
         upper: LogOffsetMetadata,
         min_one_message: bool,

@@ -5,7 +5,9 @@ from typing import NamedTuple
 from storage.append_types import LogConfig
 from storage.files import Buffer, FileSystem, write_fully
 from storage.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex, TimestampOffset
+from storage.producer_state import CompletedTxn
 from storage.segment_file import Read, SegmentFile, find_batch, headers
+from storage.txn_index import AbortedTxn, TxnIndex
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -49,6 +51,7 @@ class LogSegment:
         "_last_batch_position",
         "_last_offset",
         "_ready",
+        "_txn_index",
         "_unwritten_entries",
         "base_offset",
         "created_ms",
@@ -86,6 +89,7 @@ class LogSegment:
         self._unwritten_entries = 0
         self._index_full = False
         self._ready = False
+        self._txn_index: TxnIndex | None = None
 
     @classmethod
     def create(
@@ -106,7 +110,7 @@ class LogSegment:
     def open(
         cls, fs: FileSystem, folder: str, base_offset: int, config: LogConfig, *, jitter_ms: int = 0
     ) -> "LogSegment":
-        """A segment that exists. Its indexes are not read yet; `check_indexes` or `recovery.recover_segment` is next."""
+        """A segment that exists. Its indexes are not read yet: `check_indexes` or `recover_segment` is next."""
         segment = cls(fs, folder, base_offset, config, jitter_ms=jitter_ms)
         segment.size = fs.size(segment.file.path)
         segment.created_ms = fs.modified_ms(segment.file.path)
@@ -116,10 +120,19 @@ class LogSegment:
         """Path of the segment's file with that suffix."""
         return f"{self.folder}/{file_name(self.base_offset, suffix)}"
 
+    @property
+    def txn_index(self) -> TxnIndex:
+        """The segment's aborted transactions, read at first use. Raises CorruptTxnIndexError."""
+        if self._txn_index is None:
+            self._txn_index = TxnIndex(self._fs, self.folder, self.base_offset)
+        return self._txn_index
+
     def check_indexes(self) -> None:
-        """Look at the ends of both indexes. Raises CorruptIndexError or FileNotFoundError: rebuild them."""
+        """Look at the ends of the indexes. CorruptIndexError, CorruptTxnIndexError, FileNotFoundError: rebuild them."""
         self.offset_index.sanity_check(self.size)
         self.time_index.sanity_check()
+        if self._fs.exists(self.path(TXN_INDEX_SUFFIX)):
+            self._txn_index = TxnIndex(self._fs, self.folder, self.base_offset)
         self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last_entry()
 
     # -- appending
@@ -141,7 +154,7 @@ class LogSegment:
         return waited > config.segment_ms - self.jitter_ms
 
     def append(self, data: Buffer, last_offset: int, max_timestamp: int, base_offset: int) -> None:
-        """Write one batch whose header is final. Raises OSError and leaves memory as it was; the file may hold a part."""
+        """Write one batch whose header is final. OSError leaves memory as it was; the file may hold a part."""
         if not self._ready:
             self._get_ready()
         if self._unwritten_entries >= _INDEX_GROUP:
@@ -170,6 +183,14 @@ class LogSegment:
         self._bytes_since_index_entry += size
         self.size = position + size
 
+    def note_aborted(self, completed: CompletedTxn) -> None:
+        """An abort marker in this segment ended a transaction."""
+        self.txn_index.append(
+            AbortedTxn(
+                completed.producer_id, completed.first_offset, completed.last_offset, completed.last_stable_offset
+            )
+        )
+
     def cut_back(self) -> None:
         """Drop from the file what a failed append left behind."""
         self.file.open().truncate(self.size)
@@ -193,6 +214,16 @@ class LogSegment:
         self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
         self.write_indexes()
 
+    @property
+    def is_touched(self) -> bool:
+        """Whether anything was appended since it was opened."""
+        return self._ready
+
+    def seal_if_touched(self) -> None:
+        """`seal`, unless the files are as they were found."""
+        if self._ready:
+            self.seal()
+
     # -- reading
 
     def locate(self, offset: int, read: Read) -> tuple[int, int] | None:
@@ -213,13 +244,38 @@ class LogSegment:
         """Largest record timestamp; without one, when the file was last written. Milliseconds."""
         return self.max_timestamp if self.max_timestamp >= 0 else self._fs.modified_ms(self.file.path)
 
+    # -- recovering
+
+    def reset_indexes(self) -> None:
+        """Forget what is known of the batches; `note_batch` tells it anew."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        if self._fs.exists(self.path(TXN_INDEX_SUFFIX)):
+            self._fs.unlink(self.path(TXN_INDEX_SUFFIX))
+        self._txn_index = None
+        self.size = 0
+        self.max_timestamp, self.offset_of_max_timestamp = -1, self.base_offset
+        self._bytes_since_index_entry = 0
+        self._ready = False
+
+    def sync(self) -> None:
+        """Put log and indexes on the device; blocking."""
+        self.file.open().fdatasync()
+        for path in self.index_paths():
+            file = self._fs.open(path)
+            try:
+                file.fdatasync()
+            finally:
+                file.close()
+
     # -- truncating and removing
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Drop the batches from the first one that reaches `offset`. Synced at once, so a crash cannot bring them back."""
+        """Drop the batches from the first one that reaches `offset`; synced, so a crash cannot bring them back."""
         found = find_batch(self.file.open().pread, self.offset_index.lookup(offset), self.size, offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
+        self.txn_index.truncate_to(offset)
         if found is not None:
             self.size = found[0]
             self.file.open().truncate(self.size)
@@ -242,28 +298,9 @@ class LogSegment:
         self.max_timestamp, self.offset_of_max_timestamp = largest
 
     def index_paths(self) -> list[str]:
-        """Paths of the index files, which exist but for the transaction index."""
-        paths = [self.offset_index.path, self.time_index.path]
-        if self._fs.exists(self.path(TXN_INDEX_SUFFIX)):
-            paths.append(self.path(TXN_INDEX_SUFFIX))
-        return paths
+        """Paths of the index files that exist."""
+        return [path for path in self.existing_files() if path != self.file.path]
 
     def existing_files(self) -> list[str]:
         """Paths of the segment's files that are there."""
         return [path for suffix in SEGMENT_SUFFIXES if self._fs.exists(path := self.path(suffix))]
-
-    def mark_deleted(self) -> list[str]:
-        """Rename the files so that a restart removes them; returns their new paths. Readers go on until `close`."""
-        renamed = []
-        for path in self.existing_files():
-            self._fs.rename(path, path + DELETED_SUFFIX)
-            renamed.append(path + DELETED_SUFFIX)
-        for part in (self.file, self.offset_index, self.time_index):
-            part.path += DELETED_SUFFIX
-        return renamed
-
-    def close(self) -> None:
-        """Write the indexes and let the descriptor go."""
-        if self._ready:
-            self.seal()
-        self.file.close()

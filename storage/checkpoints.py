@@ -1,0 +1,63 @@
+"""Offsets by partition in the text format of Kafka's OffsetCheckpointFile."""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from storage.files import FileSystem, read_file, write_file_atomically
+
+RECOVERY_POINT = "recovery-point-offset-checkpoint"
+LOG_START = "log-start-offset-checkpoint"
+REPLICATION = "replication-offset-checkpoint"
+
+_VERSION = "0"
+
+
+class TopicPartition(NamedTuple):
+    """A partition's name."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class CorruptCheckpointError(ValueError):
+    """The file is not in the format, or says other than it counts."""
+
+
+class OffsetCheckpoint:
+    """One checkpoint file: version, count, then `topic partition offset` a line. Written whole, atomically."""
+
+    def __init__(self, fs: FileSystem, folder: str, name: str) -> None:
+        self._fs = fs
+        self._path = f"{folder}/{name}"
+        self._lock = threading.Lock()
+
+    def read(self) -> dict[TopicPartition, int]:
+        """All offsets; none if the file is missing or empty. Raises CorruptCheckpointError, OSError."""
+        if not self._fs.exists(self._path):
+            return {}
+        lines = read_file(self._fs, self._path).decode(errors="replace").splitlines()
+        if not lines:
+            return {}
+        offsets = {}
+        try:
+            for line in lines[2:]:
+                topic, partition, offset = line.split(" ")
+                offsets[TopicPartition(topic, int(partition))] = int(offset)
+            complete = lines[0] == _VERSION and int(lines[1]) == len(offsets)
+        except (ValueError, IndexError) as error:
+            raise CorruptCheckpointError(f"{self._path}: {error}") from error
+        if not complete:
+            raise CorruptCheckpointError(f"{self._path} has another version than {_VERSION}, or entries are missing")
+        return offsets
+
+    def write(self, offsets: Callable[[], Mapping[TopicPartition, int]]) -> None:
+        """Replace the file with what `offsets` says at its turn, so that the last of two writers writes the newest."""
+        with self._lock:
+            entries = offsets()
+            lines = [_VERSION, str(len(entries))]
+            lines += [f"{topic} {partition} {offset}" for (topic, partition), offset in entries.items()]
+            write_file_atomically(self._fs, self._path, ("\n".join(lines) + "\n").encode())

@@ -1,0 +1,142 @@
+"""The folders of `log.dirs`: locked for this process, and marked as this node's."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from uuid import UUID
+
+import structlog
+
+from protocol import uuids
+from storage import meta_properties
+from storage.files import FileSystem, write_file_atomically
+from storage.meta_properties import MetaProperties, MetaPropertiesError
+
+logger = structlog.get_logger(__name__)
+
+LOCK_FILE = ".lock"
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+
+
+class LogDirError(Exception):
+    """A log folder cannot be used; the message says which one and why."""
+
+
+@dataclass(slots=True)
+class LogDir:
+    """One folder. `clean`: the last process that used it stopped in good order."""
+
+    path: str
+    directory_id: str
+    clean: bool
+
+
+class LogDirs:
+    """The locked folders of this node.
+
+    Attributes:
+        cluster_id: 22 characters.
+        node_id: `node.id`.
+        dirs: in the order of `log.dirs`.
+    """
+
+    def __init__(
+        self, fs: FileSystem, cluster_id: str, node_id: int, dirs: list[LogDir], unlock: list[Callable[[], None]]
+    ) -> None:
+        self._fs = fs
+        self.cluster_id = cluster_id
+        self.node_id = node_id
+        self.dirs = dirs
+        self._unlock = unlock
+
+    @classmethod
+    def open(
+        cls,
+        fs: FileSystem,
+        paths: list[str],
+        *,
+        node_id: int,
+        new_id: Callable[[], UUID],
+        now_ms: int,
+        cluster_id: str | None = None,
+    ) -> "LogDirs":
+        """Make, lock and check the folders; new ones get a `meta.properties`.
+
+        Without `cluster_id` the folders' own is taken, or a new one made. Raises LogDirError if a folder is in use by
+        another broker, belongs to another node or cluster, or cannot be read.
+        """
+        unlock: list[Callable[[], None]] = []
+        try:
+            for path in paths:
+                fs.mkdir(path)
+                release = fs.lock(f"{path}/{LOCK_FILE}")
+                if release is None:
+                    raise LogDirError(
+                        f"Failed to acquire lock on file {LOCK_FILE} in {path}. A broker in another process is using "
+                        "this directory."
+                    )
+                unlock.append(release)
+            found = [meta_properties.read(fs, path) for path in paths]
+            cluster_id = _one_cluster(paths, found, cluster_id, node_id) or uuids.to_text(_usable(new_id))
+            dirs = [
+                _prepare(fs, path, known, MetaProperties(cluster_id, node_id, uuids.to_text(_usable(new_id))), now_ms)
+                for path, known in zip(paths, found, strict=True)
+            ]
+        except (OSError, MetaPropertiesError) as error:
+            _release(unlock)
+            raise LogDirError(f"Log directories {', '.join(paths)} cannot be used: {error}") from error
+        except LogDirError:
+            _release(unlock)
+            raise
+        return cls(fs, cluster_id, node_id, dirs, unlock)
+
+    def forget_clean_shutdown(self) -> None:
+        """From now on a stop counts as unclean until `mark_clean`. Raises OSError."""
+        for log_dir in self.dirs:
+            if log_dir.clean:
+                self._fs.unlink(f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}")
+                self._fs.fsync_dir(log_dir.path)
+
+    def mark_clean(self, broker_epoch: int) -> None:
+        """Everything is on disk: the last thing a stopping broker writes. Raises OSError."""
+        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
+        for log_dir in self.dirs:
+            write_file_atomically(self._fs, f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}", content)
+
+    def unlock(self) -> None:
+        """Let another process have the folders."""
+        _release(self._unlock)
+
+
+def _release(unlock: list[Callable[[], None]]) -> None:
+    while unlock:
+        unlock.pop()()
+
+
+def _usable(new_id: Callable[[], UUID]) -> UUID:
+    """Kafka's Uuid.randomUuid: none whose text begins with a dash, which tools would take for an option."""
+    while uuids.to_text(candidate := new_id()).startswith("-"):
+        pass
+    return candidate
+
+
+def _one_cluster(
+    paths: list[str], found: list[MetaProperties | None], cluster_id: str | None, node_id: int
+) -> str | None:
+    for path, known in zip(paths, found, strict=True):
+        if known is None:
+            continue
+        if known.node_id != node_id:
+            raise LogDirError(f"{path} belongs to node {known.node_id}, but this is node {node_id} (node.id).")
+        if cluster_id is not None and known.cluster_id != cluster_id:
+            raise LogDirError(f"{path} belongs to cluster {known.cluster_id}, not to {cluster_id}.")
+        cluster_id = known.cluster_id
+    return cluster_id
+
+
+def _prepare(fs: FileSystem, path: str, known: MetaProperties | None, new: MetaProperties, now_ms: int) -> LogDir:
+    if known is None or known.directory_id is None:
+        meta_properties.write(fs, path, new, now_ms)
+        logger.info("formatted a log directory", path=path, cluster_id=new.cluster_id, directory_id=new.directory_id)
+        known = new
+    return LogDir(path, known.directory_id or "", fs.exists(f"{path}/{CLEAN_SHUTDOWN_FILE}"))

@@ -1,0 +1,187 @@
+"""Flushing one log: `fdatasync` in a worker thread, one at a time, covering every append before it started."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from protocol.errors import KafkaError
+from storage.files import File, FileSystem
+from storage.log_segments import LogSegments
+from storage.log_services import LogServices
+from storage.producer_state import ProducerStateManager
+from storage.segment import LogOffsetMetadata, LogSegment
+
+
+@dataclass(slots=True)
+class _Work:
+    """What one flush must sync: open files, files by name, and the folder if names changed in it.
+
+    `target` is the log's end when the flush was prepared, `generation` the log's count of truncations then, `release`
+    lets the open files go.
+    """
+
+    fs: FileSystem
+    target: LogOffsetMetadata
+    generation: int
+    files: list[File]
+    names: list[str]
+    folder: str | None
+    release: Callable[[], None]
+
+    def run(self) -> None:
+        """Blocking; any thread. Raises OSError."""
+        for file in self.files:
+            file.fdatasync()
+        for name in self.names:
+            try:
+                file = self.fs.open(name)
+            except FileNotFoundError:
+                continue  # its segment was removed meanwhile
+            try:
+                file.fdatasync()
+            finally:
+                file.close()
+        if self.folder is not None:
+            self.fs.fsync_dir(self.folder)
+
+
+class LogFlusher:
+    """Knows how far a log is on the device, and what is not yet.
+
+    A request that comes during a flush is served by the next one, together with all others. A failed flush is never
+    retried: the kernel may have dropped the dirty pages, and a second one would lie.
+
+    Attributes:
+        flushed: the log's end as of the last flush; its offset is the recovery point.
+        on_flush: called with `flushed` when it advances.
+    """
+
+    __slots__ = (
+        "_end",
+        "_failed",
+        "_folder",
+        "_generation",
+        "_names_changed",
+        "_producers",
+        "_requested",
+        "_running",
+        "_sealed",
+        "_segments",
+        "_services",
+        "_stopped",
+        "flushed",
+        "last_flush_ms",
+        "on_flush",
+    )
+
+    def __init__(
+        self,
+        services: LogServices,
+        folder: str,
+        *,
+        segments: LogSegments,
+        producers: ProducerStateManager,
+        end: Callable[[], LogOffsetMetadata],
+        failed: Callable[[Exception], KafkaError],
+    ) -> None:
+        self._services = services
+        self._folder = folder
+        self._segments = segments
+        self._producers = producers
+        self._end = end
+        self._failed = failed
+        self.flushed = end()
+        self.last_flush_ms = services.clock.monotonic_ms()
+        self.on_flush: Callable[[LogOffsetMetadata], None] | None = None
+        self._sealed: list[LogSegment] = []
+        self._names_changed = False
+        self._generation = 0
+        self._running = False
+        self._requested = False
+        self._stopped = False
+
+    def note_new_segment(self, sealed: LogSegment | None) -> None:
+        """Files were created; `sealed` is the segment that they follow."""
+        self._names_changed = True
+        if sealed is not None:
+            self._sealed.append(sealed)
+
+    def note_truncated(self) -> None:
+        """The log ends earlier now: a flush that began before proves nothing any more."""
+        self._generation += 1
+        self._sealed = [segment for segment in self._sealed if segment.base_offset in self._segments]
+        end = self._end()
+        if self.flushed.offset > end.offset:
+            self.flushed = end
+
+    def stop(self) -> None:
+        """No flush starts any more."""
+        self._stopped = True
+
+    def request(self) -> None:
+        """Start a flush of all that is appended by now, or have the next one cover it."""
+        if self._running:
+            self._requested = True
+            return
+        work = self._prepare(closing=False)
+        if work is None:
+            return
+        self._running = True
+        self._services.workers.submit(work.run, lambda _: self._finish(work), lambda error: self._fail(work, error))
+
+    def flush_now(self) -> None:
+        """Flush on this thread, with what a clean shutdown needs too. Raises KafkaStorage."""
+        work = self._prepare(closing=True)
+        if work is None:
+            return
+        try:
+            work.run()
+        except OSError as error:
+            raise self._failed(error) from error
+        finally:
+            work.release()
+        self._advance(work)
+
+    def _prepare(self, *, closing: bool) -> _Work | None:
+        end = self._end()
+        nothing = self.flushed.offset >= end.offset and not self._sealed and not self._names_changed
+        if self._stopped or (nothing and not closing):
+            return None
+        active = self._segments.active
+        handles = [segment.file for segment in self._sealed]
+        names = [path for segment in self._sealed for path in segment.index_paths()]
+        if self.flushed.offset < end.offset:
+            handles.append(active.file)
+        if closing and active.is_touched:
+            names += active.index_paths()
+        names += self._producers.take_unsynced()
+        files = [handle.acquire() for handle in handles]
+        folder = self._folder if self._names_changed or closing else None
+        self._sealed = []
+        self._names_changed = False
+
+        def release() -> None:
+            for handle in handles:
+                handle.release()
+
+        return _Work(self._services.fs, end, self._generation, files, names, folder, release)
+
+    def _advance(self, work: _Work) -> None:
+        self.last_flush_ms = self._services.clock.monotonic_ms()
+        if work.generation != self._generation or work.target.offset <= self.flushed.offset:
+            return
+        self.flushed = work.target
+        if self.on_flush is not None:
+            self.on_flush(work.target)
+
+    def _finish(self, work: _Work) -> None:
+        self._running = False
+        work.release()
+        self._advance(work)
+        if self._requested:
+            self._requested = False
+            self.request()
+
+    def _fail(self, work: _Work, error: Exception) -> None:
+        self._running = False
+        work.release()
+        self._failed(error)

@@ -1,0 +1,286 @@
+"""All logs of this node: loading, creating, deleting, checkpointing (Kafka's LogManager)."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+from uuid import UUID
+
+import structlog
+
+from protocol.errors import KafkaStorage
+from storage import log_names, partition_metadata
+from storage.append_types import LogConfig
+from storage.checkpoints import (
+    LOG_START,
+    RECOVERY_POINT,
+    REPLICATION,
+    CorruptCheckpointError,
+    OffsetCheckpoint,
+    TopicPartition,
+)
+from storage.log_dirs import LogDir, LogDirs
+from storage.log_services import LogServices
+from storage.partition_log import PartitionLog
+from storage.producer_state import DEFAULT_EXPIRATION_MS, ProducerStateManager
+from storage.recovery import LoadRequest, load
+
+logger = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A folder with a log in it."""
+
+    partition: TopicPartition
+    log_dir: LogDir
+    recovery_point: int
+    log_start_offset: int
+
+
+class LogManager:
+    """The logs of the folders in `dirs`.
+
+    Attributes:
+        logs: every open log, by partition.
+        services: the file system, clock, workers and random source given.
+    """
+
+    def __init__(
+        self,
+        services: LogServices,
+        dirs: LogDirs,
+        *,
+        new_id: Callable[[], UUID],
+        producer_expiration_ms: int = DEFAULT_EXPIRATION_MS,
+    ) -> None:
+        self.services = services
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self._dirs = dirs
+        self._fs = services.fs
+        self._new_id = new_id
+        self._producer_expiration_ms = producer_expiration_ms
+        self._checkpoints = {
+            (log_dir.path, name): OffsetCheckpoint(self._fs, log_dir.path, name)
+            for log_dir in dirs.dirs
+            for name in (RECOVERY_POINT, LOG_START, REPLICATION)
+        }
+        self._root: dict[TopicPartition, str] = {}
+
+    @classmethod
+    def open(
+        cls,
+        services: LogServices,
+        dirs: LogDirs,
+        config_for: Callable[[str], LogConfig],
+        *,
+        new_id: Callable[[], UUID],
+        recovery_threads: int = 2,
+        producer_expiration_ms: int = DEFAULT_EXPIRATION_MS,
+    ) -> "LogManager":
+        """Load every log; those of a folder that was not closed in good order are recovered, some in parallel.
+
+        Blocking. `config_for` gives a topic's configuration. Raises OSError, and what a log's files are found to be
+        wrong with.
+        """
+        manager = cls(services, dirs, new_id=new_id, producer_expiration_ms=producer_expiration_ms)
+        started = services.clock.monotonic_ms()
+        found = [item for log_dir in dirs.dirs for item in manager._find(log_dir)]
+        dirs.forget_clean_shutdown()
+        unclean = [log_dir.path for log_dir in dirs.dirs if not log_dir.clean]
+        if found and unclean:
+            logger.info("recovering logs after an unclean shutdown", log_dirs=unclean, partitions=len(found))
+        jobs = [partial(manager._load, item, config_for(item.partition.topic)) for item in found]
+        threads = recovery_threads if unclean else 1
+        for done, log in enumerate(_run(jobs, threads), 1):
+            partition = TopicPartition(log.topic, log.partition)
+            if partition in manager.logs:
+                raise KafkaStorage(
+                    f"Two log directories hold {partition}: {manager.logs[partition].folder}, {log.folder}"
+                )
+            manager.logs[partition] = log
+            manager._root[partition] = log.folder.rpartition("/")[0]
+            if done % 500 == 0:
+                logger.info("loading logs", done=done, of=len(found))
+        if found:
+            took = round(services.clock.monotonic_ms() - started)
+            logger.info("loaded logs", partitions=len(found), took_ms=took, clean=not unclean)
+        return manager
+
+    # -- loading
+
+    def _find(self, log_dir: LogDir) -> list[_Found]:
+        recovery_points = self._read_checkpoint(log_dir, RECOVERY_POINT)
+        log_starts = self._read_checkpoint(log_dir, LOG_START)
+        found = []
+        for name in sorted(self._fs.listdir(log_dir.path)):
+            path = f"{log_dir.path}/{name}"
+            if name.endswith(log_names.DELETE_SUFFIX) and self._fs.is_dir(path):
+                self._remove_folder(path)
+                continue
+            partition = log_names.parse(name)
+            if partition is None or partition.topic == "__cluster_metadata" or not self._fs.is_dir(path):
+                if name.endswith((log_names.STRAY_SUFFIX, log_names.FUTURE_SUFFIX)):
+                    logger.warning("ignoring a folder", path=path)
+                continue
+            found.append(_Found(partition, log_dir, recovery_points.get(partition, 0), log_starts.get(partition, 0)))
+        return found
+
+    def _read_checkpoint(self, log_dir: LogDir, name: str) -> dict[TopicPartition, int]:
+        try:
+            return self._checkpoints[log_dir.path, name].read()
+        except CorruptCheckpointError as error:
+            logger.warning("checkpoint is unreadable, starting from 0", error=str(error))
+            return {}
+
+    def _load(self, found: _Found, config: LogConfig) -> PartitionLog:
+        folder = f"{found.log_dir.path}/{log_names.folder_name(found.partition)}"
+        topic_id = partition_metadata.read(self._fs, folder)
+        return self._open_log(found, folder, topic_id, config, clean=found.log_dir.clean)
+
+    def _open_log(
+        self, found: _Found, folder: str, topic_id: UUID | None, config: LogConfig, *, clean: bool
+    ) -> PartitionLog:
+        name = str(found.partition)
+        request = LoadRequest(
+            fs=self._fs,
+            folder=folder,
+            name=name,
+            config=config,
+            clean=clean,
+            recovery_point=found.recovery_point,
+            log_start_offset=found.log_start_offset,
+            now_ms=self.services.clock.wall_ms(),
+            jitter_ms=partial(self.services.jitter_ms, config),
+            producers=ProducerStateManager(self._fs, folder, name, self._producer_expiration_ms),
+        )
+        topic, index = found.partition
+        return PartitionLog(
+            self.services, folder, topic=topic, partition=index, topic_id=topic_id, config=config, state=load(request)
+        )
+
+    # -- logs
+
+    def get(self, topic: str, partition: int) -> PartitionLog | None:
+        """The open log of a partition."""
+        return self.logs.get(TopicPartition(topic, partition))
+
+    def create_log(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog:
+        """A new, empty log in the folder with the fewest. Raises KafkaStorage."""
+        key = TopicPartition(topic, partition)
+        taken = list(self._root.values())
+        log_dir = min(self._dirs.dirs, key=lambda one: taken.count(one.path))
+        folder = f"{log_dir.path}/{log_names.folder_name(key)}"
+        try:
+            self._fs.mkdir(folder)
+            log = self._open_log(_Found(key, log_dir, 0, 0), folder, topic_id, config, clean=True)
+            partition_metadata.write(self._fs, folder, topic_id)  # makes the other names in the folder durable too
+            self._fs.fsync_dir(log_dir.path)
+        except OSError as error:
+            raise KafkaStorage(f"Cannot create the log of {key} in {log_dir.path}: {error}") from error
+        self.logs[key] = log
+        self._root[key] = log_dir.path
+        return log
+
+    def delete_log_soon(self, topic: str, partition: int) -> None:
+        """Close the log and rename its folder now; remove it after `file.delete.delay.ms`. Raises KafkaStorage."""
+        key = TopicPartition(topic, partition)
+        log, folder = self._retire(key)
+        services = self.services
+
+        def remove() -> None:
+            services.workers.submit(
+                partial(self._remove_folder, folder),
+                lambda _: logger.info("removed the folder of a deleted partition", folder=folder),
+                lambda error: logger.error("cannot remove a deleted partition", folder=folder, error=str(error)),
+            )
+
+        services.clock.call_later(log.config.file_delete_delay_ms, remove)
+
+    async def delete_log(self, partition: TopicPartition) -> None:
+        """Close the log and remove its folder. Raises KafkaStorage, OSError."""
+        _, folder = self._retire(partition)
+        await self.services.workers.call(partial(self._remove_folder, folder))
+
+    def _retire(self, key: TopicPartition) -> tuple[PartitionLog, str]:
+        log = self.logs.pop(key)
+        root = self._root.pop(key)
+        folder = f"{root}/{log_names.delete_name(key, self._new_id())}"
+        log.retire()
+        try:
+            self._fs.rename(log.folder, folder)
+            self._fs.fsync_dir(root)
+        except OSError as error:
+            raise KafkaStorage(f"Cannot delete the log of {key}: {error}") from error
+        return log, folder
+
+    def _remove_folder(self, path: str) -> None:
+        for name in self._fs.listdir(path):
+            self._fs.unlink(f"{path}/{name}")
+        self._fs.rmdir(path)
+
+    # -- flushing, checkpoints, closing
+
+    def flush_dirty_logs(self) -> None:
+        """Ask for a flush of every log last flushed longer than its `flush.ms` ago (LogManager.flushDirtyLogs)."""
+        now_ms = self.services.clock.monotonic_ms()
+        for log in self.logs.values():
+            if now_ms - log.flusher.last_flush_ms >= log.config.flush_ms:
+                log.flush()
+
+    def checkpoint_recovery_points(self) -> None:
+        """Write `recovery-point-offset-checkpoint`; blocking, any thread. Raises OSError."""
+        self._checkpoint(RECOVERY_POINT, lambda log: log.flushed.offset)
+
+    def checkpoint_log_start_offsets(self) -> None:
+        """Write `log-start-offset-checkpoint`; blocking, any thread. Raises OSError.
+
+        Only starts that the first segment's name does not tell are in it (LogManager.checkpointLogStartOffsetsInDir).
+        """
+        self._checkpoint(LOG_START, _told_start)
+
+    def checkpoint_high_watermarks(self, high_watermark: Callable[[PartitionLog], int]) -> None:
+        """Write `replication-offset-checkpoint`; blocking, any thread. Raises OSError."""
+        self._checkpoint(REPLICATION, high_watermark)
+
+    def _checkpoint(self, name: str, offset_of: Callable[[PartitionLog], int | None]) -> None:
+        for log_dir in self._dirs.dirs:
+
+            def offsets(path: str = log_dir.path) -> dict[TopicPartition, int]:
+                known = [(key, offset_of(log)) for key, log in list(self.logs.items()) if self._root.get(key) == path]
+                return {key: offset for key, offset in known if offset is not None}
+
+            self._checkpoints[log_dir.path, name].write(offsets)
+
+    def close(self, *, clean: bool = True, broker_epoch: int = 0) -> None:
+        """Flush and close every log, write the checkpoints, and last the clean-shutdown file; unlock the folders.
+
+        Blocking. With `clean` false only closes. A log that is offline keeps its folder from counting as clean.
+        """
+        try:
+            if clean:
+                for log in self.logs.values():
+                    if not log.is_offline:
+                        log.close()
+                self.checkpoint_recovery_points()
+                self.checkpoint_log_start_offsets()
+                if not any(log.is_offline for log in self.logs.values()):
+                    self._dirs.mark_clean(broker_epoch)
+        finally:
+            for log in self.logs.values():
+                log.release_files()
+            self._dirs.unlock()
+
+
+def _told_start(log: PartitionLog) -> int | None:
+    return log.log_start_offset if log.log_start_offset > log.segments.first.base_offset else None
+
+
+def _run(jobs: Sequence[Callable[[], T]], threads: int) -> list[T]:
+    if threads <= 1 or len(jobs) <= 1:
+        return [job() for job in jobs]
+    with ThreadPoolExecutor(threads, thread_name_prefix="log-recovery") as pool:
+        return [future.result() for future in [pool.submit(job) for job in jobs]]

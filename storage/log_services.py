@@ -1,0 +1,24 @@
+"""The outside world as a log sees it."""
+
+import random
+from dataclasses import dataclass
+
+from storage.append_types import LogConfig
+from storage.files import FileSystem
+from storage.workers import Workers
+from timing.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class LogServices:
+    """Disk, time, threads, chance."""
+
+    fs: FileSystem
+    clock: Clock
+    workers: Workers
+    random: random.Random
+
+    def jitter_ms(self, config: LogConfig) -> int:
+        """How much earlier a new segment is rolled by time (LogConfig.randomSegmentJitter)."""
+        bound = min(config.segment_jitter_ms, config.segment_ms)
+        return self.random.randrange(bound) if bound > 0 else 0

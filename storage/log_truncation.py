@@ -1,0 +1,52 @@
+"""Making a log shorter (Kafka's UnifiedLog.truncateTo, truncateFullyAndStartAt, maybeIncrementLogStartOffset).
+
+All of it blocks on the device: followers truncate once per leader change, and what was cut must not come back.
+"""
+
+from typing import TYPE_CHECKING
+
+from storage.recovery import rebuild_producers
+from storage.segment import LogSegment
+
+if TYPE_CHECKING:
+    from storage.partition_log import PartitionLog
+
+
+def truncate_to(log: "PartitionLog", offset: int) -> bool:
+    """Drop everything from `offset` on; false if the log ends there or before. Raises OSError."""
+    if offset >= log.log_end_offset:
+        return False
+    if offset < log.segments.first.base_offset:
+        truncate_fully(log, offset, offset)
+        return True
+    for segment in [segment for segment in log.segments if segment.base_offset > offset]:
+        log.segments.remove(segment)
+        _unlink(log, segment)
+    log.segments.active.truncate_to(offset, log.services.clock.wall_ms())
+    log.leader_epochs.truncate_from_end(offset)
+    _settle(log, offset, min(offset, log.log_start_offset))
+    return True
+
+
+def truncate_fully(log: "PartitionLog", offset: int, log_start_offset: int) -> None:
+    """Drop everything; the next append gets `offset`. Raises OSError."""
+    for segment in log.segments:
+        _unlink(log, segment)
+    log.segments.replace_all(log.new_segment(offset, sealed=None))
+    log.leader_epochs.clear()
+    _settle(log, offset, log_start_offset)
+
+
+def _settle(log: "PartitionLog", end_offset: int, log_start_offset: int) -> None:
+    log.log_end_offset = end_offset
+    log.log_start_offset = log_start_offset
+    log.services.fs.fsync_dir(log.folder)
+    log.flusher.note_truncated()
+    rebuild_producers(log.producers, list(log.segments), log_start_offset, end_offset, log.services.clock.wall_ms())
+
+
+def _unlink(log: "PartitionLog", segment: LogSegment) -> None:
+    """Remove the files; readers that hold the descriptor go on."""
+    for path in segment.existing_files():
+        log.services.fs.unlink(path)
+    segment.file.close()

@@ -1,0 +1,241 @@
+"""From a partition's folder to an open log (Kafka's LogLoader).
+
+After a clean stop nothing is scanned but the end of the last segment. After any other stop every segment from the
+recovery point on is read, cut at the first bad batch and reindexed; what follows a cut, or a gap that only lost writes
+can explain, is removed. What an open log holds at its start is on the device: its recovery point is its end.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from storage.append_types import LogConfig
+from storage.files import FileSystem
+from storage.index import CorruptIndexError
+from storage.leader_epochs import LeaderEpochs
+from storage.log_segments import LogSegments
+from storage.producer_state import ProducerStateManager
+from storage.segment import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SWAP_SUFFIX,
+    LogSegment,
+    file_name,
+)
+from storage.segment_recovery import recover_segment, whole_batches
+from storage.txn_index import CorruptTxnIndexError
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class LoadedState:
+    """What was found in a folder; `PartitionLog` takes it over. Offsets are absolute."""
+
+    segments: LogSegments
+    producers: ProducerStateManager
+    leader_epochs: LeaderEpochs
+    log_start_offset: int
+    log_end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """How to open one folder. Times are milliseconds; `jitter_ms` gives each segment's roll jitter."""
+
+    fs: FileSystem
+    folder: str
+    name: str
+    config: LogConfig
+    clean: bool
+    recovery_point: int
+    log_start_offset: int
+    now_ms: int
+    jitter_ms: Callable[[], int]
+    producers: ProducerStateManager
+
+
+def load(request: LoadRequest) -> LoadedState:
+    """Open, and recover if need be, the log in a folder. Blocking; raises OSError."""
+    fs, folder = request.fs, request.folder
+    _finish_swaps(fs, folder, request.config)
+    epochs = LeaderEpochs(fs, folder)
+    segments = [
+        LogSegment.open(fs, folder, base_offset, request.config, jitter_ms=request.jitter_ms())
+        for base_offset in _segment_offsets(fs, folder)
+    ]
+    first_to_scan = _first_to_scan(segments, request)
+    producers = request.producers
+    if first_to_scan < len(segments):
+        log_end_offset = _scan(segments, first_to_scan, request, epochs)
+    elif segments:
+        log_end_offset = segments[-1].next_offset()
+    else:
+        log_end_offset = request.log_start_offset
+    if segments and log_end_offset < request.log_start_offset:
+        logger.warning(
+            "log ends before its start offset: starting anew",
+            partition=request.name,
+            log_end_offset=log_end_offset,
+            log_start_offset=request.log_start_offset,
+        )
+        _remove(fs, segments)
+        segments = []
+        log_end_offset = request.log_start_offset
+        epochs.clear()
+    if not segments:
+        segments = [_empty(request, log_end_offset)]
+    log_start_offset = max(request.log_start_offset, segments[0].base_offset)
+    epochs.truncate_from_end(log_end_offset)
+    epochs.truncate_from_start(log_start_offset)
+    rebuild_producers(producers, segments, log_start_offset, log_end_offset, request.now_ms)
+    if not request.clean:
+        fs.fsync_dir(folder)
+    for segment in segments:
+        segment.file.close()  # thousands of idle partitions hold no descriptor
+    return LoadedState(LogSegments(segments), producers, epochs, log_start_offset, log_end_offset)
+
+
+def _empty(request: LoadRequest, base_offset: int) -> LogSegment:
+    return LogSegment.create(
+        request.fs, request.folder, base_offset, request.config, jitter_ms=request.jitter_ms(), now_ms=request.now_ms
+    )
+
+
+def _first_to_scan(segments: list[LogSegment], request: LoadRequest) -> int:
+    """Position in the list of the first segment not to be trusted; its length if all are fine."""
+    unflushed = len(segments)
+    if not request.clean:
+        unflushed = max(0, sum(segment.base_offset <= request.recovery_point for segment in segments) - 1)
+    for position, segment in enumerate(segments[:unflushed]):
+        try:
+            segment.check_indexes()
+        except (CorruptIndexError, CorruptTxnIndexError, FileNotFoundError) as error:
+            logger.warning("rebuilding indexes", partition=request.name, segment=segment.base_offset, reason=str(error))
+            return position
+    return unflushed
+
+
+def _scan(segments: list[LogSegment], first: int, request: LoadRequest, epochs: LeaderEpochs) -> int:
+    """Recover the segments from `first` on; removes those after a cut from the list. Returns the log's end."""
+    producers = request.producers
+    rebuild_producers(
+        producers, segments[:first], request.log_start_offset, segments[first].base_offset, request.now_ms
+    )
+    log_end_offset = segments[first].base_offset
+    for position in range(first, len(segments)):
+        segment = segments[position]
+        # Compaction leaves gaps too, and may have gone past the recovery point that the checkpoint knows.
+        lost = segment.base_offset > max(log_end_offset, request.recovery_point) and not request.config.compact
+        if lost:
+            logger.warning("segment after a gap", partition=request.name, segment=segment.base_offset)
+            _remove(request.fs, segments[position:])
+            del segments[position:]
+            break
+        found = recover_segment(segment, producers, epochs)
+        log_end_offset = found.next_offset
+        producers.take_snapshot(log_end_offset)
+        logger.info(
+            "recovered segment",
+            partition=request.name,
+            segment=segment.base_offset,
+            log_end_offset=log_end_offset,
+            truncated_bytes=found.truncated_bytes,
+            done=position - first + 1,
+            of=len(segments) - first,
+        )
+        if found.truncated_bytes:
+            _remove(request.fs, segments[position + 1 :])
+            del segments[position + 1 :]
+            break
+    return log_end_offset
+
+
+def rebuild_producers(
+    producers: ProducerStateManager, segments: list[LogSegment], log_start_offset: int, end_offset: int, now_ms: int
+) -> None:
+    """Producer state as of `end_offset`: the latest snapshot and the batches after it.
+
+    The rule is UnifiedLog.rebuildProducerState's. Blocking; raises OSError.
+    """
+    start = producers.load(log_start_offset, end_offset, now_ms)
+    for position, segment in enumerate(segments):
+        following = segments[position + 1].base_offset if position + 1 < len(segments) else end_offset
+        if following <= start or segment.base_offset >= end_offset:
+            continue
+        file = segment.file.open()
+        found = segment.locate(start, file.pread) if start > segment.base_offset else (0, 0)
+        if found is None:
+            continue
+        for _, header, batch in whole_batches(file, found[0], segment.size):
+            if header.base_offset >= end_offset:
+                break
+            if header.last_offset >= start:
+                producers.replay(header, lambda found=batch: found)  # type: ignore[misc]
+
+
+def _segment_offsets(fs: FileSystem, folder: str) -> list[int]:
+    """Base offsets of the segments, ascending; index files without a log are removed."""
+    offsets, others = [], []
+    for name in fs.listdir(folder):
+        stem, dot, suffix = name.partition(".")
+        if len(stem) == 20 and stem.isdigit():
+            if dot + suffix == LOG_SUFFIX:
+                offsets.append(int(stem))
+            elif dot + suffix in SEGMENT_SUFFIXES:
+                others.append(name)
+    present = set(offsets)
+    for name in others:
+        if int(name[:20]) not in present:
+            logger.warning("removing an index without a log", folder=folder, file=name)
+            fs.unlink(f"{folder}/{name}")
+    return sorted(offsets)
+
+
+def _remove(fs: FileSystem, segments: list[LogSegment]) -> None:
+    for segment in segments:
+        segment.file.close()
+        for path in segment.existing_files():
+            fs.unlink(path)
+
+
+def _finish_swaps(fs: FileSystem, folder: str, config: LogConfig) -> None:
+    """Undo or finish what an interrupted compaction or deletion left (LogLoader.removeTempFilesAndCollectSwapFiles)."""
+    names = fs.listdir(folder)
+    cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
+    oldest_cleaned = min((int(name[:20]) for name in cleaned), default=None)
+    swaps = []
+    for name in names:
+        stale_swap = oldest_cleaned is not None and name.endswith(SWAP_SUFFIX) and int(name[:20]) >= oldest_cleaned
+        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")) or stale_swap:
+            fs.unlink(f"{folder}/{name}")
+        elif name.endswith(SWAP_SUFFIX):
+            swaps.append(name)
+    if not swaps:
+        return
+    logs = sorted(int(name[:20]) for name in swaps if name.endswith(LOG_SUFFIX + SWAP_SUFFIX))
+    if logs:
+        end = _swap_end(fs, folder, logs[-1], config)
+        for name in names:
+            if name[:20].isdigit() and name.endswith(SEGMENT_SUFFIXES) and logs[0] <= int(name[:20]) < end:
+                fs.unlink(f"{folder}/{name}")
+    for name in swaps:
+        logger.info("finishing an interrupted swap", folder=folder, file=name)
+        fs.rename(f"{folder}/{name}", f"{folder}/{name.removesuffix(SWAP_SUFFIX)}")
+    fs.fsync_dir(folder)
+
+
+def _swap_end(fs: FileSystem, folder: str, base_offset: int, config: LogConfig) -> int:
+    """The offset after the last batch of a `.log.swap` file."""
+    path = f"{folder}/{file_name(base_offset, LOG_SUFFIX)}{SWAP_SUFFIX}"
+    file = fs.open(path)
+    try:
+        end = base_offset
+        for _, header, _ in whole_batches(file, 0, file.size()):
+            end = header.next_offset
+        return end
+    finally:
+        file.close()
