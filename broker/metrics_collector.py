@@ -39,7 +39,10 @@ def registry_of(metrics: Metrics) -> CollectorRegistry:
 
 
 class MetricsCollector(Collector):
-    """Makes prometheus_client's metric families out of plain counters, at every scrape anew."""
+    """Makes prometheus_client's metric families out of plain counters, at every scrape anew.
+
+    Each family is read in one go, so that a caller may give the loop a turn between two of them.
+    """
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -56,7 +59,7 @@ class MetricsCollector(Collector):
         )
         _add_histogram(lag, (), self._metrics.loop_lag_s)
         yield lag
-        for reading in self._metrics.readings.values():
+        for reading in tuple(self._metrics.readings.values()):
             family = self._read(reading)
             if family is not None:
                 yield family

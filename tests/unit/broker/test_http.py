@@ -1,5 +1,6 @@
 import asyncio
 import socket
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -69,6 +70,22 @@ async def test_metrics_come_in_the_form_asked_for(accept: str | None, content_ty
         assert text.endswith(ending)
         metrics.produced("a", messages=1, size=100)
         assert 'messagesin_total{topic="a"} 4.0\n' in (await ask(session, "/metrics", accept))[2]
+
+
+async def test_the_nodes_state_is_read_on_the_loop_alone() -> None:
+    metrics = Metrics()
+    threads: list[int] = []
+
+    def read() -> float:
+        threads.append(threading.get_ident())
+        metrics.gauge(f"odradek_late_{len(threads)}", "Registered while a scrape reads.", (), lambda: 1)
+        return 1
+
+    metrics.gauge("odradek_thread", "Where it is read.", (), read)
+    async with serving(metrics, State()) as session:
+        assert (await ask(session, "/metrics"))[0] == 200
+        assert "odradek_late_1 1.0" in (await ask(session, "/metrics"))[2]
+    assert threads == [threading.get_ident()] * 2
 
 
 async def test_other_paths_and_methods_are_refused() -> None:
