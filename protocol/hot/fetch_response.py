@@ -58,7 +58,12 @@ NO_SNAPSHOT = SnapshotId()
 # Not frozen, as are none of the hot path's: a frozen dataclass takes three times as long to make.
 @dataclass(slots=True)
 class FetchPartitionResponse:
-    """One partition's answer. ``records`` is None for null; empty record data is what Kafka sends beside an error."""
+    """One partition's answer, at first as Kafka fills it in for a partition with an error.
+
+    Apache Kafka 4.1 never sends null records but empty ones, with an error too. Its ``aborted_transactions`` are a list
+    for read_committed, null for read_uncommitted and for an offset out of range, and empty for a partition that was
+    refused before it was read.
+    """
 
     partition_index: int
     error_code: int = 0

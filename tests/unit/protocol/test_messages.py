@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import tracemalloc
 from dataclasses import fields
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,6 +28,7 @@ from protocol.messages import (
 from protocol.schema import default_entity, field_plans
 from protocol.writer import entity_writer
 
+ROOT = Path(__file__).parents[3]
 VERSIONS = [(api, version) for api in API_TABLE for version in range(api.lowest, api.highest + 1)]
 each_version = pytest.mark.parametrize(("api", "version"), VERSIONS, ids=lambda value: getattr(value, "name", value))
 
@@ -59,6 +63,12 @@ def test_requests_decode_as_kio_wrote_them_and_trailing_bytes_are_ignored(
         request = make.entity(request_class(api.key, version))
         frame = memoryview(bytearray(b"123" + kio_bytes(request) + b"trailing"))
         assert decode_request(api, version, frame, 3) == request
+
+
+def test_importing_the_codecs_imports_no_kio() -> None:
+    """A broker's cold start must not pay for schemas that nobody has asked for yet."""
+    code = "import sys, protocol.messages, protocol.hot.produce, protocol.hot.fetch; sys.exit('kio' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
 def test_unknown_tagged_fields_are_skipped(kio_bytes: Any) -> None:
