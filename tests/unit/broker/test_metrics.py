@@ -7,10 +7,10 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from structlog.testing import capture_logs
 
-from broker import gauges
 from broker.loop_lag import PERIOD_MS, LoopLag
 from broker.metrics import TIME_BOUNDS_MS, Histogram, Metrics
 from broker.metrics_collector import kafka_name, registry_of
+from broker.node_metrics import register_gauges
 from timing.clock import ManualClock
 from timing.purgatory import DelayedOperation, Purgatory
 from timing.wheel import TimingWheel
@@ -183,13 +183,15 @@ def test_the_nodes_states_have_kafkas_names() -> None:
     metrics = Metrics()
     purgatory = Purgatory("Fetch", TimingWheel(ManualClock()))
     purgatory.try_complete_else_watch(Waiting(), [("a", 0), ("a", 1)], 100)
-    connections = [SimpleNamespace(listener_name="PLAINTEXT")]
-    server = SimpleNamespace(connections=connections, bound={"PLAINTEXT": 1, "SSL": 2}, created=7, closed=6)
-    partitions = [partition("a", 0, 10), partition("a", 1, 20, offline=True)]
-    gauges.register_partitions(metrics, partitions)  # type: ignore[arg-type]
-    gauges.register_purgatories(metrics, [purgatory])
-    gauges.register_connections(metrics, server)  # type: ignore[arg-type]
-    gauges.register_fetch_sessions(metrics, Sessions(partitions=12, evictions=4))  # type: ignore[arg-type]
+    node = SimpleNamespace(
+        metrics=metrics,
+        partitions=[partition("a", 0, 10), partition("a", 1, 20, offline=True)],
+        server=SimpleNamespace(connections=["one"], created=7, closed=6),
+        fetch_purgatory=purgatory,
+        delayed_produce=SimpleNamespace(purgatory=Purgatory("Produce", purgatory._wheel)),
+        fetch_sessions=Sessions(partitions=12, evictions=4),
+    )
+    register_gauges(node)  # type: ignore[arg-type]
     found = scrape(metrics)
     names = [
         *("kafka_log_", "kafka_server_replicamanager_", "kafka_server_delayed"),
@@ -205,12 +207,13 @@ def test_the_nodes_states_have_kafkas_names() -> None:
         'kafka_log_log_numlogsegments{partition="0",topic="a"}': 2,
         'kafka_log_log_numlogsegments{partition="1",topic="a"}': 2,
         "kafka_server_replicamanager_partitioncount": 2,
-        "kafka_server_replicamanager_leadercount": 2,
+        "kafka_server_replicamanager_leadercount": 1,
         "kafka_server_replicamanager_offlinereplicacount": 1,
         'kafka_server_delayedoperationpurgatory_purgatorysize{delayedOperation="Fetch"}': 2,
+        'kafka_server_delayedoperationpurgatory_purgatorysize{delayedOperation="Produce"}': 0,
         'kafka_server_delayedoperationpurgatory_numdelayedoperations{delayedOperation="Fetch"}': 1,
-        'kafka_server_socket_server_metrics_connection_count{listener="PLAINTEXT"}': 1,
-        'kafka_server_socket_server_metrics_connection_count{listener="SSL"}': 0,
+        'kafka_server_delayedoperationpurgatory_numdelayedoperations{delayedOperation="Produce"}': 0,
+        "kafka_server_socket_server_metrics_connection_count": 1,
         "kafka_server_socket_server_metrics_connection_creation_total": 7,
         "kafka_server_socket_server_metrics_connection_close_total": 6,
         "kafka_server_fetchsessioncache_numincrementalfetchsessions": 3,
