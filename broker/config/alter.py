@@ -17,11 +17,12 @@ from broker.config.broker_config import BrokerConfig, WrongConfiguration
 from broker.config.cross_checks import broken_rules
 from broker.config.definition import ConfigDef, ConfigType, InvalidValue, UpdateMode, to_text
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
-from broker.config.kafka_names import mode_of
+from broker.config.kafka_names import NOT_NEEDED, mode_of
 from broker.config.listeners import parse_listeners
 from broker.config.topic_config import parse_topic_configs
 from protocol.errors import InvalidConfiguration, InvalidRequest
 
+_BROKER: Mapping[str, ConfigDef] = {**NOT_NEEDED, **BROKER_CONFIGS}
 _MIN_ISR = "min.insync.replicas"
 _THREADS = ("log.cleaner.threads", "num.recovery.threads.per.data.dir")
 
@@ -64,7 +65,7 @@ def alter_broker(config: BrokerConfig, changes: Sequence[Change], *, per_broker:
     well_formed = _well_formed(changes)
     for change in well_formed:
         _require_list(change)
-    altered = _apply(current, well_formed, BROKER_CONFIGS)
+    altered = _apply(current, well_formed, _BROKER)
     _check_broker(config, altered, per_broker=per_broker)
     _check_min_isr(current, altered, {change.name for change in well_formed}, per_broker=per_broker)
     return altered
@@ -74,11 +75,16 @@ def replace_broker(
     config: BrokerConfig, pairs: Sequence[tuple[str, str | None]], *, per_broker: bool
 ) -> dict[str, str]:
     """This broker's dynamic configurations, or the cluster's, as AlterConfigs gives them."""
-    altered = _apply({}, _well_formed([Change(name, AlterOp.SET, value) for name, value in pairs]), BROKER_CONFIGS)
+    altered = _apply({}, _well_formed([Change(name, AlterOp.SET, value) for name, value in pairs]), _BROKER)
     _check_broker(config, altered, per_broker=per_broker)
     current = config.dynamic_broker if per_broker else config.dynamic_default
     _check_min_isr(current, altered, altered, per_broker=per_broker)
     return altered
+
+
+def alter_scalars(overrides: Mapping[str, str], changes: Sequence[Change]) -> dict[str, str]:
+    """The overrides of a group or a client metrics resource, where Kafka lets nothing count as a list; unchecked."""
+    return _apply(overrides, _well_formed(changes), {})
 
 
 def is_per_broker(config: BrokerConfig, resource_name: str) -> bool:
@@ -149,7 +155,7 @@ def _parts(text: str) -> list[str]:
 def _require_list(change: Change) -> None:
     if change.operation not in (AlterOp.APPEND, AlterOp.SUBTRACT):
         return
-    definition = BROKER_CONFIGS.get(change.name)
+    definition = _BROKER.get(change.name)
     if definition is None:
         raise InvalidConfiguration(f"Unknown config name: {change.name}")
     if definition.type is not ConfigType.LIST:
@@ -160,7 +166,7 @@ def _require_list(change: Change) -> None:
 def _check_broker(config: BrokerConfig, altered: Mapping[str, str], *, per_broker: bool) -> None:
     _check_modes(altered, per_broker=per_broker)
     for name, text in altered.items():
-        definition = BROKER_CONFIGS.get(name)
+        definition = _BROKER.get(name)
         try:
             if definition:
                 definition.parse(text)
@@ -182,7 +188,7 @@ def _check_broker(config: BrokerConfig, altered: Mapping[str, str], *, per_broke
 
 
 def _check_modes(altered: Mapping[str, str], *, per_broker: bool) -> None:
-    modes = {name: BROKER_CONFIGS[name].mode if name in BROKER_CONFIGS else mode_of(name) for name in altered}
+    modes = {name: _BROKER[name].mode if name in _BROKER else mode_of(name) for name in altered}
     fixed = sorted(name for name, mode in modes.items() if mode is UpdateMode.READ_ONLY)
     if fixed:
         raise InvalidRequest(f"Cannot update these configs dynamically: Set({', '.join(fixed)})")

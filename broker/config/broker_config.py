@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -11,7 +10,6 @@ from broker.config.definition import InvalidValue, Value
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
-_COMMA = re.compile(r"\s*,\s*")
 # Configurations that are one thing under several names, highest precedence first.
 _SYNONYMS: Mapping[str, tuple[str, ...]] = {
     synonym.name: tuple(other.name for other in definition.synonyms)
@@ -108,8 +106,8 @@ class BrokerConfig:
     @property
     def log_dirs(self) -> tuple[str, ...]:
         """The folders of `log.dirs`, else that of `log.dir`."""
-        text = self.optional_string("log.dirs") or self.string("log.dir")
-        return tuple(folder for folder in _COMMA.split(text) if folder)
+        several = self.optional_string("log.dirs")
+        return split_list(self.string("log.dir") if several is None else several)
 
     def topic_default(self, name: str) -> Value:
         """The broker's value for the topic configuration `name`: of the first synonym that is set, in the topic's unit.
@@ -135,7 +133,8 @@ class BrokerConfig:
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    return tuple(part for part in _COMMA.split(text.strip()) if part)
+    """The parts between commas, without the empty ones and the spaces around them."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _with_node_id(static: Mapping[str, str]) -> dict[str, str]:

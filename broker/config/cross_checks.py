@@ -22,7 +22,7 @@ def _identity(config: BrokerConfig) -> Iterator[str]:
     if "broker" not in config.list_("process.roles"):
         yield f"process.roles = {','.join(config.list_('process.roles'))!r}: expected it to have broker"
     if not config.log_dirs:
-        yield "log.dirs: expected at least one folder"
+        yield "log.dirs = '': expected at least one folder"
 
 
 def _log(config: BrokerConfig) -> Iterator[str]:
@@ -77,6 +77,9 @@ def _groups(config: BrokerConfig) -> Iterator[str]:
     )
     if heartbeat >= session:
         yield f"group.consumer.heartbeat.interval.ms = {heartbeat}: expected less than the session timeout, {session}"
-    low, high = config.integer("group.min.session.timeout.ms"), config.integer("group.max.session.timeout.ms")
-    if low > high:
-        yield f"group.min.session.timeout.ms = {low}: expected at most group.max.session.timeout.ms, {high}"
+    codec = config.integer("offsets.topic.compression.codec")
+    if codec not in range(5):
+        yield f"offsets.topic.compression.codec = {codec}: expected from 0 to 4"
+    protocols = config.list_("group.coordinator.rebalance.protocols")
+    if "classic" not in protocols:
+        yield f"group.coordinator.rebalance.protocols = {','.join(protocols)!r}: expected it to have classic"

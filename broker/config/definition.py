@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 Value = bool | int | float | str | tuple[str, ...] | None
 
-_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_DOUBLE = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)", re.ASCII)
-_COMMA = re.compile(r"\s*,\s*")
+# Patterns are compiled when first needed, which for most is never.
+_INTEGER = r"[+-]?[0-9]+"
+_DOUBLE = r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)"
+_COMMA = r"\s*,\s*"
 
 
 class ConfigType(enum.IntEnum):
@@ -139,15 +140,15 @@ def _parse_type(name: str, text: str, kind: ConfigType) -> Value:
             return trimmed.lower() == "true"
         case ConfigType.SHORT | ConfigType.INT | ConfigType.LONG:
             bound = 1 << (_BITS[kind] - 1)
-            if not _INTEGER.fullmatch(trimmed) or not -bound <= int(trimmed) < bound:
+            if not re.fullmatch(_INTEGER, trimmed) or not -bound <= int(trimmed) < bound:
                 raise InvalidValue(name, text, f"Not a number of type {kind.name}")
             return int(trimmed)
         case ConfigType.DOUBLE:
-            if not _DOUBLE.fullmatch(trimmed):
+            if not re.fullmatch(_DOUBLE, trimmed):
                 raise InvalidValue(name, text, "Not a number of type DOUBLE")
             return float(trimmed.rstrip("fFdD"))
         case ConfigType.LIST:
-            return tuple(_COMMA.split(trimmed)) if trimmed else ()
+            return tuple(re.split(_COMMA, trimmed)) if trimmed else ()
         case _:
             return trimmed
 

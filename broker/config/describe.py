@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from broker.config.broker_config import BrokerConfig, names_of
 from broker.config.definition import ConfigDef, UpdateMode, to_text
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
-from broker.config.kafka_names import mode_of
+from broker.config.kafka_names import NOT_NEEDED
 from broker.config.topic_config import parse_topic_configs
 from protocol.errors import InvalidRequest
 
@@ -72,7 +72,7 @@ def describe_topic(
 def describe_broker(config: BrokerConfig, keys: Keys = None) -> list[ConfigEntry]:
     """The broker's configurations: all of them, or those of `keys`, among them the unknown ones that were given."""
     given = (*config.static, *config.dynamic_broker, *config.dynamic_default)
-    public = (name for name, definition in BROKER_CONFIGS.items() if not definition.internal)
+    public = (name for table in (BROKER_CONFIGS, NOT_NEEDED) for name in table if not table[name].internal)
     return [
         _broker_entry(config, name, _synonyms(config, name)) for name in _chosen(dict.fromkeys((*public, *given)), keys)
     ]
@@ -104,13 +104,15 @@ def require_this_broker(config: BrokerConfig, resource_name: str) -> None:
 def _broker_entry(
     config: BrokerConfig, name: str, synonyms: tuple[ConfigSynonym, ...], text: str | None = None
 ) -> ConfigEntry:
-    definition = BROKER_CONFIGS.get(name)
-    if definition is None:
-        read_only = mode_of(name) in (None, UpdateMode.READ_ONLY)
-        return _entry(name, None, synonyms, None, read_only=read_only)
+    definition = _definition(name)
     if text is None:
-        text = to_text(config.values[name])
-    return _entry(name, text, synonyms, definition, read_only=definition.mode is UpdateMode.READ_ONLY)
+        text = to_text(config.values[name]) if name in config.values else next((s.value for s in synonyms), None)
+    read_only = definition is None or definition.mode is UpdateMode.READ_ONLY
+    return _entry(name, text, synonyms, definition, read_only=read_only)
+
+
+def _definition(name: str) -> ConfigDef | None:
+    return BROKER_CONFIGS.get(name) or NOT_NEEDED.get(name)
 
 
 def _entry(
@@ -133,9 +135,9 @@ def _synonyms(config: BrokerConfig, name: str) -> tuple[ConfigSynonym, ...]:
     """Every place that sets `name`, highest precedence first; what precedes its own name is left out, as Kafka does."""
     found: list[ConfigSynonym] = []
     names = names_of(name)
-    definition = BROKER_CONFIGS.get(name)
+    definition = _definition(name)
     hidden = definition is None or definition.sensitive
-    defaults = {other: BROKER_CONFIGS[other].default_text for other in names if other in BROKER_CONFIGS}
+    defaults = {other: known.default_text for other in names if (known := _definition(other))}
     for values, source in (
         (config.dynamic_broker, ConfigSource.DYNAMIC_BROKER),
         (config.dynamic_default, ConfigSource.DYNAMIC_DEFAULT_BROKER),

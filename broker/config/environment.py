@@ -24,7 +24,7 @@ _IMAGE_NAMES = frozenset(
     }
 )
 _IMAGE_PREFIXES = ("KAFKA_LOG4J_", "KAFKA_JMX_", "KAFKA_TOOLS_")
-_UNDERSCORES = re.compile("_{1,3}")
+_UNDERSCORES = "_{1,3}"
 _MEANING = {"_": ".", "__": "_", "___": "-"}
 
 
@@ -62,4 +62,4 @@ def read_environment(environ: Mapping[str, str]) -> tuple[dict[str, tuple[str, s
 
 
 def _name_of(text: str) -> str:
-    return _UNDERSCORES.sub(lambda run: _MEANING[run.group()], text).lower()
+    return re.sub(_UNDERSCORES, lambda run: _MEANING[run.group()], text).lower()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from broker.config.broker_config import BrokerConfig, WrongConfiguration, split_list
 
-_ENDPOINT = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
+_ENDPOINT = r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)"
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _SERVED = ("PLAINTEXT",)
 
@@ -95,7 +94,7 @@ def _protocol_map(config: BrokerConfig) -> dict[str, str]:
 def _parse(key: str, text: str, protocols: Mapping[str, str]) -> tuple[Listener, ...]:
     listeners: list[Listener] = []
     for entry in split_list(text):
-        match = _ENDPOINT.fullmatch(entry)
+        match = re.fullmatch(_ENDPOINT, entry)
         if not match or not 0 <= int(match[3]) <= 65535:
             raise WrongConfiguration([f"{key} = {text!r}: expected NAME://host:port, which {entry!r} is not"])
         name = match[1].upper()
@@ -120,8 +119,7 @@ def _require_distinct(key: str, text: str, listeners: tuple[Listener, ...]) -> N
         if listener.port:
             by_port.setdefault(listener.port, []).append(listener)
     for sharing in by_port.values():
-        versions = sorted(_ip_version(listener.host) for listener in sharing)
-        if len(sharing) > 1 and versions != [4, 6]:
+        if len(sharing) > 1 and sorted(_ip_version(listener.host) for listener in sharing) != [4, 6]:
             raise WrongConfiguration(
                 [
                     f"{key} = {text!r}: expected a different port for each listener, "
@@ -132,6 +130,8 @@ def _require_distinct(key: str, text: str, listeners: tuple[Listener, ...]) -> N
 
 def _ip_version(host: str) -> int:
     """4 or 6, or 0 for a name or nothing."""
+    import ipaddress  # most starts have one listener and do without it
+
     try:
         return ipaddress.ip_address(host.partition("%")[0]).version
     except ValueError:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 _BLANK = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
-_KEY = re.compile(r"(?:\\.|[^\\=: \t\f])*", re.DOTALL)
-_SEPARATOR = re.compile(r"[ \t\f]*(?:[=:][ \t\f]*)?")
-_LINE_END = re.compile(r"\r\n|\n|\r")
+_ESCAPE = r"(?s)\\(?:u([0-9a-fA-F]{4})|(.))"
+_KEY = r"(?s)(?:\\.|[^\\=: \t\f])*"
+_SEPARATOR = r"[ \t\f]*(?:[=:][ \t\f]*)?"
+_LINE_END = r"\r\n|\n|\r"
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -20,18 +20,22 @@ def parse_properties(text: str) -> dict[str, str]:
     """
     pairs: dict[str, str] = {}
     for line in _logical_lines(text):
-        key = _KEY.match(line)
-        assert key is not None
-        separator = _SEPARATOR.match(line, key.end())
-        assert separator is not None
-        pairs[_unescape(key.group())] = _unescape(line[separator.end() :])
+        key = _leading(_KEY, line)
+        rest = line[len(key) :]
+        pairs[_unescape(key)] = _unescape(rest[len(_leading(_SEPARATOR, rest)) :])
     return pairs
+
+
+def _leading(pattern: str, text: str) -> str:
+    """What `pattern`, which may match nothing, takes off the start of `text`."""
+    match = re.match(pattern, text)
+    return match.group() if match else ""
 
 
 def _logical_lines(text: str) -> Iterator[str]:
     """Lines without comments and blank ones; a line that ends in an odd number of backslashes goes on in the next."""
     pending: str | None = None
-    for natural in _LINE_END.split(text):
+    for natural in re.split(_LINE_END, text):
         line = natural.lstrip(_BLANK)
         if pending is None and (not line or line[0] in "#!"):
             continue
@@ -57,4 +61,4 @@ def _unescape(text: str) -> str:
             raise ValueError(f"malformed \\uxxxx in {text!r}")
         return _ESCAPES.get(plain, plain)
 
-    return _ESCAPE.sub(char, text)
+    return re.sub(_ESCAPE, char, text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -108,5 +107,7 @@ def _warnings(config: BrokerConfig, listeners: Listeners, image_variables: tuple
 
 
 def _nearest(name: str) -> str:
+    import difflib  # a start without an unknown name does without it
+
     near = difflib.get_close_matches(name, (*BROKER_CONFIGS, *NOT_NEEDED), n=1, cutoff=0.75)
     return f"; did you mean {near[0]}?" if near else ""

@@ -1,0 +1,188 @@
+"""Configurations of groups and of client metrics subscriptions (Kafka's `GroupConfig` and `ClientMetricsConfigs`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from broker.config.broker_config import BrokerConfig
+from broker.config.definition import ConfigDef, ConfigType, InvalidValue, Value, at_least, one_of
+from broker.config.definition import Check as ValueCheck
+from protocol.errors import InvalidConfiguration, InvalidRequest
+
+_INT, _LIST, _STRING = ConfigType.INT, ConfigType.LIST, ConfigType.STRING
+
+_DURATION = re.compile(r"(?i)P(?=[0-9T])([0-9]+D)?(T(?=[0-9])([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]{0,9})?S)?)?")
+
+
+def _refuse_offset_reset(value: Value) -> tuple[object, str] | None:
+    text = str(value)
+    kind, _, duration = text.partition(":")
+    if text in {"earliest", "latest"} or (kind == "by_duration" and _DURATION.fullmatch(duration)):
+        return None
+    return value, (
+        f"Invalid value `{text}` for configuration share.auto.offset.reset. The value must be either 'earliest', "
+        "'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
+    )
+
+
+def _interval(name: str, default: int, doc: str) -> ConfigDef:
+    return ConfigDef(name, _INT, default, doc, at_least(1), "ms")
+
+
+GROUP_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
+    {
+        definition.name: definition
+        for definition in (
+            _interval("consumer.session.timeout.ms", 45_000, "Time without a heartbeat before a consumer is removed."),
+            _interval("consumer.heartbeat.interval.ms", 5_000, "Time between heartbeats, told to the consumers."),
+            _interval(
+                "share.session.timeout.ms", 45_000, "Time without a heartbeat before a share consumer is removed."
+            ),
+            _interval("share.heartbeat.interval.ms", 5_000, "Time between heartbeats, told to the share consumers."),
+            ConfigDef(
+                "share.record.lock.duration.ms",
+                _INT,
+                30_000,
+                "Time for which a share consumer holds the records it fetched.",
+                at_least(1000),
+                "ms",
+            ),
+            ConfigDef(
+                "share.auto.offset.reset",
+                _STRING,
+                "latest",
+                "Where a share group starts: earliest, latest, or by_duration:<ISO 8601 duration>.",
+                ValueCheck(_refuse_offset_reset, "earliest, latest or by_duration:<ISO 8601 duration>"),
+            ),
+            ConfigDef(
+                "share.isolation.level",
+                _STRING,
+                "read_uncommitted",
+                "Whether a share group sees records of open and aborted transactions.",
+                one_of("read_committed", "read_uncommitted"),
+            ),
+            _interval("streams.session.timeout.ms", 45_000, "Time without a heartbeat before a member is removed."),
+            _interval("streams.heartbeat.interval.ms", 5_000, "Time between heartbeats, told to the members."),
+            ConfigDef("streams.num.standby.replicas", _INT, 0, "Standby replicas of each task.", at_least(0)),
+        )
+    }
+)
+
+CLIENT_METRICS_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
+    {
+        definition.name: definition
+        for definition in (
+            ConfigDef("interval.ms", _INT, 300_000, "Time between two pushes of a client's metrics.", unit="ms"),
+            ConfigDef("match", _LIST, (), "Which clients: attribute=regular expression, all of which must match."),
+            ConfigDef("metrics", _LIST, (), "Prefixes of the names of metrics that are asked for, or *."),
+        )
+    }
+)
+
+MATCH_ATTRIBUTES = frozenset(
+    {
+        "client_instance_id",
+        "client_id",
+        "client_software_name",
+        "client_software_version",
+        "client_source_address",
+        "client_source_port",
+    }
+)
+
+# The limits of share and streams groups, which this broker does not offer, are Kafka's defaults.
+_LIMITS: Mapping[str, int] = MappingProxyType(
+    {
+        "group.share.min.session.timeout.ms": 45_000,
+        "group.share.max.session.timeout.ms": 60_000,
+        "group.share.min.heartbeat.interval.ms": 5_000,
+        "group.share.max.heartbeat.interval.ms": 15_000,
+        "group.share.min.record.lock.duration.ms": 15_000,
+        "group.share.max.record.lock.duration.ms": 60_000,
+        "group.streams.min.session.timeout.ms": 45_000,
+        "group.streams.max.session.timeout.ms": 60_000,
+        "group.streams.min.heartbeat.interval.ms": 5_000,
+        "group.streams.max.heartbeat.interval.ms": 15_000,
+        "group.streams.max.standby.replicas": 2,
+    }
+)
+
+
+def parse_group_configs(broker_config: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Value]:
+    """Every group configuration's value under these overrides. Raises InvalidConfiguration with Kafka's texts."""
+    for name in overrides:
+        if name not in GROUP_CONFIGS:
+            raise InvalidConfiguration(f"Unknown group config name: {name}")
+    values = _parsed(GROUP_CONFIGS, overrides)
+    for name, value in values.items():
+        if isinstance(value, int):
+            _check_limits(broker_config, name, value)
+    for kind in ("consumer", "share", "streams"):
+        timeout, interval = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+        if _integer(values, timeout) <= _integer(values, interval):
+            raise InvalidConfiguration(f"{timeout} must be greater than {interval}")
+    return values
+
+
+def _check_limits(broker_config: BrokerConfig, name: str, value: int) -> None:
+    kind, _, rest = name.partition(".")
+    low = _limit(broker_config, f"group.{kind}.min.{rest}")
+    high_name = f"group.{kind}.max.{rest.removeprefix('num.')}"
+    high = _limit(broker_config, high_name)
+    if low is not None and value < low:
+        raise InvalidConfiguration(f"{name} must be greater than or equal to group.{kind}.min.{rest}")
+    if high is not None and value > high:
+        raise InvalidConfiguration(f"{name} must be less than or equal to {high_name}")
+
+
+def _limit(broker_config: BrokerConfig, name: str) -> int | None:
+    return broker_config.integer(name) if name in broker_config.values else _LIMITS.get(name)
+
+
+def parse_client_metrics_configs(overrides: Mapping[str, str]) -> dict[str, Value]:
+    """Every subscription configuration's value. Raises InvalidRequest and InvalidConfiguration as Kafka does."""
+    for name in overrides:
+        if name not in CLIENT_METRICS_CONFIGS:
+            raise InvalidRequest(f"Unknown client metrics configuration: {name}")
+    values = _parsed(CLIENT_METRICS_CONFIGS, overrides)
+    interval = _integer(values, "interval.ms")
+    if not 100 <= interval <= 3_600_000:
+        raise InvalidRequest(
+            f"Invalid value {interval} for interval.ms, interval must be between 100 and 3600000 (1 hour)"
+        )
+    parse_match(values["match"])
+    return values
+
+
+def parse_match(patterns: Value) -> dict[str, re.Pattern[str]]:
+    """The `match` list by attribute. Raises InvalidConfiguration."""
+    assert isinstance(patterns, tuple)
+    matches: dict[str, re.Pattern[str]] = {}
+    for pattern in patterns:
+        attribute, _, expression = pattern.partition("=")
+        attribute, expression = attribute.strip(), expression.strip()
+        try:
+            if attribute not in MATCH_ATTRIBUTES or not expression or "=" in expression:
+                raise InvalidConfiguration(f"Illegal client matching pattern: {pattern}")
+            matches[attribute] = re.compile(expression)
+        except re.error as error:
+            raise InvalidConfiguration(f"Illegal client matching pattern: {pattern}") from error
+    return matches
+
+
+def _parsed(definitions: Mapping[str, ConfigDef], overrides: Mapping[str, str]) -> dict[str, Value]:
+    try:
+        return {
+            name: definition.parse(overrides[name]) if name in overrides else definition.default
+            for name, definition in definitions.items()
+        }
+    except InvalidValue as error:
+        raise InvalidConfiguration(str(error)) from error
+
+
+def _integer(values: Mapping[str, Value], name: str) -> int:
+    value = values[name]
+    assert isinstance(value, int)
+    return value

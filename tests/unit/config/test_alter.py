@@ -1,0 +1,178 @@
+"""AlterConfigs and IncrementalAlterConfigs: results, refusals and Kafka's texts."""
+
+import pytest
+
+from broker.config.alter import (
+    AlterOp,
+    Change,
+    alter_broker,
+    alter_topic,
+    is_per_broker,
+    replace_broker,
+    replace_topic,
+)
+from broker.config.broker_config import BrokerConfig
+from protocol.errors import InvalidConfiguration, InvalidRequest, KafkaError
+
+SET, DELETE, APPEND, SUBTRACT = AlterOp
+CONFIG = BrokerConfig.of()
+WITH_MIN_ISR = CONFIG.with_dynamic({}, {"min.insync.replicas": "1"})
+
+
+def topic(current: dict[str, str], *changes: tuple[str, int, str | None]) -> dict[str, str]:
+    return alter_topic(CONFIG, current, [Change(*change) for change in changes])
+
+
+def broker(*changes: tuple[str, int, str | None], per_broker: bool = True) -> dict[str, str]:
+    return alter_broker(WITH_MIN_ISR, [Change(*change) for change in changes], per_broker=per_broker)
+
+
+@pytest.mark.parametrize(
+    ("current", "change", "expected"),
+    [
+        ({}, ("retention.ms", SET, "5"), {"retention.ms": "5"}),
+        ({"retention.ms": "5"}, ("retention.ms", DELETE, "ignored"), {}),
+        ({}, ("nope", DELETE, None), {}),
+        ({}, ("cleanup.policy", APPEND, "compact"), {"cleanup.policy": "delete,compact"}),
+        (
+            {"cleanup.policy": "compact"},
+            ("cleanup.policy", APPEND, "compact,delete"),
+            {"cleanup.policy": "compact,delete"},
+        ),
+        ({"cleanup.policy": "compact,delete"}, ("cleanup.policy", SUBTRACT, "compact"), {"cleanup.policy": "delete"}),
+        ({}, ("cleanup.policy", SUBTRACT, "delete"), {"cleanup.policy": ""}),
+        ({"cleanup.policy": ""}, ("cleanup.policy", APPEND, "delete,"), {"cleanup.policy": "delete"}),
+    ],
+)
+def test_topic_changes(current: dict[str, str], change: tuple[str, int, str | None], expected: dict[str, str]) -> None:
+    assert topic(current, change) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ([("retention.ms", SET, None)], InvalidRequest, "Null value not supported for : retention.ms"),
+        ([("cleanup.policy", APPEND, None)], InvalidRequest, "Null value not supported for : cleanup.policy"),
+        ([("retention.ms", SET, "1")] * 2, InvalidRequest, "Error due to duplicate config keys"),
+        ([("retention.ms", 9, "1")], InvalidRequest, "Unknown operations type 9"),
+        ([("nope", SET, "1")], InvalidConfiguration, "Unknown topic config name: nope"),
+        ([("nope", APPEND, "1")], InvalidConfiguration, "Can't APPEND to key nope because its type is not LIST."),
+        (
+            [("retention.ms", SUBTRACT, "1")],
+            InvalidConfiguration,
+            "Can't SUBTRACT to key retention.ms because its type is not LIST.",
+        ),
+        (
+            [("cleanup.policy", APPEND, "foo")],
+            InvalidConfiguration,
+            "Invalid value foo for configuration cleanup.policy: String must be one of: compact, delete",
+        ),
+    ],
+)
+def test_topic_refusals(changes: list[tuple[str, int, str | None]], error: type[KafkaError], message: str) -> None:
+    with pytest.raises(error) as raised:
+        topic({}, *changes)
+    assert raised.value.message == message
+
+
+def test_a_refused_change_leaves_what_was() -> None:
+    current = {"retention.ms": "5"}
+    with pytest.raises(InvalidConfiguration):
+        topic(current, ("retention.ms", SET, "6"), ("segment.bytes", SET, "x"))
+    assert current == {"retention.ms": "5"}
+
+
+def test_alter_configs_replaces_all() -> None:
+    assert replace_topic(CONFIG, [("retention.ms", "5")]) == {"retention.ms": "5"}
+    with pytest.raises(InvalidRequest, match="Null value"):
+        replace_topic(CONFIG, [("retention.ms", None)])
+    changed = CONFIG.with_dynamic({"log.retention.ms": "1"}, {})
+    assert replace_broker(changed, [("log.roll.ms", "9")], per_broker=True) == {"log.roll.ms": "9"}
+
+
+@pytest.mark.parametrize("per_broker", [True, False])
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("log.retention.ms", SET, "5000"),
+        ("num.partitions", DELETE, None),
+        ("no.such.key", SET, "1"),
+        ("num.io.threads", SET, "9"),
+        ("log.cleanup.policy", APPEND, "compact"),
+        ("num.recovery.threads.per.data.dir", SET, "4"),
+        ("max.connections", SET, "5"),
+    ],
+)
+def test_what_may_be_altered_for_a_broker_and_for_the_cluster(
+    change: tuple[str, int, str | None], per_broker: bool
+) -> None:
+    altered = broker(change, per_broker=per_broker)
+    assert (change[0] in altered) == (change[1] != DELETE)
+
+
+@pytest.mark.parametrize("per_broker", [True, False])
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        (
+            [("num.partitions", SET, "3"), ("node.id", SET, "3"), ("log.retention.ms", SET, "5")],
+            InvalidRequest,
+            r"Cannot update these configs dynamically: Set\(node.id, num.partitions\)",
+        ),
+        (
+            [("quota.window.num", SET, "3")],
+            InvalidRequest,
+            r"Cannot update these configs dynamically: Set\(quota.window.num\)",
+        ),
+        (
+            [("log.retention.ms", SET, "x")],
+            InvalidRequest,
+            "Invalid value x for configuration log.retention.ms: Not a number of type LONG",
+        ),
+        ([("log.retention.ms", SET, "0")], InvalidRequest, "log.retention.ms = 0: expected at least 1"),
+        ([("num.io.threads", SET, "x")], InvalidRequest, "Not a number of type INT"),
+        ([("log.cleaner.threads", SET, "0")], InvalidRequest, "log.cleaner.threads = 0: expected at least 1"),
+        ([("log.cleaner.threads", SET, "5")], InvalidRequest, "double the current value 1"),
+        ([("num.recovery.threads.per.data.dir", SET, "100")], InvalidRequest, "double the current value 2"),
+        (
+            [("log.cleaner.threads", APPEND, "2")],
+            InvalidConfiguration,
+            "Config value append is not allowed for config key: log.cleaner.threads",
+        ),
+        ([("no.such.key", APPEND, "2")], InvalidConfiguration, "Unknown config name: no.such.key"),
+        ([("message.max.bytes", SET, None)], InvalidRequest, "Null value not supported for : message.max.bytes"),
+    ],
+)
+def test_broker_refusals(
+    changes: list[tuple[str, int, str | None]], error: type[KafkaError], message: str, per_broker: bool
+) -> None:
+    with pytest.raises(error, match=message):
+        broker(*changes, per_broker=per_broker)
+
+
+def test_listeners_are_altered_for_one_broker_alone() -> None:
+    change = ("listeners", SET, "PLAINTEXT://127.0.0.1:9093")
+    assert broker(change) == {"listeners": change[2]}
+    with pytest.raises(InvalidRequest, match=r"broker id must be specified: Set\(listeners\)"):
+        broker(change, per_broker=False)
+    with pytest.raises(InvalidRequest, match="NAME://host:port"):
+        broker(("listeners", SET, "zzz"))
+
+
+def test_min_insync_replicas_is_the_clusters_and_stays() -> None:
+    with pytest.raises(InvalidConfiguration, match="Broker-level"):
+        broker(("min.insync.replicas", SET, "2"))
+    with pytest.raises(InvalidConfiguration, match="Cluster-level"):
+        broker(("min.insync.replicas", DELETE, None), per_broker=False)
+    with pytest.raises(InvalidConfiguration, match="Cluster-level"):
+        replace_broker(WITH_MIN_ISR, [("log.retention.ms", "5")], per_broker=False)
+    assert broker(("min.insync.replicas", SET, "2"), per_broker=False) == {"min.insync.replicas": "2"}
+
+
+def test_the_altered_resource_is_this_broker_or_the_cluster() -> None:
+    assert is_per_broker(CONFIG, "1")
+    assert not is_per_broker(CONFIG, "")
+    with pytest.raises(InvalidRequest, match="Unexpected broker id, expected 1, but received 2"):
+        is_per_broker(CONFIG, "2")
+    with pytest.raises(InvalidRequest, match="Node id must be an integer, but it is: x"):
+        is_per_broker(CONFIG, "x")

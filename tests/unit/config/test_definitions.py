@@ -1,0 +1,86 @@
+"""The table of definitions against Apache Kafka 4.1's own, as recorded."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.config.definition import ConfigDef, UpdateMode
+from broker.config.defs import BROKER_CONFIGS, CHANGED_DEFAULTS, TOPIC_CONFIGS
+from broker.config.document import document
+from broker.config.kafka_names import NOT_NEEDED, mode_of
+
+ROOT = Path(__file__).parents[3]
+KAFKA: dict[str, Any] = json.loads((ROOT / "tests/conformance/data/kafka_configs.json").read_text())
+BROKER_ROWS = {row[0]: row for row in KAFKA["broker_definitions"]}
+
+
+def expected_of(validator: str | None) -> str | None:
+    """Kafka's text of a rule, in our words."""
+    if validator is None:
+        return None
+    if bounds := re.fullmatch(r"\[([^,]+),\.\.\.(?:,(.+))?\]", validator):
+        return f"from {bounds[1]} to {bounds[2]}" if bounds[2] else f"at least {bounds[1]}"
+    return re.sub(r"^\(case insensitive\) ", "", validator).strip("[]")
+
+
+def assert_same(definition: ConfigDef, row: list[Any]) -> None:
+    name, kind, default, validator, importance, internal, _ = row
+    assert definition.name == name
+    assert definition.type.name == kind
+    if name not in CHANGED_DEFAULTS:
+        assert definition.default_text == default
+    assert definition.importance.value == importance
+    assert definition.internal == internal
+    rule = definition.check.expected if definition.check else None
+    if validator in ("[1,...,9] or -1",) or name.endswith("throttled.replicas"):
+        assert rule
+    else:
+        assert (rule and re.sub("^(one|each) of ", "", rule)) == expected_of(validator)
+
+
+def test_topic_definitions_are_kafkas_in_kafkas_order() -> None:
+    rows = KAFKA["topic_definitions"]
+    assert list(TOPIC_CONFIGS) == [row[0] for row in rows]
+    for row in rows:
+        assert_same(TOPIC_CONFIGS[row[0]], row)
+
+
+@pytest.mark.parametrize("name", [name for name in BROKER_CONFIGS if not name.startswith("odradek.")])
+def test_a_broker_definition_is_kafkas(name: str) -> None:
+    row = BROKER_ROWS[name]
+    assert_same(BROKER_CONFIGS[name], row)
+    if row[6] is not None:
+        assert (BROKER_CONFIGS[name].mode is UpdateMode.READ_ONLY) == row[6]
+
+
+def test_every_kafka_name_is_either_defined_or_known_as_not_needed() -> None:
+    assert set(BROKER_ROWS) == (set(BROKER_CONFIGS) - {n for n in BROKER_CONFIGS if n.startswith("odradek.")}) | set(
+        NOT_NEEDED
+    )
+    assert not set(NOT_NEEDED) & set(BROKER_CONFIGS)
+    for name, definition in NOT_NEEDED.items():
+        _, kind, default, _, _, internal, read_only = BROKER_ROWS[name]
+        assert definition.internal == internal
+        if not internal:
+            assert (definition.type.name, definition.default_text) == (kind, default)
+            assert (mode_of(name) is UpdateMode.READ_ONLY) == read_only
+
+
+def test_defaults_keep_their_own_rules() -> None:
+    for definition in (*BROKER_CONFIGS.values(), *TOPIC_CONFIGS.values()):
+        if definition.default is not None:
+            definition.validate(definition.default)
+            assert definition.parse(definition.default_text or "") == definition.default
+
+
+def test_topic_synonyms_are_broker_configurations() -> None:
+    for definition in TOPIC_CONFIGS.values():
+        for synonym in definition.synonyms:
+            assert synonym.name in BROKER_CONFIGS
+
+
+def test_the_committed_page_is_what_the_definitions_give() -> None:
+    assert (ROOT / "docs/configuration.md").read_text() == document()

@@ -1,0 +1,99 @@
+"""DescribeConfigs' rows against those that Apache Kafka 4.1 answered, as recorded."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.config.broker_config import BrokerConfig
+from broker.config.defs import CHANGED_DEFAULTS
+from broker.config.describe import (
+    ConfigEntry,
+    describe_broker,
+    describe_broker_default,
+    describe_topic,
+    require_this_broker,
+)
+from broker.config.kafka_names import NOT_NEEDED
+from protocol.errors import InvalidRequest
+
+RECORDED = Path(__file__).parents[2] / "conformance/data/kafka_configs.json"
+KAFKA: dict[str, Any] = json.loads(RECORDED.read_text())
+SCENARIOS = pytest.mark.parametrize("scenario", KAFKA["scenarios"], ids=lambda s: s["label"])
+
+
+def configured(scenario: dict[str, Any]) -> BrokerConfig:
+    static = BrokerConfig.of(KAFKA["static"])
+    return static.with_dynamic(scenario["dynamic_broker"], scenario["dynamic_default"])
+
+
+def row(entry: ConfigEntry) -> list[Any]:
+    synonyms = [[s.name, s.value, s.source] for s in entry.synonyms]
+    return [
+        entry.name,
+        entry.value,
+        entry.source,
+        entry.read_only,
+        entry.sensitive,
+        entry.type,
+        synonyms,
+    ]
+
+
+def without_changed_defaults(rows: list[list[Any]]) -> list[list[Any]]:
+    """Rows, less the default (source 5) of names whose default here is not Kafka's."""
+    return [
+        [*r[:6], [s for s in r[6] if s[2] != 5]] if r[0] in CHANGED_DEFAULTS and r[2] != 5 else r
+        for r in rows
+        if not (r[0] in CHANGED_DEFAULTS and r[2] == 5)
+    ]
+
+
+@SCENARIOS
+def test_topics_are_described_as_kafka_does(scenario: dict[str, Any]) -> None:
+    for topic in scenario["topics"]:
+        entries = describe_topic(configured(scenario), topic["overrides"], topic["keys"])
+        assert [row(entry) for entry in entries] == topic["rows"]
+
+
+@SCENARIOS
+def test_the_broker_is_described_as_kafka_does(scenario: dict[str, Any]) -> None:
+    recorded = without_changed_defaults(scenario["broker"])
+    names = {r[0] for r in recorded}
+    ours = [row(entry) for entry in describe_broker(configured(scenario)) if not entry.name.startswith("odradek.")]
+    assert [r for r in without_changed_defaults(ours) if r[0] in names] == recorded
+    assert {r[0] for r in ours} - {r[0] for r in scenario["broker"]} <= set(NOT_NEEDED)
+
+
+@SCENARIOS
+def test_the_clusters_defaults_are_described_as_kafka_does(scenario: dict[str, Any]) -> None:
+    entries = describe_broker_default(configured(scenario))
+    assert [row(entry) for entry in entries] == scenario["broker_default"]
+
+
+def test_chosen_keys_alone_and_no_keys_for_all() -> None:
+    config = BrokerConfig.of()
+    assert [e.name for e in describe_broker(config, ["node.id", "nope"])] == ["node.id"]
+    assert len(describe_broker(config, [])) == len(describe_broker(config)) > 100
+
+
+def test_internal_configurations_show_only_where_set() -> None:
+    config = BrokerConfig.of()
+    assert "internal.segment.bytes" not in {e.name for e in describe_topic(config, {})}
+    assert "internal.segment.bytes" in {e.name for e in describe_topic(config, {"internal.segment.bytes": "5"})}
+
+
+def test_every_row_is_documented_in_a_sentence() -> None:
+    for entry in (*describe_topic(BrokerConfig.of(), {}), *describe_broker(BrokerConfig.of())):
+        assert entry.documentation
+        assert entry.documentation.endswith((".", ":", "zstd."))
+
+
+def test_another_brokers_id_is_refused() -> None:
+    config = BrokerConfig.of()
+    require_this_broker(config, "1")
+    with pytest.raises(InvalidRequest, match="Unexpected broker id, expected 1 or empty string, but received 2"):
+        require_this_broker(config, "2")
+    with pytest.raises(InvalidRequest, match="Broker id must be an integer, but it is: x"):
+        require_this_broker(config, "x")

@@ -1,0 +1,155 @@
+"""File, environment and --set, in their precedence; warnings and errors of a start."""
+
+import pytest
+
+from broker.config.broker_config import WrongConfiguration
+from broker.config.environment import config_name
+from broker.config.sources import load
+
+
+def problems(properties: str, *settings: str) -> tuple[str, ...]:
+    with pytest.raises(WrongConfiguration) as raised:
+        load(properties, settings=settings)
+    return raised.value.problems
+
+
+def test_a_setting_beats_the_environment_which_beats_the_file() -> None:
+    text = "num.partitions=1\ndefault.replication.factor=1\nmessage.max.bytes=1"
+    environ = {"KAFKA_NUM_PARTITIONS": "2", "KAFKA_MESSAGE_MAX_BYTES": "2"}
+    config = load(text, environ, ["message.max.bytes=3"]).config
+    assert [config.integer(n) for n in ("default.replication.factor", "num.partitions", "message.max.bytes")] == [
+        1,
+        2,
+        3,
+    ]
+    assert config.origins["num.partitions"] == "KAFKA_NUM_PARTITIONS"
+    assert config.origins["message.max.bytes"] == "--set"
+
+
+@pytest.mark.parametrize(
+    ("variable", "name"),
+    [
+        ("KAFKA_LOG_DIRS", "log.dirs"),
+        ("KAFKA_A__B_C___D", "a_b.c-d"),
+        ("ODRADEK_HTTP_PORT", "odradek.http.port"),
+        ("CLUSTER_ID", "odradek.cluster.id"),
+        ("KAFKA_HEAP_OPTS", None),
+        ("KAFKA_LOG4J_ROOT_LOGLEVEL", None),
+        ("PATH", None),
+    ],
+)
+def test_names_of_environment_variables(variable: str, name: str | None) -> None:
+    assert config_name(variable) == name
+
+
+def test_variables_of_kafkas_image_and_names_without_effect_warn_once_each() -> None:
+    loaded = load(
+        "num.partition=3\nssl.protocol=TLS\nlistener.name.a.ssl.protocol=x\nxyzzy=1",
+        {"KAFKA_HEAP_OPTS": "-Xmx1g", "HOME": "/"},
+    )
+    assert loaded.warnings == (
+        "KAFKA_HEAP_OPTS steers Kafka's image or its JVM and has no effect here",
+        "num.partition (from server.properties) is not a known configuration; did you mean num.partitions?",
+        "ssl.protocol (from server.properties) is a Kafka configuration that is not needed here",
+        "listener.name.a.ssl.protocol (from server.properties) is a Kafka configuration that is not needed here",
+        "xyzzy (from server.properties) is not a known configuration",
+    )
+
+
+def test_every_wrong_value_is_told_with_key_value_and_expectation() -> None:
+    assert problems("num.partitions=x\nlog.cleanup.policy=delete,drop", "message.max.bytes=-1") == (
+        "num.partitions = 'x' (from server.properties): expected a 32-bit integer, at least 1",
+        "log.cleanup.policy = 'delete,drop' (from server.properties): expected a comma separated list, "
+        "each of compact, delete",
+        "message.max.bytes = '-1' (from --set): expected a 32-bit integer, at least 0",
+    )
+
+
+def test_wrong_combinations_and_listeners_are_told_together() -> None:
+    assert problems("log.retention.ms=0\nlisteners=SSL://:9092") == (
+        "log.retention.ms = 0: expected at least 1, or -1 for no limit",
+        "listeners = 'SSL://:9092': expected protocol PLAINTEXT for SSL; SSL is not served",
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "broker.id=2\nnode.id=1",
+        "process.roles=controller",
+        "log.dirs=",
+        "log.retention.minutes=0",
+        "log.roll.ms=0",
+        "log.cleaner.threads=0",
+        "log.cleaner.dedupe.buffer.size=5",
+        "log.cleaner.min.compaction.lag.ms=9\nlog.cleaner.max.compaction.lag.ms=5",
+        "queued.max.request.bytes=5",
+        "max.connections.per.ip=0",
+        "max.connections.per.ip.overrides=a:b",
+        "max.connections.per.ip.overrides=a",
+        "replica.fetch.wait.max.ms=40000\nreplica.socket.timeout.ms=50000",
+        "replica.fetch.wait.max.ms=40000\nreplica.lag.time.max.ms=50000",
+        "group.consumer.session.timeout.ms=70000",
+        "group.consumer.heartbeat.interval.ms=1",
+        "group.consumer.session.timeout.ms=5000\ngroup.consumer.min.session.timeout.ms=5000",
+        "group.coordinator.rebalance.protocols=consumer",
+        "offsets.topic.compression.codec=9",
+    ],
+)
+def test_what_kafka_refuses_together_is_refused(text: str) -> None:
+    assert len(problems(text)) == 1
+
+
+def test_a_setting_needs_a_key_and_a_value() -> None:
+    assert problems("", "num.partitions") == ("--set 'num.partitions': expected key=value",)
+
+
+def test_a_malformed_file_is_named() -> None:
+    assert problems("a=\\u1")[0].startswith("server.properties: ")
+
+
+def test_node_id_and_broker_id_stand_for_one_another() -> None:
+    assert load("broker.id=7").config.node_id == 7
+    assert load("node.id=8").config.integer("broker.id") == 8
+    assert load().config.node_id == 1
+
+
+def test_log_dirs_beats_log_dir() -> None:
+    assert load().config.log_dirs == ("./data",)
+    assert load("log.dir=/a").config.log_dirs == ("/a",)
+    assert load("log.dir=/a\nlog.dirs=/b, /c").config.log_dirs == ("/b", "/c")
+
+
+def test_only_advertised_listeners_in_the_environment_open_every_interface() -> None:
+    listeners = load(environ={"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://outside:19092"}).listeners
+    assert str(listeners.bound[0]) == "PLAINTEXT://0.0.0.0:19092"
+    assert str(listeners.advertised[0]) == "PLAINTEXT://outside:19092"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", 168 * 3_600_000),
+        ("log.retention.hours=2", 7_200_000),
+        ("log.retention.hours=2\nlog.retention.minutes=3", 180_000),
+        ("log.retention.hours=2\nlog.retention.minutes=3\nlog.retention.ms=4", 4),
+        ("log.retention.ms=-5", -1),
+        ("log.retention.hours=-7", -1),
+    ],
+)
+def test_retention_in_its_three_units(text: str, expected: int) -> None:
+    assert load(text).config.topic_default("retention.ms") == expected
+
+
+def test_dynamic_values_beat_static_ones_and_their_synonyms() -> None:
+    config = load("log.retention.ms=5\ncompression.type=lz4").config
+    changed = config.with_dynamic({"compression.type": "zstd"}, {"compression.type": "gzip", "log.roll.ms": "7"})
+    assert changed.string("compression.type") == "zstd"
+    assert changed.integer("log.roll.ms") == 7
+    assert changed.with_dynamic({}, {}).values == config.values
+    assert config.optional_integer("log.roll.ms") is None
+
+
+def test_overrides_of_connections_per_address() -> None:
+    config = load("max.connections.per.ip.overrides= 127.0.0.1:5, ::1:6").config
+    assert config.max_connections_per_ip_overrides == {"127.0.0.1": 5, "::1": 6}
