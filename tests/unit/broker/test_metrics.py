@@ -166,8 +166,8 @@ def test_the_loops_lag_is_what_a_timer_came_late() -> None:
 
 def test_the_nodes_states_have_kafkas_names() -> None:
     def partition(topic: str, index: int, size: int, offline: bool = False) -> SimpleNamespace:
-        log = SimpleNamespace(is_offline=offline, size=size, segments=[0, 0])
-        return SimpleNamespace(topic=topic, index=index, log=log, log_start_offset=5, log_end_offset=9)
+        log = SimpleNamespace(is_offline=offline, size=size, segments=[0, 0], log_start_offset=5, log_end_offset=9)
+        return SimpleNamespace(topic=topic, index=index, log=log)
 
     class Waiting(DelayedOperation):
         def try_complete(self) -> bool:
