@@ -14,17 +14,17 @@ from tests.conformance.deviations import excused
 from tests.conformance.record import chosen, play
 
 
-def unexpected(api: str, name: str, expected: dict[str, Any], got: dict[str, Any]) -> list[str]:
-    """Differences of one transcript that no listed deviation explains, as "step: path: expected X, got Y"."""
-    lines = []
+def unexpected(api: str, name: str, expected: dict[str, Any], got: dict[str, Any]) -> dict[str, list[str]]:
+    """Differences of one transcript that no listed deviation explains: step -> "path: expected X, got Y"."""
+    found: dict[str, list[str]] = {}
     for step in list(expected) + [s for s in got if s not in expected]:
         if step not in got:
-            lines.append(f"{step}: not reached")
+            found[step] = ["not reached"]
         elif step not in expected:
-            lines.append(f"{step}: unexpected {str(got[step])[:300]}")
-        elif not excused(api, name, step, got[step]):
-            lines += [f"{step}: {line}" for line in golden.differences(expected[step], got[step])]
-    return lines
+            found[step] = [f"unexpected {str(got[step])[:300]}"]
+        elif not excused(api, name, step, got[step]) and (lines := golden.differences(expected[step], got[step])):
+            found[step] = lines
+    return found
 
 
 @click.command()
@@ -37,20 +37,23 @@ def main(bootstrap: str, only: str, jobs: int, report: Path | None) -> None:
     played = play(scenarios, bootstrap, jobs)
     passed: Counter[str] = Counter()
     failed: Counter[str] = Counter()
-    found: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    found: dict[str, dict[str, dict[str, tuple[list[int], list[str]]]]] = defaultdict(lambda: defaultdict(dict))
     for (api, name, version), got in played.items():
-        expected = golden.load_cached(api).get(name, {}).get(version, {})
-        lines = unexpected(api, name, expected, got)
-        for line in lines:
-            found[api][f"{name}: {line}"].append(version)
-        (failed if lines else passed)[api] += 1
+        steps = unexpected(api, name, golden.load_cached(api).get(name, {}).get(version, {}), got)
+        for step, lines in steps.items():
+            known, _ = found[api][name].get(step, ([], []))
+            found[api][name][step] = ([*known, version], lines)
+        (failed if steps else passed)[api] += 1
     out = [f"# {bootstrap} against Kafka's recorded answers", ""]
     out += [f"- {api}: {passed[api]} pass, {failed[api]} fail" for api in sorted({s.api for s in scenarios})]
     out += [f"- all: {passed.total()} pass, {failed.total()} fail", ""]
-    for api in sorted(found):
+    for api, by_name in sorted(found.items()):
         out += [f"## broker/handlers/{api}.py", ""]
-        out += [f"- v{golden.ranges(versions)} {line}" for line, versions in found[api].items()]
-        out.append("")
+        for name, by_step in by_name.items():
+            out += [f"### {name}", ""]
+            for step, (versions, lines) in by_step.items():
+                out += [f"- v{golden.ranges(versions)} **{step}**", *(f"    - {line}" for line in lines)]
+            out.append("")
     if report:
         report.write_text("\n".join(out))
         out = out[: out.index("", 2)]

@@ -1,4 +1,4 @@
-"""What differs between two brokers that answer alike, taken out of an answer: addresses, ids, times, names of this run."""
+"""What differs between two brokers that answer alike, taken out: addresses, ids, times, names of this run."""
 
 import base64
 import json
@@ -39,11 +39,11 @@ class Normaliser:
         if isinstance(value, list):
             items = [self._walk(item, key, unordered, ignore) for item in value]
             return sorted(items, key=lambda item: json.dumps(item, sort_keys=True)) if key in unordered else items
+        if isinstance(value, bytes):
+            return self._walk(batches.describe(value), "records", (), ignore)
         return self._leaf(key, value)
 
     def _leaf(self, key: str, value: Any) -> Any:
-        if isinstance(value, bytes):
-            return self._walk(batches.describe(value), "records", (), ())
         if key in _SESSION_LIKE:
             return self._symbol(_SESSION_LIKE[key], value)
         if key == "topic_id" and value != schema.NO_ID:

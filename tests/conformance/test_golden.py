@@ -33,8 +33,8 @@ def address() -> Iterator[tuple[str, int]]:
 def test_answers_as_kafka_does(scenario: runner.Scenario, version: int, address: tuple[str, int]) -> None:
     expected = golden.load_cached(scenario.api)[scenario.name][version]
     got = runner.run(scenario, version, *address)
-    lines = unexpected(scenario.api, scenario.name, expected, got)
-    assert not lines, "\n".join(["Kafka answers otherwise:", *lines])
+    found = unexpected(scenario.api, scenario.name, expected, got)
+    assert not found, "\n".join(f"{step}: {line}" for step, lines in found.items() for line in lines)
 
 
 def test_every_recorded_scenario_is_still_played() -> None:
