@@ -11,7 +11,7 @@ import structlog
 
 from protocol.errors import KafkaError, KafkaStorage, NotLeaderOrFollower, OffsetOutOfRange, RecordBatchTooLarge
 from protocol.records.batch import set_offsets_and_epoch
-from storage import log_truncation
+from storage import log_truncation, time_lookup
 from storage.append_types import AppendInfo, AppendOrigin, LogConfig
 from storage.log_flusher import LogFlusher
 from storage.log_services import LogServices
@@ -19,6 +19,8 @@ from storage.producer_state import CompletedTxn, Duplicate
 from storage.read_plan import ReadPlan
 from storage.recovery import LoadedState
 from storage.segment import LogOffsetMetadata, LogSegment
+from storage.time_lookup import TimestampOffsetEpoch
+from storage.txn_index import AbortedTxn, collect_aborted
 from storage.validator import validate
 
 logger = structlog.get_logger(__name__)
@@ -259,6 +261,35 @@ class PartitionLog:
             upper=upper,
             min_one_message=min_one_message,
         )
+
+    def aborted_transactions(self, plan: ReadPlan, size: int) -> list[AbortedTxn]:
+        """What a read-committed consumer of a plan's `size` bytes must be told (LocalLog.addAbortedTransactions)."""
+        segment = plan.segment
+        if segment is None:
+            return []
+        upper = segment.offset_index.upper_bound(plan.start.position + size)
+        following = self.segments.from_offset(segment.base_offset)
+        if upper is None:
+            upper = following[1].base_offset if len(following) > 1 else self.log_end_offset
+        return collect_aborted((one.txn_index for one in following), plan.start_offset, upper)
+
+    async def offset_for_timestamp(self, timestamp: int) -> TimestampOffsetEpoch | None:
+        """The first record at or after a time in ms, for ListOffsets. Raises KafkaStorage, CorruptMessage."""
+        self._check_online()
+        try:
+            return await time_lookup.first_at_or_after(
+                self.segments, self.services.workers, timestamp, self.log_start_offset
+            )
+        except OSError as error:
+            raise self.fail(error) from error
+
+    async def max_timestamp(self) -> TimestampOffsetEpoch | None:
+        """The first record with the largest timestamp (KIP-734). Raises KafkaStorage, CorruptMessage."""
+        self._check_online()
+        try:
+            return await time_lookup.largest(self.segments, self.services.workers)
+        except OSError as error:
+            raise self.fail(error) from error
 
     # -- flushing
 
