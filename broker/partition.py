@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from storage.partition_log import PartitionLog
     from storage.read_plan import ReadPlan
     from storage.segment import LogOffsetMetadata
+    from storage.txn_index import AbortedTxn
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
@@ -123,6 +124,13 @@ class Partition:
         :raises OffsetOutOfRange: ``start_offset`` is below the log start or past the bound.
         """
         return self.log.plan_read(start_offset, max_bytes, self.bound(isolation_level), min_one_message)
+
+    def aborted_transactions(self, plan: ReadPlan, size: int) -> list[AbortedTxn]:
+        """The aborted transactions that touch what ``plan`` read in ``size`` bytes (KIP-98).
+
+        May name some that lie just behind it, as Kafka's ``UnifiedLog.collectAbortedTransactions`` does.
+        """
+        return self.log.aborted_transactions(plan, size)
 
     def bound(self, isolation_level: int) -> LogOffsetMetadata:
         """Where a consumer's reads end, with its place in the log."""
