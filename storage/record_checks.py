@@ -103,8 +103,8 @@ def _time_error(
         age = _wrap(now_ms - timestamp)
         if age > before or _wrap(-age) > after:
             return (
-                f"Timestamp {timestamp} of message with offset {offset} is out of range. The timestamp should be within "
-                f"[{_wrap(now_ms - before)}, {_wrap(now_ms + after)}]"
+                f"Timestamp {timestamp} of message with offset {offset} is out of range. The timestamp should be "
+                f"within [{_wrap(now_ms - before)}, {_wrap(now_ms + after)}]"
             )
     elif header.is_log_append_time:
         kind = "PartialDefaultRecord" if partial else "DefaultRecord"

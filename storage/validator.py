@@ -27,8 +27,10 @@ from storage.record_checks import check_records
 
 _SMALLEST_LENGTH = 14  # of the body of a record of magic 0
 _UP_TO_MAGIC = 17
+_UP_TO_PRODUCER_ID = 51
 _LARGEST_INT = 2**31 - 1
 _LENGTH = struct.Struct(">i")
+_OFFSET = struct.Struct(">q")
 
 _COMPRESSION_BY_TYPE = {
     "uncompressed": Compression.NONE,
@@ -123,13 +125,16 @@ def _batch_size(buf: memoryview, pos: int) -> int:
 def _check_header(
     batch: memoryview, size: int, config: LogConfig, origin: AppendOrigin, topic_partition: str
 ) -> BatchHeader:
-    if size < HEADER_SIZE:
-        raise CorruptMessage(f"A batch of {size} bytes in {topic_partition} is smaller than its header.")
-    header = read_header(batch)
-    if header.base_offset and origin is AppendOrigin.CLIENT:
-        raise InvalidRecord(f"The base offset of a batch for {topic_partition} is {header.base_offset}, not 0.")
+    if size < _UP_TO_PRODUCER_ID:
+        raise UnknownServerError(f"A batch of {size} bytes for {topic_partition} ends before its producer id.")
+    (base_offset,) = _OFFSET.unpack_from(batch)
+    if base_offset and origin is AppendOrigin.CLIENT:
+        raise InvalidRecord(f"The base offset of a batch for {topic_partition} is {base_offset}, not 0.")
     if size > config.max_message_bytes and origin is not AppendOrigin.REPLICATION:
         raise _too_large(size, config, topic_partition)
+    if size < HEADER_SIZE:
+        raise CorruptMessage(f"A batch of {size} bytes for {topic_partition} is smaller than its header.")
+    header = read_header(batch)
     if not check_crc(batch, 0, header):
         raise CorruptMessage(f"The CRC of a batch for {topic_partition} does not match.")
     return header

@@ -18,6 +18,7 @@ DEFAULT_LIMIT = 128 << 20
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_HEADER_START = struct.unpack_from(">i", _XERIAL_HEADER)[0]
 _XERIAL_BLOCK = 32 << 10
 _BLOCK_SIZE = struct.Struct(">i")
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
@@ -141,6 +142,9 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytes:
             raise DecompressionError("snappy: a block is cut short")
         (size,) = _BLOCK_SIZE.unpack_from(view, pos)
         pos += 4
+        if size == _XERIAL_HEADER_START:  # streams one after the other, as snappy-java reads them
+            pos += len(_XERIAL_HEADER) - 4
+            continue
         if not 0 <= size <= len(view) - pos:
             raise DecompressionError("snappy: a block's size does not fit")
         part = _snappy_block(view[pos : pos + size], limit)

@@ -1,8 +1,8 @@
 """The validation walk over the records of a batch.
 
-It runs for every record produced, so the loop is written for the shapes that clients send: varints of up to three bytes
-(offsets and sizes) or four (times), mostly no headers. Whatever it does not know is left to `exact_walk`, which reads as
-Kafka's DefaultRecord does and has Kafka's answer for everything that is odd.
+It runs for every record produced, so the loop is written for the shapes that clients send: varints of up to three
+bytes (offsets and sizes) or four (times), mostly no headers. Whatever it does not know is left to `exact_walk`, which
+reads as Kafka's DefaultRecord does and has Kafka's answer for everything that is odd.
 """
 
 from typing import NamedTuple
@@ -82,7 +82,7 @@ def _walk(section: bytes, count: int) -> Walk:
                     time += (_last(section, pos) << 21) - 0x200000
                     pos += 1
         if time & 1:
-            if time > lowest:
+            if time > lowest:  # noqa: PLR1730 (max() would be a call in the hottest loop)
                 lowest = time
         elif time > highest:
             highest = time
