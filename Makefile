@@ -40,7 +40,7 @@ types: $(VENV)/.dev ## mypy --strict
 	$(BIN)/mypy
 
 bench: $(VENV)/.dev ## figures beside Apache Kafka's, in one run
-	$(BIN)/python benchmarks/run.py $(ARGS)
+	$(BIN)/python -m benchmarks.run $(ARGS)
 
 image: $(VENV)/.runtime ## build the container image and try it, without a registry (root; Debian)
 	docker/build-image.sh

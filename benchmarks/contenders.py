@@ -1,0 +1,129 @@
+"""The brokers that are measured, each a cold process on a port and a folder of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import uuid
+from base64 import urlsafe_b64encode
+from pathlib import Path
+from typing import Protocol
+
+KAFKA_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs={folder}/data
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+"""
+
+
+class Contender(Protocol):
+    """`prepare` makes an empty folder, `start` returns at once, `stop` ends the process and removes the folder."""
+
+    name: str
+    port: int
+
+    def prepare(self) -> None: ...
+    def start(self) -> None: ...
+    def pid(self) -> int: ...
+    def stop(self) -> None: ...
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+class _Process:
+    """A child in a process group of its own, with a folder that goes with it."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.folder = Path()
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def _make_folder(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="odradek-bench-"))
+
+    def _start(self, command: list[str], environment: dict[str, str]) -> None:
+        with (self.folder / "log").open("wb") as log:
+            self._child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=os.environ | environment,
+                start_new_session=True,
+            )
+
+    def pid(self) -> int:
+        """The broker's own process: the last of the chain, where a shell stands before it."""
+        assert self._child is not None
+        pid = self._child.pid
+        while children := Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            pid = int(children[0])
+        return pid
+
+    def stop(self) -> None:
+        if self._child is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._child.pid, signal.SIGTERM)
+            try:
+                self._child.wait(30)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._child.pid, signal.SIGKILL)
+                self._child.wait()
+            self._child = None
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Odradek(_Process):
+    name = "odradek"
+
+    def prepare(self) -> None:
+        self._make_folder()
+
+    def start(self) -> None:
+        settings = {"listeners": f"PLAINTEXT://127.0.0.1:{self.port}", "log.dirs": self.folder / "data"}
+        settings["odradek.http.port"] = free_port()
+        command = [sys.executable, "-I", "-m", "broker", "serve"]
+        for key, value in settings.items():
+            command += ["--set", f"{key}={value}"]
+        self._start(command, {})
+
+
+class Kafka(_Process):
+    """Apache Kafka by a script whose `run CLASS ARGS` runs a class of its jars; heap 1 GB, Kafka's own default."""
+
+    name = "kafka"
+
+    def __init__(self, script: Path) -> None:
+        super().__init__()
+        self._script = script
+
+    def prepare(self) -> None:
+        self._make_folder()
+        properties = KAFKA_PROPERTIES.format(port=self.port, controller_port=free_port(), folder=self.folder)
+        (self.folder / "server.properties").write_text(properties)
+        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        command = [str(self._script), "run", "kafka.tools.StorageTool", "format", "-t", cluster]
+        subprocess.run([*command, "-c", str(self.folder / "server.properties")], check=True, capture_output=True)
+
+    def start(self) -> None:
+        command = [str(self._script), "run", "kafka.Kafka", str(self.folder / "server.properties")]
+        self._start(command, {"JAVA_OPTS": "-Xmx1g"})

@@ -1,0 +1,73 @@
+"""The shortest way to an acknowledged record: a socket, Metadata that makes the topic, one Produce with acks=all."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+TOPIC = b"first"
+GIVE_UP_SECONDS = 120.0
+RETRY_SECONDS = 0.001
+
+
+def wait_for_first_record(port: int) -> None:
+    """Returns when partition 0 of the topic has acknowledged a record; asks again and again until it does."""
+    deadline = time.monotonic() + GIVE_UP_SECONDS
+    while True:
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=GIVE_UP_SECONDS) as connection:
+                while not _try_once(connection):
+                    _pause(deadline)
+                return
+        except OSError:
+            _pause(deadline)
+
+
+def _pause(deadline: float) -> None:
+    if time.monotonic() > deadline:
+        raise TimeoutError("no record was acknowledged")
+    time.sleep(RETRY_SECONDS)
+
+
+def _try_once(connection: socket.socket) -> bool:
+    string = struct.pack(">h", len(TOPIC)) + TOPIC
+    metadata = _ask(connection, 3, 1, struct.pack(">i", 1) + string)
+    if metadata.find(TOPIC) < 0:
+        return False
+    builder = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=0,
+        is_transactional=False,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        batch_size=1000,
+    )
+    builder.append(0, int(time.time() * 1000), None, b"hello", [])
+    records = bytes(builder.build())
+    body = struct.pack(">hhi", -1, -1, 10_000) + struct.pack(">i", 1) + string
+    body += struct.pack(">iii", 1, 0, len(records)) + records
+    answer = _ask(connection, 0, 3, body)
+    # correlation id, one topic, its name, one partition, index, then the error code.
+    (error,) = struct.unpack_from(">h", answer, 4 + 4 + len(string) + 4 + 4)
+    return bool(error == 0)
+
+
+def _ask(connection: socket.socket, api_key: int, version: int, body: bytes) -> bytes:
+    payload = struct.pack(">hhih", api_key, version, 1, 5) + b"bench" + body
+    connection.sendall(struct.pack(">i", len(payload)) + payload)
+    (size,) = struct.unpack(">i", _exactly(connection, 4))
+    return _exactly(connection, size)
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        chunk = connection.recv(size - len(data))
+        if not chunk:
+            raise ConnectionError("closed")
+        data += chunk
+    return bytes(data)

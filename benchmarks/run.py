@@ -1,0 +1,120 @@
+"""Odradek beside Apache Kafka on this machine in one run: `python -m benchmarks.run --help`.
+
+Cold starts alternate first. Then both brokers stay up, each gets one pass that is not counted, and the counted passes
+alternate, so that what else the machine does falls on both. Printed are medians; the JSON file holds every figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks.contenders import Contender, Kafka, Odradek
+from benchmarks.first_record import wait_for_first_record
+from benchmarks.measures import Sizes, one_pass
+
+ROOT = Path(__file__).parents[1]
+KAFKA = os.environ.get("KAFKA_SCRIPT", str(ROOT.parent / "shared" / "peers" / "kafka" / "kafka"))
+SETTLE_SECONDS = 2.0
+
+Figures = dict[str, dict[str, list[float]]]
+"""Measure to contender to one figure a round."""
+
+
+def main() -> None:
+    options = _options()
+    sizes = Sizes(options.bulk, options.singles, options.paced)
+    script = Path(options.kafka)
+    contenders: list[Contender] = [Odradek()]
+    if not options.alone and script.exists():
+        contenders.append(Kafka(script))
+    elif not options.alone:
+        _say(f"no Apache Kafka at {script}: Odradek alone")
+    figures: Figures = {}
+    for contender in _alternating(contenders, options.rounds):
+        _note(figures, contender.name, _cold_start(contender))
+    try:
+        for contender in contenders:
+            contender.prepare()
+            contender.start()
+            wait_for_first_record(contender.port)
+            _say(f"{contender.name}: warming up")
+            one_pass(f"127.0.0.1:{contender.port}", sizes)
+        for contender in _alternating(contenders, options.rounds):
+            _note(figures, contender.name, one_pass(f"127.0.0.1:{contender.port}", sizes))
+    finally:
+        for contender in contenders:
+            contender.stop()
+    _print_table(figures, [contender.name for contender in contenders])
+    machine = {"python": platform.python_version(), "kernel": platform.release(), "cores": os.cpu_count()}
+    report = {"machine": machine, "sizes": asdict(sizes), "rounds": options.rounds, "figures": figures}
+    target = Path(options.json)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(report, indent=2) + "\n")
+    _say(f"every figure: {target}")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench", description="Odradek beside Apache Kafka")
+    parser.add_argument("--kafka", default=KAFKA, help="script that runs Kafka's classes (default: %(default)s)")
+    parser.add_argument("--alone", action="store_true", help="measure Odradek only")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--bulk", type=int, default=300_000, help="records of 1 KB for the MB/s")
+    parser.add_argument("--singles", type=int, default=50_000, help="single-record requests")
+    parser.add_argument("--paced", type=int, default=2_000, help="records, one a millisecond, for the latency")
+    parser.add_argument("--json", default=str(ROOT / "build" / "bench.json"))
+    return parser.parse_args()
+
+
+def _alternating(contenders: list[Contender], rounds: int) -> Iterator[Contender]:
+    """A B, B A, A B, ...: neither always goes first."""
+    for number in range(rounds):
+        _say(f"round {number + 1} of {rounds}")
+        yield from contenders if number % 2 == 0 else reversed(contenders)
+
+
+def _cold_start(contender: Contender) -> dict[str, float]:
+    """A new process on a formatted, empty folder; Odradek formats its own in that time."""
+    contender.prepare()
+    try:
+        began = time.perf_counter()
+        contender.start()
+        wait_for_first_record(contender.port)
+        took = time.perf_counter() - began
+        time.sleep(SETTLE_SECONDS)
+        status = Path(f"/proc/{contender.pid()}/status").read_text()
+    finally:
+        contender.stop()
+    (resident,) = (int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
+    return {"start to first acknowledged record s": took, "idle resident MB": resident * 1024 / 1e6}
+
+
+def _note(figures: Figures, name: str, found: dict[str, float]) -> None:
+    for measure, figure in found.items():
+        figures.setdefault(measure, {}).setdefault(name, []).append(figure)
+
+
+def _print_table(figures: Figures, names: list[str]) -> None:
+    heads = [*names, *(["ratio"] if len(names) == 2 else [])]
+    _say(f"\n{'median of the rounds':40}" + "".join(f"{head:>12}" for head in heads))
+    for measure, by_name in figures.items():
+        medians = [statistics.median(by_name[name]) for name in names]
+        ratio = [f"{medians[0] / medians[1]:12.2f}"] if len(names) == 2 else []
+        _say(f"{measure:40}" + "".join([f"{median:12,.2f}" for median in medians] + ratio))
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# Builds docker/Dockerfile and tries the container, on Debian as root, with no container registry: the base is a fresh
+# debootstrap, the Python packages come from a wheelhouse made outside. The trial: the health check, a kcat round trip,
+# data kept over a restart, a graceful stop with exit status 0. `--save FILE` keeps the image as an archive for
+# `docker load`; everything else is removed at the end.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+save=
+[ "${1:-}" = --save ] && save=$2
+python=.venv/bin/python
+port=$($python -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+http_port=$($python -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+suite=trixie
+python_version=3.13 # trixie's
+
+work=$(mktemp -d /var/tmp/odradek-image.XXXXXX)
+export CONTAINERS_STORAGE_CONF=$work/storage.conf BUILDAH_ISOLATION=chroot
+name=odradek-trial-$$
+pod() { podman --runtime runc --cgroup-manager=cgroupfs "$@"; }
+cleanup() {
+  status=$?
+  if [ $status != 0 ] && command -v podman >/dev/null; then pod logs "$name" >&2 || true; fi
+  if command -v podman >/dev/null; then pod rm --force --volumes "$name" >/dev/null 2>&1 || true; fi
+  rm -rf "$work" build/wheels
+  exit $status
+}
+trap cleanup EXIT
+
+missing=()
+for tool in buildah podman runc debootstrap kcat; do command -v $tool >/dev/null || missing+=("$tool"); done
+if [ ${#missing[@]} -gt 0 ]; then
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+printf '[storage]\ndriver = "vfs"\nrunroot = "%s/run"\ngraphroot = "%s/graph"\n' "$work" "$work" >"$work/storage.conf"
+
+echo "== base image ($suite by debootstrap)"
+debootstrap --variant=minbase --include=ca-certificates,python3,python3-venv $suite "$work/rootfs" >"$work/debootstrap.log" \
+  || { tail -20 "$work/debootstrap.log" >&2; exit 1; }
+rm -rf "$work"/rootfs/var/cache/apt/* "$work"/rootfs/var/lib/apt/lists/*
+base=$(buildah from scratch)
+buildah add --quiet "$base" "$work/rootfs" / >/dev/null
+buildah commit --quiet "$base" localhost/base >/dev/null
+buildah rm "$base" >/dev/null
+rm -rf "$work/rootfs"
+
+echo "== wheelhouse for Python $python_version"
+platforms=()
+machine=$(uname -m)
+for glibc in 2_17 2_24 2_26 2_27 2_28 2_31 2_34 2_35; do platforms+=(--platform "manylinux_${glibc}_$machine"); done
+$python -I -m pip download -q --no-deps --require-hashes --only-binary :all: --python-version $python_version \
+  "${platforms[@]}" --platform "manylinux2014_$machine" -r requirements.txt -d build/wheels
+
+echo "== image"
+buildah bud --quiet --format docker --network=host --pull-never -f docker/Dockerfile -t localhost/odradek \
+  --build-arg BASE_IMAGE=localhost/base --build-arg PIP_OPTIONS="--no-index --find-links /src/build/wheels" . >/dev/null
+pod images --filter reference=localhost/odradek --format '{{.Repository}} {{.Size}}'
+
+echo "== trial on port $port"
+pod run --detach --name "$name" --network=host --ulimit nofile=20000:20000 --ulimit nproc=32768:32768 \
+  --env KAFKA_LISTENERS=PLAINTEXT://127.0.0.1:"$port" --env KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://127.0.0.1:"$port" \
+  --env KAFKA_ODRADEK_HTTP_PORT="$http_port" localhost/odradek >/dev/null
+for attempt in $(seq 50); do
+  pod healthcheck run "$name" >/dev/null 2>&1 && break
+  [ "$attempt" = 50 ] && { echo "never healthy" >&2; exit 1; }
+  sleep 0.2
+done
+echo "healthy"
+
+round_trip() { kcat -C -q -b 127.0.0.1:"$port" -t license -p 0 -o beginning -e | diff -q - <(grep -v '^$' LICENSE); }
+grep -v '^$' LICENSE | kcat -P -b 127.0.0.1:"$port" -t license -p 0 -z gzip
+round_trip
+echo "kcat read back what kcat wrote"
+
+stop_status() {
+  pod stop --time 20 "$name" >/dev/null
+  pod inspect --format '{{.State.ExitCode}}' "$name"
+}
+first=$(stop_status)
+pod start "$name" >/dev/null
+for attempt in $(seq 50); do
+  pod healthcheck run "$name" >/dev/null 2>&1 && break
+  [ "$attempt" = 50 ] && { echo "not healthy after the restart" >&2; exit 1; }
+  sleep 0.2
+done
+round_trip
+second=$(stop_status)
+[ "$first $second" = "0 0" ] || { echo "exit status of the stops: $first $second" >&2; exit 1; }
+echo "stopped gracefully twice with exit status 0; the data was still there in between"
+
+if [ -n "$save" ]; then
+  buildah push --quiet localhost/odradek "docker-archive:$save:odradek:latest"
+  echo "saved: $save"
+fi

@@ -1,0 +1,14 @@
+"""The container's health check: exit status 0 when the broker answers 200 on /healthz."""
+
+import os
+import sys
+import urllib.error
+import urllib.request
+
+PORT = os.environ.get("KAFKA_ODRADEK_HTTP_PORT", "9404")
+
+try:
+    with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/healthz", timeout=4) as answer:
+        sys.exit(0 if answer.status == 200 else 1)
+except (urllib.error.URLError, OSError) as error:
+    sys.exit(f"no answer from /healthz on port {PORT}: {error}")
