@@ -120,8 +120,16 @@ def describe(data: bytes) -> list[Any]:
         base, size, epoch, magic, crc = struct.unpack_from(">qiibI", data, pos)
         fields = struct.unpack_from(">hiqqqhii", data, pos + 21)
         end = pos + 12 + size
-        names = ("attributes", "last_offset_delta", "base_timestamp", "max_timestamp", "producer_id", "producer_epoch",
-                 "base_sequence", "count")  # fmt: skip
+        names = (
+            "attributes",
+            "last_offset_delta",
+            "base_timestamp",
+            "max_timestamp",
+            "pid",
+            "epoch",
+            "sequence",
+            "count",
+        )
         out.append(
             {"base_offset": base, "size": size, "leader_epoch": epoch, "magic": magic}
             | {"crc": "good" if crc32c(data[pos + 21 : end]) == crc else "BAD"}

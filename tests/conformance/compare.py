@@ -22,7 +22,9 @@ def unexpected(api: str, name: str, expected: dict[str, Any], got: dict[str, Any
             found[step] = ["not reached"]
         elif step not in expected:
             found[step] = [f"unexpected {str(got[step])[:300]}"]
-        elif not excused(api, name, step, got[step]) and (lines := golden.differences(expected[step], got[step])):
+        elif not excused(api, name, step, expected[step], got[step]) and (
+            lines := golden.differences(expected[step], got[step])
+        ):
             found[step] = lines
     return found
 
