@@ -68,7 +68,7 @@ class LogDirs:
         unlock: list[Callable[[], None]] = []
         try:
             for path in paths:
-                fs.mkdir(path)
+                _make_folder(fs, path)
                 release = fs.lock(f"{path}/{LOCK_FILE}")
                 if release is None:
                     raise LogDirError(
@@ -111,6 +111,17 @@ class LogDirs:
 def _release(unlock: list[Callable[[], None]]) -> None:
     while unlock:
         unlock.pop()()
+
+
+def _make_folder(fs: FileSystem, path: str) -> None:
+    """Make a folder and those above it, so that they survive a power failure."""
+    if fs.is_dir(path):
+        return
+    above = path.rstrip("/").rpartition("/")[0]
+    if above:
+        _make_folder(fs, above)
+    fs.mkdir(path)
+    fs.fsync_dir(above or ("/" if path.startswith("/") else "."))
 
 
 def _usable(new_id: Callable[[], UUID]) -> UUID:

@@ -95,7 +95,7 @@ class LogFlusher:
         self._sealed: list[LogSegment] = []
         self._names_changed = False
         self._generation = 0
-        self._running = False
+        self._running: _Work | None = None
         self._requested = False
         self._stopped = False
 
@@ -119,13 +119,13 @@ class LogFlusher:
 
     def request(self) -> None:
         """Start a flush of all that is appended by now, or have the next one cover it."""
-        if self._running:
+        if self._running is not None:
             self._requested = True
             return
         work = self._prepare(closing=False)
         if work is None:
             return
-        self._running = True
+        self._running = work
         self._services.workers.submit(work.run, lambda _: self._finish(work), lambda error: self._fail(work, error))
 
     def flush_now(self) -> None:
@@ -134,6 +134,8 @@ class LogFlusher:
         if work is None:
             return
         try:
+            if self._running is not None:
+                self._running.run()  # what it was given is not done for sure, and is not in `work`
             work.run()
         except OSError as error:
             raise self._failed(error) from error
@@ -174,7 +176,7 @@ class LogFlusher:
             self.on_flush(work.target)
 
     def _finish(self, work: _Work) -> None:
-        self._running = False
+        self._running = None
         work.release()
         self._advance(work)
         if self._requested:
@@ -182,6 +184,6 @@ class LogFlusher:
             self.request()
 
     def _fail(self, work: _Work, error: Exception) -> None:
-        self._running = False
+        self._running = None
         work.release()
         self._failed(error)

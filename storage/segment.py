@@ -51,6 +51,7 @@ class LogSegment:
         "_last_batch_position",
         "_last_offset",
         "_ready",
+        "_truncated",
         "_txn_index",
         "_unwritten_entries",
         "base_offset",
@@ -89,6 +90,7 @@ class LogSegment:
         self._unwritten_entries = 0
         self._index_full = False
         self._ready = False
+        self._truncated = False
         self._txn_index: TxnIndex | None = None
 
     @classmethod
@@ -216,12 +218,12 @@ class LogSegment:
 
     @property
     def is_touched(self) -> bool:
-        """Whether anything was appended since it was opened."""
-        return self._ready
+        """Whether it was changed since it was opened."""
+        return self._ready or self._truncated
 
     def seal_if_touched(self) -> None:
         """`seal`, unless the files are as they were found."""
-        if self._ready:
+        if self.is_touched:
             self.seal()
 
     # -- reading
@@ -286,6 +288,7 @@ class LogSegment:
         self._bytes_since_index_entry = 0
         self._last_offset = -1
         self._ready = False
+        self._truncated = True
         if self.max_timestamp >= 0:
             self._reread_largest_timestamp()
 

@@ -1,0 +1,11 @@
+"""Storage tests are quiet: thousands of recoveries would bury a failure in log lines."""
+
+import logging
+
+import pytest
+import structlog
+
+
+@pytest.fixture(autouse=True, scope="session")
+def quiet() -> None:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))

@@ -1,0 +1,124 @@
+"""A log or a whole log manager on files in memory, and what to append to it."""
+
+import itertools
+import random
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+from uuid import UUID
+
+from protocol.records.batch import BatchHeader, read_header
+from protocol.records.build import Record, build_batch
+from storage.append_types import AppendInfo, AppendOrigin, LogConfig
+from storage.files import Buffer, FileSystem
+from storage.log_dirs import LogDirs
+from storage.log_manager import LogManager
+from storage.log_services import LogServices
+from storage.memory_files import MemoryFileSystem
+from storage.partition_log import PartitionLog
+from storage.workers import QueuedWorkers
+from timing.clock import ManualClock
+
+TOPIC_ID = UUID(int=0x1234)
+T = TypeVar("T")
+
+NOW = 1_700_000_000_000
+
+
+class Rig:
+    """One node's storage in virtual time. `restart` is a stop and a start; `crash` a power failure and a start."""
+
+    def __init__(self, fs: FileSystem | None = None, config: LogConfig | None = None, root: str = "/data") -> None:
+        self.fs = fs or MemoryFileSystem()
+        self.config = config or LogConfig()
+        self.root = root
+        self.clock = ManualClock(NOW)
+        self.workers = QueuedWorkers()
+        self._ids = itertools.count(1)
+        self.manager = self.open()
+
+    def new_id(self) -> UUID:
+        return UUID(int=next(self._ids))
+
+    def open(self) -> LogManager:
+        self.services = LogServices(self.fs, self.clock, self.workers, random.Random(0))
+        self.dirs = LogDirs.open(self.fs, [self.root], node_id=1, new_id=self.new_id, now_ms=self.clock.wall_ms())
+        return LogManager.open(self.services, self.dirs, lambda _: self.config, new_id=self.new_id, recovery_threads=1)
+
+    def log(self, topic: str = "t", partition: int = 0) -> PartitionLog:
+        """The partition's log, made if it is not there."""
+        found = self.manager.get(topic, partition)
+        return found or self.manager.create_log(topic, partition, TOPIC_ID, self.config)
+
+    def reopen(self) -> PartitionLog:
+        """Start again over what is on disk."""
+        self.manager = self.open()
+        return self.log()
+
+    def restart(self) -> PartitionLog:
+        """A stop in good order, and a start."""
+        self.manager.close()
+        return self.reopen()
+
+    def kill(self) -> PartitionLog:
+        """The process dies, the machine goes on: nothing written is lost."""
+        self.workers.drop_all()
+        self.manager.close(clean=False)
+        return self.reopen()
+
+
+def batch(
+    *values: bytes, timestamp: int = NOW, producer_id: int = -1, producer_epoch: int = 0, sequence: int = 0
+) -> memoryview:
+    """A batch of one record per value, a millisecond apart."""
+    records = [Record(i, timestamp + i, None, value) for i, value in enumerate(values or (b"value",))]
+    if producer_id < 0:
+        return memoryview(build_batch(records))
+    return memoryview(
+        build_batch(records, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=sequence)
+    )
+
+
+def append(log: PartitionLog, data: memoryview | None = None, *, epoch: int = 0, now_ms: int = NOW) -> AppendInfo:
+    """Append as a client's leader does."""
+    data = batch() if data is None else data
+    return log.append_as_leader(data, leader_epoch=epoch, origin=AppendOrigin.CLIENT, now_ms=now_ms)
+
+
+def headers_in(data: bytes | bytearray | memoryview) -> list[BatchHeader]:
+    """Headers of the whole batches in a range of a log."""
+    found, at = [], 0
+    while at + 61 <= len(data) and at + (header := read_header(data, at)).size <= len(data):
+        found.append(header)
+        at += header.size
+    return found
+
+
+def now(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that has nothing to wait for."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+    raise AssertionError("it waits")
+
+
+def read(log: PartitionLog, offset: int, max_bytes: int = 1 << 20, *, min_one: bool = True) -> Buffer:
+    """What a reader up to the log's end gets."""
+    plan = log.plan_read(offset, max_bytes, log.end, min_one)
+    data = plan.try_read()
+    return now(plan.read()) if data is None else data
+
+
+def contents(log: PartitionLog) -> list[bytes]:
+    """The log's batches from its start to its end, as bytes."""
+    found: list[bytes] = []
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        data = read(log, offset)
+        at = 0
+        for header in headers_in(data):
+            found.append(bytes(data[at : at + header.size]))
+            at += header.size
+            offset = header.next_offset
+        assert at, f"nothing at {offset}"
+    return found

@@ -1,0 +1,176 @@
+"""Any sequence of appends, rolls, truncations, flushes, crashes and recoveries, against a list of batches."""
+
+import hypothesis.strategies as st
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from protocol.records.batch import read_header
+from storage.append_types import LogConfig
+from storage.memory_files import MemoryFileSystem, Unsynced
+from storage.partition_log import PartitionLog
+from storage.segment_recovery import whole_batches
+from tests.unit.storage.support import NOW, Rig, append, batch, contents
+
+CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=100, segment_index_bytes=96)
+
+
+class MachineStopped(BaseException):
+    """The power went in the middle of an operation."""
+
+
+def check_indexes(log: PartitionLog) -> None:
+    """Every entry names a batch that is there, with its last offset and the largest timestamp up to it."""
+    for segment in log.segments:
+        largest = -1
+        by_position, by_offset = {}, {}
+        for position, header, _ in whole_batches(segment.file.open(), 0, segment.size):
+            largest = max(largest, header.max_timestamp)
+            by_position[position] = header.last_offset
+            by_offset[header.last_offset] = largest
+        assert segment.max_timestamp == largest
+        offsets = segment.offset_index.entries()
+        assert [by_position[position] for _, position in offsets] == [offset for offset, _ in offsets]
+        times = segment.time_index.entries()
+        assert [by_offset[offset] for _, offset in times] == [timestamp for timestamp, _ in times]
+        assert times == sorted(set(times))
+
+
+class LogMachine(RuleBasedStateMachine):
+    """`batches` is what the log must hold; `durable` how many of them a crash may not take."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fs = MemoryFileSystem()
+        self.rig = Rig(self.fs, CONFIG)
+        self.batches: list[bytes] = []
+        self.durable = 0
+        self.epoch = 0
+        self.watch(self.rig.log())
+
+    @initialize()
+    def start(self) -> None:
+        self.note_flush()
+
+    def watch(self, log: PartitionLog) -> None:
+        self.log = log
+        log.on_flush = lambda _: self.note_flush()
+        self.note_flush()
+
+    def note_flush(self) -> None:
+        flushed = self.log.flushed.offset
+        self.durable = sum(read_header(one).next_offset <= flushed for one in self.batches)
+
+    @rule(values=st.lists(st.binary(max_size=150), min_size=1, max_size=3), shift=st.integers(-50, 50))
+    def append(self, values: list[bytes], shift: int) -> None:
+        data = batch(*values, timestamp=NOW + shift)
+        append(self.log, data, epoch=self.epoch)
+        self.batches.append(bytes(data))
+
+    @rule()
+    def next_epoch(self) -> None:
+        self.epoch += 1
+
+    @rule()
+    def roll(self) -> None:
+        self.log.roll()
+
+    @rule()
+    def flush(self) -> None:
+        self.log.flush()
+
+    @rule()
+    def workers_run(self) -> None:
+        self.rig.workers.run_all()
+
+    @rule()
+    def checkpoint(self) -> None:
+        self.rig.manager.checkpoint_recovery_points()
+
+    @rule(share=st.floats(0, 1))
+    def truncate(self, share: float) -> None:
+        kept = round(len(self.batches) * share)
+        self.log.truncate_to(self.end_of(kept))
+        del self.batches[kept:]
+        self.note_flush()
+
+    @rule()
+    def restart(self) -> None:
+        self.watch(self.rig.restart())
+
+    @rule()
+    def kill(self) -> None:
+        self.watch(self.rig.kill())
+
+    @rule(unsynced=st.sampled_from(Unsynced), seed=st.integers(0, 1000))
+    def crash(self, unsynced: Unsynced, seed: int) -> None:
+        self.recover(unsynced, seed)
+
+    @rule(
+        operation=st.sampled_from(["append", "roll", "flush", "truncate", "restart", "checkpoint"]),
+        survived=st.integers(0, 12),
+        unsynced=st.sampled_from(Unsynced),
+        seed=st.integers(0, 1000),
+    )
+    def crash_within(self, operation: str, survived: int, unsynced: Unsynced, seed: int) -> None:
+        """The power goes after some of the disk operations of an append, a roll, a flush, a truncation, a stop."""
+        left = survived
+
+        def stop(_name: str, _path: str) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise MachineStopped
+
+        self.fs.hook = stop
+        data = batch(b"in flight" * 9)
+        try:
+            match operation:
+                case "append":
+                    append(self.log, data, epoch=self.epoch)
+                case "roll":
+                    self.log.roll()
+                case "flush":
+                    self.log.flush()
+                    self.rig.workers.run_all()
+                case "truncate":
+                    kept = len(self.batches) // 2
+                    self.durable = min(self.durable, kept)
+                    self.log.truncate_to(self.end_of(kept))
+                case "restart":
+                    self.rig.manager.close()
+                case "checkpoint":
+                    self.rig.manager.checkpoint_recovery_points()
+        except MachineStopped:
+            pass
+        finally:
+            self.fs.hook = None
+        if operation == "append":
+            self.batches.append(bytes(data))
+        self.recover(unsynced, seed)
+
+    def end_of(self, count: int) -> int:
+        """The offset after the first `count` batches."""
+        return read_header(self.batches[count - 1]).next_offset if count else 0
+
+    def recover(self, unsynced: Unsynced, seed: int) -> None:
+        self.rig.workers.drop_all()
+        self.fs.crash(unsynced, seed)
+        log = self.rig.reopen()
+        found = contents(log)
+        assert found == self.batches[: len(found)]
+        assert len(found) >= self.durable
+        self.batches = found
+        self.watch(log)
+        assert log.flushed.offset == log.log_end_offset
+
+    @invariant()
+    def log_is_the_model(self) -> None:
+        assert contents(self.log) == self.batches
+        assert self.log.log_end_offset == self.end_of(len(self.batches))
+        check_indexes(self.log)
+
+
+LogMachine.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestLog = LogMachine.TestCase
