@@ -11,6 +11,8 @@ from uuid import UUID
 
 import structlog
 
+from broker import feature_updates
+from broker.client_telemetry import ClientTelemetry
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Listener, Listeners
 from broker.config.topic_config import log_config
@@ -19,6 +21,7 @@ from broker.dispatch import Dispatcher
 from broker.features import Features
 from broker.fetch_session import FetchSessionCache
 from broker.local_metadata_store import LocalMetadataStore
+from broker.loop_lag import LoopLag
 from broker.metrics import Metrics
 from broker.node_metrics import register_gauges
 from broker.partition import Partition
@@ -30,7 +33,7 @@ from broker.topics import Topics
 from storage.append_types import LogConfig
 from storage.log_dirs import LogDirs
 from storage.log_manager import LogManager
-from storage.partition_log import LogServices
+from storage.log_services import LogServices
 from timing.purgatory import Purgatory
 from timing.wheel import TimingWheel
 
@@ -65,6 +68,8 @@ class Node:
     partitions: Partitions
     producer_ids: ProducerIds
     resource_configs: ResourceConfigs
+    features: Features
+    client_telemetry: ClientTelemetry
     server: Server
     cluster_id: str
 
@@ -74,7 +79,6 @@ class Node:
         self.clock = seams.clock
         self.random = seams.random
         self.metrics = Metrics()
-        self.features = Features()
         self.wheel = TimingWheel(seams.clock)
         self.fetch_purgatory = Purgatory("Fetch", self.wheel)
         self.delayed_produce = ProduceWaits(Purgatory("Produce", self.wheel))
@@ -86,6 +90,7 @@ class Node:
         self._seams = seams
         self._http: HttpServer | None = None
         self._background: list[asyncio.Task[None]] = []
+        self._loop_lag = LoopLag(seams.clock, self.metrics.loop_lag_s)
 
     # -- start
 
@@ -101,6 +106,7 @@ class Node:
         await self.server.start(self._listeners.bound)
         self.advertised = self._listeners.resolve(self.server.bound, socket.gethostname())
         register_gauges(self)
+        self._loop_lag.start()
         self._background.append(asyncio.ensure_future(self._checkpoint_regularly()))
         self.not_ready = None
         log.info("started", node=self.node_id, cluster=self.cluster_id, partitions=len(self.partitions))
@@ -123,6 +129,8 @@ class Node:
         self.resource_configs = await ResourceConfigs.open(self.metadata, config)
         self.config = self.resource_configs.broker_config(config)
         self.resource_configs.subscribe(self._configs_changed)
+        self.client_telemetry = ClientTelemetry(self.resource_configs, config.integer("telemetry.max.bytes"))
+        self.features = await feature_updates.load(self.metadata)
         self.logs = await seams.workers.call(
             lambda: LogManager.open(
                 services,
@@ -165,6 +173,8 @@ class Node:
 
     def _partition_deleted(self, partition: Partition) -> None:
         self._partition_advanced(partition)
+        if self.topics.get(partition.topic) is None:
+            self.metrics.topic_deleted(partition.topic)
 
     def _configs_changed(self, resource: Resource) -> None:
         if resource[0] is ResourceType.BROKER:
@@ -187,6 +197,7 @@ class Node:
         """Answers what is in flight, flushes everything and notes the clean shutdown."""
         self.not_ready = "stopping"
         log.info("stopping")
+        self._loop_lag.stop()
         for task in self._background:
             task.cancel()
         self.fetch_purgatory.complete_all()

@@ -20,6 +20,7 @@ from protocol.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition,
 
 if TYPE_CHECKING:
     from broker.partition import Partition
+    from storage.partition_log import TimestampOffsetEpoch
 
 ONLY_READS = True
 ZERO = timedelta(0)
@@ -35,107 +36,94 @@ LATEST_TIERED = -5
 
 FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 
-Answers = list[ListOffsetsTopicResponse]
+Answers = list[ListOffsetsPartitionResponse]
 
 
 def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
     """Answers at once unless a lookup by time has to read the log."""
+    lookup = Lookup(ctx, request)
     if all(asked.timestamp in (LATEST, EARLIEST) for topic in request.topics for asked in topic.partitions):
         return _response(
-            [
-                ListOffsetsTopicResponse(
-                    name=topic.name,
-                    partitions=tuple(_at_hand(ctx, request, topic, asked) for asked in topic.partitions),
-                )
-                for topic in request.topics
-            ]
+            request, [[lookup.at_hand(topic, asked) for asked in topic.partitions] for topic in request.topics]
         )
-    return _look_up(ctx, request)
+    return lookup.all()
 
 
 def error_response(ctx: RequestContext, request: ListOffsetsRequest, error: KafkaError) -> ListOffsetsResponse:
     """The same error for every partition."""
     return _response(
-        [
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=tuple(_failed(asked.partition_index, error) for asked in topic.partitions),
-            )
-            for topic in request.topics
-        ]
+        request, [[_failed(asked.partition_index, error) for asked in topic.partitions] for topic in request.topics]
     )
 
 
-def _response(topics: Answers) -> ListOffsetsResponse:
-    return ListOffsetsResponse(throttle_time=ZERO, topics=tuple(topics))
+def _response(request: ListOffsetsRequest, answers: list[Answers]) -> ListOffsetsResponse:
+    return ListOffsetsResponse(
+        throttle_time=ZERO,
+        topics=tuple(
+            ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions))
+            for topic, partitions in zip(request.topics, answers, strict=True)
+        ),
+    )
 
 
-async def _look_up(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    topics: Answers = []
-    for topic in request.topics:
-        answers = [await _one(ctx, request, topic, asked) for asked in topic.partitions]
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(answers)))
-    return _response(topics)
+class Lookup:
+    """One request's lookups, one partition after the other."""
 
+    def __init__(self, ctx: RequestContext, request: ListOffsetsRequest) -> None:
+        self._ctx = ctx
+        self._request = request
+        named = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
+        self._repeated = {key for key, count in named.items() if count > 1}
 
-async def _one(
-    ctx: RequestContext, request: ListOffsetsRequest, topic: ListOffsetsTopic, asked: ListOffsetsPartition
-) -> ListOffsetsPartitionResponse:
-    if asked.timestamp in (LATEST, EARLIEST):
-        return _at_hand(ctx, request, topic, asked)
-    try:
-        partition = _partition(ctx, request, topic, asked)
-        match asked.timestamp:
-            case -4:
+    async def all(self) -> ListOffsetsResponse:
+        answers = [[await self._one(topic, asked) for asked in topic.partitions] for topic in self._request.topics]
+        return _response(self._request, answers)
+
+    def at_hand(self, topic: ListOffsetsTopic, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        """The first or the last offset, which need no reading."""
+        try:
+            partition = self._partition(topic, asked)
+        except KafkaError as error:
+            return _failed(asked.partition_index, error)
+        if asked.timestamp == EARLIEST:
+            return _at_log_start(partition)
+        end = partition.end_offset_for(self._request.isolation_level)
+        return _found(asked.partition_index, UNKNOWN_TIMESTAMP, end, partition.leader_epoch)
+
+    async def _one(self, topic: ListOffsetsTopic, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+        if asked.timestamp in (LATEST, EARLIEST):
+            return self.at_hand(topic, asked)
+        try:
+            partition = self._partition(topic, asked)
+            if asked.timestamp == EARLIEST_LOCAL:
                 return _at_log_start(partition)
-            case -5:
-                # Nothing is tiered, so the last tiered offset does not exist.
-                return _found(asked.partition_index, UNKNOWN_TIMESTAMP, UNKNOWN_OFFSET, UNKNOWN_EPOCH)
-            case -3:
-                found = await partition.log.max_timestamp()
-            case timestamp if timestamp < 0:
-                raise InvalidRequest(f"{timestamp} is no timestamp")
-            case timestamp:
-                found = await partition.log.offset_for_timestamp(timestamp)
-        end = partition.end_offset_for(request.isolation_level)
-        if found is None or found.offset >= end:
+            found = await self._by_time(partition, asked.timestamp)
+        except KafkaError as error:
+            return _failed(asked.partition_index, error)
+        if found is None or found.offset >= partition.end_offset_for(self._request.isolation_level):
             return _found(asked.partition_index, UNKNOWN_TIMESTAMP, UNKNOWN_OFFSET, UNKNOWN_EPOCH)
         return _found(asked.partition_index, found.timestamp, found.offset, found.leader_epoch)
-    except KafkaError as error:
-        return _failed(asked.partition_index, error)
 
+    async def _by_time(self, partition: Partition, timestamp: int) -> TimestampOffsetEpoch | None:
+        if timestamp == MAX_TIMESTAMP:
+            return await partition.log.max_timestamp()
+        if timestamp == LATEST_TIERED:
+            return None  # nothing is tiered
+        if timestamp < 0:
+            raise InvalidRequest(f"{timestamp} is no timestamp")
+        return await partition.log.offset_for_timestamp(timestamp)
 
-def _at_hand(
-    ctx: RequestContext, request: ListOffsetsRequest, topic: ListOffsetsTopic, asked: ListOffsetsPartition
-) -> ListOffsetsPartitionResponse:
-    try:
-        partition = _partition(ctx, request, topic, asked)
-    except KafkaError as error:
-        return _failed(asked.partition_index, error)
-    if asked.timestamp == EARLIEST:
-        return _at_log_start(partition)
-    end = partition.end_offset_for(request.isolation_level)
-    return _found(asked.partition_index, UNKNOWN_TIMESTAMP, end, partition.leader_epoch)
-
-
-def _partition(
-    ctx: RequestContext, request: ListOffsetsRequest, topic: ListOffsetsTopic, asked: ListOffsetsPartition
-) -> Partition:
-    """The partition, if the request may be answered at all."""
-    if (topic.name, asked.partition_index) in _repeated(request):
-        raise InvalidRequest("the partition is named twice")
-    if ctx.version < FIRST_VERSION_OF.get(asked.timestamp, 0):
-        raise UnsupportedVersion
-    partition = ctx.node.partitions.get(topic.name, asked.partition_index)
-    if partition is None:
-        raise UnknownTopicOrPartition
-    partition.check_leader_epoch(asked.current_leader_epoch)
-    return partition
-
-
-def _repeated(request: ListOffsetsRequest) -> set[tuple[str, int]]:
-    named = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
-    return {key for key, count in named.items() if count > 1}
+    def _partition(self, topic: ListOffsetsTopic, asked: ListOffsetsPartition) -> Partition:
+        """The partition, if the request may be answered at all."""
+        if (topic.name, asked.partition_index) in self._repeated:
+            raise InvalidRequest("the partition is named twice")
+        if self._ctx.version < FIRST_VERSION_OF.get(asked.timestamp, 0):
+            raise UnsupportedVersion
+        partition = self._ctx.node.partitions.get(topic.name, asked.partition_index)
+        if partition is None:
+            raise UnknownTopicOrPartition
+        partition.check_leader_epoch(asked.current_leader_epoch)
+        return partition
 
 
 def _at_log_start(partition: Partition) -> ListOffsetsPartitionResponse:
