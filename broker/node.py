@@ -129,7 +129,9 @@ class Node:
         self.resource_configs = await ResourceConfigs.open(self.metadata, config)
         self.config = self.resource_configs.broker_config(config)
         self.resource_configs.subscribe(self._configs_changed)
-        self.client_telemetry = ClientTelemetry(self.resource_configs, config.integer("telemetry.max.bytes"))
+        self.client_telemetry = ClientTelemetry(
+            self.resource_configs, self.metrics, config.integer("telemetry.max.bytes")
+        )
         self.features = await feature_updates.load(self.metadata)
         self.logs = await seams.workers.call(
             lambda: LogManager.open(

@@ -123,7 +123,11 @@ class Topics:
     async def set_configs(self, configs: Mapping[str, Mapping[str, str]]) -> None:
         """Replace the overrides of topics of the view, all or none."""
         await self._replace(
-            [replace(self._existing(name), configs=MappingProxyType(dict(new))) for name, new in configs.items()]
+            [
+                replace(self._existing(name), configs=MappingProxyType(dict(new)))
+                for name, new in configs.items()
+                if new != self._existing(name).configs
+            ]
         )
 
     def _existing(self, name: str) -> Topic:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.definition import ConfigDef, ConfigType, InvalidValue, Value, at_least, one_of
 from broker.config.definition import Check as ValueCheck
+from broker.config.definition import ConfigDef, ConfigType, InvalidValue, Value, at_least, one_of
 from protocol.errors import InvalidConfiguration, InvalidRequest
 
 _INT, _LIST, _STRING = ConfigType.INT, ConfigType.LIST, ConfigType.STRING

@@ -1,0 +1,66 @@
+"""AlterReplicaLogDirs 1-2 (KIP-113; Kafka's `ReplicaManager.alterReplicaLogDirs`).
+
+Deviation: a partition is not moved to another folder (INVALID_REQUEST); Kafka copies it in the background.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from kio.schema.alter_replica_log_dirs.v2 import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
+from kio.schema.alter_replica_log_dirs.v2.response import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirTopicResult,
+)
+from kio.schema.errors import ErrorCode
+
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from broker.handlers.describe_log_dirs import log_dir_of, log_dirs
+from protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+
+def handle(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+    # Of a partition that is named twice, the last folder counts.
+    return _response({key: _outcome(ctx.node, key, path) for key, path in _wanted(request).items()})
+
+
+def _wanted(request: AlterReplicaLogDirsRequest) -> dict[tuple[str, int], str]:
+    return {
+        (topic.name, index): log_dir.path
+        for log_dir in request.dirs
+        for topic in log_dir.topics
+        for index in topic.partitions
+    }
+
+
+def _outcome(node: Node, key: tuple[str, int], path: str) -> ErrorCode:
+    if path not in log_dirs(node):
+        return ErrorCode.log_dir_not_found
+    partition = node.partitions.get(*key)
+    if partition is None:
+        return ErrorCode.unknown_topic_or_partition
+    return ErrorCode.none if log_dir_of(partition) == path else ErrorCode.invalid_request
+
+
+def _response(outcomes: dict[tuple[str, int], ErrorCode]) -> AlterReplicaLogDirsResponse:
+    by_topic: defaultdict[str, list[AlterReplicaLogDirPartitionResult]] = defaultdict(list)
+    for (topic, index), code in outcomes.items():
+        by_topic[topic].append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code))
+    return AlterReplicaLogDirsResponse(
+        throttle_time=ZERO,
+        results=tuple(
+            AlterReplicaLogDirTopicResult(topic_name=topic, partitions=tuple(results))
+            for topic, results in by_topic.items()
+        ),
+    )
+
+
+def error_response(
+    ctx: RequestContext, request: AlterReplicaLogDirsRequest, error: KafkaError
+) -> AlterReplicaLogDirsResponse:
+    return _response(dict.fromkeys(_wanted(request), error.code))

@@ -1,0 +1,193 @@
+"""DescribeConfigs 1-4 (KIP-133, KIP-226, KIP-524, KIP-569; Kafka's `ConfigHelper`)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from kio.schema.describe_configs.v4 import DescribeConfigsRequest, DescribeConfigsResponse
+from kio.schema.describe_configs.v4.request import DescribeConfigsResource
+from kio.schema.describe_configs.v4.response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from kio.schema.errors import ErrorCode
+
+from broker import topic_names
+from broker.config.definition import ConfigDef, to_text
+from broker.config.describe import (
+    ConfigEntry,
+    describe_broker,
+    describe_broker_default,
+    describe_topic,
+    require_this_broker,
+)
+from broker.config.resource_defs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
+from broker.config_changes import loggers
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from broker.resource_configs import ResourceType
+from protocol.errors import InvalidRequest, InvalidTopic, KafkaError, UnknownTopicOrPartition
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+DEFAULT_SOURCE = 5
+LOGGER_SOURCE = 6
+CLIENT_METRICS_SOURCE = 7
+GROUP_SOURCE = 8
+
+
+def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        throttle_time=ZERO, results=tuple(_result(ctx, request, resource) for resource in request.resources)
+    )
+
+
+def _result(
+    ctx: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+) -> DescribeConfigsResult:
+    configs: list[DescribeConfigsResourceResult] = []
+    error: KafkaError | None = None
+    try:
+        configs = _configs(ctx.node, request, resource)
+    except KafkaError as refused:
+        error = refused
+    return DescribeConfigsResult(
+        error_code=ErrorCode.none if error is None else error.code,
+        error_message="" if error is None else error.explicit_message or "",
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=tuple(configs),
+    )
+
+
+def _configs(
+    node: Node, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+) -> list[DescribeConfigsResourceResult]:
+    keys, name = resource.configuration_keys, resource.resource_name
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            return [_told(request, entry) for entry in _topic(node, name, keys)]
+        case ResourceType.BROKER:
+            return [_told(request, entry) for entry in _broker(node, name, keys)]
+        case ResourceType.BROKER_LOGGER:
+            return _loggers(node, name, keys)
+        case ResourceType.GROUP:
+            if not name:
+                raise InvalidRequest("Group name must not be empty")
+            values = node.resource_configs.get(ResourceType.GROUP, name)
+            told = _of_resource(request, GROUP_CONFIGS, values, keys, GROUP_SOURCE)
+            return told
+        case ResourceType.CLIENT_METRICS:
+            if not name:
+                raise InvalidRequest("Client metrics subscription name must not be empty")
+            values = node.resource_configs.get(ResourceType.CLIENT_METRICS, name)
+            return _of_resource(request, CLIENT_METRICS_CONFIGS, values, keys, CLIENT_METRICS_SOURCE)
+    raise InvalidRequest(InvalidRequest.default_message)
+
+
+def _topic(node: Node, name: str, keys: Collection[str] | None) -> list[ConfigEntry]:
+    reason = topic_names.invalid_reason(name)
+    if reason is not None:
+        raise InvalidTopic(reason)
+    topic = node.topics.get(name)
+    if topic is None:
+        raise UnknownTopicOrPartition
+    return describe_topic(node.config, topic.configs, keys)
+
+
+def _broker(node: Node, name: str, keys: Collection[str] | None) -> list[ConfigEntry]:
+    if not name:
+        return describe_broker_default(node.config, keys)
+    require_this_broker(node.config, name)
+    return describe_broker(node.config, keys)
+
+
+def _loggers(node: Node, name: str, keys: Collection[str] | None) -> list[DescribeConfigsResourceResult]:
+    if not name:
+        raise InvalidRequest("Broker id must not be empty")
+    try:
+        node_id = int(name)
+    except ValueError:
+        raise InvalidRequest(f"Broker id must be an integer, but it is: {name}") from None
+    if node_id != node.node_id:
+        raise InvalidRequest(f"Unexpected broker id, expected {node.node_id} but received {name}")
+    return [
+        DescribeConfigsResourceResult(
+            name=logger,
+            value=level,
+            read_only=False,
+            config_source=LOGGER_SOURCE,
+            is_sensitive=False,
+            synonyms=(),
+            documentation="",
+        )
+        for logger, level in loggers().items()
+        if not keys or logger in keys
+    ]
+
+
+def _of_resource(
+    request: DescribeConfigsRequest,
+    definitions: Mapping[str, ConfigDef],
+    values: Mapping[str, str],
+    keys: Collection[str] | None,
+    source: int,
+) -> list[DescribeConfigsResourceResult]:
+    told: list[DescribeConfigsResourceResult] = []
+    for name, definition in definitions.items():
+        if keys and name not in keys:
+            continue
+        is_set = name in values
+        value = to_text(definition.parse(values[name])) if is_set else definition.default_text
+        # Kafka names a group's defaults as synonyms, a subscription's it does not.
+        shows_synonym = is_set or source == GROUP_SOURCE
+        synonym = DescribeConfigsSynonym(name=name, value=value, source=source if is_set else DEFAULT_SOURCE)
+        told.append(
+            DescribeConfigsResourceResult(
+                name=name,
+                value=value,
+                read_only=False,
+                config_source=synonym.source,
+                is_sensitive=False,
+                synonyms=(synonym,) if request.include_synonyms and shows_synonym else (),
+                config_type=int(definition.type),
+                documentation=definition.doc if request.include_documentation else None,
+            )
+        )
+    return told
+
+
+def _told(request: DescribeConfigsRequest, entry: ConfigEntry) -> DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=int(entry.source),
+        is_sensitive=entry.sensitive,
+        synonyms=tuple(
+            DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=int(synonym.source))
+            for synonym in synonyms
+        ),
+        config_type=entry.type,
+        documentation=entry.documentation if request.include_documentation else None,
+    )
+
+
+def error_response(ctx: RequestContext, request: DescribeConfigsRequest, error: KafkaError) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        throttle_time=ZERO,
+        results=tuple(
+            DescribeConfigsResult(
+                error_code=error.code,
+                error_message=error.explicit_message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                configs=(),
+            )
+            for resource in request.resources
+        ),
+    )

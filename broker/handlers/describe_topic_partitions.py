@@ -1,0 +1,107 @@
+"""DescribeTopicPartitions 0 (KIP-966; Kafka's `DescribeTopicPartitionsRequestHandler`).
+
+Topics are answered by name in order, up to a limit of partitions; the cursor is where the next page starts.
+Deviation: a topic with an empty name gets INVALID_TOPIC_EXCEPTION; Kafka answers UNKNOWN_SERVER_ERROR.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kio.schema.describe_topic_partitions.v0 import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
+from kio.schema.describe_topic_partitions.v0.response import (
+    Cursor,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from kio.schema.errors import ErrorCode
+
+from broker import authorized_operations, topic_names
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from protocol.errors import InvalidRequest, KafkaError
+
+if TYPE_CHECKING:
+    from broker.topics import PartitionAssignment, Topic
+
+
+def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    most = ctx.node.config.integer("max.request.partition.size.limit")
+    left = max(1, min(request.response_partition_limit, most))
+    names = sorted({topic.name for topic in request.topics})
+    first = 0
+    if request.cursor is not None:
+        names = [name for name in names if name >= request.cursor.topic_name]
+        first = request.cursor.partition_index
+        if first < 0 or request.cursor.topic_name not in names:
+            raise InvalidRequest(f"DescribeTopicPartitionsRequest has no use for the cursor {request.cursor}")
+    results: list[DescribeTopicPartitionsResponseTopic] = []
+    for name in names:
+        topic = ctx.node.topics.get(name)
+        if topic is None:
+            results.append(_missing(name))
+            continue
+        start, first = first, 0
+        if left <= 0:
+            return _response(results, Cursor(topic_name=name, partition_index=start))
+        end = min(start + left, len(topic.partitions))
+        results.append(_found(topic, start, end))
+        left -= max(end - start, 0)
+        if end < len(topic.partitions):
+            return _response(results, Cursor(topic_name=name, partition_index=end))
+    return _response(results, None)
+
+
+def _response(
+    results: list[DescribeTopicPartitionsResponseTopic], cursor: Cursor | None
+) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(throttle_time=ZERO, topics=tuple(results), next_cursor=cursor)
+
+
+def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
+    invalid = topic_names.invalid_reason(name) is not None
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.invalid_topic_exception if invalid else ErrorCode.unknown_topic_or_partition,
+        name=name,
+        topic_id=None,
+        is_internal=topic_names.is_internal(name),
+        partitions=(),
+        topic_authorized_operations=authorized_operations.TOPIC,
+    )
+
+
+def _found(topic: Topic, start: int, end: int) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.none,
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.is_internal,
+        partitions=tuple(_partition(index, topic.partitions[index]) for index in range(start, end)),
+        topic_authorized_operations=authorized_operations.TOPIC,
+    )
+
+
+def _partition(index: int, assignment: PartitionAssignment) -> DescribeTopicPartitionsResponsePartition:
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=ErrorCode.none,
+        partition_index=index,
+        leader_id=assignment.leader,
+        leader_epoch=assignment.leader_epoch,
+        replica_nodes=assignment.replicas,
+        isr_nodes=assignment.isr,
+        eligible_leader_replicas=(),
+        last_known_elr=(),
+        offline_replicas=(),
+    )
+
+
+def error_response(
+    ctx: RequestContext, request: DescribeTopicPartitionsRequest, error: KafkaError
+) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(
+        throttle_time=ZERO,
+        topics=tuple(
+            DescribeTopicPartitionsResponseTopic(error_code=error.code, name=topic.name, topic_id=None, partitions=())
+            for topic in request.topics
+        ),
+    )

@@ -1,0 +1,50 @@
+"""GetTelemetrySubscriptions 0 (KIP-714). Answered though not advertised, as Kafka does without a receiver plugin."""
+
+from __future__ import annotations
+
+import datetime
+
+from kio.schema.errors import ErrorCode
+from kio.schema.get_telemetry_subscriptions.v0 import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
+
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from broker.topic_names import random_topic_id
+from protocol.errors import KafkaError
+from protocol.records.compression import Compression
+
+ACCEPTED = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)
+
+
+def handle(ctx: RequestContext, request: GetTelemetrySubscriptionsRequest) -> GetTelemetrySubscriptionsResponse:
+    telemetry = ctx.node.client_telemetry
+    instance_id = request.client_instance_id or random_topic_id(ctx.node.random)
+    instance = telemetry.subscription(ctx, instance_id)
+    return GetTelemetrySubscriptionsResponse(
+        throttle_time=ZERO,
+        error_code=ErrorCode.none,
+        client_instance_id=instance_id,
+        subscription_id=instance.subscription_id,
+        accepted_compression_types=tuple(map(int, ACCEPTED)),
+        push_interval=datetime.timedelta(milliseconds=instance.interval_ms),
+        telemetry_max_bytes=telemetry.max_bytes,
+        delta_temporality=True,
+        requested_metrics=instance.metrics,
+    )
+
+
+def error_response(
+    ctx: RequestContext, request: GetTelemetrySubscriptionsRequest, error: KafkaError
+) -> GetTelemetrySubscriptionsResponse:
+    return GetTelemetrySubscriptionsResponse(
+        throttle_time=ZERO,
+        error_code=error.code,
+        client_instance_id=None,
+        subscription_id=0,
+        push_interval=ZERO,
+        telemetry_max_bytes=0,
+        delta_temporality=False,
+    )

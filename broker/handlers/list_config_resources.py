@@ -1,0 +1,44 @@
+"""ListConfigResources 0-1 (KIP-714, KIP-1142); version 0 knows client metrics only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from kio.schema.errors import ErrorCode
+from kio.schema.list_config_resources.v1 import ListConfigResourcesRequest, ListConfigResourcesResponse
+from kio.schema.list_config_resources.v1.response import ConfigResource
+
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from broker.resource_configs import ResourceType
+from protocol.errors import UnsupportedVersion
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+
+def handle(ctx: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+    wanted = set(request.resource_types or ResourceType) if ctx.version else {ResourceType.CLIENT_METRICS}
+    if not wanted.issubset(ResourceType):
+        raise UnsupportedVersion
+    return ListConfigResourcesResponse(
+        throttle_time=ZERO,
+        error_code=ErrorCode.none,
+        config_resources=tuple(
+            ConfigResource(resource_name=name, resource_type=int(resource_type))
+            for resource_type in ResourceType
+            if resource_type in wanted
+            for name in _names(ctx.node, resource_type)
+        ),
+    )
+
+
+def _names(node: Node, resource_type: ResourceType) -> Iterable[str]:
+    match resource_type:
+        case ResourceType.TOPIC:
+            return sorted(topic.name for topic in node.topics.all())
+        case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
+            return (str(node.node_id),)
+        case ResourceType.GROUP | ResourceType.CLIENT_METRICS:
+            return node.resource_configs.names(resource_type)

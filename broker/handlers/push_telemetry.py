@@ -1,0 +1,21 @@
+"""PushTelemetry 0 (KIP-714)."""
+
+from __future__ import annotations
+
+from kio.schema.errors import ErrorCode
+from kio.schema.push_telemetry.v0 import PushTelemetryRequest, PushTelemetryResponse
+
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+
+
+def handle(ctx: RequestContext, request: PushTelemetryRequest) -> PushTelemetryResponse:
+    ctx.node.client_telemetry.push(
+        ctx,
+        request.client_instance_id,
+        request.subscription_id,
+        terminating=request.terminating,
+        compression=request.compression_type,
+        metrics=request.metrics,
+    )
+    return PushTelemetryResponse(throttle_time=ZERO, error_code=ErrorCode.none)

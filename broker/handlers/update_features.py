@@ -1,0 +1,41 @@
+"""UpdateFeatures 0-2 (KIP-584, KIP-1022). All updates are made or none; versions 0 and 1 name each in the answer.
+
+Deviation: the levels are kept and told, but nothing in this broker behaves otherwise for them.
+"""
+
+from __future__ import annotations
+
+from kio.schema.errors import ErrorCode
+from kio.schema.update_features.v1.response import UpdatableFeatureResult
+from kio.schema.update_features.v1.response import UpdateFeaturesResponse as ResponseWithResults
+from kio.schema.update_features.v2 import UpdateFeaturesRequest, UpdateFeaturesResponse
+
+from broker import feature_updates
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from broker.feature_updates import FeatureUpdate
+from broker.metadata_store import retrying
+
+LAST_VERSION_WITH_RESULTS = 1
+
+
+async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse | ResponseWithResults:
+    node = ctx.node
+    updates = [
+        FeatureUpdate(each.feature, each.max_version_level, each.upgrade_type) for each in request.feature_updates
+    ]
+    if request.validate_only:
+        feature_updates.updated_levels(node.features.levels, updates, node.node_id)
+    else:
+        await retrying(lambda: feature_updates.update(node.metadata, node.features, updates, node.node_id))
+    if ctx.version > LAST_VERSION_WITH_RESULTS:
+        return UpdateFeaturesResponse(throttle_time=ZERO, error_code=ErrorCode.none, error_message=None)
+    return ResponseWithResults(
+        throttle_time=ZERO,
+        error_code=ErrorCode.none,
+        error_message=None,
+        results=tuple(
+            UpdatableFeatureResult(feature=each.name, error_code=ErrorCode.none, error_message="NONE")
+            for each in updates
+        ),
+    )
