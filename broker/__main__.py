@@ -85,7 +85,7 @@ async def _serve(loaded: Loaded, ready_fd: int | None, exit_with_parent: bool) -
     try:
         await node.start()
         http_port = await node.start_http()
-    except (ListenError, LogDirError) as error:
+    except (ListenError, LogDirError, CorruptMetadata) as error:
         log.error("cannot start", reason=str(error))
         return 1
     if ready_fd is not None:

@@ -28,7 +28,7 @@ from broker.partition import Partition
 from broker.partitions import Partitions
 from broker.producer_ids import ProducerIds
 from broker.resource_configs import Resource, ResourceConfigs, ResourceType
-from broker.server import Server
+from broker.server import ListenError, Server
 from broker.topics import Topics
 from storage.append_types import LogConfig
 from storage.log_dirs import LogDirs
@@ -164,7 +164,10 @@ class Node:
         from broker.http import HttpServer
 
         self._http = HttpServer(self.config.string("odradek.http.host"), port, self.metrics, lambda: self.not_ready)
-        return await self._http.start()
+        try:
+            return await self._http.start()
+        except OSError as error:
+            raise ListenError(f"odradek.http.port = {port} cannot be opened: {error.strerror or error}") from error
 
     # -- what happens to partitions
 

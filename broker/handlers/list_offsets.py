@@ -20,7 +20,7 @@ from protocol.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition,
 
 if TYPE_CHECKING:
     from broker.partition import Partition
-    from storage.partition_log import TimestampOffsetEpoch
+    from storage.time_lookup import TimestampOffsetEpoch
 
 ONLY_READS = True
 ZERO = timedelta(0)

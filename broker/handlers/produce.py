@@ -16,9 +16,13 @@ from broker.context import CloseConnection, RequestContext
 from broker.delayed_produce import Unacknowledged
 from protocol import errors
 from protocol.errors import (
+    CorruptMessage,
     InvalidRequest,
     InvalidTopic,
     KafkaError,
+    KafkaStorage,
+    MessageTooLarge,
+    RecordBatchTooLarge,
     UnknownTopicId,
     UnknownTopicOrPartition,
     UnsupportedCompressionType,
@@ -46,6 +50,8 @@ ZSTD = 4
 ATTRIBUTES_LOW_BYTE = 22  # its position in a batch of magic 2
 ADMIN_CLIENT_ID = "__admin_client"
 INVALID_REQUIRED_ACKS = int(ErrorCode.invalid_required_acks)
+EXPECTED_FAILURES = (MessageTooLarge, RecordBatchTooLarge, CorruptMessage, KafkaStorage)
+"""What Kafka does not count as a failed produce request."""
 NO_SUCH_PARTITION = UnknownTopicOrPartition()
 
 
@@ -122,7 +128,12 @@ def _append(
         raise UnsupportedCompressionType
     if topic_names.is_internal(partition.topic) and ctx.client_id != ADMIN_CLIENT_ID:
         raise InvalidTopic(f"Cannot append to internal topic {partition.topic}")
-    info = partition.append(records, AppendOrigin.CLIENT, now_ms)
+    try:
+        info = partition.append(records, AppendOrigin.CLIENT, now_ms)
+    except KafkaError as error:
+        if not isinstance(error, EXPECTED_FAILURES):
+            ctx.node.metrics.produce_failed(partition.topic)
+        raise
     answer.base_offset = info.first_offset
     answer.log_append_time_ms = info.log_append_time
     answer.log_start_offset = info.log_start_offset
