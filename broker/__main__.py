@@ -21,6 +21,7 @@ import structlog  # noqa: E402
 from broker import logging  # noqa: E402
 from broker.config.broker_config import WrongConfiguration  # noqa: E402
 from broker.config.sources import Loaded, load  # noqa: E402
+from broker.metadata_entries import CorruptMetadata  # noqa: E402
 from broker.node import Node, Seams  # noqa: E402
 from broker.server import ListenError  # noqa: E402
 from storage.files import OsFileSystem  # noqa: E402
