@@ -60,11 +60,10 @@ def uvarint_bytes(value: int) -> bytes:
 
 def read_compact_length(buf: Buffer, pos: int, what: str) -> tuple[int, int]:
     """A compact length, -1 for null, not above what is left of the buffer (an element takes a byte or more)."""
-    if pos < len(buf) and buf[pos] < 0x80:
-        length, pos = buf[pos] - 1, pos + 1
-    else:
-        length, pos = read_uvarint(buf, pos)
-        length -= 1
+    if pos >= len(buf):
+        raise underflow(f"length of {what}", 1, buf, pos)
+    length, pos = read_uvarint(buf, pos)
+    length -= 1
     if length > len(buf) - pos:
         raise underflow(what, length, buf, pos)
     return length, pos

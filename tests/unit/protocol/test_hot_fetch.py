@@ -180,6 +180,15 @@ def test_mutated_requests_are_read_or_refused(version: int, generator: Any, kio_
     assert 0 < refused < 300
 
 
+def test_tags_of_a_later_version_are_skipped() -> None:
+    fixed = pack(">iiqiqi", 0, -1, 7, -1, -1, 100)
+    tags = b"\x03\x00\x10" + UUID(int=5).bytes + b"\x01\x08" + pack(">q", 44) + b"\x09\x00"
+    body = START + SESSION + b"\x02" + bytes(16) + b"\x02" + fixed + tags + b"\0" + b"\x01\x01\0"
+    asked = {version: decode_request(version, body, 0).topics[0][1][0] for version in (16, 17, 18)}
+    assert [asked[version].replica_directory_id for version in (16, 17, 18)] == [ZERO, UUID(int=5), UUID(int=5)]
+    assert [asked[version].high_watermark for version in (16, 17, 18)] == [2**63 - 1, 2**63 - 1, 44]
+
+
 START = pack(">iiib", 500, 1, 2, 0)  # wait, bytes, isolation
 SESSION = pack(">ii", 0, -1)
 

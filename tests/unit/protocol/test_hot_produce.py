@@ -97,22 +97,24 @@ def test_responses_are_kios_bytes(version: int, generator: Any, kio_bytes: Any) 
         assert bytes(encode_response(light(response), version, 77)) == pack(">i", len(body)) + body
 
 
-@each_version
-def test_fields_that_a_version_lacks_are_left_out(version: int, generator: Any, kio_bytes: Any) -> None:
-    full = generator(version).entity(response_class(API.key, 13))
-    response = light(full)
-    topic: str | UUID = "t" if version < 13 else UUID(int=9)
-    response.topics = [(topic, partitions) for _, partitions in response.topics]
-    frame = bytes(encode_response(response, version, 1))
-    assert len(frame) == 4 + int.from_bytes(frame[:4], "big")
-    if version < 10:
-        response.node_endpoints = ()
-        for _, partitions in response.topics:
-            for partition in partitions:
-                partition.current_leader = LeaderIdAndEpoch()
-                if version < 8:
-                    partition.record_errors, partition.error_message = (), None
-        assert bytes(encode_response(response, version, 1)) == frame
+def test_fields_that_a_version_lacks_are_left_out() -> None:
+    errors, leader = (RecordError(3, "bad"),), LeaderIdAndEpoch(1, 2)
+    endpoints = (NodeEndpoint(1, "h", 2),)
+    full = ProduceResponse([("t", [PartitionProduceResponse(0, 0, 5, -1, 3, errors, "why", leader)])], 0, endpoints)
+    for version in range(3, 10):
+        plain = PartitionProduceResponse(0, 0, 5)
+        if version >= 5:
+            plain.log_start_offset = 3
+        if version >= 8:
+            plain.record_errors, plain.error_message = errors, "why"
+        assert encode_response(full, version, 1) == encode_response(ProduceResponse([("t", [plain])]), version, 1)
+
+
+def test_a_leader_alone_is_not_told_before_version_10() -> None:
+    told = ProduceResponse([("t", [PartitionProduceResponse(0, 6, current_leader=LeaderIdAndEpoch(1, 2))])])
+    plain = ProduceResponse([("t", [PartitionProduceResponse(0, 6)])])
+    assert encode_response(told, 9, 1) == encode_response(plain, 9, 1)
+    assert encode_response(told, 10, 1) != encode_response(plain, 10, 1)
 
 
 @each_version

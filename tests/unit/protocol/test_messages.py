@@ -81,6 +81,36 @@ def test_unknown_tagged_fields_are_skipped(kio_bytes: Any) -> None:
         decode_request(api, 13, body[:-1] + b"\x01\x05\x03ab", 0)
 
 
+@pytest.mark.parametrize(
+    ("name", "version", "body", "reason"),
+    [
+        ("metadata", 12, b"", "length of MetadataRequest.topics needs 1 bytes"),
+        ("metadata", 1, b"\0\0", "length of MetadataRequest.topics needs 4 bytes at position 0, 2 are left"),
+        ("metadata", 1, b"\xff\xff\xff\xfe", "MetadataRequest.topics has negative length -2"),
+        ("metadata", 1, b"\x7f\xff\xff\xff\0", "MetadataRequest.topics needs 2147483647 bytes"),
+        ("metadata", 1, b"\0\0\0\x01\xff\xff", "MetadataRequestTopic.name is null"),
+        ("metadata", 1, b"\0\0\0\x01\0\x02\xff\xfe", "MetadataRequestTopic.name is not UTF-8"),
+        ("metadata", 1, b"\0\0\0\x01\0\x03ab", "MetadataRequestTopic.name needs 3 bytes at position 6, 2 are left"),
+        ("metadata", 9, b"\x02\x04ab", "MetadataRequestTopic.name needs 3 bytes at position 2, 2 are left"),
+        ("metadata", 9, b"\x02\xff\xff\xff\xff\x0fab", "MetadataRequestTopic.name needs 4294967294 bytes"),
+        ("metadata", 10, b"\x02abc", "MetadataRequestTopic.topic_id needs 16 bytes"),
+        ("delete_topics", 6, b"\x00", "DeleteTopicsRequest.topics is null"),
+        ("describe_topic_partitions", 0, b"\x01\0\0\0\x01", "Cursor needs 1 bytes"),
+    ],
+)
+def test_what_is_wrong_with_a_request_is_told(name: str, version: int, body: bytes, reason: str) -> None:
+    with pytest.raises(DecodeError, match=reason):
+        decode_request(API_BY_NAME[name], version, body, 0)
+
+
+@pytest.mark.parametrize(("marker", "null"), [(0xFF, True), (0x80, True), (0x01, False), (0x7F, False)])
+def test_a_struct_is_null_behind_any_negative_byte(marker: int, null: bool) -> None:
+    cursor = b"" if null else b"\x02t\0\0\0\x05\0"
+    body = b"\x01\0\0\0\x01" + bytes([marker]) + cursor + b"\0"
+    request = decode_request(API_BY_NAME["describe_topic_partitions"], 0, body, 0)
+    assert (request.cursor is None) == null
+
+
 @each_version
 def test_responses_are_kios_bytes(api: Api, version: int, generator: Any, kio_bytes: Any) -> None:
     cls = response_class(api.key, version)
