@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING
 from broker.context import RequestContext
 from broker.delayed_fetch import DelayedFetch, Watched
 from broker.fetch_session import FetchContext, Results, Target
-from broker.partition import READ_COMMITTED, Partition
+from broker.partition import NO_LEADER_EPOCH, READ_COMMITTED, READ_UNCOMMITTED, Partition
 from protocol.errors import (
     InconsistentTopicId,
     KafkaError,
     NotLeaderOrFollower,
     OffsetOutOfRange,
+    UnknownServerError,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from protocol.hot.common import TopicKey
+from protocol.hot.common import LeaderIdAndEpoch, TopicKey
 from protocol.hot.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -44,6 +45,7 @@ encode = encode_response
 ONLY_READS = True
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
+FIRST_VERSION_WITH_LEADERS = 16
 
 Reading = Generator["ReadPlan", Buffer, None]
 """Reads planned one after the other; each is sent the bytes that it asked for."""
@@ -52,9 +54,16 @@ Reading = Generator["ReadPlan", Buffer, None]
 def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
     """Answers at once where ``min_bytes`` are at hand, an error has to be told, or no wait is allowed."""
     by_id = ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS
-    wanted = [_target(ctx, key, partition) for key, partitions in request.topics for partition in partitions]
+    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        raise UnknownServerError
+    # A partition named twice keeps its first place and what was last said of it, as in Kafka.
+    wanted = {
+        (key, asked.partition): _target(ctx, key, asked) for key, partitions in request.topics for asked in partitions
+    }
     forgotten = [(key, index) for key, indexes in request.forgotten_topics for index in indexes]
-    context = ctx.node.fetch_sessions.context(request.session_id, request.session_epoch, wanted, forgotten, by_id)
+    context = ctx.node.fetch_sessions.context(
+        request.session_id, request.session_epoch, [*wanted.values()], forgotten, by_id
+    )
     fetch = Fetch(ctx, request, context, by_id)
     reading = fetch.read()
     plan = _advance(reading)
@@ -64,15 +73,15 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaita
 
 
 def error_response(ctx: RequestContext, request: FetchRequest, error: KafkaError) -> FetchResponse:
-    """The error at the top from version 7 on, and for every partition below."""
-    if ctx.version >= 7:
-        return FetchResponse([], error_code=int(error.code))
-    return FetchResponse(
-        [
-            (key, [FetchPartitionResponse(one.partition, int(error.code)) for one in partitions])
+    """The error at the top (told from version 7 on), and for every partition where they have names."""
+    code = int(error.code)
+    named: list[tuple[TopicKey, list[FetchPartitionResponse]]] = []
+    if ctx.version < FIRST_VERSION_WITH_TOPIC_IDS:
+        named = [
+            (key, [FetchPartitionResponse(one.partition, code, aborted_transactions=()) for one in partitions])
             for key, partitions in request.topics
         ]
-    )
+    return FetchResponse(named, error_code=code, session_id=request.session_id)
 
 
 def _target(ctx: RequestContext, key: TopicKey, asked: FetchPartition) -> Target:
@@ -86,7 +95,7 @@ def _target(ctx: RequestContext, key: TopicKey, asked: FetchPartition) -> Target
         name,
         asked.fetch_offset,
         asked.partition_max_bytes,
-        asked.current_leader_epoch,
+        max(asked.current_leader_epoch, NO_LEADER_EPOCH),
         asked.last_fetched_epoch,
     )
 
@@ -119,15 +128,13 @@ class Fetch:
         self._watched: list[Watched] = []
         self._read_bytes = 0
         self._failed = False
+        self._readable = False
 
     @property
     def answerable(self) -> bool:
         """Whether there is nothing to wait for."""
         return (
-            self._read_bytes >= self._min_bytes
-            or self._request.max_wait_ms <= 0
-            or self._failed
-            or not self._context.targets
+            self._read_bytes >= self._min_bytes or self._request.max_wait_ms <= 0 or self._failed or not self._readable
         )
 
     async def finish(self, reading: Reading, plan: ReadPlan | None) -> FetchResponse:
@@ -158,21 +165,35 @@ class Fetch:
     # -- reading --
 
     def read(self) -> Reading:
-        """Reads the partitions in the order of the request, within the limits on bytes (KIP-74)."""
+        """Reads the partitions in the order of the request, within the limits on bytes (KIP-74).
+
+        Partitions that are not known come behind the others and do not end a wait.
+        """
         self._results, self._watched, self._read_bytes, self._failed = [], [], 0, False
+        unknown: Results = []
         left = self._max_bytes
         for target in self._context.targets:
             result = FetchPartitionResponse(target.key[1])
-            self._results.append((target, result))
             try:
                 partition = self._partition(target)
+            except KafkaError as error:
+                self._refuse(result, error)
+                result.aborted_transactions = ()
+                unknown.append((target, result))
+                continue
+            self._results.append((target, result))
+            try:
                 yield from self._read_partition(target, partition, result, min(target.max_bytes, left))
             except KafkaError as error:
                 self._failed = True
                 self._refuse(result, error)
+                if isinstance(error, NotLeaderOrFollower) and self._ctx.version >= FIRST_VERSION_WITH_LEADERS:
+                    result.current_leader = LeaderIdAndEpoch(self._ctx.node.node_id, partition.leader_epoch)
             size = len(result.records or b"")
             left = max(0, left - size)
             self._read_bytes += size
+        self._readable = bool(self._results)
+        self._results += unknown
 
     def _partition(self, target: Target) -> Partition:
         key, index = target.key
@@ -185,16 +206,19 @@ class Fetch:
         partition = node.partitions.get(target.topic, index)
         if partition is None:
             raise UnknownTopicOrPartition
-        if not isinstance(key, str) and key != partition.topic_id:
-            raise InconsistentTopicId
-        if self._request.replica_id >= 0:
-            raise NotLeaderOrFollower
         return partition
 
     def _read_partition(
         self, target: Target, partition: Partition, result: FetchPartitionResponse, max_bytes: int
     ) -> Reading:
+        key = target.key[0]
+        if not isinstance(key, str) and key != partition.topic_id:
+            raise InconsistentTopicId
+        if self._request.replica_id >= 0:
+            raise NotLeaderOrFollower
         partition.check_leader_epoch(target.current_leader_epoch)
+        if max_bytes < 0:
+            raise UnknownServerError
         isolation = self._request.isolation_level
         result.high_watermark = partition.high_watermark
         result.last_stable_offset = partition.last_stable_offset
@@ -239,9 +263,11 @@ class Fetch:
     def response(self) -> FetchResponse:
         error_code, session_id, results = self._context.respond(self._results)
         metrics = self._ctx.node.metrics
-        topics: dict[TopicKey, list[FetchPartitionResponse]] = {}
+        topics: list[tuple[TopicKey, list[FetchPartitionResponse]]] = []
         for target, result in results:
-            topics.setdefault(target.key[0], []).append(result)
+            if not topics or topics[-1][0] != target.key[0]:
+                topics.append((target.key[0], []))
+            topics[-1][1].append(result)
             if target.topic is not None:
                 metrics.fetched(target.topic, len(result.records or b""))
-        return FetchResponse(list(topics.items()), error_code=int(error_code), session_id=session_id)
+        return FetchResponse(topics, error_code=int(error_code), session_id=session_id)
