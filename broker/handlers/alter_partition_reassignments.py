@@ -32,7 +32,7 @@ def handle(ctx: RequestContext, request: AlterPartitionReassignmentsRequest) -> 
         throttle_time=ZERO,
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_code=ErrorCode.none,
-        error_message=None,
+        error_message=None if request.topics else "",
         responses=tuple(
             ReassignableTopicResponse(
                 name=topic.name,

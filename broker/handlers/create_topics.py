@@ -85,7 +85,7 @@ def _created(node: Node, topic: Topic) -> CreatableTopicResult:
         configs=tuple(
             CreatableTopicConfigs(
                 name=entry.name,
-                value=entry.value,
+                value=topic.configs.get(entry.name, entry.value),
                 read_only=entry.read_only,
                 config_source=int(entry.source),
                 is_sensitive=entry.sensitive,

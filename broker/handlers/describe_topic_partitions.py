@@ -22,34 +22,41 @@ from broker.error_responses import ZERO
 from protocol.errors import InvalidRequest, KafkaError
 
 if TYPE_CHECKING:
+    from broker.node import Node
     from broker.topics import PartitionAssignment, Topic
 
 
 def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
     most = ctx.node.config.integer("max.request.partition.size.limit")
     left = max(1, min(request.response_partition_limit, most))
-    names = sorted({topic.name for topic in request.topics})
-    first = 0
-    if request.cursor is not None:
-        names = [name for name in names if name >= request.cursor.topic_name]
-        first = request.cursor.partition_index
-        if first < 0 or request.cursor.topic_name not in names:
-            raise InvalidRequest(f"DescribeTopicPartitionsRequest has no use for the cursor {request.cursor}")
+    cursor = request.cursor
     results: list[DescribeTopicPartitionsResponseTopic] = []
-    for name in names:
+    for name in _names(ctx.node, request):
+        start = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+        if left <= 0:
+            return _response(results, Cursor(topic_name=name, partition_index=start))
         topic = ctx.node.topics.get(name)
         if topic is None:
             results.append(_missing(name))
             continue
-        start, first = first, 0
-        if left <= 0:
-            return _response(results, Cursor(topic_name=name, partition_index=start))
         end = min(start + left, len(topic.partitions))
         results.append(_found(topic, start, end))
         left -= max(end - start, 0)
         if end < len(topic.partitions):
             return _response(results, Cursor(topic_name=name, partition_index=end))
     return _response(results, None)
+
+
+def _names(node: Node, request: DescribeTopicPartitionsRequest) -> list[str]:
+    """The topics asked for, all for an empty list, from the cursor's on."""
+    cursor = request.cursor
+    asked = {topic.name for topic in request.topics}
+    names = asked or {topic.name for topic in node.topics.all()}
+    if cursor is None:
+        return sorted(names)
+    if cursor.partition_index < 0 or (asked and cursor.topic_name not in asked):
+        raise InvalidRequest
+    return sorted(name for name in names if name >= cursor.topic_name)
 
 
 def _response(

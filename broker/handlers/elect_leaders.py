@@ -23,6 +23,9 @@ def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLeadersRes
     require_time_left(request.timeout)
     if request.election_type not in {PREFERRED, UNCLEAN}:
         raise InvalidRequest(f"Unknown election type {request.election_type}")
+    if request.topic_partitions is None:  # every partition; those that need no election are left out
+        results = [ReplicaElectionResult(topic=topic.name, partition_result=()) for topic in ctx.node.topics.all()]
+        return _response(results)
     results = [
         ReplicaElectionResult(
             topic=wanted.topic,
@@ -30,8 +33,12 @@ def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLeadersRes
                 _result(index, _outcome(ctx.node, wanted.topic, index)) for index in wanted.partitions
             ),
         )
-        for wanted in request.topic_partitions or ()
+        for wanted in request.topic_partitions
     ]
+    return _response(results)
+
+
+def _response(results: list[ReplicaElectionResult]) -> ElectLeadersResponse:
     return ElectLeadersResponse(throttle_time=ZERO, error_code=ErrorCode.none, replica_election_results=tuple(results))
 
 
