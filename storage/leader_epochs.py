@@ -1,4 +1,4 @@
-"""Which leader epoch starts at which offset, kept in `leader-epoch-checkpoint` (Kafka's LeaderEpochFileCache, KIP-101)."""
+"""Which leader epoch starts where, kept in `leader-epoch-checkpoint` (Kafka's LeaderEpochFileCache, KIP-101)."""
 
 from typing import NamedTuple
 
@@ -104,7 +104,10 @@ class LeaderEpochs:
             self._write()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """The log now starts at `start_offset`: older epochs go, the one in force there starts there. Raises OSError."""
+        """The log now starts at `start_offset`: older epochs go, and the one in force starts there.
+
+        Raises OSError.
+        """
         removed = [entry for entry in self._entries if entry.start_offset <= start_offset]
         if removed:
             first = EpochEntry(removed[-1].epoch, start_offset)

@@ -1,10 +1,9 @@
 """What a partition's log knows about its producers: sequences, epochs, open transactions, snapshots.
 
-The rules are those of Kafka's ProducerStateManager, ProducerAppendInfo and ProducerStateEntry (KIP-98, KIP-360). A batch is
-first checked, which changes nothing, and published once it is in the log.
+The rules are those of Kafka's ProducerStateManager and ProducerAppendInfo (KIP-98, KIP-360). A batch is first checked,
+which changes nothing, and published once it is in the log.
 """
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -23,51 +22,14 @@ from protocol.records.build import ControlRecordType, EndTransactionMarker, iter
 from storage import producer_snapshot
 from storage.append_types import AppendOrigin
 from storage.files import FileSystem, read_file, write_fully
+from storage.producer_entry import NO_EPOCH, NO_OFFSET, BatchMetadata, ProducerStateEntry
 from storage.producer_snapshot import CorruptSnapshotError, SnapshotEntry
 
 logger = structlog.get_logger(__name__)
 
 Buffer = bytes | bytearray | memoryview
 
-BATCHES_KEPT = 5
-NO_EPOCH = -1
-NO_OFFSET = -1
 DEFAULT_EXPIRATION_MS = 24 * 3600 * 1000
-
-
-class BatchMetadata(NamedTuple):
-    """One of a producer's last batches: its range of sequence numbers, of offsets, its largest timestamp."""
-
-    first_sequence: int
-    last_sequence: int
-    first_offset: int
-    last_offset: int
-    timestamp: int
-
-
-class ProducerStateEntry:
-    """One producer. `batches` are its last five of the current epoch, oldest first; -1 stands for none."""
-
-    __slots__ = ("batches", "coordinator_epoch", "last_timestamp", "producer_epoch", "producer_id", "txn_first_offset")
-
-    def __init__(self, producer_id: int, producer_epoch: int = NO_EPOCH) -> None:
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.coordinator_epoch = -1
-        self.last_timestamp = -1
-        self.txn_first_offset = NO_OFFSET
-        self.batches: deque[BatchMetadata] = deque(maxlen=BATCHES_KEPT)
-
-    @property
-    def last_sequence(self) -> int:
-        """Sequence number of the last record of this epoch, -1 without one."""
-        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
-
-    def set_epoch(self, producer_epoch: int) -> None:
-        """A new epoch starts with no batches."""
-        if producer_epoch != self.producer_epoch:
-            self.batches.clear()
-            self.producer_epoch = producer_epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +107,9 @@ class ProducerStateManager:
             batches = entry.batches
             if header.producer_epoch == entry.producer_epoch:
                 if not batches or not _follows(batches[-1].last_sequence, sequence):
-                    duplicate = _find_duplicate(entry, header)
-                    if duplicate is not None:
-                        return duplicate
+                    original = entry.find(sequence, header.last_sequence)
+                    if original is not None:
+                        return Duplicate(original.first_offset, original.last_offset, original.timestamp)
                     self._check_sequence(entry, header)
             else:
                 self._check_epoch(entry, header, origin)
@@ -251,7 +213,8 @@ class ProducerStateManager:
     def replay(self, header: BatchHeader, read_batch: Callable[[], Buffer]) -> CompletedTxn | None:
         """Note a batch found in the log while loading; `read_batch` is called for control batches alone.
 
-        Batches without a producer id change nothing. Raises InvalidTxnState and InvalidRecord for what no leader appends.
+        Batches without a producer id change nothing. Raises InvalidTxnState and InvalidRecord for what no leader
+        appends.
         """
         if not header.has_producer_id:
             return None
@@ -318,15 +281,10 @@ class ProducerStateManager:
         for saved in sorted(entries, key=lambda entry: entry.txn_first_offset):
             if self._is_expired(saved.txn_first_offset, saved.timestamp, now_ms):
                 continue
-            entry = ProducerStateEntry(saved.producer_id, saved.producer_epoch)
-            entry.coordinator_epoch = saved.coordinator_epoch
-            entry.last_timestamp = saved.timestamp
-            if saved.txn_first_offset >= 0:
-                entry.txn_first_offset = saved.txn_first_offset
-                self._open[saved.txn_first_offset] = saved.producer_id
-            if saved.last_offset >= 0:
-                entry.batches.append(_batch_of(saved))
-            self.producers[saved.producer_id] = entry
+            entry = ProducerStateEntry.restored(saved)
+            if entry.txn_first_offset != NO_OFFSET:
+                self._open[entry.txn_first_offset] = entry.producer_id
+            self.producers[entry.producer_id] = entry
 
     def clear(self) -> None:
         """Forget all producers and transactions; snapshot files stay."""
@@ -348,7 +306,7 @@ class ProducerStateManager:
         """
         if self._snapshots and offset <= self._snapshots[-1]:
             return None
-        entries = (_saved(self.producers[producer_id]) for producer_id in sorted(self.producers))
+        entries = (self.producers[producer_id].saved() for producer_id in sorted(self.producers))
         path = self._snapshot_path(offset)
         file = self._fs.open(path, create=True)
         try:
@@ -385,38 +343,3 @@ class ProducerStateManager:
 
 def _follows(last: int, sequence: int) -> bool:
     return sequence == last + 1 or (sequence == 0 and last == MAX_SEQUENCE)
-
-
-def _find_duplicate(entry: ProducerStateEntry, header: BatchHeader) -> Duplicate | None:
-    first, last = header.base_sequence, header.last_sequence
-    for batch in entry.batches:
-        if batch.first_sequence == first and batch.last_sequence == last:
-            return Duplicate(batch.first_offset, batch.last_offset, batch.timestamp)
-    return None
-
-
-def _saved(entry: ProducerStateEntry) -> SnapshotEntry:
-    last = entry.batches[-1] if entry.batches else BatchMetadata(-1, -1, -1, -1, -1)
-    return SnapshotEntry(
-        producer_id=entry.producer_id,
-        producer_epoch=entry.producer_epoch,
-        last_sequence=last.last_sequence,
-        last_offset=last.last_offset,
-        offset_delta=last.last_offset - last.first_offset,
-        timestamp=entry.last_timestamp,
-        coordinator_epoch=entry.coordinator_epoch,
-        txn_first_offset=entry.txn_first_offset,
-    )
-
-
-def _batch_of(saved: SnapshotEntry) -> BatchMetadata:
-    first_sequence = saved.last_sequence - saved.offset_delta
-    if first_sequence < 0 and saved.last_sequence != NO_SEQUENCE:
-        first_sequence += MAX_SEQUENCE + 1
-    return BatchMetadata(
-        first_sequence if saved.last_sequence != NO_SEQUENCE else NO_SEQUENCE,
-        saved.last_sequence,
-        saved.last_offset - saved.offset_delta,
-        saved.last_offset,
-        saved.timestamp,
-    )

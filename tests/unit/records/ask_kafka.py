@@ -37,12 +37,14 @@ class Client:
         self._stream = self._socket.makefile("rb")
         self._next = 0
 
-    def call(self, key: int, version: int, body: bytes) -> bytes:
+    def call(self, key: int, version: int, body: bytes, *, flexible: bool = False) -> bytes:
+        """The body of the answer."""
         self._next += 1
-        frame = struct.pack(">hhih", key, version, self._next, -1) + body
+        tags = b"\0" if flexible else b""
+        frame = struct.pack(">hhih", key, version, self._next, -1) + tags + body
         self._socket.sendall(struct.pack(">i", len(frame)) + frame)
         (size,) = struct.unpack(">i", self._stream.read(4))
-        return self._stream.read(size)[4:]
+        return self._stream.read(size)[4 + len(tags) :]
 
     def produce(self, topic: str, records: bytes) -> object:
         data = produce_request.PartitionProduceData(index=0, records=records)
@@ -52,7 +54,7 @@ class Client:
             timeout=_ms(10000),
             topic_data=(produce_request.TopicProduceData(name=topic, partition_data=(data,)),),
         )
-        body = self.call(0, 8, _encode(produce_request.ProduceRequest, request))
+        body = self.call(0, 8, encode(produce_request.ProduceRequest, request))
         answer, _ = entity_reader(produce_response.ProduceResponse)(body, 0)
         return answer.responses[0].partition_responses[0]
 
@@ -66,7 +68,7 @@ class Client:
             topics=(fetch_request.FetchTopic(topic=topic, partitions=(partition,)),),
             forgotten_topics_data=(),
         )
-        body = self.call(1, 11, _encode(fetch_request.FetchRequest, request))
+        body = self.call(1, 11, encode(fetch_request.FetchRequest, request))
         answer, _ = entity_reader(fetch_response.FetchResponse)(body, 0)
         return bytes(answer.responses[0].partitions[0].records or b"")
 
@@ -75,7 +77,7 @@ def _ms(value: int) -> datetime.timedelta:
     return datetime.timedelta(milliseconds=value)
 
 
-def _encode(entity: type, request: object) -> bytes:
+def encode(entity: type, request: object) -> bytes:
     out = io.BytesIO()
     entity_writer(entity)(out, request)
     return out.getvalue()

@@ -1,0 +1,62 @@
+"""ProducerStateManager answers a long walk of producers as Apache Kafka 4.1 did (see ask_kafka_producers.py)."""
+
+import json
+
+from protocol.errors import KafkaError
+from protocol.records.batch import read_header
+from protocol.records.build import ControlRecordType, EndTransactionMarker, build_end_marker
+from storage.append_types import AppendOrigin
+from storage.memory_files import MemoryFileSystem
+from storage.producer_state import Duplicate, ProducerStateManager
+from tests.unit.records.ask_kafka_producers import ANSWERS, FIRST_PRODUCER_ID
+from tests.unit.records.producer_steps import Marker, Step, steps
+
+NOW = 1_700_000_000_000
+
+
+class Log:
+    """As much of a log as producers need: an end offset."""
+
+    def __init__(self) -> None:
+        fs = MemoryFileSystem()
+        fs.mkdir("/data/t-0")
+        self.fs = fs
+        self.producers = ProducerStateManager(fs, "/data/t-0", "t-0")
+        self.end = 0
+
+    def append(self, batch: bytes, origin: AppendOrigin) -> int:
+        """The offset at which the batch is now, or was before."""
+        header = read_header(batch)
+        checked = self.producers.check(batch, header, origin, NOW)
+        if isinstance(checked, Duplicate):
+            return checked.first_offset
+        offset = self.end
+        self.producers.publish(checked, offset)
+        self.end += header.last_offset_delta + 1
+        return offset
+
+
+def answer_to(log: Log, step: Step | Marker) -> list[int]:
+    if isinstance(step, Step):
+        try:
+            return [0, log.append(step.batch(NOW), AppendOrigin.CLIENT)]
+        except KafkaError as error:
+            return [int(error.code), -1]
+    kind = ControlRecordType.COMMIT if step.commit else ControlRecordType.ABORT
+    marker = build_end_marker(
+        EndTransactionMarker(kind, step.coordinator_epoch),
+        producer_id=step.producer_id,
+        producer_epoch=step.epoch,
+        timestamp=NOW,
+    )
+    try:
+        log.append(bytes(marker), AppendOrigin.COORDINATOR)
+    except KafkaError as error:
+        return [int(error.code)]
+    return [0]
+
+
+def test_answers_are_kafkas() -> None:
+    log = Log()
+    answers = [answer_to(log, step) for step in steps(FIRST_PRODUCER_ID)]
+    assert answers == json.loads(ANSWERS.read_text())
