@@ -441,3 +441,42 @@ def many_topics(t: Talk, v: int) -> None:
     entries = [produce_body(topic, {1: t.batch(1), 0: t.batch(2), 5: t.batch(1)})["topic_data"][0] for topic in topics]
     t.call("all", "produce", v, {"acks": -1, "timeout": 1000, "topic_data": entries})
     t.call("all, acks 1", "produce", v, {"acks": 1, "timeout": 1000, "topic_data": entries})
+
+
+@scenario("produce", VERSIONS)
+def one_bad_beside_a_good_one(t: Talk, v: int) -> None:
+    """Some faults are noticed before any partition is looked at, and fail the whole request."""
+    a = t.topic("a", 2)
+    bits = {"attributes": batches.TRANSACTIONAL, "pid": 8001, "epoch": 0, "sequence": 0}
+    bad = {
+        "magic 3": t.batch(1, magic=3),
+        "zeros": b"\x00" * 80,
+        "transactional without an id": t.batch(1, **bits),
+        "nothing": b"",
+        "two batches": t.batch(1) * 2,
+        "second batch of magic 3": t.batch(1) + t.batch(1, magic=3),
+        "second batch of length 0": t.batch(1) + b"\x00" * 80,
+        "second batch transactional": t.batch(1) + t.batch(1, **bits),
+        "bad crc": t.batch(1, crc=5),
+        "magic 1": legacy(1, timestamp=t.t0),
+    }
+    for name, data in bad.items():
+        t.call(f"{name} last", "produce", v, produce_body(a, {0: t.batch(1), 1: data}))
+        t.call(f"{name} first", "produce", v, produce_body(a, {0: data, 1: t.batch(1)}))
+    ghost = Topic(t.name("ghost"), "12345678123456781234567812345678")
+    send(t, "unknown topic, magic 3", v, ghost, t.batch(1, magic=3))
+    send(t, "unknown topic, transactional", v, ghost, t.batch(1, **bits))
+    send(t, "unknown topic, acks 2", v, ghost, t.batch(1), acks=2)
+    send(t, "acks 2, magic 3", v, a, t.batch(1, magic=3), acks=2)
+    send(t, "acks 2, nothing", v, a, b"", acks=2)
+    end_offset(t, "end of 0", a, 0)
+    end_offset(t, "end of 1", a, 1)
+
+
+@scenario("produce", (3, 9))
+def bytes_behind_a_batch(t: Talk, v: int) -> None:
+    a = t.topic("a")
+    send(t, "five zeros", v, a, t.batch(1) + b"\x00" * 5)
+    send(t, "half a batch", v, a, t.batch(1) + t.batch(1)[:40])
+    send(t, "then a good one", v, a, t.batch(1))
+    _read(t, "what is in the log", a)
