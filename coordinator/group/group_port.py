@@ -1,0 +1,89 @@
+"""What offsets and the admin APIs need to know of groups. The classic groups of `coordinator/group/classic` answer to it.
+
+A group is known here from its first GroupMetadata record, its first member, or its first committed offset; it is
+forgotten when its tombstone is replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from coordinator.runtime.outcome import CoordinatorRecord
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDescription:
+    """A member as DescribeGroups tells it; protocol metadata and assignment are empty unless the group is Stable."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group as DescribeGroups tells it."""
+
+    state: str
+    protocol_type: str
+    protocol: str
+    members: Sequence[MemberDescription]
+
+
+class Group(Protocol):
+    """One group."""
+
+    group_id: str
+
+    @property
+    def state_name(self) -> str:
+        """As ListGroups and DescribeGroups spell it: Empty, PreparingRebalance, CompletingRebalance, Stable, Dead."""
+
+    @property
+    def protocol_type(self) -> str | None:
+        """None for a group that only holds commits of simple consumers."""
+
+    @property
+    def is_empty(self) -> bool:
+        """In state Empty."""
+
+    def validate_offset_commit(
+        self, member_id: str, group_instance_id: str | None, generation: int, *, transactional: bool
+    ) -> None:
+        """Raises what a commit gets that may not be made (Kafka's ClassicGroup.validateOffsetCommit)."""
+
+    def offset_commit_accepted(self, member_id: str) -> None:
+        """Soft state: a commit keeps the member's session alive where Kafka lets it (Stable, PreparingRebalance)."""
+
+    def validate_offset_delete(self) -> None:
+        """Raises GroupNotEmpty or GroupIdNotFound."""
+
+    def validate_delete(self) -> None:
+        """Raises GroupNotEmpty or GroupIdNotFound."""
+
+    def is_subscribed_to_topic(self, topic: str) -> bool:
+        """Whether any member is; True while that is not known for a group of consumers that has members."""
+
+    def offset_expires_from(self, commit_timestamp_ms: int) -> int | None:
+        """From when offsets.retention.minutes count for an offset committed then; None: not now."""
+
+    def describe(self) -> GroupDescription: ...
+
+
+class Groups(Protocol):
+    """The groups of one shard."""
+
+    def find(self, group_id: str) -> Group | None: ...
+
+    def all(self) -> Iterable[Group]: ...
+
+    def note_simple(self, group_id: str) -> None:
+        """Durable state, called by replay of an offset commit: an unknown group becomes an Empty one with no type."""
+
+    def deletion(self, group: Group) -> Sequence[CoordinatorRecord]:
+        """The tombstone(s) that end the group."""

@@ -1,0 +1,45 @@
+"""The coordinator runtime: replicated state machines on internal topics (Kafka's coordinator-common, DESIGN 4).
+
+The contract, for whoever writes a state machine on it
+-------------------------------------------------------
+One internal partition has one `Shard` (an actor) with one state machine. Everything that happens to the state machine
+is an *operation*: a function `operation(state) -> Outcome` that never awaits. Requests come in by
+
+    future = runtime.write(partition, lambda state: state.join(request))     # asyncio.Future of the answer
+
+and an operation started while another runs (from its effects, say) waits in the mailbox until that one is through.
+
+    Outcome(records=(), reply=None, effects=None, transaction=None, atomic=True)
+
+- **The operation** looks at the state and decides. It never changes durable state: that is what `records` are for. To
+  refuse, it raises a `KafkaError`.
+- **records** (`CoordinatorRecord(schema, key, value)`; value None is a tombstone) are appended as one batch, and then
+  each is applied by its row's `replay(state, key, value, position)`: the same function that loading calls. Only replay
+  changes durable state. `transaction=ProducerEpoch(id, epoch)` makes the batch part of that producer's transaction;
+  `position.producer_id` is then set in replay. `runtime.end_transaction(...)` appends the marker and applies it by
+  `state.replay_end_marker`. `atomic=False` lets a long list of records be split over several batches.
+- **effects** is `effects(error: KafkaError | None) -> None`, for soft state: who waits, timers, pending members. It
+  runs right after replay with None, or with the (translated) error when the append failed; then nothing was written or
+  replayed. It may answer waiters, set timers, and `shard.tell(operation)` what is to happen next.
+- **reply** is the answer, or a `Waiter` when the answer comes by a later operation:
+
+    waiter = shard.waiter()              # in the operation
+    return Outcome(reply=waiter, effects=lambda error: group.park(waiter) if error is None else None)
+    ...
+    waiter.answer(response)              # in the effects of a later operation (or `waiter.fail(KafkaError)`)
+
+  Answers, errors and waiters' answers alike, are held back until the high watermark has passed everything written so
+  far: nothing that could still be lost is ever told. `waiter.answered` tells; answering twice is harmless. A waiter
+  whose own operation fails gets that error by itself.
+- **Timers** are messages: `shard.timers.schedule(key, delay_ms, operation)` runs `operation(state)` as any other,
+  unless the key was cancelled or scheduled anew in between (`cancel(key)`, `is_scheduled(key)`). The key carries the
+  identity of what it is for, as ("heartbeat", group id, member id). `shard.clock.wall_ms()` is the time.
+- **When an append fails** because of the records (too large, a fenced producer) that operation alone fails. When the
+  log fails, every held-back answer fails with one translated error, waiters fail with NOT_COORDINATOR, timers are
+  cancelled, the state is thrown away, and the shard loads anew. The same on an exception in replay or effects (a bug;
+  logged). While loading, requests get COORDINATOR_LOAD_IN_PROGRESS; with no shard here, NOT_COORDINATOR.
+
+A state machine (`StateMachine`) is made anew for each load by `new_state(shard)`; `loaded()` is called when all records
+are replayed (set timers there, not before), `unloaded()` when it is given up. Its record types are one table,
+`rows_by_id((RecordRow(schema, replay), ...))`, whose schemas are in `protocol/internal`.
+"""

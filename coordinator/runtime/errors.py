@@ -1,0 +1,37 @@
+"""What the failure of an append means to a coordinator's client (Kafka's CoordinatorOperationExceptionHelper)."""
+
+from __future__ import annotations
+
+from protocol.errors import (
+    CoordinatorNotAvailable,
+    InvalidProducerEpoch,
+    KafkaError,
+    KafkaStorage,
+    MessageTooLarge,
+    NotCoordinator,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    NotLeaderOrFollower,
+    RecordBatchTooLarge,
+    Timeout,
+    TransactionCoordinatorFenced,
+    UnknownServerError,
+    UnknownTopicOrPartition,
+)
+
+_MEANING: tuple[tuple[tuple[type[KafkaError], ...], type[KafkaError]], ...] = (
+    ((UnknownTopicOrPartition, NotEnoughReplicas, NotEnoughReplicasAfterAppend, Timeout), CoordinatorNotAvailable),
+    ((NotLeaderOrFollower, KafkaStorage), NotCoordinator),
+    ((MessageTooLarge, RecordBatchTooLarge), UnknownServerError),
+)
+
+OF_THE_RECORDS = (MessageTooLarge, RecordBatchTooLarge, InvalidProducerEpoch, TransactionCoordinatorFenced)
+"""Errors that say nothing about the log: the next append may well succeed."""
+
+
+def translate(error: KafkaError) -> KafkaError:
+    """The coordinator's error for one of the log's."""
+    for errors, meaning in _MEANING:
+        if isinstance(error, errors):
+            return meaning()
+    return error

@@ -1,0 +1,56 @@
+"""What an operation returns: records to write, an answer, and what to do beside the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from coordinator.runtime.waiter import Waiter
+    from protocol.internal.schema import RecordSchema
+
+T = TypeVar("T")
+
+NO_PRODUCER_ID = -1
+
+Effects = Callable[[KafkaError | None], None]
+
+
+class CoordinatorRecord(NamedTuple):
+    """One record to be written; ``value`` None is a tombstone."""
+
+    schema: RecordSchema[Any, Any]
+    key: Any
+    value: Any
+
+
+class ProducerEpoch(NamedTuple):
+    """Who writes in a transaction."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+NO_PRODUCER = ProducerEpoch(NO_PRODUCER_ID, -1)
+
+
+class Position(NamedTuple):
+    """Where a replayed record stands: its offset, and the producer whose transaction it is part of (-1: none)."""
+
+    offset: int
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[T]):
+    """See the package's docstring."""
+
+    records: Sequence[CoordinatorRecord] = ()
+    reply: T | Waiter[T] = None  # type: ignore[assignment]  # an operation that nobody waits for has no reply
+    effects: Effects | None = None
+    transaction: ProducerEpoch | None = None
+    atomic: bool = True

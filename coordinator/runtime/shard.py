@@ -1,0 +1,332 @@
+"""One internal partition's actor: mailbox, append, replay, and answers held back until they are safe.
+
+The rules are in the package's docstring.
+"""
+
+from __future__ import annotations
+
+from asyncio import AbstractEventLoop, Future
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import structlog
+
+from coordinator.runtime import errors
+from coordinator.runtime.batches import encode_batches, encode_end_marker
+from coordinator.runtime.loader import replay_log
+from coordinator.runtime.outcome import NO_PRODUCER, CoordinatorRecord, Effects, Outcome, Position, ProducerEpoch
+from coordinator.runtime.state_machine import RecordRow, StateMachine
+from coordinator.runtime.timers import Timers
+from coordinator.runtime.waiter import Waiter
+from protocol.errors import (
+    CoordinatorLoadInProgress,
+    KafkaError,
+    NotCoordinator,
+    UnknownServerError,
+)
+from protocol.records.compression import Compression
+
+if TYPE_CHECKING:
+    from coordinator.runtime.log_port import LogPort
+    from timing.clock import Clock
+    from timing.wheel import TimingWheel
+
+logger = structlog.get_logger(__name__)
+
+S = TypeVar("S", bound=StateMachine)
+T = TypeVar("T")
+
+Operation = Callable[[S], Outcome[T]]
+
+
+class ShardStatus(Enum):
+    """Kafka's CoordinatorState."""
+
+    LOADING = auto()
+    ACTIVE = auto()
+    FAILED = auto()
+    CLOSED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings(Generic[S]):
+    """What all shards of one runtime share; ``log_failed`` is told of a shard that wants loading anew."""
+
+    loop: AbstractEventLoop
+    clock: Clock
+    wheel: TimingWheel
+    rows: Mapping[int, RecordRow]
+    new_state: Callable[[Shard[S]], S]
+    log_failed: Callable[[Shard[S]], None]
+    compression: Compression = Compression.NONE
+
+
+class Shard(Generic[S]):
+    """The actor of one internal partition. ``name`` is for the log lines, as ``__consumer_offsets-7``."""
+
+    def __init__(self, name: str, partition: int, log: LogPort, surroundings: Surroundings[S]) -> None:
+        self.name = name
+        self.partition = partition
+        self.status = ShardStatus.LOADING
+        self.clock = surroundings.clock
+        self.timers: Timers[S] = Timers(surroundings.wheel, self.tell)
+        self._surroundings = surroundings
+        self._create_future = surroundings.loop.create_future
+        self._log = log
+        self._unlisten: Callable[[], None] | None = None
+        self._state: S | None = None
+        self._written = 0  # the log's end after our last append
+        self._busy = False
+        self._mailbox: deque[tuple[Operation[S, Any], Future[Any]]] = deque()
+        self._parked: deque[tuple[int, Future[Any], Any, KafkaError | None]] = deque()
+        self._waiting: set[Future[Any]] = set()
+
+    # -- messages
+
+    def write(self, operation: Operation[S, T]) -> Future[T]:
+        """The answer of ``operation``; it is done already where nothing has to be waited for."""
+        if self._busy:
+            promised: Future[T] = self._create_future()
+            self._mailbox.append((operation, promised))
+            return promised
+        return self._turn(lambda: self._process(operation))
+
+    def read(self, operation: Callable[[S], T]) -> Future[T]:
+        """What ``operation`` returns, once everything it may have seen is committed."""
+        return self.write(lambda state: Outcome(reply=operation(state)))
+
+    def tell(self, operation: Callable[[S], Outcome[Any] | None]) -> None:
+        """A message that nobody waits for. KafkaErrors that it raises are dropped."""
+        future = self.write(lambda state: operation(state) or _NOTHING)
+        if future.done():
+            _seen(future)
+        else:
+            future.add_done_callback(_seen)
+
+    def end_transaction(self, producer: ProducerEpoch, coordinator_epoch: int, committed: bool) -> Future[None]:
+        """Append the marker that ends a producer's transaction here, and apply it."""
+        if self._busy:
+            raise RuntimeError("a transaction is not ended from inside an operation")
+        return self._turn(lambda: self._end_transaction(producer, coordinator_epoch, committed))
+
+    def waiter(self) -> Waiter[Any]:
+        """A reply to be given by a later operation."""
+        return Waiter(self._create_future(), self._settle)
+
+    def _turn(self, first: Callable[[], Future[T]]) -> Future[T]:
+        self._busy = True
+        try:
+            future = first()
+            while self._mailbox:
+                operation, promised = self._mailbox.popleft()
+                _forward(self._process(operation), promised)
+        finally:
+            self._busy = False
+        return future
+
+    def _process(self, operation: Operation[S, T]) -> Future[T]:
+        state = self._state
+        if state is None:
+            return self._refused()
+        try:
+            outcome = operation(state)
+        except KafkaError as error:
+            return self._answered(None, error)
+        except Exception:
+            logger.exception("unexpected error in a coordinator's operation", shard=self.name)
+            return self._answered(None, UnknownServerError())
+        failure = self._write(state, outcome) if outcome.records else None
+        if failure is None and outcome.effects is not None and not self._run_effects(outcome.effects, None):
+            failure = UnknownServerError()
+        reply = outcome.reply
+        if isinstance(reply, Waiter):
+            if failure is not None:
+                reply.fail_now(failure)
+            elif not reply.answered:
+                self._waiting.add(reply.future)
+            return reply.future
+        return self._answered(reply, None) if failure is None else self._failed_with(failure)
+
+    def _refused(self) -> Future[Any]:
+        loading = self.status is ShardStatus.LOADING
+        return self._failed_with(CoordinatorLoadInProgress() if loading else NotCoordinator())
+
+    # -- writing
+
+    def _write(self, state: S, outcome: Outcome[Any]) -> KafkaError | None:
+        """Append and replay the records. Returns the error after a failure, whose consequences have been drawn."""
+        producer = outcome.transaction
+        batches = encode_batches(
+            outcome.records,
+            self.clock.wall_ms(),
+            producer,
+            self._surroundings.compression,
+            None if outcome.atomic else self._log.max_batch_bytes,
+        )
+        for batch, records in batches:
+            try:
+                offset = self._log.append(batch)
+            except KafkaError as error:
+                return self._append_failed(error, outcome.effects)
+            self._written = offset + len(records)
+            try:
+                self._replay(state, records, offset, NO_PRODUCER if producer is None else producer)
+            except Exception:
+                logger.exception("unexpected error in replay", shard=self.name)
+                return self._give_up(UnknownServerError())
+        return None
+
+    def _replay(self, state: S, records: Sequence[CoordinatorRecord], offset: int, producer: ProducerEpoch) -> None:
+        rows = self._surroundings.rows
+        for schema, key, value in records:
+            rows[schema.ids[-1]].replay(state, key, value, Position(offset, *producer))
+            offset += 1
+
+    def _append_failed(self, error: KafkaError, effects: Effects | None) -> KafkaError:
+        translated = errors.translate(error)
+        logger.warning("append failed", shard=self.name, error=error.code.name)
+        sound = effects is None or self._run_effects(effects, translated)
+        if sound and not isinstance(error, errors.OF_THE_RECORDS):
+            self._give_up(translated)
+        return translated
+
+    def _end_transaction(self, producer: ProducerEpoch, coordinator_epoch: int, committed: bool) -> Future[None]:
+        state = self._state
+        if state is None:
+            return self._refused()
+        try:
+            offset = self._log.append(encode_end_marker(producer, coordinator_epoch, committed, self.clock.wall_ms()))
+        except KafkaError as error:
+            return self._failed_with(self._append_failed(error, None))
+        self._written = offset + 1
+        try:
+            state.replay_end_marker(producer.producer_id, producer.producer_epoch, committed)
+        except Exception:
+            logger.exception("unexpected error in replay of a marker", shard=self.name)
+            return self._failed_with(self._give_up(UnknownServerError()))
+        return self._answered(None, None)
+
+    def _run_effects(self, effects: Effects, error: KafkaError | None) -> bool:
+        """False after an exception: soft state cannot be trusted any more, and the shard starts over."""
+        try:
+            effects(error)
+        except Exception:
+            logger.exception("unexpected error in effects", shard=self.name)
+            self._give_up(UnknownServerError())
+            return False
+        return True
+
+    # -- answers
+
+    def _answered(self, value: Any, error: KafkaError | None) -> Future[Any]:
+        future: Future[Any] = self._create_future()
+        self._settle(future, value, error)
+        return future
+
+    def _failed_with(self, error: KafkaError) -> Future[Any]:
+        future: Future[Any] = self._create_future()
+        future.set_exception(error)
+        return future
+
+    def _settle(self, future: Future[Any], value: Any, error: KafkaError | None) -> None:
+        """Give the answer as soon as everything written so far is committed."""
+        self._waiting.discard(future)
+        if self._parked or self._log.high_watermark < self._written:
+            self._parked.append((self._written, future, value, error))
+        else:
+            _resolve(future, value, error)
+
+    def _advanced(self) -> None:
+        """The high watermark rose."""
+        parked = self._parked
+        if not parked:
+            return
+        high_watermark = self._log.high_watermark
+        while parked and parked[0][0] <= high_watermark:
+            _, future, value, error = parked.popleft()
+            _resolve(future, value, error)
+
+    # -- load and unload
+
+    async def load(self) -> None:
+        """Make a new state machine and replay the log into it. Raises KafkaError, and ValueError for what is no log."""
+        self._state = None
+        self.status = ShardStatus.LOADING
+        started = self.clock.monotonic_ms()
+        state = self._surroundings.new_state(self)
+        replayed = await replay_log(self._log, self._surroundings.rows, state, self.name)
+        self._written = self._log.log_end_offset
+        self._unlisten = self._log.listen(self._advanced, self._log_failed)
+        self._state = state
+        self.status = ShardStatus.ACTIVE
+        state.loaded()
+        took = self.clock.monotonic_ms() - started
+        logger.debug("coordinator loaded", shard=self.name, records=replayed, ms=round(took, 1))
+
+    def unload(self, status: ShardStatus = ShardStatus.CLOSED) -> None:
+        """This node is not, or can not be, the coordinator of the partition."""
+        self._drop(NotCoordinator())
+        self.status = status
+
+    def _log_failed(self, error: KafkaError) -> None:
+        self._give_up(errors.translate(error))
+
+    def _give_up(self, error: KafkaError) -> KafkaError:
+        """Nothing that is not in the log counts any more: start over from it."""
+        if self._state is not None:
+            self._drop(error)
+            self.status = ShardStatus.LOADING
+            self._surroundings.log_failed(self)
+        return error
+
+    def _drop(self, error: KafkaError) -> None:
+        if self._unlisten is not None:
+            self._unlisten()
+            self._unlisten = None
+        self.timers.cancel_all()
+        parked, self._parked = self._parked, deque()
+        waiting, self._waiting = self._waiting, set()
+        state, self._state = self._state, None
+        for _, future, _, _ in parked:
+            _resolve(future, None, error)
+        for future in waiting:
+            _resolve(future, None, NotCoordinator())
+        if state is not None:
+            state.unloaded()
+
+
+_NOTHING: Outcome[Any] = Outcome()
+
+
+def _resolve(future: Future[Any], value: Any, error: KafkaError | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(value)
+    else:
+        future.set_exception(error)
+
+
+def _forward(source: Future[Any], target: Future[Any]) -> None:
+    """Pass on what becomes of one future to another."""
+
+    def pass_on(done: Future[Any]) -> None:
+        if done.cancelled():
+            target.cancel()
+            return
+        error = done.exception()
+        _resolve(target, None if error else done.result(), error)  # type: ignore[arg-type]  # only KafkaErrors are set
+
+    if source.done():
+        pass_on(source)
+    else:
+        source.add_done_callback(pass_on)
+
+
+def _seen(future: Future[Any]) -> None:
+    """Nobody waits for it: its exception is not to be reported as lost."""
+    if not future.cancelled():
+        future.exception()

@@ -1,0 +1,39 @@
+"""What a shard drives: a state machine, and the table of the records that change it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from coordinator.runtime.outcome import Position
+from protocol.internal.schema import RecordSchema
+
+Replay = Callable[[Any, Any, Any, Position], None]
+"""``replay(state, key, value, position)``; value None is a tombstone."""
+
+
+class StateMachine(Protocol):
+    """Durable state changes only by the rows' replay functions and by ``replay_end_marker``."""
+
+    def replay_end_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
+        """A transaction ended: what its producer wrote counts from now on, or never will."""
+
+    def loaded(self) -> None:
+        """Everything in the log is replayed, and operations may come."""
+
+    def unloaded(self) -> None:
+        """Given up; nothing is called after this."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRow:
+    """One record type and what it does to the state."""
+
+    schema: RecordSchema[Any, Any]
+    replay: Replay
+
+
+def rows_by_id(rows: Iterable[RecordRow]) -> Mapping[int, RecordRow]:
+    """The rows by every id that their keys may carry."""
+    return {record_id: row for row in rows for record_id in row.schema.ids}

@@ -1,0 +1,44 @@
+"""An answer that a later operation gives."""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from protocol.errors import KafkaError
+
+T = TypeVar("T")
+
+Settle = Callable[["Future[Any]", Any, "KafkaError | None"], None]
+
+
+class Waiter(Generic[T]):
+    """Made by ``Shard.waiter()`` and returned as an outcome's reply; answered once, by whichever operation comes to it.
+
+    The answer is held back until everything written by then is committed. Answering again is harmless: the first
+    answer counts, as does the shard's, which fails its waiters when it unloads.
+    """
+
+    __slots__ = ("_settle", "answered", "future")
+
+    def __init__(self, future: Future[T], settle: Settle) -> None:
+        self.future = future
+        self.answered = False
+        self._settle = settle
+
+    def answer(self, value: T) -> None:
+        if not self.answered:
+            self.answered = True
+            self._settle(self.future, value, None)
+
+    def fail(self, error: KafkaError) -> None:
+        if not self.answered:
+            self.answered = True
+            self._settle(self.future, None, error)
+
+    def fail_now(self, error: KafkaError) -> None:
+        """For the shard: the operation that made it has failed, and nothing has to be waited for."""
+        self.answered = True
+        if not self.future.done():
+            self.future.set_exception(error)
