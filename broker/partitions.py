@@ -80,6 +80,8 @@ class Partitions:
             partition_log = self._logs.get(topic.name, index)
             if partition_log is None:
                 partition_log = self._logs.create_log(topic.name, index, topic.id, config)
+            if partition_log.leader_epochs.latest != assignment.leader_epoch:
+                partition_log.assign_epoch(assignment.leader_epoch, partition_log.log_end_offset)
             self._by_key[topic.name, index] = Partition(
                 topic.name, topic.id, index, partition_log, assignment.leader_epoch, self._on_advance
             )

@@ -45,6 +45,7 @@ class RecordError(KafkaError):
     Attributes:
         record_errors: (index in the batch, message) pairs, sent from Produce version 8 on (KIP-467).
         on_wire: Kafka sends the message in the partition's `error_message`; otherwise that is null.
+        in_request: seen in the request itself, before the partition is looked at, of which nothing is told then.
     """
 
     def __init__(
@@ -53,10 +54,12 @@ class RecordError(KafkaError):
         record_errors: tuple[tuple[int, str | None], ...] = (),
         *,
         on_wire: bool = False,
+        in_request: bool = False,
     ) -> None:
         super().__init__(message)
         self.record_errors = record_errors
         self.on_wire = on_wire or bool(record_errors)
+        self.in_request = in_request
 
 
 def for_code(code: int) -> type[KafkaError]:

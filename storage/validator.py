@@ -89,14 +89,19 @@ def validate(
 
 def _single_batch_size(buf: memoryview) -> int:
     """Size of the one whole batch of magic 2 at the start; bytes behind it that form no second one do not matter."""
-    size = _batch_size(buf, 0)
+    size = first_batch_size(buf)
     if size == 0:
-        raise InvalidRecord("There is no whole record batch.")
+        raise InvalidRecord("There is no whole record batch.", in_request=True)
     if buf[16] != MAGIC:
-        raise InvalidRecord(f"The batch has magic {buf[16]}; Produce takes magic 2 alone.")
+        raise InvalidRecord(f"The batch has magic {buf[16]}; Produce takes magic 2 alone.", in_request=True)
     if len(buf) - size >= LOG_OVERHEAD and _batch_size(buf, size):
-        raise InvalidRecord("There is more than one record batch.")
+        raise InvalidRecord("There is more than one record batch.", in_request=True)
     return size
+
+
+def first_batch_size(buf: memoryview) -> int:
+    """Size of the whole batch at the start, 0 if there is none. Raises CorruptMessage for one that cannot be."""
+    return _batch_size(buf, 0)
 
 
 def _batch_size(buf: memoryview, pos: int) -> int:

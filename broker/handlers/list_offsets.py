@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
-from kio.schema.list_offsets.v10.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kio.schema.list_offsets.v10.request import ListOffsetsPartition, ListOffsetsRequest
 from kio.schema.list_offsets.v10.response import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
@@ -16,10 +16,16 @@ from kio.schema.list_offsets.v10.response import (
 )
 
 from broker.context import RequestContext
-from protocol.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition, UnsupportedVersion
+from broker.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
+from protocol.errors import (
+    InvalidRequest,
+    KafkaError,
+    UnknownServerError,
+    UnknownTopicOrPartition,
+    UnsupportedVersion,
+)
 
 if TYPE_CHECKING:
-    from broker.partition import Partition
     from storage.time_lookup import TimestampOffsetEpoch
 
 ONLY_READS = True
@@ -36,94 +42,105 @@ LATEST_TIERED = -5
 
 FIRST_VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 
-Answers = list[ListOffsetsPartitionResponse]
+Place = tuple[str, ListOffsetsPartition]
+"""A topic's name and what is asked of one of its partitions."""
 
 
 def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
     """Answers at once unless a lookup by time has to read the log."""
     lookup = Lookup(ctx, request)
-    if all(asked.timestamp in (LATEST, EARLIEST) for topic in request.topics for asked in topic.partitions):
-        return _response(
-            request, [[lookup.at_hand(topic, asked) for asked in topic.partitions] for topic in request.topics]
-        )
-    return lookup.all()
+    if any(asked.timestamp not in (LATEST, EARLIEST) for _, asked in lookup.places):
+        return lookup.by_reading()
+    return lookup.at_once()
 
 
 def error_response(ctx: RequestContext, request: ListOffsetsRequest, error: KafkaError) -> ListOffsetsResponse:
     """The same error for every partition."""
-    return _response(
-        request, [[_failed(asked.partition_index, error) for asked in topic.partitions] for topic in request.topics]
-    )
-
-
-def _response(request: ListOffsetsRequest, answers: list[Answers]) -> ListOffsetsResponse:
-    return ListOffsetsResponse(
-        throttle_time=ZERO,
-        topics=tuple(
-            ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions))
-            for topic, partitions in zip(request.topics, answers, strict=True)
-        ),
-    )
+    lookup = Lookup(ctx, request)
+    return lookup.response([_failed(asked.partition_index, error) for _, asked in lookup.places])
 
 
 class Lookup:
-    """One request's lookups, one partition after the other."""
+    """One request's lookups, one partition after the other.
+
+    A partition that is named twice is refused once, behind the others, as in Kafka.
+    """
 
     def __init__(self, ctx: RequestContext, request: ListOffsetsRequest) -> None:
         self._ctx = ctx
-        self._request = request
-        named = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
-        self._repeated = {key for key, count in named.items() if count > 1}
+        self._isolation_level = request.isolation_level
+        named = [(topic.name, asked) for topic in request.topics for asked in topic.partitions]
+        times = Counter((name, asked.partition_index) for name, asked in named)
+        self.places: list[Place] = [(name, asked) for name, asked in named if times[name, asked.partition_index] == 1]
+        self._repeated = [key for key, count in times.items() if count > 1]
 
-    async def all(self) -> ListOffsetsResponse:
-        answers = [[await self._one(topic, asked) for asked in topic.partitions] for topic in self._request.topics]
-        return _response(self._request, answers)
+    def at_once(self) -> ListOffsetsResponse:
+        return self.response([self._at_hand(place) for place in self.places])
 
-    def at_hand(self, topic: ListOffsetsTopic, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+    async def by_reading(self) -> ListOffsetsResponse:
+        return self.response([await self._one(place) for place in self.places])
+
+    def response(self, answers: Sequence[ListOffsetsPartitionResponse]) -> ListOffsetsResponse:
+        """The answers to ``places``, and the refusals."""
+        topics: dict[str, list[ListOffsetsPartitionResponse]] = {}
+        for (name, _), answer in zip(self.places, answers, strict=True):
+            topics.setdefault(name, []).append(answer)
+        for name, index in self._repeated:
+            topics.setdefault(name, []).append(_failed(index, InvalidRequest()))
+        return ListOffsetsResponse(
+            throttle_time=ZERO,
+            topics=tuple(
+                ListOffsetsTopicResponse(name=name, partitions=tuple(partitions)) for name, partitions in topics.items()
+            ),
+        )
+
+    def _at_hand(self, place: Place) -> ListOffsetsPartitionResponse:
         """The first or the last offset, which need no reading."""
+        asked = place[1]
         try:
-            partition = self._partition(topic, asked)
+            partition = self._partition(place)
         except KafkaError as error:
             return _failed(asked.partition_index, error)
         if asked.timestamp == EARLIEST:
             return _at_log_start(partition)
-        end = partition.end_offset_for(self._request.isolation_level)
+        end = partition.end_offset_for(self._isolation_level)
         return _found(asked.partition_index, UNKNOWN_TIMESTAMP, end, partition.leader_epoch)
 
-    async def _one(self, topic: ListOffsetsTopic, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+    async def _one(self, place: Place) -> ListOffsetsPartitionResponse:
+        asked = place[1]
         if asked.timestamp in (LATEST, EARLIEST):
-            return self.at_hand(topic, asked)
+            return self._at_hand(place)
         try:
-            partition = self._partition(topic, asked)
+            partition = self._partition(place)
             if asked.timestamp == EARLIEST_LOCAL:
                 return _at_log_start(partition)
-            found = await self._by_time(partition, asked.timestamp)
+            found = await _by_time(partition, asked.timestamp)
         except KafkaError as error:
             return _failed(asked.partition_index, error)
-        if found is None or found.offset >= partition.end_offset_for(self._request.isolation_level):
+        if found is None or found.offset >= partition.end_offset_for(self._isolation_level):
             return _found(asked.partition_index, UNKNOWN_TIMESTAMP, UNKNOWN_OFFSET, UNKNOWN_EPOCH)
         return _found(asked.partition_index, found.timestamp, found.offset, found.leader_epoch)
 
-    async def _by_time(self, partition: Partition, timestamp: int) -> TimestampOffsetEpoch | None:
-        if timestamp == MAX_TIMESTAMP:
-            return await partition.log.max_timestamp()
-        if timestamp == LATEST_TIERED:
-            return None  # nothing is tiered
-        if timestamp < 0:
-            raise InvalidRequest(f"{timestamp} is no timestamp")
-        return await partition.log.offset_for_timestamp(timestamp)
-
-    def _partition(self, topic: ListOffsetsTopic, asked: ListOffsetsPartition) -> Partition:
+    def _partition(self, place: Place) -> Partition:
         """The partition, if the request may be answered at all."""
-        if (topic.name, asked.partition_index) in self._repeated:
-            raise InvalidRequest("the partition is named twice")
-        if self._ctx.version < FIRST_VERSION_OF.get(asked.timestamp, 0):
+        topic, asked = place
+        if asked.timestamp < LATEST_TIERED or self._ctx.version < FIRST_VERSION_OF.get(asked.timestamp, 0):
             raise UnsupportedVersion
-        partition = self._ctx.node.partitions.get(topic.name, asked.partition_index)
+        partition = self._ctx.node.partitions.get(topic, asked.partition_index)
         if partition is None:
             raise UnknownTopicOrPartition
+        if self._isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+            raise UnknownServerError  # Kafka fails over it just here
         partition.check_leader_epoch(asked.current_leader_epoch)
         return partition
+
+
+async def _by_time(partition: Partition, timestamp: int) -> TimestampOffsetEpoch | None:
+    if timestamp == LATEST_TIERED:
+        return None  # nothing is tiered
+    if timestamp == MAX_TIMESTAMP:
+        return await partition.log.max_timestamp()
+    return await partition.log.offset_for_timestamp(timestamp)
 
 
 def _at_log_start(partition: Partition) -> ListOffsetsPartitionResponse:

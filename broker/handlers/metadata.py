@@ -20,7 +20,7 @@ from broker import authorized_operations, topic_names
 from broker.auto_create import auto_create
 from broker.context import RequestContext
 from broker.topics import Topic
-from protocol.errors import InvalidRequest, KafkaError
+from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
 
 ZERO = timedelta(0)
 
@@ -58,7 +58,7 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse | 
 def error_response(ctx: RequestContext, request: MetadataRequest, error: KafkaError) -> MetadataResponse:
     """The error at the top (version 13) and for every topic that was asked for."""
     topics = tuple(
-        _topic_error(error.code, topic.name, topic.topic_id if ctx.version >= 10 else None)
+        _topic_error(error.code, topic.name or "", topic.topic_id if ctx.version >= 10 else None)
         for topic in request.topics or ()
     )
     return MetadataResponse(throttle_time=ZERO, brokers=(), cluster_id=None, topics=topics, error_code=error.code)
@@ -70,6 +70,8 @@ def _validate(ctx: RequestContext, wanted: tuple[MetadataRequestTopic, ...]) -> 
             raise InvalidRequest("Topic name can not be null")
         if topic.topic_id is not None and ctx.version < FIRST_VERSION_WITH_TOPIC_ID_REQUESTS:
             raise InvalidRequest("Topic IDs are not supported in requests before version 12")
+        if topic.name is None and topic.topic_id is None:
+            raise UnknownServerError("a topic with neither name nor id was asked for")  # as Kafka stumbles over it
 
 
 def _distinct_ids(wanted: Iterable[MetadataRequestTopic]) -> list[UUID]:

@@ -23,6 +23,8 @@ from protocol.errors import (
     KafkaStorage,
     MessageTooLarge,
     RecordBatchTooLarge,
+    TransactionalIdAuthorization,
+    UnknownServerError,
     UnknownTopicId,
     UnknownTopicOrPartition,
     UnsupportedCompressionType,
@@ -30,6 +32,7 @@ from protocol.errors import (
 from protocol.hot.common import TopicKey
 from protocol.hot.produce import (
     PartitionProduceResponse,
+    PartitionRecords,
     ProduceRequest,
     ProduceResponse,
     RecordError,
@@ -37,6 +40,7 @@ from protocol.hot.produce import (
     encode_response,
 )
 from storage.append_types import AppendOrigin
+from storage.validator import first_batch_size
 
 if TYPE_CHECKING:
     from broker.partition import Partition
@@ -47,11 +51,14 @@ encode = encode_response
 FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 ZSTD = 4
-ATTRIBUTES_LOW_BYTE = 22  # its position in a batch of magic 2
+MAGIC = 2
+MAGIC_BYTE = 16  # positions in a batch
+ATTRIBUTES_LOW_BYTE = 22
+TRANSACTIONAL_FLAG = 0x10
 ADMIN_CLIENT_ID = "__admin_client"
 INVALID_REQUIRED_ACKS = int(ErrorCode.invalid_required_acks)
 EXPECTED_FAILURES = (MessageTooLarge, RecordBatchTooLarge, CorruptMessage, KafkaStorage)
-"""What Kafka does not count as a failed produce request."""
+"""What Kafka does not count as a failed produce request, and tells no log start offset with."""
 NO_SUCH_PARTITION = UnknownTopicOrPartition()
 
 
@@ -61,10 +68,11 @@ def handle(ctx: RequestContext, request: ProduceRequest) -> ProduceResponse | Fu
     ``acks=0`` gets no answer; an error closes its connection, the only sign such a producer can get.
     """
     acks = request.acks
+    _check_first_batches(request)
     now_ms = ctx.node.clock.wall_ms()
     unacknowledged: list[Unacknowledged] = []
     topics: list[tuple[TopicKey, list[PartitionProduceResponse]]] = []
-    for key, partitions in request.topics:
+    for key, partitions in _distinct(request):
         answers: list[PartitionProduceResponse] = []
         for index, records in partitions:
             answer = PartitionProduceResponse(index)
@@ -92,12 +100,39 @@ def handle(ctx: RequestContext, request: ProduceRequest) -> ProduceResponse | Fu
 
 def error_response(ctx: RequestContext, request: ProduceRequest, error: KafkaError) -> ProduceResponse:
     """The same error for every partition of the request."""
-    return ProduceResponse(
-        [
-            (key, [PartitionProduceResponse(index, int(error.code)) for index, _ in partitions])
-            for key, partitions in request.topics
-        ]
-    )
+    topics = []
+    for key, partitions in _distinct(request):
+        answers = [PartitionProduceResponse(index) for index in sorted(index for index, _ in partitions)]
+        for answer in answers:
+            _tell(answer, error)
+        topics.append((key, answers))
+    return ProduceResponse(topics)
+
+
+def _check_first_batches(request: ProduceRequest) -> None:
+    """What fails the request as a whole, before any partition is looked at.
+
+    :raises CorruptMessage: A partition's data starts with what cannot be a batch.
+    :raises TransactionalIdAuthorization: A batch is transactional, and the request names no transactional id.
+    """
+    for _, partitions in request.topics:
+        for _, records in partitions:
+            if records is not None and first_batch_size(records):
+                flags = records[ATTRIBUTES_LOW_BYTE]
+                if flags & TRANSACTIONAL_FLAG and records[MAGIC_BYTE] == MAGIC and request.transactional_id is None:
+                    raise TransactionalIdAuthorization
+
+
+def _distinct(request: ProduceRequest) -> list[tuple[TopicKey, list[PartitionRecords]]]:
+    """The request's partitions, where one that is named twice counts as its last naming, as in Kafka."""
+    topics = request.topics
+    if len(topics) == 1 and len(topics[0][1]) == 1:
+        return topics
+    merged: dict[TopicKey, dict[int, memoryview | None]] = {}
+    for key, partitions in topics:
+        if partitions:
+            merged.setdefault(key, {}).update(partitions)
+    return [(key, list(partitions.items())) for key, partitions in merged.items()]
 
 
 def _partition(ctx: RequestContext, key: TopicKey, index: int) -> Partition:
@@ -123,15 +158,18 @@ def _append(
 ) -> None:
     if records is None:
         raise InvalidRequest("the partition has no records")
-    may_be_zstd = ctx.version < FIRST_VERSION_WITH_ZSTD and len(records) > ATTRIBUTES_LOW_BYTE
-    if may_be_zstd and records[ATTRIBUTES_LOW_BYTE] & 0x07 == ZSTD:
-        raise UnsupportedCompressionType
+    if ctx.version < FIRST_VERSION_WITH_ZSTD and len(records) > ATTRIBUTES_LOW_BYTE:
+        codec = records[ATTRIBUTES_LOW_BYTE] & 0x07
+        if codec >= ZSTD:
+            raise UnsupportedCompressionType if codec == ZSTD else UnknownServerError
     if topic_names.is_internal(partition.topic) and ctx.client_id != ADMIN_CLIENT_ID:
         raise InvalidTopic(f"Cannot append to internal topic {partition.topic}")
     try:
         info = partition.append(records, AppendOrigin.CLIENT, now_ms)
     except KafkaError as error:
-        if not isinstance(error, EXPECTED_FAILURES):
+        seen_in_request = isinstance(error, errors.RecordError) and error.in_request
+        if not seen_in_request and not isinstance(error, EXPECTED_FAILURES):
+            answer.log_start_offset = partition.log_start_offset
             ctx.node.metrics.produce_failed(partition.topic)
         raise
     answer.base_offset = info.first_offset
@@ -141,11 +179,15 @@ def _append(
 
 
 def _refuse(ctx: RequestContext, answer: PartitionProduceResponse, error: KafkaError) -> None:
-    answer.error_code = int(error.code)
-    answer.error_message = error.explicit_message
-    if isinstance(error, errors.RecordError):
-        answer.record_errors = tuple(RecordError(*one) for one in error.record_errors)
+    _tell(answer, error)
     ctx.node.metrics.request_error("produce", error.code)
+
+
+def _tell(answer: PartitionProduceResponse, error: KafkaError) -> None:
+    answer.error_code = int(error.code)
+    if isinstance(error, errors.RecordError):
+        answer.error_message = error.message if error.on_wire else None
+        answer.record_errors = tuple(RecordError(*one) for one in error.record_errors)
 
 
 def _close_if_refused(topics: list[tuple[TopicKey, list[PartitionProduceResponse]]]) -> None:
