@@ -70,7 +70,7 @@ def validate(
     """
     if batch.readonly:
         batch = memoryview(bytearray(batch))
-    size = _single_batch_size(batch)
+    size = single_batch_size(batch)
     header = _check_header(batch, size, config, origin, topic_partition)
     if len(batch) != size:
         batch = batch[:size]
@@ -87,7 +87,7 @@ def validate(
     return _validate_records(batch, header, Compression(source), Compression(target), config, now_ms, topic_partition)
 
 
-def _single_batch_size(buf: memoryview) -> int:
+def single_batch_size(buf: memoryview) -> int:
     """Size of the one whole batch of magic 2 at the start; bytes behind it that form no second one do not matter."""
     size = first_batch_size(buf)
     if size == 0:

@@ -17,7 +17,7 @@ from broker.delayed_produce import Unacknowledged
 from protocol import errors
 from protocol.errors import (
     CorruptMessage,
-    InvalidRequest,
+    InvalidRequiredAcks,
     InvalidTopic,
     KafkaError,
     KafkaStorage,
@@ -40,7 +40,7 @@ from protocol.hot.produce import (
     encode_response,
 )
 from storage.append_types import AppendOrigin
-from storage.validator import first_batch_size
+from storage.validator import first_batch_size, single_batch_size
 
 if TYPE_CHECKING:
     from broker.partition import Partition
@@ -56,7 +56,7 @@ MAGIC_BYTE = 16  # positions in a batch
 ATTRIBUTES_LOW_BYTE = 22
 TRANSACTIONAL_FLAG = 0x10
 ADMIN_CLIENT_ID = "__admin_client"
-INVALID_REQUIRED_ACKS = int(ErrorCode.invalid_required_acks)
+NOTHING = memoryview(b"")
 EXPECTED_FAILURES = (MessageTooLarge, RecordBatchTooLarge, CorruptMessage, KafkaStorage)
 """What Kafka does not count as a failed produce request, and tells no log start offset with."""
 NO_SUCH_PARTITION = UnknownTopicOrPartition()
@@ -77,11 +77,11 @@ def handle(ctx: RequestContext, request: ProduceRequest) -> ProduceResponse | Fu
         for index, records in partitions:
             answer = PartitionProduceResponse(index)
             answers.append(answer)
-            if acks not in (-1, 0, 1):
-                answer.error_code = INVALID_REQUIRED_ACKS
-                continue
             try:
                 partition = _partition(ctx, key, index)
+                if acks not in (-1, 0, 1):
+                    single_batch_size(records or NOTHING)
+                    raise InvalidRequiredAcks
                 _append(ctx, partition, records, answer, now_ms)
             except KafkaError as error:
                 _refuse(ctx, answer, error)
@@ -157,8 +157,8 @@ def _append(
     now_ms: int,
 ) -> None:
     if records is None:
-        raise InvalidRequest("the partition has no records")
-    if ctx.version < FIRST_VERSION_WITH_ZSTD and len(records) > ATTRIBUTES_LOW_BYTE:
+        records = NOTHING  # Kafka never answers this; here it is refused like data without a batch
+    if ctx.version < FIRST_VERSION_WITH_ZSTD and len(records) > ATTRIBUTES_LOW_BYTE and records[MAGIC_BYTE] == MAGIC:
         codec = records[ATTRIBUTES_LOW_BYTE] & 0x07
         if codec >= ZSTD:
             raise UnsupportedCompressionType if codec == ZSTD else UnknownServerError
