@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-SCRATCH_BYTES = 64 * 1024
-"""Requests up to this size share one buffer per connection; its untouched pages cost no memory."""
+SCRATCH_BYTES = 4 * 1024
+LARGEST_SCRATCH_BYTES = 64 * 1024
+"""The buffer that a connection's small requests share: it grows once, when a client is seen to fill it."""
+
+LARGE_STEP_BYTES = 1024 * 1024
+"""A larger request gets a buffer of its own, at first of this size at most: an announcement alone takes no memory."""
 
 MAX_OVERLAPPING = 256
 """Produce requests of one connection that may wait for their acknowledgement at once."""
@@ -59,6 +63,7 @@ class Connection(asyncio.BufferedProtocol):
         self._start = 0  # first byte in the scratch buffer that is not handled yet
         self._end = 0  # end of what was received into it
         self._large: memoryview | None = None  # a frame too large for the scratch buffer, being received
+        self._large_size = 0
         self._large_end = 0
         self._replies: deque[Reply] = deque()
         self._waiting: set[asyncio.Future[Buffers | None]] = set()
@@ -87,8 +92,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._large is not None:
+            if self._large_end == len(self._large):
+                self._grow_large()
             return self._large[self._large_end :]
-        if self._end == SCRATCH_BYTES:
+        if self._end == len(self._scratch):
             self._compact()
         return self._view[self._end :]
 
@@ -98,7 +105,7 @@ class Connection(asyncio.BufferedProtocol):
             self._end += nbytes
         else:
             self._large_end += nbytes
-            if self._large_end < len(self._large):
+            if self._large_end < self._large_size:
                 return
         self._handle_received()
 
@@ -145,7 +152,7 @@ class Connection(asyncio.BufferedProtocol):
     def _next_frame(self) -> memoryview | None:
         """The next whole frame without its size prefix, or None until more has arrived."""
         if self._large is not None:
-            if self._large_end < len(self._large):
+            if self._large_end < self._large_size:
                 return None
             frame, self._large = self._large, None
             return frame
@@ -161,21 +168,29 @@ class Connection(asyncio.BufferedProtocol):
         if size <= available - 4:
             self._start = begin + size
             return self._view[begin : self._start]
-        if size + 4 > SCRATCH_BYTES:
-            # The pages of a large frame are touched as its bytes arrive: a bare announcement costs nothing.
-            self._large = memoryview(bytearray(size))
+        if size + 4 > LARGEST_SCRATCH_BYTES:
+            self._large = memoryview(bytearray(min(size, LARGE_STEP_BYTES)))
+            self._large_size = size
             self._large_end = available - 4
             self._large[: self._large_end] = self._view[begin : self._end]
             self._start = self._end = 0
-        elif begin + size > SCRATCH_BYTES:
+        elif begin + size > len(self._scratch):
             self._compact()
         return None
 
     def _compact(self) -> None:
-        """Moves what is not handled yet to the front of the scratch buffer."""
+        """Moves what is not handled yet to the front of the scratch buffer; makes it the larger one if it was full."""
         kept = self._end - self._start
-        self._scratch[:kept] = self._scratch[self._start : self._end]
+        scratch = self._scratch if len(self._scratch) > SCRATCH_BYTES else bytearray(LARGEST_SCRATCH_BYTES)
+        scratch[:kept] = self._scratch[self._start : self._end]
+        self._scratch, self._view = scratch, memoryview(scratch)
         self._start, self._end = 0, kept
+
+    def _grow_large(self) -> None:
+        assert self._large is not None
+        grown = memoryview(bytearray(min(self._large_size, 2 * len(self._large))))
+        grown[: self._large_end] = self._large
+        self._large = grown
 
     def _handle(self, frame: memoryview) -> None:
         result = self._dispatcher.dispatch(self, frame)
@@ -225,7 +240,7 @@ class Connection(asyncio.BufferedProtocol):
         """Stops reading while received bytes wait for an earlier answer, so that they wait in the kernel's buffers."""
         if self._transport is None or self._transport.is_closing():
             return
-        full = self._large_end == len(self._large) if self._large is not None else self._end - self._start > 0
+        full = self._large_end == self._large_size if self._large is not None else self._end - self._start > 0
         pause = (full and not self._may_handle()) or self._closing
         if pause != self._paused_reading:
             self._paused_reading = pause
