@@ -1,0 +1,115 @@
+"""The field types of the internal topics' schemas, non-flexible and flexible (Kafka's message protocol)."""
+
+from __future__ import annotations
+
+import struct
+from uuid import UUID
+
+INT16 = struct.Struct(">h")
+INT32 = struct.Struct(">i")
+INT64 = struct.Struct(">q")
+
+_NULL_STRING = b"\xff\xff"
+
+
+def string(text: str | None) -> bytes:
+    """STRING or NULLABLE_STRING. Raises struct.error above 32,767 bytes."""
+    if text is None:
+        return _NULL_STRING
+    data = text.encode()
+    return INT16.pack(len(data)) + data
+
+
+def sized(data: bytes) -> bytes:
+    """BYTES."""
+    return INT32.pack(len(data)) + data
+
+
+def unsigned_varint(number: int) -> bytes:
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def compact_string(text: str) -> bytes:
+    data = text.encode()
+    return unsigned_varint(len(data) + 1) + data
+
+
+class FieldReader:
+    """Reads fields one after the other; what ends too early raises struct.error or ValueError."""
+
+    __slots__ = ("_data", "_pos", "_flexible")
+
+    def __init__(self, data: bytes, pos: int, *, flexible: bool = False) -> None:
+        self._data = data
+        self._pos = pos
+        self._flexible = flexible
+
+    def int16(self) -> int:
+        return int(self._fixed(INT16))
+
+    def int32(self) -> int:
+        return int(self._fixed(INT32))
+
+    def int64(self) -> int:
+        return int(self._fixed(INT64))
+
+    def _fixed(self, kind: struct.Struct) -> int:
+        value: int = kind.unpack_from(self._data, self._pos)[0]
+        self._pos += kind.size
+        return value
+
+    def string(self) -> str:
+        text = self.nullable_string()
+        if text is None:
+            raise ValueError("null where a string must be")
+        return text
+
+    def nullable_string(self) -> str | None:
+        size = self.unsigned_varint() - 1 if self._flexible else self.int16()
+        return None if size < 0 else self._take(size).decode()
+
+    def bytes(self) -> bytes:
+        size = self.unsigned_varint() - 1 if self._flexible else self.int32()
+        if size < 0:
+            raise ValueError("null where bytes must be")
+        return self._take(size)
+
+    def array_size(self) -> int:
+        size = self.unsigned_varint() - 1 if self._flexible else self.int32()
+        if size < 0:
+            raise ValueError("null where an array must be")
+        return size
+
+    def tags(self) -> dict[int, bytes]:
+        """The tagged fields, by tag; none in a version that is not flexible."""
+        if not self._flexible:
+            return {}
+        return {self.unsigned_varint(): self._take(self.unsigned_varint()) for _ in range(self.unsigned_varint())}
+
+    def unsigned_varint(self) -> int:
+        number = shift = 0
+        while (byte := self._data[self._pos]) & 0x80:
+            number |= (byte & 0x7F) << shift
+            shift += 7
+            self._pos += 1
+        self._pos += 1
+        return number | byte << shift
+
+    def _take(self, size: int) -> bytes:
+        end = self._pos + size
+        if end > len(self._data):
+            raise ValueError("a field ends behind its record")
+        taken = self._data[self._pos : end]
+        self._pos = end
+        return taken
+
+
+def uuid(data: bytes) -> UUID | None:
+    """A UUID's 16 bytes; None for Kafka's zero id."""
+    found = UUID(bytes=data)
+    return found if found.int else None
