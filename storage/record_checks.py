@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from protocol.errors import InvalidRecord, InvalidTimestamp
 from protocol.records.batch import LOG_APPEND_TIME_FLAG, NO_TIMESTAMP, BatchHeader
-from protocol.records.walk import RecordShape, Walk, exact_walk
+from protocol.records.walk import RecordShape, exact_walk, fast_walk
 from storage.append_types import LogConfig
 
 _LARGEST_LONG = 2**63 - 1
@@ -25,32 +25,34 @@ class Checked(NamedTuple):
 def check_records(
     header: BatchHeader,
     section: bytes,
-    walk: Walk | None,
-    shapes: list[RecordShape] | None,
     config: LogConfig,
     now_ms: int,
     topic_partition: str,
+    *,
     partial: bool,
+    compressed: bool,
 ) -> Checked:
-    """Check keys and timestamps; `shapes` are given if the fast walk had no answer.
+    """Walk a decompressed records section and check keys and timestamps; `partial` and `compressed` as in `exact_walk`.
 
-    Raises InvalidTimestamp and InvalidRecord with their record errors.
+    Raises what `exact_walk` does, and InvalidTimestamp and InvalidRecord with their record errors.
     """
+    count = header.record_count
+    walk = fast_walk(section, count)
     if walk is not None and not header.attributes & LOG_APPEND_TIME_FLAG:
-        lowest = header.base_timestamp + walk.lowest_timestamp_delta
-        highest = header.base_timestamp + walk.highest_timestamp_delta
+        lowest, highest, has_null_key, sequential = walk
+        lowest += header.base_timestamp
+        highest += header.base_timestamp
         in_time = config.message_timestamp_type == "LogAppendTime" or (
             lowest >= now_ms - config.message_timestamp_before_max_ms
             and highest <= now_ms + config.message_timestamp_after_max_ms
         )
-        if in_time and highest <= _LARGEST_LONG and not (walk.has_null_key and config.compact):
-            return Checked(max(highest, NO_TIMESTAMP), walk.sequential)
-    if shapes is None:
-        shapes = exact_walk(section, header.record_count, partial=partial, compressed=partial)
+        if in_time and highest <= _LARGEST_LONG and not (has_null_key and config.compact):
+            return Checked(max(highest, NO_TIMESTAMP), sequential)
+    shapes = exact_walk(section, count, partial=partial, compressed=compressed)
     timestamps = [_timestamp(shape, header) for shape in shapes]
     _check_each(header, shapes, timestamps, config, now_ms, topic_partition, partial)
-    sequential = all(shape.offset_delta == index for index, shape in enumerate(shapes))
-    return Checked(max(NO_TIMESTAMP, *timestamps), sequential)
+    in_sequence = all(shape.offset_delta == index for index, shape in enumerate(shapes))
+    return Checked(max(NO_TIMESTAMP, *timestamps), in_sequence)
 
 
 def _wrap(number: int) -> int:

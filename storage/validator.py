@@ -21,7 +21,6 @@ from protocol.records.batch import (
 )
 from protocol.records.build import Record, build_batch, decode_section
 from protocol.records.compression import DEFAULT_LIMIT, Compression, DecompressionError, DecompressionLimit, decompress
-from protocol.records.walk import exact_walk, fast_walk
 from storage.append_types import AppendOrigin, LogConfig
 from storage.record_checks import check_records
 
@@ -84,7 +83,7 @@ def validate(
     target = source
     if config.compression_type != "producer" and not (source == 0 and header.attributes & CONTROL_FLAG):
         target = _COMPRESSION_BY_TYPE[config.compression_type]
-    return _validate_records(batch, header, Compression(source), Compression(target), config, now_ms, topic_partition)
+    return _validate_records(batch, header, source, target, config, now_ms, topic_partition)
 
 
 def single_batch_size(buf: memoryview) -> int:
@@ -169,43 +168,36 @@ def _check_client_batch(header: BatchHeader, topic_partition: str) -> None:
 def _validate_records(
     batch: memoryview,
     header: BatchHeader,
-    source: Compression,
-    target: Compression,
+    source: int,
+    target: int,
     config: LogConfig,
     now_ms: int,
     topic_partition: str,
 ) -> Validated:
-    section = _unpack(batch, header, source, topic_partition)
-    count = header.record_count
-    in_place = source is target
-    shapes = None
-    walk = fast_walk(section, count)
-    if walk is None:
-        shapes = exact_walk(
-            section,
-            count,
-            partial=in_place and source is not Compression.NONE,
-            compressed=source is not Compression.NONE,
-        )
-    checked = check_records(header, section, walk, shapes, config, now_ms, topic_partition, in_place and source != 0)
+    compressed = source != 0
+    in_place = source == target
+    section = _unpack(batch, source, topic_partition) if compressed else bytes(batch[HEADER_SIZE:])
+    checked = check_records(
+        header, section, config, now_ms, topic_partition, partial=compressed and in_place, compressed=compressed
+    )
     append_time = config.message_timestamp_type == "LogAppendTime"
     if not in_place:
-        return _rebuild(section, header, target, config, now_ms if append_time else NO_TIMESTAMP, topic_partition)
-    if source is not Compression.NONE and not checked.sequential:
+        log_append_time = now_ms if append_time else NO_TIMESTAMP
+        return _rebuild(section, header, Compression(target), config, log_append_time, topic_partition)
+    if compressed and not checked.sequential:
         raise UnknownServerError(f"The records of a compressed batch for {topic_partition} have wrong offsets.")
     max_timestamp = now_ms if append_time else checked.max_timestamp
     header = set_max_timestamp(batch, 0, header, log_append_time=append_time, max_timestamp=max_timestamp)
     return Validated(batch, header, max_timestamp, now_ms if append_time else NO_TIMESTAMP)
 
 
-def _unpack(batch: memoryview, header: BatchHeader, source: Compression, topic_partition: str) -> bytes:
-    section = batch[HEADER_SIZE:]
-    if source is Compression.NONE:
-        return bytes(section)
+def _unpack(batch: memoryview, source: int, topic_partition: str) -> bytes:
+    """The records section; a batch may unpack to 128 MiB, or to eight times its size if that is more."""
+    codec = Compression(source)
     try:
-        return decompress(source, section, max(DEFAULT_LIMIT, 8 * len(batch)))
+        return decompress(codec, batch[HEADER_SIZE:], max(DEFAULT_LIMIT, 8 * len(batch)))
     except DecompressionLimit as error:
-        raise MessageTooLarge(f"A {source.name.lower()} batch for {topic_partition} {error}.") from error
+        raise MessageTooLarge(f"A {codec.name.lower()} batch for {topic_partition} {error}.") from error
     except DecompressionError as error:
         raise UnknownServerError(f"A batch for {topic_partition} cannot be decompressed: {error}.") from error
 

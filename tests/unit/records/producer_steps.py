@@ -24,9 +24,7 @@ class Step:
     def batch(self, now: int) -> bytes:
         records = [Record(i, now, b"k", b"v") for i in range(self.count)]
         return bytes(
-            build_batch(
-                records, producer_id=self.producer_id, producer_epoch=self.epoch, base_sequence=self.sequence
-            )
+            build_batch(records, producer_id=self.producer_id, producer_epoch=self.epoch, base_sequence=self.sequence)
         )
 
 

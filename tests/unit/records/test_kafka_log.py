@@ -97,9 +97,7 @@ def test_snapshot_and_the_batches_behind_it_give_the_state_of_the_whole_log() ->
 
 
 def test_control_batches_are_read() -> None:
-    markers = [
-        read_end_marker(next(iter_records(batch, header))) for header, batch in batches(0) if header.is_control
-    ]
+    markers = [read_end_marker(next(iter_records(batch, header))) for header, batch in batches(0) if header.is_control]
     kinds = [marker.type for marker in markers if marker is not None]
     assert kinds.count(ControlRecordType.COMMIT) == 2
     assert kinds.count(ControlRecordType.ABORT) == 7

@@ -1,0 +1,80 @@
+"""Codecs: what is packed unpacks, what is cut is refused, and nothing grows beyond its limit."""
+
+import contextlib
+import gzip
+import tracemalloc
+
+import lz4.frame
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.records.compression import Compression, DecompressionError, DecompressionLimit, compress, decompress
+
+PACKED = [codec for codec in Compression if codec is not Compression.NONE]
+
+
+@given(st.sampled_from(Compression), st.binary(max_size=300), st.integers(1, 700))
+def test_round_trip(codec: Compression, data: bytes, times: int) -> None:
+    data *= times
+    assert decompress(codec, memoryview(compress(codec, memoryview(data)))) == data
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_every_cut_is_refused(codec: Compression) -> None:
+    packed = compress(codec, b"some words " * 30000)
+    for cut in {1, 2, 5, 11, len(packed) // 3, len(packed) // 2, len(packed) - 1}:
+        with pytest.raises(DecompressionError):
+            decompress(codec, packed[:cut])
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_the_limit_is_exact(codec: Compression) -> None:
+    data = b"abc" * 100_000
+    packed = compress(codec, data)
+    assert decompress(codec, packed, len(data)) == data
+    with pytest.raises(DecompressionLimit):
+        decompress(codec, packed, len(data) - 1)
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_a_bomb_does_not_take_memory(codec: Compression) -> None:
+    bomb = compress(codec, bytes(64 << 20))
+    tracemalloc.start()
+    with pytest.raises(DecompressionLimit):
+        decompress(codec, bomb, 1 << 20)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 << 20
+
+
+@given(st.sampled_from(PACKED), st.binary(max_size=100))
+def test_garbage_raises_nothing_else(codec: Compression, data: bytes) -> None:
+    with contextlib.suppress(DecompressionError):
+        assert len(decompress(codec, data, 1000)) <= 1000
+
+
+@pytest.mark.parametrize(
+    ("codec", "levels"), [(Compression.GZIP, (1, 9)), (Compression.LZ4, (1, 17)), (Compression.ZSTD, (-5, 19))]
+)
+def test_levels(codec: Compression, levels: tuple[int, int]) -> None:
+    data = b"".join(b"line %d of some text\n" % (i * i) for i in range(5000))
+    quick, dense = (compress(codec, data, level) for level in levels)
+    assert len(dense) < len(quick)
+    assert decompress(codec, quick) == decompress(codec, dense) == data
+
+
+def test_the_frames_are_standard() -> None:
+    data = b"some words " * 1000
+    assert gzip.decompress(compress(Compression.GZIP, data)) == data
+    assert lz4.frame.decompress(compress(Compression.LZ4, data)) == data
+    assert zstandard.ZstdDecompressor().decompressobj().decompress(compress(Compression.ZSTD, data)) == data
+
+
+def test_snappy_is_framed_as_by_snappy_java() -> None:
+    packed = compress(Compression.SNAPPY, bytes(40_000))
+    assert packed[:16] == b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01"
+    first = int.from_bytes(packed[16:20], "big")
+    second = int.from_bytes(packed[20 + first : 24 + first], "big")
+    assert len(packed) == 24 + first + second

@@ -1,0 +1,39 @@
+"""Every code of Kafka has its exception."""
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from protocol import errors
+
+
+def test_every_code_has_a_class() -> None:
+    assert set(errors.type_by_code) == set(ErrorCode) - {ErrorCode.none}
+    for code, kind in errors.type_by_code.items():
+        assert errors.for_code(int(code)) is kind
+        assert getattr(errors, kind.__name__) is kind
+        assert kind().code is code
+        assert kind().message == kind.default_message != ""
+
+
+def test_messages() -> None:
+    assert errors.UnknownTopicOrPartition().explicit_message is None
+    error = errors.InvalidRecord("wrong", ((3, "no key"),))
+    assert (str(error), error.message, error.explicit_message) == ("wrong", "wrong", "wrong")
+    assert error.record_errors == ((3, "no key"),)
+    assert error.on_wire
+    assert not errors.InvalidRecord("wrong").on_wire
+    assert errors.CorruptMessage("wrong", on_wire=True).on_wire
+
+
+def test_a_special_case_keeps_its_parents_code() -> None:
+    class Special(errors.InvalidRequest):
+        """One more reason."""
+
+    assert Special("why").code is ErrorCode.invalid_request
+    assert errors.for_code(42) is errors.InvalidRequest
+
+
+@pytest.mark.parametrize(("code", "error"), [(0, KeyError), (9999, ValueError)])
+def test_what_is_no_error(code: int, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        errors.for_code(code)
