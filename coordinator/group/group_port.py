@@ -1,4 +1,4 @@
-"""What offsets and the admin APIs need to know of groups. The classic groups of `coordinator/group/classic` answer to it.
+"""What offsets and the admin APIs need to know of groups.
 
 A group is known here from its first GroupMetadata record, its first member, or its first committed offset; it is
 forgotten when its tombstone is replayed.

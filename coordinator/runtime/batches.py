@@ -19,7 +19,7 @@ def encode_batches(
     compression: Compression,
     limit: int | None,
 ) -> Iterator[tuple[bytearray, Sequence[CoordinatorRecord]]]:
-    """Batches and what is in them: one, or as many as keep each below ``limit`` bytes (uncompressed) if that is given."""
+    """Batches and what is in them: one, or if ``limit`` is given as many as keep each below so many bytes."""
     encoded = [
         (schema.encode_key(key), None if value is None else schema.encode_value(value))
         for schema, key, value in records
@@ -43,9 +43,9 @@ def _ends(encoded: Sequence[tuple[bytes, bytes | None]], limit: int) -> Iterator
 
 
 def _build(records: list[Record], producer: ProducerEpoch | None, compression: Compression) -> bytearray:
+    # The sequence is 0 in every batch of Kafka's coordinators, and not checked (AppendOrigin.COORDINATOR).
     if producer is None:
-        return build_batch(records, compression=compression)
-    # The sequence is 0 in every batch of a coordinator, and not checked (AppendOrigin.COORDINATOR).
+        return build_batch(records, compression=compression, base_sequence=0)
     return build_batch(
         records,
         compression=compression,

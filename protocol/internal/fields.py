@@ -42,7 +42,7 @@ def compact_string(text: str) -> bytes:
 class FieldReader:
     """Reads fields one after the other; what ends too early raises struct.error or ValueError."""
 
-    __slots__ = ("_data", "_pos", "_flexible")
+    __slots__ = ("_data", "_flexible", "_pos")
 
     def __init__(self, data: bytes, pos: int, *, flexible: bool = False) -> None:
         self._data = data
@@ -73,7 +73,7 @@ class FieldReader:
         size = self.unsigned_varint() - 1 if self._flexible else self.int16()
         return None if size < 0 else self._take(size).decode()
 
-    def bytes(self) -> bytes:
+    def sized_bytes(self) -> bytes:
         size = self.unsigned_varint() - 1 if self._flexible else self.int32()
         if size < 0:
             raise ValueError("null where bytes must be")

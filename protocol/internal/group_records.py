@@ -178,8 +178,8 @@ def _read_member(version: int, reader: FieldReader) -> MemberMetadata:
     client_host = reader.string()
     rebalance_timeout = reader.int32() if version >= 1 else -1
     session_timeout = reader.int32()
-    subscription = reader.bytes()
-    assignment = reader.bytes()
+    subscription = reader.sized_bytes()
+    assignment = reader.sized_bytes()
     reader.tags()
     return MemberMetadata(
         member_id,
