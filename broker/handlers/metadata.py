@@ -114,18 +114,27 @@ def _by_name(ctx: RequestContext, request: MetadataRequest, name: str) -> Metada
     topic = ctx.node.topics.get(name)
     if topic is not None:
         return _known(ctx, request, topic)
-    if topic_names.invalid_reason(name) is not None:
-        return _topic_error(ErrorCode.invalid_topic_exception, name, None)
-    return _topic_error(ErrorCode.unknown_topic_or_partition, name, None)
+    invalid = topic_names.invalid_reason(name) is not None
+    code = ErrorCode.invalid_topic_exception if invalid else ErrorCode.unknown_topic_or_partition
+    return _topic_error(code, name, None, _operations(request))
 
 
-def _topic_error(code: ErrorCode, name: str | None, topic_id: UUID | None) -> MetadataResponseTopic:
+def _operations(request: MetadataRequest) -> int:
+    """What a client may do to a topic, told of names that no topic has too."""
+    wanted = request.include_topic_authorized_operations
+    return authorized_operations.TOPIC if wanted else authorized_operations.UNKNOWN
+
+
+def _topic_error(
+    code: ErrorCode, name: str | None, topic_id: UUID | None, operations: int = authorized_operations.UNKNOWN
+) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=code,
         name=name,
         topic_id=topic_id,
         is_internal=name is not None and topic_names.is_internal(name),
         partitions=(),
+        topic_authorized_operations=operations,
     )
 
 
@@ -146,9 +155,5 @@ def _known(ctx: RequestContext, request: MetadataRequest, topic: Topic) -> Metad
             )
             for index, partition in enumerate(topic.partitions)
         ),
-        topic_authorized_operations=(
-            authorized_operations.TOPIC
-            if request.include_topic_authorized_operations
-            else authorized_operations.UNKNOWN
-        ),
+        topic_authorized_operations=_operations(request),
     )

@@ -1,6 +1,6 @@
 """Where Odradek answers otherwise than Kafka on purpose. docs/compatibility.md lists the same, with the reasons."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 
@@ -24,6 +24,38 @@ def closed(_: Any, got: Any) -> bool:
 def same_but_text(expected: Any, got: Any) -> bool:
     """Alike when both give a message, each in its own words."""
     return bool(_wordless(expected) == _wordless(got))
+
+
+def refused_as(code: str) -> Callable[[Any, Any], bool]:
+    """Kafka breaks over it (UNKNOWN_SERVER_ERROR); here every error in the answer is `code`."""
+
+    def accepts(_: Any, got: Any) -> bool:
+        return set(_error_codes(got)) == {code}
+
+    return accepts
+
+
+def _error_codes(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key == "error_code":
+                yield inner
+            else:
+                yield from _error_codes(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _error_codes(inner)
+
+
+def same_but_synonyms(expected: Any, got: Any) -> bool:
+    return bool(_without_synonyms(expected) == _without_synonyms(got))
+
+
+def _without_synonyms(value: Any) -> Any:
+    if isinstance(value, dict):
+        of_node_id = value.get("name") == "node.id"
+        return {k: _without_synonyms(v) for k, v in value.items() if not (of_node_id and k == "synonyms")}
+    return [_without_synonyms(item) for item in value] if isinstance(value, list) else value
 
 
 def _wordless(value: Any) -> Any:
@@ -53,6 +85,27 @@ DEVIATIONS: tuple[Deviation, ...] = (
         ("type ",),
         same_but_text,
         "Kafka's stock sentence for INVALID_REQUEST is given in other words.",
+    ),
+    Deviation(
+        "describe_configs",
+        "brokers",
+        ("keys with synonyms",),
+        same_but_synonyms,
+        "node.id has a default here (1), so it is among its synonyms.",
+    ),
+    Deviation(
+        "create_partitions",
+        "grows",
+        ("too many",),
+        refused_as("44 POLICY_VIOLATION"),
+        "Kafka breaks over more than 10,000 new partitions; here the request is refused as CreateTopics refuses it.",
+    ),
+    Deviation(
+        "describe_topic_partitions",
+        "partitions",
+        ("invalid ''",),
+        refused_as("17 INVALID_TOPIC"),
+        "Kafka breaks over an empty topic name; here it is refused like other invalid names.",
     ),
     Deviation(
         "frames",
