@@ -225,4 +225,4 @@ def write_file_atomically(fs: FileSystem, path: str, data: bytes) -> None:
     finally:
         file.close()
     fs.rename(temporary, path)
-    fs.fsync_dir(path.rpartition("/")[0] or ".")
+    fs.fsync_dir(os.path.dirname(path) or ".")

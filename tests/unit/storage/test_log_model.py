@@ -74,9 +74,16 @@ class LogMachine(RuleBasedStateMachine):
     def roll(self) -> None:
         self.log.roll()
 
-    @rule()
-    def flush(self) -> None:
+    @rule(count=st.integers(1, 12))
+    def append_some(self, count: int) -> None:
+        for _ in range(count):
+            self.append([b"x" * 40], 0)
+
+    @rule(at_once=st.booleans())
+    def flush(self, at_once: bool) -> None:
         self.log.flush()
+        if at_once:
+            self.rig.workers.run_all()
 
     @rule()
     def workers_run(self) -> None:

@@ -1,0 +1,77 @@
+"""Apache Kafka's own tool reads every file that we write."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from protocol.records.build import ControlRecordType, EndTransactionMarker, Record, build_batch, build_end_marker
+from protocol.records.compression import Compression
+from storage.append_types import AppendOrigin, LogConfig
+from storage.files import OsFileSystem
+from tests.unit.storage.support import NOW, Rig, append, batch
+
+JARS = Path(os.environ.get("PEERS_HOME") or Path.home() / ".cache/peers") / "kafka/libs"
+
+
+def missing() -> str:
+    """Why Kafka's tools cannot be run here; empty if they can."""
+    if shutil.which("java") is None:
+        return "java is not installed"
+    return "" if any(JARS.glob("kafka_*.jar")) else f"no Kafka jars in {JARS}"
+
+
+def dump(*arguments: str) -> str:
+    command = ["java", "-Xmx256m", "-cp", f"{JARS}/*", "kafka.tools.DumpLogSegments", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def fill(rig: Rig) -> None:
+    """Every compression, idempotent and transactional batches, several segments and index entries."""
+    log = rig.log()
+    for number in range(60):
+        append(log, batch(b"x" * 90, timestamp=NOW + number, producer_id=3, sequence=number), epoch=number // 40)
+    for compression in Compression:
+        records = [Record(i, NOW + 100 + i, b"key", b"value" * 40) for i in range(5)]
+        append(log, memoryview(build_batch(records, compression=compression)), epoch=1)
+    data = build_batch(
+        [Record(0, NOW, None, b"v")], producer_id=5, producer_epoch=0, base_sequence=0, transactional=True
+    )
+    append(log, memoryview(data), epoch=1)
+    marker = EndTransactionMarker(ControlRecordType.ABORT, 0)
+    end = memoryview(build_end_marker(marker, producer_id=5, producer_epoch=0, timestamp=NOW))
+    log.append_as_leader(end, leader_epoch=1, origin=AppendOrigin.COORDINATOR, now_ms=NOW)
+
+
+@pytest.mark.peer
+@pytest.mark.skipif(bool(missing()), reason=missing() or "present")
+@pytest.mark.parametrize("stopped", ["cleanly", "by kill -9 and recovered"])
+def test_dump_log_segments_has_no_complaint(tmp_path: Path, stopped: str) -> None:
+    rig = Rig(OsFileSystem(), LogConfig(segment_bytes=4000, index_interval_bytes=300), root=str(tmp_path))
+    fill(rig)
+    if stopped != "cleanly":
+        rig.kill()
+    rig.manager.close()
+    folder = tmp_path / "t-0"
+    logs, indexes, others = (
+        sorted(str(path) for suffix in suffixes for path in folder.glob(f"*{suffix}"))
+        for suffixes in ((".log",), (".index", ".timeindex"), (".txnindex", ".snapshot"))
+    )
+    assert len(logs) >= 3
+    assert any(name.endswith(".txnindex") for name in others)
+    deep = dump("--deep-iteration", "--print-data-log", "--files", ",".join(logs))
+    assert deep.count("isvalid: true") == 67
+    assert "isvalid: false" not in deep
+    assert "offset: 66 " in deep
+    for check in ("--verify-index-only", "--index-sanity-check"):
+        said = dump(check, "--deep-iteration", "--files", ",".join(indexes))
+        for complaint in ("mismatch", "Mismatch", "out of order", "not found", "Found", "rror", "xception"):
+            assert complaint not in said, said
+    assert "passed sanity check" in said
+    said = dump("--files", ",".join(others))
+    assert "producerId: 5" in said
+    assert "rror" not in said
