@@ -46,7 +46,8 @@ class MetadataFiles:
                 apply(state, commit)
                 revision = commit.revision
             self.log_bytes = end
-        if self.log_bytes < len(data):
+        if data:
+            # What is about to be told must survive, though the process that wrote it may have died before its fsync.
             self._log.truncate(self.log_bytes)
             self._log.fdatasync()
         return revision, state

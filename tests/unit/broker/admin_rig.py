@@ -1,0 +1,87 @@
+"""A node with nothing but its metadata, for the admin handlers: in memory, in virtual time, no sockets."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import random
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, Self
+
+from broker import feature_updates
+from broker.client_telemetry import ClientTelemetry
+from broker.config.broker_config import BrokerConfig
+from broker.config.listeners import Listener
+from broker.context import RequestContext
+from broker.local_metadata_store import LocalMetadataStore
+from broker.metrics import Metrics
+from broker.producer_ids import ProducerIds
+from broker.resource_configs import Resource, ResourceConfigs
+from broker.topics import Topics
+from protocol import messages
+from protocol.api_table import API_BY_NAME
+from protocol.errors import KafkaError
+from storage.memory_files import MemoryFileSystem
+from storage.workers import LoopWorkers
+from timing.clock import ManualClock
+
+
+@dataclass(eq=False)
+class FakePeer:
+    listener_name: str = "PLAINTEXT"
+    client_host: str = "10.0.0.7"
+    principal: str = "User:ANONYMOUS"
+    client_software: tuple[str, str] = ("apache-kafka-java", "4.1.0")
+
+
+@dataclass
+class Rig:
+    """`await Rig.open()`; `await rig.ask("create_topics", topics=(...))` answers as dispatch would."""
+
+    fs: MemoryFileSystem
+    node: Any
+    peer: FakePeer = field(default_factory=FakePeer)
+
+    @classmethod
+    async def open(cls, fs: MemoryFileSystem | None = None, **config: str) -> Self:
+        fs = fs or MemoryFileSystem()
+        fs.mkdir("/data")
+        static = BrokerConfig.of({"node.id": "1", **{name.replace("_", "."): value for name, value in config.items()}})
+        store = await LocalMetadataStore.open(fs, "/data", LoopWorkers())
+        configs = await ResourceConfigs.open(store, static)
+        node = SimpleNamespace(
+            node_id=1,
+            cluster_id="NfaQcBywSz--MiXDmlGZAQ",
+            config=configs.broker_config(static),
+            clock=ManualClock(),
+            random=random.Random(7),
+            metrics=Metrics(),
+            metadata=store,
+            topics=await Topics.open(store),
+            resource_configs=configs,
+            producer_ids=ProducerIds(store),
+            features=await feature_updates.load(store),
+            advertised={"PLAINTEXT": Listener("PLAINTEXT", "PLAINTEXT", "broker.example", 9092)},
+        )
+        node.client_telemetry = ClientTelemetry(configs, node.metrics, 1 << 20)
+
+        def reconfigure(_resource: Resource) -> None:
+            node.config = configs.broker_config(node.config)
+
+        configs.subscribe(reconfigure)
+        return cls(fs, node)
+
+    async def ask(self, api: str, version: int | None = None, **fields: Any) -> Any:
+        """The handler's answer to the newest request with these fields, or its answer to its own KafkaError."""
+        row = API_BY_NAME[api]
+        module = importlib.import_module(f"broker.handlers.{api}")
+        request = messages.newest_request(row)(**fields)
+        ctx = RequestContext(self.node, self.peer, row.key, row.highest if version is None else version, 1, "client")
+        try:
+            answer = module.handle(ctx, request)
+            return await answer if inspect.isawaitable(answer) else answer
+        except KafkaError as error:
+            if not hasattr(module, "error_response"):
+                raise
+            return module.error_response(ctx, request, error)

@@ -1,0 +1,140 @@
+"""Client telemetry (KIP-714): who may ask and push when, as a real Kafka 4.1 without a receiver plugin does."""
+
+from __future__ import annotations
+
+import gc
+import uuid
+import zlib
+from typing import Any
+
+import pytest
+
+from broker.resource_configs import ResourceType
+from protocol.errors import KafkaError
+from tests.unit.broker.admin_rig import FakePeer, Rig
+
+CLIENT = uuid.UUID("c2d6fdc8-2bd2-4d31-a5a6-98bad32a1716")
+INTERVAL = 300_000
+
+
+async def subscribe(rig: Rig, client: uuid.UUID | None = CLIENT) -> Any:
+    return await rig.ask("get_telemetry_subscriptions", client_instance_id=client)
+
+
+async def push(
+    rig: Rig,
+    subscription: int,
+    *,
+    client: uuid.UUID | None = CLIENT,
+    terminating: bool = False,
+    codec: int = 0,
+    metrics: bytes = b"",
+) -> str:
+    try:
+        answer = await rig.ask(
+            "push_telemetry",
+            client_instance_id=client,
+            subscription_id=subscription,
+            terminating=terminating,
+            compression_type=codec,
+            metrics=metrics,
+        )
+    except KafkaError as error:
+        return error.code.name
+    code: str = answer.error_code.name
+    return code
+
+
+async def test_a_subscription_and_its_id_are_kafkas() -> None:
+    answer = await subscribe(await Rig.open())
+    assert answer.subscription_id == 1263494283  # what Kafka answered this client
+    assert (answer.client_instance_id, answer.requested_metrics) == (CLIENT, ())
+    assert answer.accepted_compression_types == (4, 3, 1, 2)
+    assert answer.push_interval.total_seconds() * 1000 == INTERVAL
+    assert (answer.telemetry_max_bytes, answer.delta_temporality) == (1 << 20, True)
+
+
+async def test_a_client_without_an_id_is_given_one() -> None:
+    rig = await Rig.open()
+    given = {(await subscribe(rig, None)).client_instance_id for _ in range(3)}
+    assert len(given) == 3
+
+
+async def test_one_push_an_interval() -> None:
+    rig = await Rig.open()
+    subscription = (await subscribe(rig)).subscription_id
+    assert (await subscribe(rig)).error_code.name == "throttling_quota_exceeded"
+    rig.node.clock.advance(1)
+    assert await push(rig, subscription) == "none"
+    assert await push(rig, subscription) == "throttling_quota_exceeded"
+    rig.node.clock.advance(INTERVAL)
+    assert await push(rig, subscription) == "none"
+    assert (await subscribe(rig)).error_code.name == "throttling_quota_exceeded"
+    rig.node.clock.advance(INTERVAL)
+    assert (await subscribe(rig)).error_code.name == "none"
+
+
+async def test_the_last_push_may_come_early_and_is_the_last() -> None:
+    rig = await Rig.open()
+    subscription = (await subscribe(rig)).subscription_id
+    assert await push(rig, subscription) == "none"
+    assert await push(rig, subscription, terminating=True) == "none"
+    assert await push(rig, subscription, terminating=True) == "invalid_request"
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"client": None}, "invalid_request"),
+        ({"client": uuid.UUID(int=1)}, "invalid_request"),
+        ({"codec": 9}, "unsupported_compression_type"),
+        ({"codec": -1}, "unsupported_compression_type"),
+        ({"metrics": b"x" * ((1 << 20) + 1)}, "telemetry_too_large"),
+        ({"metrics": b"not checked"}, "none"),
+        ({"codec": 4, "metrics": b"garbage"}, "invalid_record"),
+        ({"codec": 1, "metrics": zlib.compress(b"metrics", wbits=31)}, "none"),
+    ],
+)
+async def test_pushes_refused(changes: dict[str, Any], code: str) -> None:
+    rig = await Rig.open()
+    assert await push(rig, (await subscribe(rig)).subscription_id, **changes) == code
+
+
+async def test_after_an_unknown_subscription_the_client_may_ask_at_once() -> None:
+    rig = await Rig.open()
+    subscription = (await subscribe(rig)).subscription_id
+    assert await push(rig, subscription + 1) == "unknown_subscription_id"
+    assert (await subscribe(rig)).error_code.name == "none"
+    assert (await subscribe(rig)).error_code.name == "throttling_quota_exceeded"
+
+
+async def test_what_is_subscribed_to_depends_on_who_asks_and_changes_at_once() -> None:
+    rig = await Rig.open()
+    before = (await subscribe(rig)).subscription_id
+    configs = rig.node.resource_configs
+    await configs.set(
+        {
+            (ResourceType.CLIENT_METRICS, "java"): {
+                "match": "client_software_name=apache-.*,client_id=client",
+                "metrics": "b,a",
+                "interval.ms": "1000",
+            },
+            (ResourceType.CLIENT_METRICS, "other"): {"match": "client_id=cli", "metrics": "*"},
+            (ResourceType.CLIENT_METRICS, "all"): {"metrics": "a", "interval.ms": "5000"},
+        }
+    )
+    answer = await subscribe(rig)
+    assert answer.requested_metrics == ("a", "b")
+    assert answer.push_interval.total_seconds() == 1
+    assert answer.subscription_id != before
+    await configs.set({(ResourceType.CLIENT_METRICS, "other"): {"metrics": "*"}})
+    assert (await subscribe(rig)).requested_metrics == ("*",)
+
+
+async def test_a_client_is_forgotten_with_its_connection() -> None:
+    rig = await Rig.open()
+    subscription = (await subscribe(rig)).subscription_id
+    assert await push(rig, subscription, terminating=True) == "none"
+    rig.peer = FakePeer()
+    gc.collect()
+    assert await push(rig, subscription) == "none"

@@ -1,0 +1,207 @@
+"""DescribeCluster, elections, reassignments, producer ids, epochs and log dirs as one node answers them."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kio.schema.alter_partition_reassignments.v1.request import ReassignablePartition, ReassignableTopic
+from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDir, AlterReplicaLogDirTopic
+from kio.schema.describe_log_dirs.v4.request import DescribableLogDirTopic
+from kio.schema.elect_leaders.v2.request import TopicPartitions
+from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition, OffsetForLeaderTopic
+
+from broker.topics import Topic, assign
+from protocol.errors import CoordinatorNotAvailable, FencedLeaderEpoch, InvalidRequest, UnsupportedVersion
+from tests.unit.broker.admin_rig import Rig
+
+SECOND = datetime.timedelta(seconds=1)
+
+
+async def opened() -> Rig:
+    rig = await Rig.open()
+    await rig.node.topics.create([Topic("t", uuid.UUID(int=1 << 90), (assign([1]), assign([1])))])
+    return rig
+
+
+async def test_describe_cluster_tells_the_listener_that_was_asked() -> None:
+    rig = await opened()
+    answer = await rig.ask("describe_cluster", include_cluster_authorized_operations=True, include_fenced_brokers=True)
+    (broker,) = answer.brokers
+    assert (broker.broker_id, broker.host, broker.port, broker.is_fenced) == (1, "broker.example", 9092, False)
+    assert (answer.controller_id, answer.cluster_id, answer.cluster_authorized_operations) == (
+        1,
+        rig.node.cluster_id,
+        8096,
+    )
+
+
+@pytest.mark.parametrize(("endpoint", "code"), [(2, "mismatched_endpoint_type"), (0, "unsupported_endpoint_type")])
+async def test_describe_cluster_of_other_endpoints(endpoint: int, code: str) -> None:
+    answer = await (await opened()).ask(
+        "describe_cluster",
+        include_cluster_authorized_operations=True,
+        include_fenced_brokers=False,
+        endpoint_type=endpoint,
+    )
+    assert (answer.error_code.name, answer.controller_id, answer.cluster_authorized_operations) == (code, -1, -(2**31))
+
+
+async def elect(rig: Rig, kind: int, *partitions: tuple[str, tuple[int, ...]], **fields: Any) -> Any:
+    topics = tuple(TopicPartitions(topic=topic, partitions=indexes) for topic, indexes in partitions)
+    fields = {"topic_partitions": topics, "timeout": SECOND} | fields
+    answer = await rig.ask("elect_leaders", election_type=kind, **fields)
+    results = [
+        (result.topic, [(one.partition_id, one.error_code.name) for one in result.partition_result])
+        for result in answer.replica_election_results
+    ]
+    return answer.error_code.name, results
+
+
+async def test_no_partition_needs_an_election() -> None:
+    rig = await opened()
+    unknown = "unknown_topic_or_partition"
+    assert await elect(rig, 0, ("t", (0, 9, -1)), ("no", (0,))) == (
+        "none",
+        [("t", [(0, "election_not_needed"), (9, unknown), (-1, unknown)]), ("no", [(0, unknown)])],
+    )
+    assert await elect(rig, 1, topic_partitions=None) == ("none", [("t", [])])
+    assert await elect(rig, 2, ("t", (0,))) == ("invalid_request", [("t", [(0, "invalid_request")])])
+    assert await elect(rig, 0, ("t", (0,)), timeout=datetime.timedelta(0)) == (
+        "request_timed_out",
+        [("t", [(0, "request_timed_out")])],
+    )
+
+
+async def test_reassignments() -> None:
+    rig = await opened()
+
+    async def reassign(name: str, index: int, replicas: tuple[int, ...] | None) -> str:
+        partition = ReassignablePartition(partition_index=index, replicas=replicas)
+        answer = await rig.ask(
+            "alter_partition_reassignments",
+            topics=(ReassignableTopic(name=name, partitions=(partition,)),),
+            timeout=SECOND,
+        )
+        code: str = answer.responses[0].partitions[0].error_code.name
+        return code
+
+    assert await reassign("t", 0, (1,)) == "none"
+    assert await reassign("t", 0, None) == "no_reassignment_in_progress"
+    assert await reassign("t", 0, (2,)) == "invalid_replica_assignment"
+    assert await reassign("t", 0, ()) == "invalid_replica_assignment"
+    assert await reassign("t", 0, (1, 1)) == "invalid_replica_assignment"
+    assert await reassign("t", 2, None) == "unknown_topic_or_partition"
+    assert await reassign("no", 0, (1,)) == "unknown_topic_or_partition"
+    listed = await rig.ask("list_partition_reassignments", topics=None, timeout=SECOND)
+    assert (listed.error_code.name, listed.topics) == ("none", ())
+
+
+async def test_init_producer_id() -> None:
+    rig = await opened()
+
+    async def init(producer_id: int, epoch: int, transactional_id: str | None = None) -> tuple[int, int]:
+        answer = await rig.ask(
+            "init_producer_id",
+            transactional_id=transactional_id,
+            transaction_timeout=SECOND,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+        )
+        return answer.producer_id, answer.producer_epoch
+
+    assert await init(-1, -1) == (0, 0)
+    assert await init(7, 3) == (1, 0)
+    for producer_id, epoch, transactional_id in ((7, -1, None), (-1, 3, None), (-1, -1, "")):
+        with pytest.raises(InvalidRequest):
+            await init(producer_id, epoch, transactional_id)
+    with pytest.raises(CoordinatorNotAvailable):
+        await init(-1, -1, "tx")
+
+
+async def test_an_unknown_resource_type_cannot_be_listed() -> None:
+    with pytest.raises(UnsupportedVersion):
+        await (await opened()).ask("list_config_resources", resource_types=(2, 99))
+
+
+class FakePartition:
+    topic, index, key = "t", 0, ("t", 0)
+    log = SimpleNamespace(folder="/data/t-0", size=123)
+
+    def check_leader_epoch(self, epoch: int) -> None:
+        if epoch == 0:
+            raise FencedLeaderEpoch
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        return epoch, 55
+
+
+async def with_partition() -> Rig:
+    rig = await opened()
+
+    class Partitions(dict[tuple[str, int], FakePartition]):
+        def get(self, topic: str, index: int) -> FakePartition | None:  # type: ignore[override]
+            return super().get((topic, index))
+
+        def __iter__(self) -> Any:
+            return iter(self.values())
+
+    rig.node.partitions = Partitions({("t", 0): FakePartition()})
+    rig.node.config = rig.node.config.of({"node.id": "1", "log.dirs": "/data,/other"})
+    rig.fs.mkdir("/other")
+    rig.node.logs = SimpleNamespace(services=SimpleNamespace(fs=rig.fs))
+    return rig
+
+
+async def test_offset_for_leader_epoch() -> None:
+    rig = await with_partition()
+
+    async def ask(partition: int, current: int) -> tuple[str, int, int]:
+        wanted = OffsetForLeaderPartition(partition=partition, current_leader_epoch=current, leader_epoch=4)
+        answer = await rig.ask(
+            "offset_for_leader_epoch", topics=(OffsetForLeaderTopic(topic="t", partitions=(wanted,)),)
+        )
+        (one,) = answer.topics[0].partitions
+        return one.error_code.name, one.leader_epoch, one.end_offset
+
+    assert await ask(0, -1) == ("none", 4, 55)
+    assert await ask(0, 0) == ("fenced_leader_epoch", -1, -1)
+    assert await ask(1, -1) == ("unknown_topic_or_partition", -1, -1)
+
+
+async def test_describe_log_dirs() -> None:
+    rig = await with_partition()
+
+    async def ask(topics: Any) -> Any:
+        answer = await rig.ask("describe_log_dirs", topics=topics)
+        return [
+            (one.log_dir, [(t.name, [(p.partition_index, p.partition_size) for p in t.partitions]) for t in one.topics])
+            for one in answer.results
+        ]
+
+    held = [("t", [(0, 123)])]
+    assert await ask(None) == [("/data", held), ("/other", [])]
+    assert await ask((DescribableLogDirTopic(topic="t", partitions=(0, 7)),)) == [("/data", held), ("/other", [])]
+    assert await ask(()) == [("/data", []), ("/other", [])]
+    answer = await rig.ask("describe_log_dirs", topics=())
+    assert (answer.results[0].total_bytes, answer.results[0].usable_bytes) == rig.fs.space("/data")
+
+
+async def test_alter_replica_log_dirs() -> None:
+    rig = await with_partition()
+
+    async def ask(path: str, topic: str = "t", index: int = 0) -> str:
+        wanted = AlterReplicaLogDir(path=path, topics=(AlterReplicaLogDirTopic(name=topic, partitions=(index,)),))
+        answer = await rig.ask("alter_replica_log_dirs", dirs=(wanted,))
+        code: str = answer.results[0].partitions[0].error_code.name
+        return code
+
+    assert await ask("/data") == "none"
+    assert await ask("/nowhere") == "log_dir_not_found"
+    assert await ask("/nowhere", "no") == "log_dir_not_found"
+    assert await ask("/data", "no") == "unknown_topic_or_partition"
+    assert await ask("/data", "t", 1) == "unknown_topic_or_partition"
+    assert await ask("/other") == "invalid_request"

@@ -1,0 +1,44 @@
+"""Dynamic configurations of brokers, groups and client metrics in the store."""
+
+from __future__ import annotations
+
+from broker.resource_configs import CLUSTER_DEFAULT, ResourceType
+from tests.unit.broker.admin_rig import Rig
+
+CLUSTER = (ResourceType.BROKER, CLUSTER_DEFAULT)
+GROUP = (ResourceType.GROUP, "a/b <default>")
+
+
+async def test_a_new_cluster_starts_with_its_minimum_of_in_sync_replicas_and_keeps_it() -> None:
+    rig = await Rig.open(min_insync_replicas="2")
+    assert rig.node.resource_configs.get(*CLUSTER) == {"min.insync.replicas": "2"}
+    again = await Rig.open(rig.fs, min_insync_replicas="1")
+    assert again.node.resource_configs.get(*CLUSTER) == {"min.insync.replicas": "2"}
+    assert again.node.config.integer("min.insync.replicas") == 2
+
+
+async def test_what_is_set_is_seen_told_and_found_after_a_restart() -> None:
+    rig = await Rig.open()
+    configs = rig.node.resource_configs
+    heard: list[object] = []
+    configs.subscribe(heard.append)
+    await configs.set({GROUP: {"consumer.session.timeout.ms": "50000"}, (ResourceType.BROKER, "1"): {"x": "y"}})
+    assert heard == [(ResourceType.BROKER, "1"), GROUP] or heard == [GROUP, (ResourceType.BROKER, "1")]
+    again = (await Rig.open(rig.fs)).node.resource_configs
+    assert again.get(*GROUP) == {"consumer.session.timeout.ms": "50000"}
+    assert again.names(ResourceType.GROUP) == ["a/b <default>"]
+    await again.set({GROUP: {}})
+    assert again.names(ResourceType.GROUP) == []
+
+
+async def test_this_brokers_configs_come_before_the_clusters() -> None:
+    rig = await Rig.open()
+    await rig.node.resource_configs.set(
+        {
+            (ResourceType.BROKER, "1"): {"log.retention.ms": "1"},
+            (ResourceType.BROKER, "2"): {"log.retention.ms": "2"},
+            CLUSTER: {"log.retention.ms": "3", "log.segment.bytes": "2000000"},
+        }
+    )
+    assert rig.node.config.integer("log.retention.ms") == 1
+    assert rig.node.config.integer("log.segment.bytes") == 2_000_000
