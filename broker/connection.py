@@ -10,6 +10,7 @@ import structlog
 
 from broker.context import CloseConnection
 from broker.dispatch import Buffers, Pending
+from protocol.primitives import Buffer
 
 if TYPE_CHECKING:
     from broker.dispatch import Dispatcher
@@ -23,6 +24,9 @@ LARGEST_SCRATCH_BYTES = 64 * 1024
 
 LARGE_STEP_BYTES = 1024 * 1024
 """A larger request gets a buffer of its own, at first of this size at most: an announcement alone takes no memory."""
+
+SEND_AT_BYTES = 64 * 1024
+"""Replies are gathered up to this size before they are sent."""
 
 MAX_OVERLAPPING = 256
 """Produce requests of one connection that may wait for their acknowledgement at once."""
@@ -66,6 +70,8 @@ class Connection(asyncio.BufferedProtocol):
         self._large_size = 0
         self._large_end = 0
         self._replies: deque[Reply] = deque()
+        self._out: list[Buffer] = []
+        self._out_bytes = 0
         self._waiting: set[asyncio.Future[Buffers | None]] = set()
         self._paused_reading = False
         self._paused_writing = False
@@ -204,8 +210,8 @@ class Connection(asyncio.BufferedProtocol):
                 reply = Reply(exclusive=False)
                 reply.done, reply.buffers = True, result
                 self._replies.append(reply)
-            elif self._transport is not None:
-                self._write(result)
+            else:
+                self._gather(result)
 
     def _answered(self, reply: Reply, future: asyncio.Future[Buffers | None]) -> None:
         self._waiting.discard(future)
@@ -223,18 +229,35 @@ class Connection(asyncio.BufferedProtocol):
     def _flush(self) -> None:
         while self._replies and self._replies[0].done:
             buffers = self._replies.popleft().buffers
-            if buffers is not None and self._transport is not None:
-                self._write(buffers)
+            if buffers is not None:
+                self._gather(buffers)
+        self._send()
         if not self._replies and (self._closing or self._got_eof) and self._transport is not None:
             self._transport.close()
 
-    def _write(self, buffers: Buffers) -> None:
-        assert self._transport is not None
-        self.last_active_ms = self._monotonic_ms()
+    def _gather(self, buffers: Buffers) -> None:
         if isinstance(buffers, list):
-            self._transport.writelines(buffers)
+            self._out += buffers
+            self._out_bytes += sum(map(len, buffers))
         else:
-            self._transport.write(buffers)
+            self._out.append(buffers)
+            self._out_bytes += len(buffers)
+        if self._out_bytes >= SEND_AT_BYTES:
+            self._send()
+
+    def _send(self) -> None:
+        """Hands the gathered replies to the transport: one system call for all that were answered in one go."""
+        if not self._out or self._transport is None:
+            return
+        out, self._out = self._out, []
+        if len(out) == 1:
+            self._transport.write(out[0])
+        elif self._out_bytes < SEND_AT_BYTES:
+            self._transport.write(b"".join(out))
+        else:
+            self._transport.writelines(out)
+        self._out_bytes = 0
+        self.last_active_ms = self._monotonic_ms()
 
     def _adjust_reading(self) -> None:
         """Stops reading while received bytes wait for an earlier answer, so that they wait in the kernel's buffers."""
@@ -260,6 +283,7 @@ class Connection(asyncio.BufferedProtocol):
         """Closes at once; what is written already is still sent."""
         self._closing = True
         self._replies.clear()
+        self._send()
         if self._transport is not None:
             self._transport.close()
 
