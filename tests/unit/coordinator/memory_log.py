@@ -1,0 +1,65 @@
+"""An internal partition in memory, whose high watermark follows at once or when told."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+from protocol.errors import KafkaError, MessageTooLarge
+from protocol.records.batch import read_header, set_offsets_and_epoch
+from protocol.records.build import Record, iter_records
+
+
+class MemoryLog:
+    """A LogPort. ``fail_with`` is raised by the next appends; with ``hold`` the high watermark waits for ``commit``."""
+
+    def __init__(self, max_batch_bytes: int = 1 << 20) -> None:
+        self.written: list[bytes] = []
+        self.log_end_offset = 0
+        self.max_batch_bytes = max_batch_bytes
+        self.hold = False
+        self.fail_with: KafkaError | None = None
+        self.load_gate: asyncio.Event | None = None
+        self._high_watermark = 0
+        self._listeners: list[tuple[Callable[[], None], Callable[[KafkaError], None]]] = []
+
+    @property
+    def high_watermark(self) -> int:
+        return self._high_watermark
+
+    def append(self, batch: bytearray) -> int:
+        if self.fail_with is not None:
+            raise self.fail_with
+        if len(batch) > self.max_batch_bytes:
+            raise MessageTooLarge
+        first = self.log_end_offset
+        set_offsets_and_epoch(batch, 0, first, 0)
+        self.written.append(bytes(batch))
+        self.log_end_offset = read_header(batch).next_offset
+        if not self.hold:
+            self.commit()
+        return first
+
+    def commit(self, up_to: int | None = None) -> None:
+        """Raise the high watermark, to the end unless told."""
+        self._high_watermark = self.log_end_offset if up_to is None else up_to
+        for advanced, _ in list(self._listeners):
+            advanced()
+
+    def fail(self, error: KafkaError) -> None:
+        """The high watermark will never reach the end."""
+        for _, failed in list(self._listeners):
+            failed(error)
+
+    def listen(self, advanced: Callable[[], None], failed: Callable[[KafkaError], None]) -> Callable[[], None]:
+        entry = (advanced, failed)
+        self._listeners.append(entry)
+        return lambda: self._listeners.remove(entry)
+
+    async def batches(self) -> AsyncIterator[bytes]:
+        if self.load_gate is not None:
+            await self.load_gate.wait()
+        for batch in list(self.written):
+            yield batch
+
+    def records(self) -> list[Record]:
+        """Everything in the log, markers included."""
+        return [record for batch in self.written for record in iter_records(batch, read_header(batch))]

@@ -1,0 +1,84 @@
+"""A small state machine for the runtime's tests: named numbers, and numbers that wait for their transaction."""
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
+from coordinator.runtime.runtime import CoordinatorRuntime
+from coordinator.runtime.shard import Shard
+from coordinator.runtime.state_machine import RecordRow, rows_by_id
+from protocol.internal.schema import RecordSchema
+from tests.unit.coordinator.memory_log import MemoryLog
+from timing.clock import ManualClock
+from timing.wheel import TimingWheel
+
+NUMBER: RecordSchema[str, int] = RecordSchema(
+    name="Number",
+    ids=(7,),
+    encode_key=lambda key: b"\x00\x07" + key.encode(),
+    read_key=lambda data: data[2:].decode(),
+    encode_value=lambda value: struct.pack(">hi", 0, value),
+    read_value={0: lambda data: int(struct.unpack_from(">i", data, 2)[0])},
+)
+
+
+def number(name: str, value: int | None) -> CoordinatorRecord:
+    return CoordinatorRecord(NUMBER, name, value)
+
+
+class Register:
+    """Durable: ``numbers``, ``pending``. Soft: ``waiters``."""
+
+    def __init__(self, shard: Shard["Register"]) -> None:
+        self.shard = shard
+        self.numbers: dict[str, int] = {}
+        self.pending: dict[int, dict[str, int]] = {}
+        self.waiters: list[Any] = []
+        self.events: list[str] = []
+
+    def replay(self, key: str, value: int | None, position: Position) -> None:
+        if value == 666:
+            raise RuntimeError("a bug in replay")
+        if position.producer_id >= 0:
+            self.pending.setdefault(position.producer_id, {})[key] = value or 0
+        elif value is None:
+            self.numbers.pop(key, None)
+        else:
+            self.numbers[key] = value
+
+    def replay_end_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
+        ended = self.pending.pop(producer_id, {})
+        if committed:
+            self.numbers |= ended
+
+    def loaded(self) -> None:
+        self.events.append("loaded")
+
+    def unloaded(self) -> None:
+        self.events.append("unloaded")
+
+    def put(self, name: str, value: int | None, effects: Callable[[Any], None] | None = None) -> Outcome[str]:
+        return Outcome((number(name, value),), reply=f"{name}={value}", effects=effects)
+
+
+ROWS = rows_by_id((RecordRow(NUMBER, Register.replay),))
+
+
+class Rig:
+    """A runtime over in-memory logs in virtual time."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.log = MemoryLog()
+        self.runtime: CoordinatorRuntime[Register] = CoordinatorRuntime(
+            "numbers", ROWS, Register, clock=self.clock, wheel=TimingWheel(self.clock)
+        )
+
+    async def start(self) -> "Rig":
+        self.runtime.load(0, self.log)
+        await self.runtime.loaded()
+        return self
+
+    async def numbers(self) -> dict[str, int]:
+        return await self.runtime.read(0, lambda state: dict(state.numbers))
