@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from broker.context import RequestContext
 from broker.delayed_fetch import DelayedFetch, Watched
-from broker.fetch_session import FetchContext, Results, Target
+from broker.fetch_session import FetchContext, Key, Results, Target
 from broker.partition import NO_LEADER_EPOCH, READ_COMMITTED, READ_UNCOMMITTED, Partition
 from protocol.errors import (
     InconsistentTopicId,
@@ -125,6 +125,7 @@ class Fetch:
         self._max_bytes = min(request.max_bytes, ctx.node.config.integer("fetch.max.bytes"))
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._results: Results = []
+        self._unknown: dict[Key, tuple[Target, FetchPartitionResponse]] = {}
         self._watched: list[Watched] = []
         self._read_bytes = 0
         self._failed = False
@@ -141,7 +142,7 @@ class Fetch:
         await self._read_on(reading, plan)
         if not self.answerable:
             await self._wait()
-            reading = self.read()
+            reading = self.read(again=True)
             await self._read_on(reading, _advance(reading))
         return self.response()
 
@@ -164,22 +165,26 @@ class Fetch:
 
     # -- reading --
 
-    def read(self) -> Reading:
+    def read(self, *, again: bool = False) -> Reading:
         """Reads the partitions in the order of the request, within the limits on bytes (KIP-74).
 
-        Partitions that are not known come behind the others and do not end a wait.
+        Partitions that were not known at first come behind the others, and neither end a wait nor gain by it.
         """
         self._results, self._watched, self._read_bytes, self._failed = [], [], 0, False
-        unknown: Results = []
         left = self._max_bytes
         for target in self._context.targets:
+            if again and target.key in self._unknown:
+                continue
             result = FetchPartitionResponse(target.key[1])
             try:
                 partition = self._partition(target)
             except KafkaError as error:
                 self._refuse(result, error)
-                result.aborted_transactions = ()
-                unknown.append((target, result))
+                if again:  # deleted in the meantime
+                    self._results.append((target, result))
+                else:
+                    result.aborted_transactions = ()
+                    self._unknown[target.key] = target, result
                 continue
             self._results.append((target, result))
             try:
@@ -193,7 +198,7 @@ class Fetch:
             left = max(0, left - size)
             self._read_bytes += size
         self._readable = bool(self._results)
-        self._results += unknown
+        self._results += self._unknown.values()
 
     def _partition(self, target: Target) -> Partition:
         key, index = target.key

@@ -103,7 +103,7 @@ class Talk:
         ignore: tuple[str, ...] = (),
         pick: Callable[[dict[str, Any]], Any] | None = None,
     ) -> Any:
-        """Sends the request, keeps the answer (or what `pick` takes of it), and gives it as it came; {} if none came."""
+        """Sends the request, keeps the answer (or what `pick` takes of it), gives it as it came; {} if none came."""
         answer = (wire or self.main).call(api, version, body, timeout)
         if isinstance(answer, Closed | Silent):
             if wire is None:

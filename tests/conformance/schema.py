@@ -1,8 +1,8 @@
 """Kafka messages as plain dicts, written and read by the field lists of kio's schema classes.
 
-The judge has a codec of its own, so that it can send what a proper client never would (nulls, unknown enum values, numbers
-out of range) and so that a fault in kio or in the broker's codecs cannot hide itself. Durations and times are plain
-milliseconds; a uuid is 32 hex digits; error codes read as "3 UNKNOWN_TOPIC_OR_PARTITION"; `records` stay bytes.
+The judge has a codec of its own, so that it can send what a proper client never would (nulls, unknown enum values,
+numbers out of range) and so that a fault in kio or in the broker's codecs cannot hide itself. Durations and times are
+plain milliseconds; a uuid is 32 hex digits; error codes read as "3 UNKNOWN_TOPIC_OR_PARTITION"; `records` stay bytes.
 """
 
 import dataclasses

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from odradek import Broker
 
+from odradek import Broker
 from tests.conformance import golden, runner
 from tests.conformance.compare import unexpected
 from tests.conformance.record import chosen

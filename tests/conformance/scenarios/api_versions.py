@@ -10,13 +10,32 @@ from tests.conformance.wire import header
 SERVED_HERE = {
     name: schema.KEYS[name]
     for name in (
-        "produce", "fetch", "list_offsets", "metadata", "api_versions", "create_topics", "delete_topics", "init_producer_id",
-        "offset_for_leader_epoch", "describe_configs", "alter_configs", "alter_replica_log_dirs", "describe_log_dirs",
-        "create_partitions", "elect_leaders", "incremental_alter_configs", "alter_partition_reassignments",
-        "list_partition_reassignments", "update_features", "describe_cluster", "get_telemetry_subscriptions", "push_telemetry",
-        "list_config_resources", "describe_topic_partitions",
+        "produce",
+        "fetch",
+        "list_offsets",
+        "metadata",
+        "api_versions",
+        "create_topics",
+        "delete_topics",
+        "init_producer_id",
+        "offset_for_leader_epoch",
+        "describe_configs",
+        "alter_configs",
+        "alter_replica_log_dirs",
+        "describe_log_dirs",
+        "create_partitions",
+        "elect_leaders",
+        "incremental_alter_configs",
+        "alter_partition_reassignments",
+        "list_partition_reassignments",
+        "update_features",
+        "describe_cluster",
+        "get_telemetry_subscriptions",
+        "push_telemetry",
+        "list_config_resources",
+        "describe_topic_partitions",
     )
-}  # fmt: skip
+}
 
 
 def own(answer: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""What a cluster of one node answers to the APIs that move replicas, leaders, log folders and features; producer ids; telemetry."""
+"""APIs that move replicas, leaders, log folders and features, as one node answers them; producer ids; telemetry."""
 
 from typing import Any
 

@@ -7,9 +7,15 @@ from tests.conformance.runner import Talk, scenario
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 OF_INTEREST = (
-    "retention.ms", "max.message.bytes", "cleanup.policy", "compression.type", "message.timestamp.type", "segment.bytes",
-    "min.insync.replicas", "leader.replication.throttled.replicas",
-)  # fmt: skip
+    "retention.ms",
+    "max.message.bytes",
+    "cleanup.policy",
+    "compression.type",
+    "message.timestamp.type",
+    "segment.bytes",
+    "min.insync.replicas",
+    "leader.replication.throttled.replicas",
+)
 
 
 def describe(t: Talk, step: str, v: int, kind: int, name: str, keys: Any = None, **fields: Any) -> Any:
@@ -47,11 +53,29 @@ def topics(t: Talk, v: int) -> None:
 
 
 BROKER_KEYS = [
-    "log.retention.ms", "log.retention.hours", "num.partitions", "message.max.bytes", "auto.create.topics.enable", "num.io.threads",
-    "node.id", "log.cleaner.threads", "log.flush.interval.messages", "compression.type", "max.connections", "connections.max.idle.ms",
-    "ssl.keystore.password", "log.segment.bytes", "log.cleanup.policy", "default.replication.factor", "fetch.max.bytes",
-    "socket.request.max.bytes", "log.message.timestamp.type", "min.insync.replicas", "broker.id", "unclean.leader.election.enable",
-]  # fmt: skip
+    "log.retention.ms",
+    "log.retention.hours",
+    "num.partitions",
+    "message.max.bytes",
+    "auto.create.topics.enable",
+    "num.io.threads",
+    "node.id",
+    "log.cleaner.threads",
+    "log.flush.interval.messages",
+    "compression.type",
+    "max.connections",
+    "connections.max.idle.ms",
+    "ssl.keystore.password",
+    "log.segment.bytes",
+    "log.cleanup.policy",
+    "default.replication.factor",
+    "fetch.max.bytes",
+    "socket.request.max.bytes",
+    "log.message.timestamp.type",
+    "min.insync.replicas",
+    "broker.id",
+    "unclean.leader.election.enable",
+]
 
 
 @scenario("describe_configs", range(1, 5))

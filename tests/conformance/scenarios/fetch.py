@@ -1,10 +1,12 @@
 """Fetch 4-18, sessions included."""
 
+import time
 from typing import Any
 
 from tests.conformance import schema
 from tests.conformance.batches import GZIP, record
 from tests.conformance.runner import Talk, Topic, scenario
+from tests.conformance.wire import Frame, decode
 
 VERSIONS = range(4, 19)
 WITH_SESSIONS = range(7, 19)
@@ -128,24 +130,18 @@ def waits(t: Talk, v: int) -> None:
         ("an error in one", (place(a, end, 7),), {"min_bytes": 1}),
         ("out of range in one", (place(a, end, {"partition": 1, "fetch_offset": 9}),), {"min_bytes": 1}),
     ):
-        began = _clock()
+        began = time.monotonic()
         get(t, step, v, *topics, max_wait=300, **fields)
-        t.keep(f"{step}: waited", _clock() - began > 0.25)
-    began = _clock()
+        t.keep(f"{step}: waited", time.monotonic() - began > 0.25)
+    began = time.monotonic()
     get(t, "negative wait", v, place(a, end), max_wait=-1, min_bytes=1)
-    t.keep("negative wait: waited", _clock() - began > 0.25)
+    t.keep("negative wait: waited", time.monotonic() - began > 0.25)
     wire = t.connect(5)
     wire.send(schema.encode_request("fetch", v, ask(place(a, end), max_wait=4000, min_bytes=1)))
-    began = _clock()
+    began = time.monotonic()
     t.fill(a, 0, t.batch(2))
     wire.receive()
-    t.keep("woken by an append", _clock() - began < 3)
-
-
-def _clock() -> float:
-    import time
-
-    return time.monotonic()
+    t.keep("woken by an append", time.monotonic() - began < 3)
 
 
 @scenario("fetch", VERSIONS)
@@ -290,3 +286,70 @@ def many_topics(t: Talk, v: int) -> None:
     get(t, "room for one", v, place(c, 0), place(a, 0), place(b, 0), max_bytes=100)
     get(t, "room for two", v, place(c, 0), place(a, 0), place(b, 0), max_bytes=750)
     get(t, "a topic apart", v, place(a, 0), place(b, 0), place(a, 1))
+
+
+@scenario("fetch", (4, 12, 13, 18))
+def deletion_ends_a_wait(t: Talk, v: int) -> None:
+    a = t.topic("a")
+    wire = t.connect(5)
+    request = schema.encode_request("fetch", v, ask(place(a, 0), max_wait=4000, min_bytes=1))
+    correlation_id = wire.send(request)
+    time.sleep(0.1)
+    began = time.monotonic()
+    t.main.call("delete_topics", 6, {"topics": [{"name": a.name}], "timeout": 5000})
+    outcome = wire.receive()
+    t.keep("ended early", time.monotonic() - began < 3)
+    t.keep("the answer", decode(outcome, "fetch", v, correlation_id) if isinstance(outcome, Frame) else outcome)
+
+
+@scenario("fetch", (7, 12, 13, 18))
+def waits_in_a_session(t: Talk, v: int) -> None:
+    a = t.topic("a", 2)
+    t.fill(a, 0, t.batch(1))
+    end = {"partition": 0, "fetch_offset": 1}
+    sid = get(t, "full", v, place(a, end, 1), session_id=0, session_epoch=0)["session_id"]
+    began = time.monotonic()
+    get(t, "nothing new", v, session_id=sid, session_epoch=1, max_wait=300, min_bytes=1)
+    t.keep("nothing new: waited", time.monotonic() - began > 0.25)
+    wire = t.connect(5)
+    body = ask(session_id=sid, session_epoch=2, max_wait=4000, min_bytes=1)
+    correlation_id = wire.send(schema.encode_request("fetch", v, body))
+    began = time.monotonic()
+    t.fill(a, 1, t.batch(2))
+    outcome = wire.receive()
+    t.keep("woken", time.monotonic() - began < 3)
+    t.keep("the answer", decode(outcome, "fetch", v, correlation_id) if isinstance(outcome, Frame) else outcome)
+
+
+@scenario("fetch", (4, 11, 13))
+def over_segments(t: Talk, v: int) -> None:
+    """Segments of a megabyte, two batches of 400 kB in each: one answer never spans two."""
+    a = t.topic("a", segment_bytes="1048576")
+    for i in range(5):
+        t.fill(a, 0, t.batch([record(bytes([i]) * 400_000)], base_timestamp=t.t0 + 1000 * i))
+    for offset in range(6):
+        everything = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 10_000_000}
+        get(t, f"from {offset}", v, place(a, everything))
+    get(t, "one batch and a half", v, place(a, {"partition": 0, "fetch_offset": 1, "partition_max_bytes": 600_000}))
+    for shift in (0, 500, 2000, 2500, 4000, 4001):
+        asked = [{"partition_index": 0, "timestamp": t.t0 + shift}]
+        body = {"replica_id": -1, "topics": [{"name": a.name, "partitions": asked}]}
+        t.call(f"offset at t0 + {shift}", "list_offsets", 7, body)
+    asked = [{"partition_index": 0, "timestamp": -3}]
+    t.call("max timestamp", "list_offsets", 7, {"replica_id": -1, "topics": [{"name": a.name, "partitions": asked}]})
+    t.call("log dirs", "describe_log_dirs", 4, {"topics": [{"topic": a.name, "partitions": [0]}]})
+
+
+@scenario("fetch", (4, 11, 13))
+def within_many_batches(t: Talk, v: int) -> None:
+    """Two hundred batches of some hundred bytes: the offset index has entries to be found by."""
+    a = t.topic("a")
+    for i in range(200):
+        t.fill(a, 0, t.batch([record(b"z" * 300, offset_delta=d) for d in range(3)], base_timestamp=t.t0 + i))
+    for offset in (0, 1, 44, 45, 46, 299, 300, 301, 597, 598, 599):
+        asked = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1500}
+        get(t, f"from {offset}", v, place(a, asked))
+    for shift in (0, 1, 57, 58, 59, 120, 199, 200):
+        asked = {"partition_index": 0, "timestamp": t.t0 + shift}
+        body = {"replica_id": -1, "topics": [{"name": a.name, "partitions": [asked]}]}
+        t.call(f"offset at t0 + {shift}", "list_offsets", 7, body)

@@ -1,6 +1,7 @@
 """Frames that no client sends: does the broker answer, close or wait?"""
 
 import struct
+from typing import Any
 
 from tests.conformance import schema
 from tests.conformance.runner import Talk, scenario
@@ -137,3 +138,58 @@ def order(t: Talk, v: int) -> None:
     wire.send_frame(GOOD)
     kinds = [type(wire.receive()).__name__ for _ in range(3)]
     t.keep("a bad frame between two good ones", kinds)
+
+
+@scenario("frames")
+def nulls(t: Talk, v: int) -> None:
+    """Null where the schema has none, in an old encoding and in a flexible one."""
+
+    def null(api: str, versions: tuple[int, ...], step: str, body: dict[str, Any]) -> None:
+        for version in versions:
+            request = schema.encode_request(api, version, body)
+            flexible = schema.request_header_is_flexible(api, version)
+            _flow(t, f"{api} {version}: {step}", header(schema.KEYS[api], version, 5, "judge", flexible) + request.body)
+
+    topic = {"name": None, "num_partitions": 1, "replication_factor": 1}
+    null("create_topics", (4, 5), "topics", {"topics": None})
+    null("create_topics", (4, 5), "name", {"topics": [topic]})
+    null(
+        "create_topics", (4, 5), "configs", {"topics": [topic | {"name": "x", "configs": None}], "validate_only": True}
+    )
+    null("delete_topics", (3, 5), "names", {"topic_names": None})
+    null("delete_topics", (3, 5), "a name", {"topic_names": [None]})
+    null("produce", (8, 9), "topics", {"acks": 1, "timeout": 1000, "topic_data": None})
+    null("produce", (8, 9), "name", {"acks": 1, "timeout": 1000, "topic_data": [{"name": None, "partition_data": []}]})
+    null(
+        "produce",
+        (8, 9),
+        "partitions",
+        {"acks": 1, "timeout": 1000, "topic_data": [{"name": "x", "partition_data": None}]},
+    )
+    null("fetch", (11, 12), "topics", {"topics": None, "session_epoch": -1})
+    null("fetch", (11, 12), "partitions", {"topics": [{"topic": "x", "partitions": None}], "session_epoch": -1})
+    null("fetch", (11, 12), "forgotten", {"topics": [], "forgotten_topics_data": None, "session_epoch": -1})
+    null("fetch", (11, 12), "rack", {"topics": [], "rack_id": None, "session_epoch": -1})
+    null("list_offsets", (5, 6), "topics", {"topics": None})
+    null("metadata", (8, 9), "name", {"topics": [{"name": None}]})
+    null("describe_configs", (3, 4), "resources", {"resources": None})
+    null("describe_configs", (3, 4), "name", {"resources": [{"resource_type": 2, "resource_name": None}]})
+    null("api_versions", (3,), "software name", {"client_software_name": None})
+    null("offset_for_leader_epoch", (3, 4), "topics", {"topics": None})
+    null("describe_topic_partitions", (0,), "topics", {"topics": None})
+    null(
+        "alter_configs", (1, 2), "configs", {"resources": [{"resource_type": 2, "resource_name": "x", "configs": None}]}
+    )
+
+
+@scenario("frames")
+def versions_on_one_connection(t: Talk, v: int) -> None:
+    """A client that learns: too new, then what the answer told; APIs at changing versions."""
+    wire = t.connect(3)
+    wire.send_frame(header(18, 9, 1, "judge", True) + b"\x06judge\x041.0\x00")
+    t.keep("too new", type(wire.receive()).__name__)
+    for version in (3, 0, 4, 1):
+        body = {"client_software_name": "judge", "client_software_version": "1"}
+        t.call(f"api_versions {version}", "api_versions", version, body, wire=wire, pick=lambda a: a["error_code"])
+    for version in (12, 0, 9, 5, 13):
+        t.call(f"metadata {version}", "metadata", version, {"topics": []}, wire=wire, pick=lambda a: len(a["brokers"]))

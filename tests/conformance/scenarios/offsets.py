@@ -6,8 +6,16 @@ from tests.conformance.batches import GZIP, record
 from tests.conformance.runner import Talk, scenario
 
 VERSIONS = range(1, 11)
-SPECIAL = {"latest": -1, "earliest": -2, "max timestamp": -3, "earliest local": -4, "latest tiered": -5, "earliest pending": -6,
-           "minus seven": -7, "minus a hundred": -100}  # fmt: skip
+SPECIAL = {
+    "latest": -1,
+    "earliest": -2,
+    "max timestamp": -3,
+    "earliest local": -4,
+    "latest tiered": -5,
+    "earliest pending": -6,
+    "minus seven": -7,
+    "minus a hundred": -100,
+}
 
 
 def ask(name: str, *partitions: tuple[int, int], **fields: Any) -> dict[str, Any]:

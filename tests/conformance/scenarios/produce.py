@@ -1,6 +1,7 @@
 """Produce 3-13."""
 
 import struct
+import time
 from typing import Any
 
 from tests.conformance import batches, schema
@@ -480,3 +481,66 @@ def bytes_behind_a_batch(t: Talk, v: int) -> None:
     send(t, "half a batch", v, a, t.batch(1) + t.batch(1)[:40])
     send(t, "then a good one", v, a, t.batch(1))
     _read(t, "what is in the log", a)
+
+
+def _set(t: Talk, topic: Topic, key: str, value: str) -> None:
+    """Changes one setting of the topic and waits until the broker tells it; then its log has it too, or soon."""
+    change = {"name": key, "config_operation": 0, "value": value}
+    resource = {"resource_type": 2, "resource_name": topic.name, "configs": [change]}
+    t.main.call("incremental_alter_configs", 1, {"resources": [resource], "validate_only": False})
+    asked = {"resource_type": 2, "resource_name": topic.name, "configuration_keys": [key]}
+
+    def told() -> bool:
+        answer = t.main.call("describe_configs", 4, {"resources": [asked]})
+        return bool(answer["results"][0]["configs"][0]["value"] == value)
+
+    t.until(f"{key}={value}", told)
+    time.sleep(0.1)
+
+
+@scenario("produce", (3, 9, 13))
+def settings_changed_in_between(t: Talk, v: int) -> None:
+    a = t.topic("a")
+    large = t.batch([record(b"x" * 3000)])
+    send(t, "as created", v, a, large)
+    _set(t, a, "max.message.bytes", "1000")
+    send(t, "max.message.bytes lowered", v, a, large)
+    _set(t, a, "max.message.bytes", "100000")
+    send(t, "and raised", v, a, large)
+    _set(t, a, "message.timestamp.type", "LogAppendTime")
+    send(t, "now with the broker's time", v, a, t.batch(1))
+    _set(t, a, "message.timestamp.type", "CreateTime")
+    send(t, "and with the producer's again", v, a, t.batch(1))
+    _set(t, a, "message.timestamp.before.max.ms", "1000")
+    send(t, "too old now", v, a, t.batch(1))
+    _set(t, a, "message.timestamp.before.max.ms", "9223372036854775807")
+    _set(t, a, "compression.type", "gzip")
+    send(t, "now in gzip", v, a, t.batch(2))
+    _set(t, a, "cleanup.policy", "compact")
+    send(t, "a key is needed now", v, a, t.batch([record(b"v", None)]))
+    _set(t, a, "min.insync.replicas", "2")
+    send(t, "min.insync.replicas of 2", v, a, t.batch(1))
+    _read(t, "what is in the log", a, "size", "crc")
+
+
+@scenario("produce", (3, 7, 9, 13))
+def many_records(t: Talk, v: int) -> None:
+    """A thousand records with headers in each compression, and back."""
+    a = t.topic("a", 5)
+    headers = [(b"trace", b"0123456789"), (b"empty", b""), (b"null", None)]
+    records = [
+        record(
+            b"value %d" % i,
+            None if i % 7 == 0 else b"key %d" % (i % 10),
+            offset_delta=i,
+            timestamp_delta=i,
+            headers=headers,
+        )
+        for i in range(1000)
+    ]
+    for codec in (batches.NONE, GZIP, SNAPPY, LZ4) + ((ZSTD,) if v >= 7 else ()):
+        send(t, f"codec {codec}", v, a, t.batch(records, attributes=codec), partition=codec)
+        body = {"max_wait": 0, "min_bytes": 0, "session_epoch": -1}
+        partition = {"partition": codec, "fetch_offset": 500, "partition_max_bytes": 1 << 20}
+        topics = [{"topic": a.name, "partitions": [partition]}]
+        t.call(f"codec {codec}: read back", "fetch", 11, body | {"topics": topics}, ignore=("size",))

@@ -287,3 +287,20 @@ def grows(t: Talk, v: int) -> None:
     exists(t, "in the end", a.name, b.name)
     t.ready(a.name, 5)
     t.fill(Topic(a.name, a.id), 4, t.batch(1))
+
+
+@scenario("create_topics", CREATE)
+def timeouts(t: Talk, v: int) -> None:
+    """No time at all is too little, but the topic may come to be all the same."""
+    for timeout in (0, -1, 1):
+        name = t.name(f"t{timeout}")
+        answer = t.main.call("create_topics", v, {"topics": [new(name)], "timeout": timeout})
+        t.keep(f"timeout {timeout}", answer if timeout < 1 else "either")
+
+
+@scenario("create_partitions", GROW)
+def grow_timeouts(t: Talk, v: int) -> None:
+    a = t.topic("a")
+    for timeout in (0, -1):
+        entry = {"name": a.name, "count": 3, "assignments": None}
+        t.call(f"timeout {timeout}", "create_partitions", v, {"topics": [entry], "timeout": timeout})
