@@ -89,7 +89,7 @@ def test_broken_frame_ends_its_connection_alone(victim: Broker, name: str) -> No
 
 def test_api_versions_of_the_future_is_answered(victim: Broker) -> None:
     with RawConnection(victim.bootstrap_servers) as connection:
-        connection.send(frame(header(API_VERSIONS, 99, 7)))
+        connection.send(frame(header(API_VERSIONS, 99, 7) + b"\x00"))
         unsupported_version = 35
         assert connection.read_frame()[:6] == struct.pack(">ih", 7, unsupported_version)
         connection.ask()
