@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from coordinator.runtime.outcome import CoordinatorRecord
+from coordinator.runtime.outcome import CoordinatorRecord, Position
+from protocol.internal.group_records import GroupMetadataKey, GroupMetadataValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,16 @@ class Group(Protocol):
 
 
 class Groups(Protocol):
-    """The groups of one shard."""
+    """The groups of one shard, as `coordinator/group/shard.py` puts them beside the offsets."""
+
+    def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None, position: Position) -> None:
+        """Durable state: a GroupMetadata record."""
+
+    def loaded(self) -> None:
+        """Everything is replayed: sessions of the members found may be started."""
+
+    def unloaded(self) -> None:
+        """Given up; nothing is called after this."""
 
     def find(self, group_id: str) -> Group | None: ...
 

@@ -1,0 +1,77 @@
+"""The state machine of one partition of `__consumer_offsets`: its groups and their offsets (GroupCoordinatorShard)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from coordinator.group.group_port import Groups
+from coordinator.group.offset_expiry import OffsetExpiry
+from coordinator.group.offset_store import OffsetStore
+from coordinator.group.offsets import Offsets
+from coordinator.runtime.outcome import Outcome, Position
+from coordinator.runtime.state_machine import RecordRow, rows_by_id
+from protocol.internal.group_records import (
+    GROUP_METADATA,
+    OFFSET_COMMIT,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+
+if TYPE_CHECKING:
+    from coordinator.group.config import GroupConfig
+    from coordinator.group.metrics import GroupMetrics
+    from coordinator.runtime.shard import Shard
+
+G = TypeVar("G", bound=Groups)
+
+_EXPIRE = "expire-group-metadata"
+
+
+class GroupShard(Generic[G]):
+    """``groups`` are the classic groups, ``offsets`` the operations on their offsets."""
+
+    def __init__(self, shard: Shard[Any], groups: G, config: GroupConfig, metrics: GroupMetrics) -> None:
+        self.groups = groups
+        self._shard = shard
+        self._config = config
+        self._store = OffsetStore()
+        self.offsets = Offsets(self._store, groups, config, shard.clock, metrics)
+        self._expiry = OffsetExpiry(self._store, groups, config, metrics)
+
+    def replay_offset_commit(self, key: OffsetCommitKey, value: OffsetCommitValue | None, position: Position) -> None:
+        """A commit makes its group known: without members it is one of simple consumers."""
+        if value is not None:
+            self.groups.note_simple(key.group)
+        self._store.replay(key, value, position)
+
+    def replay_group_metadata(
+        self, key: GroupMetadataKey, value: GroupMetadataValue | None, position: Position
+    ) -> None:
+        self.groups.replay(key, value, position)
+
+    def replay_end_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
+        self._store.replay_end_marker(producer_id, committed)
+
+    def loaded(self) -> None:
+        self.groups.loaded()
+        self._schedule_expiry()
+
+    def unloaded(self) -> None:
+        self.groups.unloaded()
+
+    def _schedule_expiry(self) -> None:
+        self._shard.timers.schedule(_EXPIRE, self._config.offsets_retention_check_interval_ms, lambda _: self._expire())
+
+    def _expire(self) -> Outcome[None]:
+        self._schedule_expiry()
+        return self._expiry.expire(self._shard.clock.wall_ms())
+
+
+ROWS = rows_by_id(
+    (
+        RecordRow(OFFSET_COMMIT, GroupShard.replay_offset_commit),
+        RecordRow(GROUP_METADATA, GroupShard.replay_group_metadata),
+    )
+)
