@@ -16,14 +16,14 @@ from protocol.internal.group_records import NO_TIMESTAMP
 if TYPE_CHECKING:
     from coordinator.group.config import GroupConfig
     from coordinator.group.group_port import Group, Groups
-    from coordinator.group.metrics import GroupMetrics
+    from coordinator.group.offset_metrics import OffsetMetrics
     from coordinator.group.offset_store import OffsetStore
 
 
 class OffsetExpiry:
     """One shard's search for what has expired."""
 
-    def __init__(self, store: OffsetStore, groups: Groups, config: GroupConfig, metrics: GroupMetrics) -> None:
+    def __init__(self, store: OffsetStore, groups: Groups, config: GroupConfig, metrics: OffsetMetrics) -> None:
         self._store = store
         self._groups = groups
         self._config = config

@@ -17,7 +17,7 @@ from protocol.internal.group_records import NO_TIMESTAMP, OFFSET_COMMIT, OffsetC
 if TYPE_CHECKING:
     from coordinator.group.config import GroupConfig
     from coordinator.group.group_port import Group, Groups
-    from coordinator.group.metrics import GroupMetrics
+    from coordinator.group.offset_metrics import OffsetMetrics
     from timing.clock import Clock
 
 
@@ -61,7 +61,7 @@ class Offsets:
     """Operations of one shard. Each returns an Outcome or raises KafkaError; the state changes by replay alone."""
 
     def __init__(
-        self, store: OffsetStore, groups: Groups, config: GroupConfig, clock: Clock, metrics: GroupMetrics
+        self, store: OffsetStore, groups: Groups, config: GroupConfig, clock: Clock, metrics: OffsetMetrics
     ) -> None:
         self.store = store
         self._groups = groups

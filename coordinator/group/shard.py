@@ -21,7 +21,7 @@ from protocol.internal.group_records import (
 
 if TYPE_CHECKING:
     from coordinator.group.config import GroupConfig
-    from coordinator.group.metrics import GroupMetrics
+    from coordinator.group.offset_metrics import OffsetMetrics
     from coordinator.runtime.shard import Shard
 
 G = TypeVar("G", bound=Groups)
@@ -32,7 +32,7 @@ _EXPIRE = "expire-group-metadata"
 class GroupShard(Generic[G]):
     """``groups`` are the classic groups, ``offsets`` the operations on their offsets."""
 
-    def __init__(self, shard: Shard[Any], groups: G, config: GroupConfig, metrics: GroupMetrics) -> None:
+    def __init__(self, shard: Shard[Any], groups: G, config: GroupConfig, metrics: OffsetMetrics) -> None:
         self.groups = groups
         self._shard = shard
         self._config = config
