@@ -114,6 +114,21 @@ def _without_offset(answer: dict[str, Any]) -> Any:
     return {k: v for k, v in partition.items() if k != "offset"}
 
 
+@scenario("list_offsets", (1, 4, 7, 10))
+def inside_compressed_batches(t: Talk, v: int) -> None:
+    a = t.topic("a", 5)
+    times = [record(offset_delta=i, timestamp_delta=d) for i, d in enumerate((10, 70, 30, 50))]
+    for codec in range(5):
+        t.fill(a, codec, t.batch(times, max_timestamp=t.t0 + 70, attributes=codec))
+        for d in (0, 11, 31, 60, 71):
+            t.call(f"codec {codec}, t0 + {d}", "list_offsets", v, ask(a.name, (codec, t.t0 + d)))
+        t.call(f"codec {codec}, max timestamp", "list_offsets", v, ask(a.name, (codec, -3)))
+    recompressed = t.topic("b", compression_type="lz4")
+    t.fill(recompressed, 0, t.batch(times, max_timestamp=t.t0 + 70))
+    t.call("recompressed, t0 + 31", "list_offsets", v, ask(recompressed.name, (0, t.t0 + 31)))
+    t.call("recompressed, max timestamp", "list_offsets", v, ask(recompressed.name, (0, -3)))
+
+
 @scenario("offset_for_leader_epoch", range(2, 5))
 def epochs(t: Talk, v: int) -> None:
     a = t.topic("a", 2)

@@ -7,6 +7,7 @@ from typing import Any
 from tests.conformance import batches, schema
 from tests.conformance.batches import GZIP, LOG_APPEND, LZ4, SNAPPY, ZSTD, legacy, record
 from tests.conformance.runner import Talk, Topic, produce_body, scenario
+from tests.conformance.wire import Frame, decode
 
 VERSIONS = range(3, 14)
 
@@ -544,3 +545,64 @@ def many_records(t: Talk, v: int) -> None:
         partition = {"partition": codec, "fetch_offset": 500, "partition_max_bytes": 1 << 20}
         topics = [{"topic": a.name, "partitions": [partition]}]
         t.call(f"codec {codec}: read back", "fetch", 11, body | {"topics": topics}, ignore=("size",))
+
+
+@scenario("produce", (3, 9, 13))
+def flushed_with_every_message(t: Talk, v: int) -> None:
+    """The setting moves nothing that a client sees."""
+    a = t.topic("a", 2, flush_messages="1")
+    for ack in (-1, 1):
+        send(t, f"acks {ack}", v, a, t.batch(2), acks=ack)
+        _read(t, f"read after acks {ack}", a)
+    pid = {"pid": 6001, "epoch": 0, "sequence": 0}
+    send(t, "idempotent", v, a, t.batch(1, **pid))
+    send(t, "idempotent, again", v, a, t.batch(1, **pid))
+    send(t, "refused", v, a, t.batch(1, crc=9))
+    t.call("one good, one refused", "produce", v, produce_body(a, {0: t.batch(1), 1: t.batch(1, crc=9)}))
+    t.call("one good, one unknown", "produce", v, produce_body(a, {1: t.batch(1), 7: t.batch(1)}))
+    _read(t, "what is in the log", a)
+    end_offset(t, "end of 0", a)
+    end_offset(t, "end of 1", a, 1)
+
+
+@scenario("produce", (3, 9, 13))
+def pipelined(t: Talk, v: int) -> None:
+    """Ten requests before the first answer, with and without flushing: answers and offsets in their order."""
+    for settings in ({}, {"flush_messages": "1"}):
+        name = "flushed" if settings else "plain"
+        topic = t.topic(name, **settings)
+        wire = t.connect(5)
+        ids = []
+        for i in range(10):
+            body = produce_body(topic, {0: t.batch(1 + i % 3)}, acks=-1 if i % 2 else 1)
+            ids.append(wire.send(schema.encode_request("produce", v, body)))
+        offsets = []
+        for correlation_id in ids:
+            outcome = wire.receive()
+            if isinstance(outcome, Frame):
+                answer = decode(outcome, "produce", v, correlation_id)
+                offsets.append(answer["responses"][0]["partition_responses"][0]["base_offset"])
+        t.keep(f"{name}: base offsets", offsets)
+
+
+@scenario("produce", (9,))
+def odd_log_settings(t: Talk, v: int) -> None:
+    for step, settings in (
+        ("an index entry for every batch", {"index_interval_bytes": "0"}),
+        ("a tiny index", {"segment_index_bytes": "24", "index_interval_bytes": "0"}),
+        ("preallocated", {"preallocate": "true"}),
+        ("rolled by time", {"segment_ms": "1000"}),
+    ):
+        topic = t.topic(step.replace(" ", "-"), **settings)
+        for i in range(8):
+            send(t, f"{step}: append {i}", v, topic, t.batch(2, base_timestamp=t.t0 + i * 700))
+        _read(t, f"{step}: read", topic)
+        for offset in (3, 9, 15):
+            partition = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 100}
+            body = {"max_wait": 0, "min_bytes": 0, "session_epoch": -1}
+            topics = [{"topic": topic.name, "partitions": [partition]}]
+            t.call(f"{step}: read from {offset}", "fetch", 11, body | {"topics": topics})
+        for shift in (0, 701, 2800, 4901, 4902):
+            asked = [{"partition_index": 0, "timestamp": t.t0 + shift}]
+            body = {"replica_id": -1, "topics": [{"name": topic.name, "partitions": asked}]}
+            t.call(f"{step}: offset at t0 + {shift}", "list_offsets", 7, body)
