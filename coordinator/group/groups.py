@@ -1,0 +1,144 @@
+"""The classic groups of one shard of the group coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from kio.schema.errors import ErrorCode
+
+from coordinator.group.config import GroupConfig
+from coordinator.group.group import ClassicGroup
+from coordinator.group.heartbeat import heartbeat, session_ended
+from coordinator.group.join import join
+from coordinator.group.leave import LeaveAnswer, leave
+from coordinator.group.member import Member
+from coordinator.group.messages import (
+    HeartbeatRequest,
+    JoinAnswer,
+    JoinRequest,
+    LeaveRequest,
+    SyncAnswer,
+    SyncRequest,
+)
+from coordinator.group.metrics import GroupMetrics
+from coordinator.group.rebalance import Rebalances
+from coordinator.group.sessions import Sessions
+from coordinator.group.states import GroupState
+from coordinator.group.sync import sync
+from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
+from protocol.internal.group_records import GROUP_METADATA, GroupMetadataKey, GroupMetadataValue
+from timing.purgatory import DelayedOperation, Purgatory
+
+if TYPE_CHECKING:
+    from coordinator.runtime.shard import Shard
+
+logger = structlog.get_logger(__name__)
+
+
+class ClassicGroups:
+    """Answers to `group_port.Groups`; its operations are those of the runtime's contract.
+
+    `new_member_id(prefix)` makes a member id of a client's or an instance's id. `rebalance_purgatory` and
+    `heartbeat_purgatory` may be shared by all shards of a node.
+    """
+
+    def __init__(
+        self,
+        shard: Shard[Any],
+        config: GroupConfig,
+        new_member_id: Callable[[str], str],
+        rebalance_purgatory: Purgatory,
+        heartbeat_purgatory: Purgatory,
+        metrics: GroupMetrics,
+    ) -> None:
+        self.shard = shard
+        self.config = config
+        self.new_member_id = new_member_id
+        self.metrics = metrics
+        self.sessions = Sessions(heartbeat_purgatory, self._session_expired)
+        self.rebalances = Rebalances(shard, config, self.sessions, rebalance_purgatory, metrics)
+        self._groups: dict[str, ClassicGroup] = {}
+
+    # -- operations
+
+    def join(self, request: JoinRequest) -> Outcome[JoinAnswer]:
+        return join(self, request)
+
+    def sync(self, request: SyncRequest) -> Outcome[SyncAnswer]:
+        return sync(self, request)
+
+    def heartbeat(self, request: HeartbeatRequest) -> Outcome[ErrorCode]:
+        return heartbeat(self, request)
+
+    def leave(self, request: LeaveRequest) -> Outcome[LeaveAnswer]:
+        return leave(self, request)
+
+    # -- groups
+
+    def find(self, group_id: str) -> ClassicGroup | None:
+        return self._groups.get(group_id)
+
+    def all(self) -> Iterable[ClassicGroup]:
+        return self._groups.values()
+
+    def deletion(self, group: ClassicGroup) -> Sequence[CoordinatorRecord]:
+        return (CoordinatorRecord(GROUP_METADATA, GroupMetadataKey(group.group_id), None),)
+
+    # -- durable state
+
+    def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None, position: Position) -> None:
+        """A GroupMetadata record; the last one of a group counts."""
+        if value is not None:
+            self._obtain(key.group).restore(value, self.shard.clock.wall_ms())
+            return
+        group = self._groups.pop(key.group, None)
+        if group is not None:
+            self._give_up(group)
+            group.enter(GroupState.DEAD, self.shard.clock.wall_ms())
+
+    def note_simple(self, group_id: str) -> None:
+        self._obtain(group_id)
+
+    def _obtain(self, group_id: str) -> ClassicGroup:
+        group = self._groups.get(group_id)
+        if group is None:
+            group = self._groups[group_id] = ClassicGroup(group_id, self.shard.clock.wall_ms(), self)
+            self.metrics.groups[group.state] += 1
+        return group
+
+    # -- load and unload
+
+    def loaded(self) -> None:
+        """The members of the groups in the log are alive until they prove dead; a group that is too large shrinks."""
+        for group in self._groups.values():
+            for member in group.members.values():
+                self.sessions.restart(group, member)
+            if len(group.members) > self.config.max_size:
+                reason = f"freshly loaded group of {len(group.members)} members is over capacity {self.config.max_size}"
+                self.rebalances.prepare(group, reason)
+
+    def unloaded(self) -> None:
+        """The shard has failed whoever waits; timers and counts are ours."""
+        for group in self._groups.values():
+            self._give_up(group)
+            self.metrics.groups[group.state] -= 1
+        self._groups.clear()
+
+    def _give_up(self, group: ClassicGroup) -> None:
+        self.sessions.end_all(group)
+        self.rebalances.give_up(group)
+
+    # -- the groups' keeper
+
+    def entering(self, group: ClassicGroup, state: GroupState) -> None:
+        self.metrics.groups[group.state] -= 1
+        if state is not GroupState.DEAD:
+            self.metrics.groups[state] += 1
+
+    def restart_session(self, group: ClassicGroup, member: Member) -> None:
+        self.sessions.restart(group, member)
+
+    def _session_expired(self, group_id: str, member_id: str, session: DelayedOperation) -> None:
+        self.shard.tell(lambda _: Outcome(effects=lambda _: session_ended(self, group_id, member_id, session)))

@@ -1,0 +1,44 @@
+"""Which of their protocols (for consumers: assignors) the members of a classic group use."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class MemberProtocol:
+    """A protocol that a member supports, with the member's metadata for it."""
+
+    name: str
+    metadata: bytes
+
+
+def common_protocols(members: Iterable[tuple[MemberProtocol, ...]]) -> frozenset[str]:
+    """The names that every member supports; there must be members."""
+    return frozenset.intersection(*(frozenset(protocol.name for protocol in protocols) for protocols in members))
+
+
+def choose_protocol(members: Iterable[tuple[MemberProtocol, ...]], candidates: Container[str]) -> str:
+    """The one of `candidates` with most votes: each member votes for the first of its protocols that is one.
+
+    Among equals it is the one that Kafka (`ClassicGroup.selectProtocol`) meets first in its hash map. Each member must
+    support a candidate.
+    """
+    votes = Counter(
+        next(protocol.name for protocol in protocols if protocol.name in candidates) for protocols in members
+    )
+    return min(votes, key=lambda name: (-votes[name], _hash_map_slot(name, len(votes))))
+
+
+def _hash_map_slot(name: str, entries: int) -> int:
+    """The bucket of a Java `HashMap` with so many entries that holds the key `name`."""
+    code = 0
+    utf16 = name.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(utf16[::2], utf16[1::2], strict=True):
+        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
+    buckets = 16
+    while entries > buckets * 3 // 4:
+        buckets *= 2
+    return (code ^ code >> 16) & (buckets - 1)
