@@ -252,11 +252,9 @@ def resources(t: Talk, v: int) -> None:
     t.topic("a")
 
     def own(answer: dict[str, Any]) -> Any:
-        found = [
-            r
-            for r in answer["config_resources"]
-            if r.get("resource_type", METRICS) != TOPIC or r["resource_name"].startswith(t.prefix)
-        ]
+        ours = (r for r in answer["config_resources"] if r["resource_name"].startswith(t.prefix))
+        brokers = (r for r in answer["config_resources"] if r.get("resource_type") in (BROKER, LOGGER))
+        found = [*ours, *brokers]
         return {"error_code": answer["error_code"], "config_resources": found}
 
     def ask(step: str, *kinds: int) -> None:
@@ -270,3 +268,47 @@ def resources(t: Talk, v: int) -> None:
     ask("two types", TOPIC, BROKER)
     ask("one good, one unknown", TOPIC, 99)
     ask("one twice", BROKER, BROKER)
+
+
+@scenario("incremental_alter_configs", (1,))
+def set_told_and_unset(t: Talk, v: int) -> None:
+    """A broker's own setting, a group's and a client metrics subscription, from making to taking away."""
+
+    def change(step: str, kind: int, name: str, key: str, op: int, value: str | None) -> None:
+        wanted = [{"name": key, "config_operation": op, "value": value}]
+        resource = {"resource_type": kind, "resource_name": name, "configs": wanted}
+        t.call(step, "incremental_alter_configs", v, {"resources": [resource], "validate_only": False})
+
+    def told(step: str, kind: int, name: str, key: str, value: str) -> None:
+        resource = {"resource_type": kind, "resource_name": name, "configuration_keys": [key]}
+
+        def there() -> bool:
+            answer = t.main.call("describe_configs", 4, {"resources": [resource]})
+            configs = answer["results"][0]["configs"]
+            return bool(configs and configs[0]["value"] == value)
+
+        t.until(step, there)
+        describe(t, step, 4, kind, name, [key], include_synonyms=True)
+
+    for what, kind, name, key, value, default in (
+        ("broker", BROKER, "1", "log.cleaner.backoff.ms", "14000", "15000"),
+        ("group", GROUP, t.prefix + "g", "consumer.session.timeout.ms", "50000", "45000"),
+    ):
+        change(f"{what}: set", kind, name, key, SET, value)
+        told(f"{what}: told", kind, name, key, value)
+        change(f"{what}: unset", kind, name, key, DELETE, None)
+        told(f"{what}: told after", kind, name, key, default)
+    metrics = t.prefix + "m"
+    change("metrics: set", METRICS, metrics, "interval.ms", SET, "60000")
+    told("metrics: told", METRICS, metrics, "interval.ms", "60000")
+
+    def own(answer: dict[str, Any]) -> Any:
+        return [r for r in answer["config_resources"] if r["resource_name"].startswith(t.prefix)]
+
+    t.call("metrics: listed", "list_config_resources", 0, {}, pick=own)
+    change("metrics: set a list", METRICS, metrics, "metrics", SET, "org.apache.kafka.consumer.,*")
+    change("metrics: set a pattern", METRICS, metrics, "match", SET, "client_id=a.*")
+    change("metrics: set a wrong pattern", METRICS, metrics, "match", SET, "client_id=[")
+    change("metrics: set a pattern for nothing", METRICS, metrics, "match", SET, "no_such=a")
+    for key in ("interval.ms", "metrics", "match"):
+        change(f"metrics: unset {key}", METRICS, metrics, key, DELETE, None)
