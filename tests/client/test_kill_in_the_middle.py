@@ -55,7 +55,8 @@ def test_idempotent_producer_survives_kill_9(
     producing: StockClient, data: str, broker: Broker, topic: str, stock_clients: dict[str, StockClient]
 ) -> None:
     bootstrap = broker.bootstrap_servers
-    AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
     sent = corpus.records(data)
     killer = Killer(broker)
     compression = COMPRESSIONS[sum(producing.name.encode()) % len(COMPRESSIONS)]

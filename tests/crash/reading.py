@@ -22,7 +22,7 @@ def read_partition(bootstrap: str, topic: str, partition: int) -> dict[int, byte
         end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)[1]
         consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
         while len(found) < end:
-            messages = consumer.consume(5000, timeout=30)
+            messages = consumer.consume(min(5000, end - len(found)), timeout=30)
             assert messages, f"nothing more came after {len(found)} of {end} records of {topic}-{partition}"
             for message in messages:
                 assert message.error() is None, message.error()
