@@ -20,6 +20,7 @@ from broker.delayed_produce import ProduceWaits
 from broker.dispatch import Dispatcher
 from broker.features import Features
 from broker.fetch_session import FetchSessionCache
+from broker.group_coordinator import GroupCoordinator
 from broker.local_metadata_store import LocalMetadataStore
 from broker.loop_lag import LoopLag
 from broker.metrics import Metrics
@@ -70,6 +71,7 @@ class Node:
     resource_configs: ResourceConfigs
     features: Features
     client_telemetry: ClientTelemetry
+    group_coordinator: GroupCoordinator
     server: Server
     cluster_id: str
 
@@ -147,6 +149,8 @@ class Node:
             self.topics, self.logs, self._topic_config, self._partition_advanced, self._partition_deleted
         )
         await self.partitions.start()
+        self.group_coordinator = GroupCoordinator(self)
+        self.group_coordinator.start()
 
     def _topic_config(self, name: str) -> LogConfig:
         """What the log of a topic uses; the broker's defaults for one that is unknown."""
@@ -206,6 +210,7 @@ class Node:
         for task in self._background:
             task.cancel()
         self.fetch_purgatory.complete_all()
+        self.group_coordinator.stop()
         await self.server.stop()
         await self.dispatcher.drain()
         await self.metadata.close()

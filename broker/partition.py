@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from protocol.errors import FencedLeaderEpoch, UnknownLeaderEpoch
+from protocol.errors import FencedLeaderEpoch, KafkaError, KafkaStorage, UnknownLeaderEpoch
 from storage.append_types import AppendInfo, AppendOrigin
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ READ_COMMITTED = 1
 
 NO_LEADER_EPOCH = -1
 
+Listener = tuple[Callable[[], None], Callable[[KafkaError], None]]
+
 
 class Partition:
     """Log + leader epoch + high watermark + last stable offset (Kafka's ``Partition``).
@@ -29,7 +31,7 @@ class Partition:
     (``flush.messages=1``) the flushed end: an acknowledgement and a reader see only what is as durable as configured.
     """
 
-    __slots__ = ("_on_advance", "flush_gated", "index", "key", "leader_epoch", "log", "topic", "topic_id")
+    __slots__ = ("_listeners", "_on_advance", "flush_gated", "index", "key", "leader_epoch", "log", "topic", "topic_id")
 
     def __init__(
         self,
@@ -48,7 +50,9 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.flush_gated = log.config.flush_messages == 1
         self._on_advance = on_advance
+        self._listeners: list[Listener] = []
         log.on_flush = self._flushed
+        log.on_offline = self._went_offline
 
     # -- offsets --
 
@@ -106,6 +110,23 @@ class Partition:
         """The high watermark moved."""
         self.log.producers.on_high_watermark(self.high_watermark)
         self._on_advance(self)
+        for advanced, _ in self._listeners:
+            advanced()
+
+    def _went_offline(self, _log: PartitionLog, error: Exception) -> None:
+        """The high watermark will not move again: whoever waits for it is told."""
+        self._on_advance(self)
+        for _, failed in list(self._listeners):
+            failed(error if isinstance(error, KafkaError) else KafkaStorage())
+
+    def listen(self, advanced: Callable[[], None], failed: Callable[[KafkaError], None]) -> Callable[[], None]:
+        """Call ``advanced`` whenever the high watermark moves, ``failed`` when it never will; returns what ends it.
+
+        ``advanced`` must not listen or stop listening.
+        """
+        listener = (advanced, failed)
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
     def configure(self, config: LogConfig) -> None:
         """Applies a changed topic configuration."""

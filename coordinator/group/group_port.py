@@ -95,5 +95,5 @@ class Groups(Protocol):
     def note_simple(self, group_id: str) -> None:
         """Durable state, called by replay of an offset commit: an unknown group becomes an Empty one with no type."""
 
-    def deletion(self, group: Group) -> Sequence[CoordinatorRecord]:
-        """The tombstone(s) that end the group."""
+    def deletion(self, group_id: str) -> Sequence[CoordinatorRecord]:
+        """The tombstone(s) that end a group."""

@@ -83,8 +83,8 @@ class ClassicGroups:
     def all(self) -> Iterable[ClassicGroup]:
         return self._groups.values()
 
-    def deletion(self, group: ClassicGroup) -> Sequence[CoordinatorRecord]:
-        return (CoordinatorRecord(GROUP_METADATA, GroupMetadataKey(group.group_id), None),)
+    def deletion(self, group_id: str) -> Sequence[CoordinatorRecord]:
+        return (CoordinatorRecord(GROUP_METADATA, GroupMetadataKey(group_id), None),)
 
     # -- durable state
 

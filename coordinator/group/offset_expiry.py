@@ -39,7 +39,7 @@ class OffsetExpiry:
             expired += len(tombstones)
             remaining = len(self._store.of_group(group.group_id)) - len(tombstones)
             if not remaining and group.is_empty and not self._store.has_open_transactions(group.group_id):
-                records += self._groups.deletion(group)
+                records += self._groups.deletion(group.group_id)
 
         def count(error: KafkaError | None) -> None:
             if error is None:

@@ -180,7 +180,7 @@ class Offsets:
             tombstones = self.all_tombstones(group_id)
             offsets += len(tombstones)
             records += tombstones
-            records += self._groups.deletion(group)
+            records += self._groups.deletion(group_id)
         return Outcome(records, codes, self._deleted(offsets))
 
     def topic_deleted(self, topic: str) -> Outcome[None]:

@@ -191,6 +191,8 @@ class Shard(Generic[S]):
         sound = effects is None or self._run_effects(effects, translated)
         if sound and not isinstance(error, errors.OF_THE_RECORDS):
             self._give_up(translated)
+        if self._state is None:
+            self.timers.cancel_all()  # the log may have told of its failure first, and the effects set more
         return translated
 
     def _end_transaction(self, producer: ProducerEpoch, coordinator_epoch: int, committed: bool) -> Future[None]:

@@ -1,0 +1,56 @@
+"""The topics that coordinators keep their state in: made on first need, with configurations of their own.
+
+Kafka's `DefaultAutoTopicCreationManager` and `GroupCoordinatorService.groupMetadataTopicConfigs`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from broker.metadata_store import VersionConflict
+from broker.topic_names import GROUP_METADATA_TOPIC_NAME
+from broker.topic_planning import plan_topic
+from protocol.errors import CoordinatorNotAvailable, KafkaError, TopicExists
+
+if TYPE_CHECKING:
+    from broker.config.broker_config import BrokerConfig
+    from broker.node import Node
+    from broker.topics import Topic
+
+log = structlog.get_logger(__name__)
+
+
+def plan_internal_topic(node: Node, name: str) -> Topic | None:
+    """The internal topic as it would be made, None for a name that is not one. Raises what ``plan_topic`` does."""
+    if name != GROUP_METADATA_TOPIC_NAME:
+        return None
+    config: BrokerConfig = node.config
+    return plan_topic(
+        node,
+        name,
+        partition_count=config.integer("offsets.topic.num.partitions"),
+        replication_factor=config.integer("offsets.topic.replication.factor"),
+        assignments=(),
+        configs=(
+            ("cleanup.policy", "compact"),
+            ("compression.type", "producer"),
+            ("segment.bytes", str(config.integer("offsets.topic.segment.bytes"))),
+        ),
+    )
+
+
+async def ensure_internal_topic(node: Node, name: str) -> None:
+    """Makes the topic unless it is there. Raises CoordinatorNotAvailable where that cannot be."""
+    while node.topics.get(name) is None:
+        try:
+            topic = plan_internal_topic(node, name)
+            assert topic is not None, f"{name} is no internal topic"
+            await node.topics.create([topic])
+        except (TopicExists, VersionConflict):
+            continue  # somebody else was quicker
+        except KafkaError as error:
+            log.error("internal topic not created", topic=name, error=error.message)
+            raise CoordinatorNotAvailable from error
+        log.info("internal topic created", topic=name, partitions=len(topic.partitions))
