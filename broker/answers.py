@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from asyncio import Future
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from protocol.errors import KafkaError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -17,3 +20,22 @@ def when_done(future: Future[T], then: Callable[[T], R]) -> R | Awaitable[R]:
 
 async def _later(future: Future[T], then: Callable[[T], R]) -> R:
     return then(await future)
+
+
+def when_all_settled(futures: Sequence[Future[T]], then: Callable[[list[T | KafkaError]], R]) -> R | Awaitable[R]:
+    """``then`` of the results, KafkaErrors among them, now if they are all there. Raises any other exception."""
+    if all(future.done() for future in futures):
+        return then([_result_or_error(future) for future in futures])
+    return _all_later(futures, then)
+
+
+async def _all_later(futures: Sequence[Future[T]], then: Callable[[list[T | KafkaError]], R]) -> R:
+    await asyncio.wait(futures)
+    return then([_result_or_error(future) for future in futures])
+
+
+def _result_or_error(future: Future[Any]) -> Any:
+    try:
+        return future.result()
+    except KafkaError as error:
+        return error

@@ -1,0 +1,59 @@
+"""DeleteGroups 0-2 (KIP-229; Kafka's `GroupCoordinatorService.deleteGroups`).
+
+Each group is answered once, in the order of the request; Kafka's order is that of a hash map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from kio.schema.delete_groups.v2 import DeleteGroupsRequest, DeleteGroupsResponse
+from kio.schema.delete_groups.v2.response import DeletableGroupResult
+from kio.schema.errors import ErrorCode
+
+from broker.answers import when_all_settled
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from broker.group_coordinator import GroupsAndOffsets
+from coordinator.runtime.outcome import Outcome
+from protocol.errors import KafkaError
+
+
+def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse | Awaitable[DeleteGroupsResponse]:
+    coordinator = ctx.node.group_coordinator
+    by_partition: dict[int, list[str]] = {}
+    for group_id in dict.fromkeys(request.groups_names):
+        by_partition.setdefault(coordinator.partition_for(group_id), []).append(group_id)
+    answers = [
+        coordinator.runtime.write(partition, _deleting(group_ids)) for partition, group_ids in by_partition.items()
+    ]
+    return when_all_settled(answers, lambda found: _response(request, list(by_partition.values()), found))
+
+
+def _deleting(group_ids: Sequence[str]) -> Callable[[GroupsAndOffsets], Outcome[dict[str, ErrorCode]]]:
+    return lambda state: state.offsets.delete_groups(group_ids)
+
+
+def _response(
+    request: DeleteGroupsRequest, asked: Sequence[Sequence[str]], found: Sequence[Mapping[str, ErrorCode] | KafkaError]
+) -> DeleteGroupsResponse:
+    codes: dict[str, ErrorCode] = {}
+    for group_ids, result in zip(asked, found, strict=True):
+        codes |= dict.fromkeys(group_ids, result.code) if isinstance(result, KafkaError) else result
+    return DeleteGroupsResponse(
+        throttle_time=ZERO,
+        results=tuple(
+            DeletableGroupResult(group_id=group_id, error_code=codes[group_id])
+            for group_id in dict.fromkeys(request.groups_names)
+        ),
+    )
+
+
+def error_response(ctx: RequestContext, request: DeleteGroupsRequest, error: KafkaError) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(
+        throttle_time=ZERO,
+        results=tuple(
+            DeletableGroupResult(group_id=group_id, error_code=error.code)
+            for group_id in dict.fromkeys(request.groups_names)
+        ),
+    )

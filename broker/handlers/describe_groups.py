@@ -1,0 +1,92 @@
+"""DescribeGroups 0-6 (KIP-430, KIP-1043; Kafka's `GroupMetadataManager.describeGroups`).
+
+A group that is not there is Dead, and from version 6 on an error. The groups are in the order of the request; Kafka's
+order is that of its partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from kio.schema.describe_groups.v6 import DescribeGroupsRequest, DescribeGroupsResponse
+from kio.schema.describe_groups.v6.response import DescribedGroup, DescribedGroupMember
+from kio.schema.errors import ErrorCode
+
+from broker import authorized_operations
+from broker.answers import when_all_settled
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from broker.group_coordinator import GroupsAndOffsets
+from coordinator.group.group_port import GroupDescription
+from protocol.errors import GroupIdNotFound, KafkaError
+
+ONLY_READS = True
+
+FIRST_VERSION_WITH_NOT_FOUND = 6
+DEAD = "Dead"
+
+
+def handle(
+    ctx: RequestContext, request: DescribeGroupsRequest
+) -> DescribeGroupsResponse | Awaitable[DescribeGroupsResponse]:
+    coordinator = ctx.node.group_coordinator
+    answers = [coordinator.read(group_id, _describing(group_id)) for group_id in request.groups]
+    return when_all_settled(
+        answers,
+        lambda found: DescribeGroupsResponse(
+            throttle_time=ZERO,
+            groups=tuple(_group(ctx, request, *pair) for pair in zip(request.groups, found, strict=True)),
+        ),
+    )
+
+
+def _describing(group_id: str) -> Callable[[GroupsAndOffsets], GroupDescription]:
+    return lambda state: state.offsets.group(group_id).describe()
+
+
+def _group(
+    ctx: RequestContext, request: DescribeGroupsRequest, group_id: str, found: GroupDescription | KafkaError
+) -> DescribedGroup:
+    operations = authorized_operations.UNKNOWN
+    if isinstance(found, GroupIdNotFound) and ctx.version < FIRST_VERSION_WITH_NOT_FOUND:
+        found = GroupDescription(DEAD, "", "", ())
+    if isinstance(found, KafkaError):
+        not_found = isinstance(found, GroupIdNotFound)
+        return DescribedGroup(
+            error_code=found.code,
+            error_message=found.explicit_message,
+            group_id=group_id,
+            group_state=DEAD if not_found else "",
+            protocol_type="",
+            protocol_data="",
+            members=(),
+            authorized_operations=operations,
+        )
+    if request.include_authorized_operations:
+        operations = authorized_operations.GROUP
+    return DescribedGroup(
+        error_code=ErrorCode.none,
+        error_message=None,
+        group_id=group_id,
+        group_state=found.state,
+        protocol_type=found.protocol_type,
+        protocol_data=found.protocol,
+        members=tuple(
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata,
+                member_assignment=member.assignment,
+            )
+            for member in found.members
+        ),
+        authorized_operations=operations,
+    )
+
+
+def error_response(ctx: RequestContext, request: DescribeGroupsRequest, error: KafkaError) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(
+        throttle_time=ZERO, groups=tuple(_group(ctx, request, group_id, error) for group_id in request.groups)
+    )

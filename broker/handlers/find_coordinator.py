@@ -1,0 +1,125 @@
+"""FindCoordinator 0-6 (KIP-699; Kafka's `KafkaApis.getCoordinator`).
+
+Deviations: the internal topic is made, and its shards are loaded, before the first answer, where Kafka answers
+COORDINATOR_NOT_AVAILABLE meanwhile. There is no transaction coordinator yet, nor one for share groups: their keys get
+COORDINATOR_NOT_AVAILABLE.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import urlsafe_b64decode
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import IntEnum
+
+from kio.schema.errors import ErrorCode
+from kio.schema.find_coordinator.v6 import FindCoordinatorRequest, FindCoordinatorResponse
+from kio.schema.find_coordinator.v6.response import Coordinator
+
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from protocol.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError
+
+FIRST_BATCHED_VERSION = 4
+FIRST_VERSION_WITH_SHARE = 6
+_UUID_BYTES = 16
+
+
+class KeyType(IntEnum):
+    """Kafka's `FindCoordinatorRequest.CoordinatorType`."""
+
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
+KEY_TYPES = frozenset(int(key_type) for key_type in KeyType)
+
+
+@dataclass(frozen=True, slots=True)
+class OneCoordinator:
+    """The response of versions 0-3."""
+
+    throttle_time: timedelta
+    error_code: ErrorCode
+    error_message: str | None
+    node_id: int
+    host: str
+    port: int
+    coordinators: tuple[Coordinator, ...] = ()
+
+
+Answer = FindCoordinatorResponse | OneCoordinator
+
+
+def handle(ctx: RequestContext, request: FindCoordinatorRequest) -> Answer | Awaitable[Answer]:
+    batched = ctx.version >= FIRST_BATCHED_VERSION
+    keys = request.coordinator_keys if batched else (ctx.raw.key,)
+    if request.key_type == KeyType.GROUP and keys and not ctx.node.group_coordinator.topic_exists:
+        return _with_topic(ctx, request, keys)
+    return _answer(ctx, [_find(ctx, request.key_type, key) for key in keys])
+
+
+async def _with_topic(ctx: RequestContext, request: FindCoordinatorRequest, keys: tuple[str, ...]) -> Answer:
+    try:
+        await ctx.node.group_coordinator.ensure_topic()
+    except CoordinatorNotAvailable as error:
+        return _answer(ctx, [_failed(key, error) for key in keys])
+    return _answer(ctx, [_find(ctx, request.key_type, key) for key in keys])
+
+
+def _find(ctx: RequestContext, key_type: int, key: str) -> Coordinator:
+    try:
+        if key_type not in KEY_TYPES:
+            raise InvalidRequest(InvalidRequest.default_message)
+        if key_type == KeyType.SHARE and (ctx.version < FIRST_VERSION_WITH_SHARE or not _is_share_key(key)):
+            raise InvalidRequest
+        if key_type != KeyType.GROUP:
+            raise CoordinatorNotAvailable
+    except KafkaError as error:
+        return _failed(key, error)
+    node = ctx.node
+    address = node.advertised[ctx.connection.listener_name]
+    return Coordinator(
+        key=key, node_id=node.node_id, host=address.host, port=address.port, error_code=ErrorCode.none, error_message=""
+    )
+
+
+def _is_share_key(key: str) -> bool:
+    """group:topic id:partition (Kafka's `SharePartitionKey.validate`)."""
+    parts = key.split(":")
+    if len(parts) != 3 or not parts[0].strip():
+        return False
+    try:
+        int(parts[2])
+        return len(urlsafe_b64decode(parts[1] + "==")) == _UUID_BYTES
+    except (ValueError, binascii.Error):
+        return False
+
+
+def _failed(key: str, error: KafkaError) -> Coordinator:
+    """Kafka leaves the message empty unless it says more than the code does."""
+    return Coordinator(
+        key=key, node_id=-1, host="", port=-1, error_code=error.code, error_message=error.explicit_message or ""
+    )
+
+
+def _answer(ctx: RequestContext, found: list[Coordinator]) -> Answer:
+    if ctx.version >= FIRST_BATCHED_VERSION:
+        return FindCoordinatorResponse(throttle_time=ZERO, coordinators=tuple(found))
+    one = found[0]
+    message = "NONE" if one.error_code is ErrorCode.none else _text(one.error_code)
+    return OneCoordinator(ZERO, one.error_code, message, one.node_id, one.host, one.port)
+
+
+def _text(code: ErrorCode) -> str:
+    return (
+        InvalidRequest.default_message if code is ErrorCode.invalid_request else CoordinatorNotAvailable.default_message
+    )
+
+
+def error_response(ctx: RequestContext, request: FindCoordinatorRequest, error: KafkaError) -> Answer:
+    keys = request.coordinator_keys if ctx.version >= FIRST_BATCHED_VERSION else (ctx.raw.key,)
+    return _answer(ctx, [_failed(key, error) for key in keys])

@@ -1,0 +1,56 @@
+"""ListGroups 0-5 (KIP-518, KIP-848; Kafka's `GroupCoordinatorService.listGroups`).
+
+Filters do not mind upper and lower case; a state or type that does not exist is one that no group has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+
+from kio.schema.errors import ErrorCode
+from kio.schema.list_groups.v5 import ListGroupsRequest, ListGroupsResponse
+from kio.schema.list_groups.v5.response import ListedGroup
+
+from broker.answers import when_all_settled
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from coordinator.group.group_port import Groups
+from protocol.errors import KafkaError, NotCoordinator
+
+ONLY_READS = True
+
+CLASSIC = "classic"
+
+
+def handle(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse | Awaitable[ListGroupsResponse]:
+    states = {state.lower() for state in request.states_filter}
+    types = {kind.lower() for kind in request.types_filter}
+    if types and CLASSIC not in types:
+        return _response([])
+    answers = ctx.node.group_coordinator.read_all(lambda state: _list(state.groups, states))
+    return when_all_settled(answers, _response)
+
+
+def _list(groups: Groups, states: set[str]) -> list[ListedGroup]:
+    return [
+        ListedGroup(
+            group_id=group.group_id,
+            protocol_type=group.protocol_type or "",
+            group_state=group.state_name,
+            group_type=CLASSIC,
+        )
+        for group in groups.all()
+        if not states or group.state_name.lower() in states
+    ]
+
+
+def _response(found: Iterable[list[ListedGroup] | KafkaError]) -> ListGroupsResponse:
+    """Raises what a shard raised, COORDINATOR_LOAD_IN_PROGRESS above all; one that has just left counts for nothing."""
+    groups: list[ListedGroup] = []
+    for result in found:
+        if isinstance(result, KafkaError):
+            if not isinstance(result, NotCoordinator):
+                raise result
+        else:
+            groups += result
+    return ListGroupsResponse(throttle_time=ZERO, error_code=ErrorCode.none, groups=tuple(groups))

@@ -1,0 +1,54 @@
+"""OffsetDelete 0 (KIP-496; Kafka's `KafkaApis.handleOffsetDeleteRequest`).
+
+Partitions that are not there come first in the answer, as in Kafka; a topic that is named twice counts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+
+from kio.schema.errors import ErrorCode
+from kio.schema.offset_delete.v0 import OffsetDeleteRequest, OffsetDeleteResponse
+from kio.schema.offset_delete.v0.response import OffsetDeleteResponsePartition, OffsetDeleteResponseTopic
+
+from broker.answers import when_done
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from protocol.errors import InvalidGroupId
+
+UNKNOWN = ErrorCode.unknown_topic_or_partition
+
+
+def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
+    if not request.group_id:
+        raise InvalidGroupId
+    known: dict[str, list[int]] = {}
+    unknown: dict[str, list[int]] = {}
+    for topic in request.topics:
+        found = ctx.node.topics.get(topic.name)
+        count = 0 if found is None else len(found.partitions)
+        for asked in topic.partitions:
+            index = asked.partition_index
+            (known if 0 <= index < count else unknown).setdefault(topic.name, []).append(index)
+    answer = ctx.node.group_coordinator.write(
+        request.group_id, lambda state: state.offsets.delete(request.group_id, known)
+    )
+    return when_done(answer, lambda codes: _response(known, unknown, codes))
+
+
+def _response(
+    known: Mapping[str, list[int]], unknown: Mapping[str, list[int]], codes: Mapping[tuple[str, int], ErrorCode]
+) -> OffsetDeleteResponse:
+    topics = tuple(
+        OffsetDeleteResponseTopic(
+            name=name,
+            partitions=tuple(_partition(index, UNKNOWN) for index in unknown.get(name, ()))
+            + tuple(_partition(index, codes[name, index]) for index in known.get(name, ())),
+        )
+        for name in {**unknown, **known}
+    )
+    return OffsetDeleteResponse(error_code=ErrorCode.none, throttle_time=ZERO, topics=topics)
+
+
+def _partition(index: int, code: ErrorCode) -> OffsetDeleteResponsePartition:
+    return OffsetDeleteResponsePartition(partition_index=index, error_code=code)

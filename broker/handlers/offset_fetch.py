@@ -1,0 +1,130 @@
+"""OffsetFetch 1-9 (KIP-447, KIP-709; Kafka's `KafkaApis.handleOffsetFetch`)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+from kio.schema.offset_fetch.v9 import OffsetFetchRequest, OffsetFetchResponse
+from kio.schema.offset_fetch.v9.request import OffsetFetchRequestGroup
+from kio.schema.offset_fetch.v9.response import (
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+
+from broker.answers import when_all_settled
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from broker.group_coordinator import GroupsAndOffsets
+from coordinator.group.offset_store import CommittedOffset
+from coordinator.group.offsets import Fetched
+from protocol.errors import KafkaError
+
+ONLY_READS = True
+
+FIRST_BATCHED_VERSION = 8
+FIRST_VERSION_WITH_GROUP_ERROR = 2
+NO_OFFSET = -1
+
+
+@dataclass(frozen=True, slots=True)
+class OneGroup:
+    """The response of versions 1-7."""
+
+    throttle_time: timedelta
+    topics: Sequence[OffsetFetchResponseTopics]
+    error_code: ErrorCode
+    groups: tuple[OffsetFetchResponseGroup, ...] = ()
+
+
+Answer = OffsetFetchResponse | OneGroup
+
+
+def handle(ctx: RequestContext, request: OffsetFetchRequest) -> Answer | Awaitable[Answer]:
+    groups = _groups(ctx, request)
+    coordinator = ctx.node.group_coordinator
+    answers = [coordinator.read(group.group_id, _fetching(group, request.require_stable)) for group in groups]
+    return when_all_settled(
+        answers, lambda found: _answer(ctx, [_group(ctx, *pair) for pair in zip(groups, found, strict=True)])
+    )
+
+
+def _groups(ctx: RequestContext, request: OffsetFetchRequest) -> Sequence[Any]:
+    """The groups asked for. Before version 8 there is one, whose fields are the request's own."""
+    return request.groups if ctx.version >= FIRST_BATCHED_VERSION else (ctx.raw,)
+
+
+def _fetching(asked: OffsetFetchRequestGroup, require_stable: bool) -> Callable[[GroupsAndOffsets], Fetched]:
+    return lambda state: state.offsets.fetch(asked.group_id, _keys(asked), require_stable)
+
+
+def _keys(group: OffsetFetchRequestGroup) -> list[tuple[str, int]] | None:
+    if group.topics is None:
+        return None
+    return [(topic.name, index) for topic in group.topics for index in topic.partition_indexes]
+
+
+def _group(
+    ctx: RequestContext, asked: OffsetFetchRequestGroup, found: Fetched | KafkaError
+) -> OffsetFetchResponseGroup:
+    if isinstance(found, KafkaError):
+        topics = _all_failed(asked, found.code) if ctx.version < FIRST_VERSION_WITH_GROUP_ERROR else ()
+        return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics, error_code=found.code)
+    if asked.topics is None:
+        by_topic: dict[str, list[int]] = {}
+        for topic, index in found.offsets:
+            by_topic.setdefault(topic, []).append(index)
+        wanted: Iterable[tuple[str, Iterable[int]]] = by_topic.items()
+    else:
+        wanted = ((topic.name, topic.partition_indexes) for topic in asked.topics)
+    topics = tuple(
+        OffsetFetchResponseTopics(name=name, partitions=tuple(_partition(found, name, index) for index in indexes))
+        for name, indexes in wanted
+    )
+    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics, error_code=ErrorCode.none)
+
+
+def _partition(found: Fetched, topic: str, index: int) -> OffsetFetchResponsePartitions:
+    key = (topic, index)
+    if key in found.unstable:
+        return _without_offset(index, ErrorCode.unstable_offset_commit)
+    committed: CommittedOffset | None = found.offsets.get(key)
+    if committed is None:
+        return _without_offset(index, ErrorCode.none)
+    value = committed.value
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=value.offset,
+        committed_leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+        error_code=ErrorCode.none,
+    )
+
+
+def _without_offset(index: int, code: ErrorCode) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=index, committed_offset=NO_OFFSET, committed_leader_epoch=-1, metadata="", error_code=code
+    )
+
+
+def _all_failed(asked: OffsetFetchRequestGroup, code: ErrorCode) -> tuple[OffsetFetchResponseTopics, ...]:
+    return tuple(
+        OffsetFetchResponseTopics(
+            name=topic.name, partitions=tuple(_without_offset(index, code) for index in topic.partition_indexes)
+        )
+        for topic in asked.topics or ()
+    )
+
+
+def _answer(ctx: RequestContext, groups: list[OffsetFetchResponseGroup]) -> Answer:
+    if ctx.version >= FIRST_BATCHED_VERSION:
+        return OffsetFetchResponse(throttle_time=ZERO, groups=tuple(groups))
+    return OneGroup(ZERO, groups[0].topics, groups[0].error_code)
+
+
+def error_response(ctx: RequestContext, request: OffsetFetchRequest, error: KafkaError) -> Answer:
+    return _answer(ctx, [_group(ctx, group, error) for group in _groups(ctx, request)])
