@@ -31,6 +31,7 @@ Read: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
 
 _FORMATS = NUMBER_FORMATS | {"uuid": "16s", "timedelta_i32": "i", "timedelta_i64": "q", "datetime_i64": "q"}
 _ZERO_UUID = bytes(16)
+_LONGEST_MS = timedelta.max // timedelta(milliseconds=1)
 
 
 @cache
@@ -183,12 +184,17 @@ def _converter(kind: str, nullable: bool) -> Callable[[Any], Any] | None:
 
             return ErrorCode
         case "timedelta_i32" | "timedelta_i64":
-            return lambda ms: timedelta(milliseconds=ms)
+            return _duration
         case "datetime_i64":
             return _nullable_time if nullable else _time
         case "float64":
             return _finite
     return None
+
+
+def _duration(ms: int) -> timedelta:
+    """Python's durations end at 2.7 million years; Kafka's int64 does later, and clients do send its end for "ever"."""
+    return timedelta(milliseconds=max(-_LONGEST_MS, min(ms, _LONGEST_MS)))
 
 
 def _time(ms: int) -> datetime:

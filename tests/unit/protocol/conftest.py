@@ -55,7 +55,7 @@ class Generator:
                 return rng.random() < 0.5
             case "error_code":
                 return rng.choice(list(ErrorCode))
-            case "timedelta_i32":
+            case "timedelta_i32" | "timedelta_i64":
                 return timedelta(milliseconds=rng.randrange(2**31))
             case "datetime_i64":
                 return datetime.fromtimestamp(rng.randrange(2**32), UTC)

@@ -201,6 +201,10 @@ def test_every_field_that_a_newer_request_lost_is_known() -> None:
         ("fetch", "replica_id"),  # hot path
         ("fetch", "topic"),  # hot path
         ("metadata", "include_cluster_authorized_operations"),  # ctx.raw
+        ("offset_commit", "retention_time"),  # ctx.raw
+        ("offset_fetch", "group_id"),  # ctx.raw
+        ("offset_fetch", "topics"),  # ctx.raw
+        ("find_coordinator", "key"),  # ctx.raw
         ("delete_topics", "topic_names"),  # lift
         ("update_features", "allow_downgrade"),  # lift
     }
@@ -214,6 +218,10 @@ def test_every_field_that_a_newer_response_lost_is_known() -> None:
         ("produce", "name"),  # hot path
         ("fetch", "topic"),  # hot path
         ("metadata", "cluster_authorized_operations"),  # attribute of the handler's own class
+        *(("offset_fetch", name) for name in ("topics", "error_code")),  # the handler's own class
+        *(
+            ("find_coordinator", name) for name in ("error_code", "error_message", "node_id", "host", "port")
+        ),  # the same
         ("update_features", "results"),  # attribute of the handler's own class
     }
 
