@@ -31,14 +31,18 @@ SEND_AT_BYTES = 64 * 1024
 MAX_OVERLAPPING = 256
 """Produce requests of one connection that may wait for their acknowledgement at once."""
 
+MAX_OVERLAPPING_BYTES = 32 * 1024 * 1024
+"""From so many bytes of waiting Produce requests on the next one waits too: their records stay in memory so long."""
+
 
 class Reply:
     """A place in the order of replies, filled when its request is answered."""
 
-    __slots__ = ("buffers", "done", "exclusive")
+    __slots__ = ("buffers", "done", "exclusive", "request_bytes")
 
-    def __init__(self, exclusive: bool) -> None:
+    def __init__(self, exclusive: bool, request_bytes: int) -> None:
         self.exclusive = exclusive
+        self.request_bytes = request_bytes
         self.done = False
         self.buffers: Buffers | None = None
 
@@ -72,6 +76,7 @@ class Connection(asyncio.BufferedProtocol):
         self._replies: deque[Reply] = deque()
         self._out: list[Buffer] = []
         self._out_bytes = 0
+        self._overlapping_bytes = 0  # of the requests whose replies are in the queue
         self._waiting: set[asyncio.Future[Buffers | None]] = set()
         self._paused_reading = False
         self._paused_writing = False
@@ -141,19 +146,35 @@ class Connection(asyncio.BufferedProtocol):
                 self._handle(frame)
         except CloseConnection as error:
             log.warning("connection closed", client=self.client_host, reason=str(error))
-            self.close()
+            self._closing = True  # as soon as the requests before this one are answered
         finally:
             self._handling = False
         self._flush()
         self._adjust_reading()
 
     def _may_handle(self) -> bool:
+        if self._replies and self._replies[0].done:
+            self._take_answers()
         if self._closing or self._paused_writing:
             return False
         if not self._replies:
             return True
-        last = self._replies[-1]
-        return (last.done or not last.exclusive) and len(self._replies) < MAX_OVERLAPPING
+        return (
+            not self._replies[-1].exclusive
+            and len(self._replies) < MAX_OVERLAPPING
+            and self._overlapping_bytes < MAX_OVERLAPPING_BYTES
+            and self._next_overlaps()
+        )
+
+    def _next_overlaps(self) -> bool:
+        """Whether the next request may be handled while others wait, as far as what was received tells its API."""
+        if self._large is not None:
+            key = self._large[:2]
+        elif self._end - self._start >= 6:
+            key = self._view[self._start + 4 : self._start + 6]
+        else:
+            return True
+        return int.from_bytes(key, "big") in self._dispatcher.pipelined_keys
 
     def _next_frame(self) -> memoryview | None:
         """The next whole frame without its size prefix, or None until more has arrived."""
@@ -201,13 +222,14 @@ class Connection(asyncio.BufferedProtocol):
     def _handle(self, frame: memoryview) -> None:
         result = self._dispatcher.dispatch(self, frame)
         if isinstance(result, Pending):
-            reply = Reply(result.exclusive)
+            reply = Reply(result.exclusive, len(frame))
             self._replies.append(reply)
+            self._overlapping_bytes += reply.request_bytes
             self._waiting.add(result.future)
             result.future.add_done_callback(lambda future: self._answered(reply, future))
         elif result is not None:
             if self._replies:
-                reply = Reply(exclusive=False)
+                reply = Reply(exclusive=False, request_bytes=0)
                 reply.done, reply.buffers = True, result
                 self._replies.append(reply)
             else:
@@ -226,11 +248,17 @@ class Connection(asyncio.BufferedProtocol):
         reply.buffers = future.result()
         self._handle_received()
 
+    def _take_answers(self) -> None:
+        """Gathers the answers whose turn has come."""
+        replies = self._replies
+        while replies and replies[0].done:
+            reply = replies.popleft()
+            self._overlapping_bytes -= reply.request_bytes
+            if reply.buffers is not None:
+                self._gather(reply.buffers)
+
     def _flush(self) -> None:
-        while self._replies and self._replies[0].done:
-            buffers = self._replies.popleft().buffers
-            if buffers is not None:
-                self._gather(buffers)
+        self._take_answers()
         self._send()
         if not self._replies and (self._closing or self._got_eof) and self._transport is not None:
             self._transport.close()

@@ -79,6 +79,7 @@ class Dispatcher:
         self._monotonic_ms = node.clock.monotonic_ms
         self._routes: dict[int, Route] = {}
         self._tasks: set[asyncio.Future[Buffers | None]] = set()
+        self.pipelined_keys = frozenset(api.key for api in API_TABLE if api.pipelined)
         for api in API_TABLE:
             route = Route(api)
             if importlib.util.find_spec(route.module_name) is None:

@@ -1,0 +1,251 @@
+"""A whole node in memory and in virtual time; its clients are transports made of two byte buffers."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Self
+
+from kio.schema.create_topics.v7.request import CreatableTopic, CreatableTopicConfig
+from kio.schema.delete_topics.v6.request import DeleteTopicState
+
+from broker.config.broker_config import BrokerConfig
+from broker.config.listeners import Listener, Listeners
+from broker.connection import Connection
+from broker.node import Node, Seams
+from storage.memory_files import MemoryFileSystem, Unsynced
+from storage.workers import LoopWorkers, QueuedWorkers, Workers
+from tests.unit.broker.wire import answer, frame
+from timing.clock import ManualClock, settle
+
+HIGH_WATER = 64 * 1024
+"""From so many unsent bytes on a transport asks its protocol to stop writing, as asyncio's and uvloop's do."""
+
+
+class FakeTransport(asyncio.Transport):
+    """The broker's end of a connection.
+
+    Attributes:
+        sent: what the broker wrote and the client took.
+        stalled: the client takes nothing more; then `unsent` grows.
+        arrived: what the client sent while the broker was not reading.
+    """
+
+    def __init__(self, protocol: asyncio.BufferedProtocol, host: str) -> None:
+        super().__init__({"peername": (host, 50000)})
+        self.protocol = protocol
+        self.sent = bytearray()
+        self.unsent = bytearray()
+        self.arrived = bytearray()
+        self.stalled = False
+        self.reading = True
+        self.closing = False
+        self.lost = False
+        self.writes = 0
+        self._got_eof = False
+        self._writing_paused = False
+
+    # -- the broker's side
+
+    def write(self, data: Any) -> None:
+        if self.closing and self.lost:
+            return
+        self.writes += 1
+        (self.unsent if self.stalled else self.sent).extend(data)
+        if len(self.unsent) > HIGH_WATER and not self._writing_paused:
+            self._writing_paused = True
+            self.protocol.pause_writing()
+
+    def writelines(self, list_of_data: Iterable[Any]) -> None:
+        self.write(b"".join(list_of_data))
+
+    def pause_reading(self) -> None:
+        assert self.reading, "paused twice"
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        assert not self.reading, "resumed twice"
+        self.reading = True
+        asyncio.get_running_loop().call_soon(self._deliver)
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def close(self) -> None:
+        self.closing = True
+        if not self.unsent:
+            self._lose()
+
+    def abort(self) -> None:
+        self.closing = True
+        self.unsent.clear()
+        self._lose()
+
+    def _lose(self, error: Exception | None = None) -> None:
+        if not self.lost:
+            self.lost = True
+            asyncio.get_running_loop().call_soon(self.protocol.connection_lost, error)
+
+    # -- the client's side
+
+    def feed(self, data: bytes) -> None:
+        self.arrived += data
+        self._deliver()
+
+    def half_close(self) -> None:
+        self._got_eof = True
+        self._deliver()
+
+    def reset(self) -> None:
+        """The client is gone, as the kernel tells by an error."""
+        self.closing = True
+        self._lose(ConnectionResetError())
+
+    def take(self) -> None:
+        """The client reads on."""
+        self.stalled = False
+        self.sent += self.unsent
+        self.unsent.clear()
+        if self.closing:
+            self._lose()
+        elif self._writing_paused:
+            self._writing_paused = False
+            self.protocol.resume_writing()
+
+    def _deliver(self) -> None:
+        while self.arrived and self.reading and not self.closing:
+            buffer = self.protocol.get_buffer(-1)
+            count = min(len(buffer), len(self.arrived))
+            assert count, "get_buffer() returned an empty buffer"
+            buffer[:count] = self.arrived[:count]  # type: ignore[index]
+            del self.arrived[:count]
+            self.protocol.buffer_updated(count)
+        if self._got_eof and self.reading and not self.arrived and not self.closing:
+            self._got_eof = False
+            if not self.protocol.eof_received():
+                self.close()
+
+
+@dataclass
+class Client:
+    """One connection to the node."""
+
+    rig: Rig
+    transport: FakeTransport
+    connection: Connection
+    correlation: int = 0
+    _read: int = 0
+
+    def send(self, api: str, version: int, **fields: Any) -> int:
+        """Sends one request; its correlation id."""
+        self.correlation += 1
+        self.transport.feed(frame(api, version, self.correlation, **fields))
+        return self.correlation
+
+    def replies(self) -> list[bytes]:
+        """Whole reply frames since the last call, without their sizes."""
+        found = []
+        sent = self.transport.sent
+        while len(sent) >= self._read + 4:
+            size = int.from_bytes(sent[self._read : self._read + 4], "big")
+            if len(sent) < self._read + 4 + size:
+                break
+            found.append(bytes(sent[self._read + 4 : self._read + 4 + size]))
+            self._read += 4 + size
+        return found
+
+    async def ask(self, api: str, version: int, **fields: Any) -> Any:
+        """The answer to one request, which must come without time passing."""
+        self.send(api, version, **fields)
+        await settle()
+        (reply,) = self.replies()
+        return answer(reply, api, version)
+
+    async def closed(self) -> bool:
+        await settle()
+        return self.transport.lost
+
+
+class Rig:
+    """`async with Rig() as rig:`; then `rig.connect()`, and what the tests need most often."""
+
+    def __init__(
+        self,
+        *,
+        fs: MemoryFileSystem | None = None,
+        workers: Workers | None = None,
+        clock: ManualClock | None = None,
+        seed: int = 1,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        self.clock = clock or ManualClock()
+        self.fs = fs or MemoryFileSystem(self.clock.wall_ms)
+        self.workers = workers or LoopWorkers()
+        self.config = dict(config or {})
+        self.seed = seed
+        self.node: Node
+
+    async def start(self) -> None:
+        config = BrokerConfig.of({"node.id": "1", "log.dirs": "/data", **self.config})
+        address = Listener("PLAINTEXT", "PLAINTEXT", "broker.example", 9092)
+        seams = Seams(self.clock, self.fs, self.workers, random.Random(self.seed))
+        self.node = Node(config, Listeners((), (address,), ()), seams)
+        await self.node.start()
+
+    async def stop(self) -> None:
+        """Stops in good order, moving time as far as that needs."""
+        stopping = asyncio.ensure_future(self.node.stop())
+        while not stopping.done():
+            await self.clock.run(10)
+        await stopping
+
+    async def crash(self, unsynced: Unsynced = Unsynced.LOST) -> Rig:
+        """The machine fails and comes up again: the next node, over what the disk kept."""
+        self.fs.crash(unsynced)
+        workers = QueuedWorkers() if isinstance(self.workers, QueuedWorkers) else LoopWorkers()
+        following = Rig(fs=self.fs, clock=self.clock, workers=workers, seed=self.seed + 1, config=self.config)
+        await following.start()
+        return following
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.stop()
+
+    def connect(self, host: str = "10.0.0.7") -> Client:
+        connection = Connection(self.node.server, self.node.dispatcher, "PLAINTEXT")
+        transport = FakeTransport(connection, host)
+        connection.connection_made(transport)
+        return Client(self, transport, connection)
+
+    async def create(self, topic: str, partitions: int = 1, **configs: str) -> None:
+        """A topic, `flush_messages="1"` for flush.messages=1."""
+        wanted = CreatableTopic(
+            name=topic,
+            num_partitions=partitions,
+            replication_factor=1,
+            assignments=(),
+            configs=tuple(
+                CreatableTopicConfig(name=name.replace("_", "."), value=value) for name, value in configs.items()
+            ),
+        )
+        client = self.connect()
+        done = await client.ask(
+            "create_topics", 7, topics=(wanted,), timeout=timedelta(seconds=30), validate_only=False
+        )
+        assert [one.error_code.name for one in done.topics] == ["none"]
+        client.transport.reset()
+        await settle()
+
+    async def delete(self, topic: str) -> None:
+        client = self.connect()
+        named = DeleteTopicState(name=topic, topic_id=None)
+        done = await client.ask("delete_topics", 6, topics=(named,), timeout=timedelta(seconds=30))
+        assert [one.error_code.name for one in done.responses] == ["none"]
+        client.transport.reset()
+        await settle()

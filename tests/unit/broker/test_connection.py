@@ -1,0 +1,261 @@
+"""Connection: frames, order, overlap, back-pressure, closing. Bytes in, bytes out, through the whole node."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from broker.connection import LARGEST_SCRATCH_BYTES, MAX_OVERLAPPING, SCRATCH_BYTES
+from tests.unit.broker.rig import HIGH_WATER, Client, Rig
+from tests.unit.broker.wire import answer, batch, correlation_of, fetch, frame, produce, sized
+from timing.clock import settle
+
+METADATA: dict[str, Any] = {
+    "topics": (),
+    "allow_auto_topic_creation": False,
+    "include_topic_authorized_operations": False,
+}
+GATED = {"flush_messages": "1"}
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    async with Rig() as one:
+        await one.create("t")
+        yield one
+
+
+def metadata(correlation: int) -> bytes:
+    return frame("metadata", 12, correlation, **METADATA)
+
+
+def ids(client: Client) -> list[int]:
+    return [correlation_of(reply) for reply in client.replies()]
+
+
+async def test_frames_split_at_every_byte_and_sent_one_byte_at_a_time(rig: Rig) -> None:
+    stream = metadata(1) + frame("api_versions", 0, 2) + metadata(3)
+    for at in range(len(stream) + 1):
+        client = rig.connect()
+        client.transport.feed(stream[:at])
+        client.transport.feed(stream[at:])
+        assert ids(client) == [1, 2, 3]
+    client = rig.connect()
+    for byte in stream:
+        client.transport.feed(bytes([byte]))
+    assert ids(client) == [1, 2, 3]
+
+
+async def test_pipelined_requests_are_answered_in_one_write(rig: Rig) -> None:
+    client = rig.connect()
+    client.transport.feed(b"".join(map(metadata, range(1, 11))))
+    assert ids(client) == [*range(1, 11)]
+    assert client.transport.writes == 1
+
+
+async def test_a_request_behind_a_long_poll_waits_and_reading_pauses(rig: Rig) -> None:
+    client = rig.connect()
+    client.send("fetch", 12, **fetch([("t", 0, 0)], max_wait_ms=500))
+    client.transport.feed(metadata(2) + metadata(3))
+    await settle()
+    assert client.replies() == []
+    assert not client.transport.reading
+    client.transport.feed(metadata(4))
+    await rig.clock.run(499)
+    assert client.replies() == []
+    await rig.clock.run(2)
+    assert ids(client) == [1, 2, 3, 4]
+    assert client.transport.reading
+
+
+async def test_an_announced_frame_behind_a_long_poll_is_not_lost_when_its_rest_comes_late(rig: Rig) -> None:
+    client = rig.connect()
+    client.send("fetch", 12, **fetch([("t", 0, 0)], max_wait_ms=500))
+    whole = metadata(2)
+    client.transport.feed(whole[:7])
+    await rig.clock.run(501)
+    client.transport.feed(whole[7:])
+    assert ids(client) == [1, 2]
+
+
+async def test_produce_overlaps_and_answers_keep_their_order(rig: Rig) -> None:
+    await rig.create("gated", 2, **GATED)
+    client = rig.connect()
+    for value in (b"a", b"b", b"c"):
+        client.send("produce", 9, **produce("gated", {0: batch(value)}))
+    client.send("produce", 9, **produce("t", {0: batch(b"at once")}))
+    assert rig.node.partitions.get("gated", 0).log_end_offset == 3
+    assert rig.node.partitions.get("t", 0).log_end_offset == 1
+    assert client.replies() == []
+    await settle()
+    replies = client.replies()
+    assert [correlation_of(reply) for reply in replies] == [1, 2, 3, 4]
+    offsets = [answer(reply, "produce", 9).responses[0].partition_responses[0].base_offset for reply in replies]
+    assert offsets == [0, 1, 2, 0]
+
+
+async def test_only_produce_overlaps_produce(rig: Rig) -> None:
+    """As in Kafka a later request of another kind sees what the Produce before it was acknowledged."""
+    await rig.create("gated", 1, **GATED)
+    client = rig.connect()
+    client.send("produce", 9, **produce("gated", {0: batch(b"a")}))
+    client.send("fetch", 12, **fetch([("gated", 0, 0)], max_wait_ms=0))
+    assert not client.transport.reading
+    await settle()
+    replies = client.replies()
+    assert [correlation_of(reply) for reply in replies] == [1, 2]
+    assert answer(replies[1], "fetch", 12).responses[0].partitions[0].high_watermark == 1
+
+
+async def test_the_number_of_overlapping_requests_is_bounded(rig: Rig) -> None:
+    await rig.create("gated", 1, **GATED)
+    client = rig.connect()
+    for _ in range(MAX_OVERLAPPING + 5):
+        client.send("produce", 9, **produce("gated", {0: batch(b"a")}))
+    assert rig.node.partitions.get("gated", 0).log_end_offset == MAX_OVERLAPPING
+    assert not client.transport.reading
+    await settle()
+    assert ids(client) == [*range(1, MAX_OVERLAPPING + 6)]
+
+
+async def test_the_bytes_of_overlapping_requests_are_bounded(rig: Rig) -> None:
+    await rig.create("gated", 1, **GATED, max_message_bytes="20000000")
+    client = rig.connect()
+    for _ in range(5):
+        client.send("produce", 9, **produce("gated", {0: batch(bytes(9_000_000))}))
+    assert rig.node.partitions.get("gated", 0).log_end_offset == 4
+    await settle()
+    assert ids(client) == [*range(1, 6)]
+
+
+async def test_a_client_that_does_not_read_is_not_read_from(rig: Rig) -> None:
+    client = rig.connect()
+    client.transport.stalled = True
+    one = rig.connect()
+    one.transport.feed(metadata(1))
+    size = len(one.transport.sent)
+    wanted = 3 * HIGH_WATER // size
+    for correlation in range(1, wanted + 1):
+        client.transport.feed(metadata(correlation))
+    assert not client.transport.reading
+    assert len(client.transport.unsent) < 2 * HIGH_WATER
+    while len(client.transport.sent) < wanted * size:
+        client.transport.take()
+        await settle()
+    assert ids(client) == [*range(1, wanted + 1)]
+    assert client.transport.reading
+
+
+async def test_a_half_closed_client_is_answered_and_then_closed(rig: Rig) -> None:
+    client = rig.connect()
+    client.send("fetch", 12, **fetch([("t", 0, 0)], max_wait_ms=500))
+    client.transport.half_close()
+    assert not await client.closed()
+    await rig.clock.run(501)
+    assert ids(client) == [1]
+    assert await client.closed()
+
+
+async def test_a_half_closed_client_with_nothing_in_flight_is_closed(rig: Rig) -> None:
+    client = rig.connect()
+    client.transport.feed(metadata(1)[:9])
+    client.transport.half_close()
+    assert await client.closed()
+    assert not rig.node.server.connections
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 100 * 1024 * 1024 + 1, 2**31 - 1])
+async def test_a_size_out_of_bounds_closes_that_connection_alone(rig: Rig, size: int) -> None:
+    client, other = rig.connect(), rig.connect()
+    client.transport.feed(metadata(1) + size.to_bytes(4, "big", signed=True))
+    assert ids(client) == [1]
+    assert await client.closed()
+    assert (await other.ask("metadata", 12, **METADATA)).cluster_id == rig.node.cluster_id
+
+
+async def test_an_announced_size_takes_no_memory_before_it_comes(rig: Rig) -> None:
+    client = rig.connect()
+    client.transport.feed((100 * 1024 * 1024).to_bytes(4, "big") + bytes(10))
+    assert client.connection._large is not None
+    assert len(client.connection._large) <= 1024 * 1024
+
+
+@pytest.mark.parametrize("length", [SCRATCH_BYTES, LARGEST_SCRATCH_BYTES, 300_000, 3_000_000])
+async def test_requests_of_any_length_between_small_ones(rig: Rig, length: int) -> None:
+    await rig.create("large", 1, max_message_bytes="10000000")
+    value = bytes(range(256)) * (length // 256)
+    stream = metadata(1)
+    stream += frame("produce", 9, 2, **produce("large", {0: batch(value)}))
+    stream += metadata(3)
+    client = rig.connect()
+    for at in range(0, len(stream), 50_000):
+        client.transport.feed(stream[at : at + 50_000])
+    assert ids(client) == [1, 2, 3]
+    client.send("fetch", 12, **fetch([("large", 0, 0)]))
+    await settle()
+    (reply,) = client.replies()
+    assert value in bytes(answer(reply, "fetch", 12).responses[0].partitions[0].records)
+
+
+async def test_a_large_request_behind_a_long_poll_waits_whole(rig: Rig) -> None:
+    client = rig.connect()
+    client.send("fetch", 12, **fetch([("t", 0, 5)], max_wait_ms=500))
+    client.replies()
+    client.send("fetch", 12, **fetch([("t", 0, 0)], max_wait_ms=500))
+    client.transport.feed(frame("produce", 9, 3, **produce("t", {0: batch(bytes(200_000))})) + metadata(4))
+    await settle()
+    assert not client.transport.reading
+    await rig.clock.run(501)
+    assert ids(client) == [2, 3, 4]
+
+
+async def test_a_lost_connection_leaves_nothing_behind(rig: Rig) -> None:
+    client = rig.connect()
+    client.send("fetch", 12, **fetch([("t", 0, 0)], max_wait_ms=30_000))
+    client.transport.feed(metadata(2))
+    await settle()
+    waiting = len(rig.node.wheel)
+    client.transport.reset()
+    await settle()
+    assert rig.node.fetch_purgatory.watched == rig.node.fetch_purgatory.delayed == 0
+    assert len(rig.node.wheel) == waiting - 2  # the long poll's and the idle check's
+    assert not rig.node.server.connections
+    gone = weakref.ref(client.connection)
+    del client
+    gc.collect()
+    assert gone() is None
+
+
+async def test_a_connection_closed_with_produce_pending_appends_all_the_same(rig: Rig) -> None:
+    await rig.create("gated", 1, **GATED)
+    client = rig.connect()
+    client.send("produce", 9, **produce("gated", {0: batch(b"a")}))
+    client.transport.reset()
+    await settle()
+    assert rig.node.partitions.get("gated", 0).high_watermark == 1
+    assert rig.node.delayed_produce.purgatory.watched == 0
+    gone = weakref.ref(client.connection)
+    del client
+    gc.collect()
+    assert gone() is None
+
+
+async def test_garbage_after_good_requests_is_answered_up_to_it(rig: Rig) -> None:
+    client = rig.connect()
+    client.transport.feed(metadata(1) + sized(b"\xff" * 20) + metadata(2))
+    assert ids(client) == [1]
+    assert await client.closed()
+
+
+async def test_garbage_behind_a_pending_answer_closes_once_it_is_its_turn(rig: Rig) -> None:
+    client = rig.connect()
+    client.send("fetch", 12, **fetch([("t", 0, 0)], max_wait_ms=500))
+    client.transport.feed(sized(b"\xff" * 20))
+    assert not await client.closed()
+    await rig.clock.run(501)
+    assert await client.closed()
+    assert ids(client) == [1]
