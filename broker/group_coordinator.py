@@ -47,7 +47,7 @@ class GroupCoordinator(HostedCoordinator[GroupsAndOffsets]):
 
     def __init__(self, node: Node) -> None:
         config = node.config
-        self._config = group_config(config)
+        self.config = group_config(config)
         self._random = node.random
         self.metrics = GroupMetrics()
         self.offset_metrics = OffsetMetrics()
@@ -68,8 +68,8 @@ class GroupCoordinator(HostedCoordinator[GroupsAndOffsets]):
         self._node.topics.subscribe(self._topic_changed)
 
     def _new_state(self, shard: Shard[GroupsAndOffsets]) -> GroupsAndOffsets:
-        groups = ClassicGroups(shard, self._config, self._new_member_id, self.rebalances, self.heartbeats, self.metrics)
-        return GroupShard(shard, groups, self._config, self.offset_metrics)
+        groups = ClassicGroups(shard, self.config, self._new_member_id, self.rebalances, self.heartbeats, self.metrics)
+        return GroupShard(shard, groups, self.config, self.offset_metrics)
 
     def _new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{UUID(int=self._random.getrandbits(128), version=4)}"

@@ -32,6 +32,10 @@ def _all_if_empty(old: Entity, cls: EntityClass) -> tuple[Entity, ...] | None:
     return tuple(topic(topic_id=None, name=asked.name) for asked in old.topics) or None
 
 
+def _one_member(old: Entity, cls: EntityClass) -> tuple[Entity, ...]:
+    return (_nested_class(cls, "members")(member_id=old.member_id),)
+
+
 def _nested_class(cls: EntityClass, name: str) -> EntityClass:
     (nested,) = (plan.entity for plan in field_plans(cls) if plan.name == name)
     assert nested is not None
@@ -44,6 +48,7 @@ RESHAPED: dict[tuple[str, str], Reshaped] = {
     ("FeatureUpdateKey", "upgrade_type"): Reshaped(
         0, lambda old, cls: SAFE_DOWNGRADE if old.allow_downgrade else UPGRADE
     ),
+    ("LeaveGroupRequest", "members"): Reshaped(2, _one_member),
     # Version 0 has no null: its empty list asks for all topics (MetadataRequest.isAllTopics).
     ("MetadataRequest", "topics"): Reshaped(0, _all_if_empty),
 }

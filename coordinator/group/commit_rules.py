@@ -41,7 +41,7 @@ def validate_offset_commit(
 
 
 def validate_offset_delete(group: ClassicGroup) -> None:
-    """Raises GroupIdNotFound or GroupNotEmpty. Consumers' offsets can be deleted while they run, but for what they use."""
+    """Raises GroupIdNotFound or GroupNotEmpty; a running group of consumers keeps only what it subscribes to."""
     if group.state is GroupState.DEAD:
         raise GroupIdNotFound(f"Group {group.group_id} is in dead state.")
     if not group.is_empty and not group.uses_consumer_protocol:

@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 from coordinator.group.messages import HeartbeatRequest
 from coordinator.group.states import GroupState
 from coordinator.runtime.outcome import Outcome
-from protocol.errors import IllegalGeneration, InvalidGroupId, UnknownMemberId
+from protocol.errors import IllegalGeneration, UnknownMemberId
 from timing.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ logger = structlog.get_logger(__name__)
 
 def heartbeat(groups: ClassicGroups, request: HeartbeatRequest) -> Outcome[ErrorCode]:
     """REBALANCE_IN_PROGRESS, which is a sign of life too, is the answer; other refusals are raised."""
-    if not request.group_id:
-        raise InvalidGroupId
     group = groups.find(request.group_id)
     if group is None:
         raise UnknownMemberId

@@ -33,7 +33,7 @@ logger = structlog.get_logger(__name__)
 
 
 def check_request(request: JoinRequest, config: GroupConfig) -> ErrorCode:
-    """What is wrong with the request by itself.
+    """What is wrong with the request by itself, whichever coordinator it is for.
 
     Deviation: a "consumer" subscription with an impossible length is refused with INVALID_REQUEST. Kafka takes it,
     fails with UNKNOWN_SERVER_ERROR when the join phase ends, and leaves the other members without an answer.
@@ -60,10 +60,7 @@ def _is_absurd(request: JoinRequest) -> bool:
 
 
 def join(groups: ClassicGroups, request: JoinRequest) -> Outcome[JoinAnswer]:
-    """Errors are told in the answer, with a member id."""
-    wrong = check_request(request, groups.config)
-    if wrong is not ErrorCode.none:
-        return Outcome(reply=JoinAnswer(request.member_id, wrong))
+    """For a request that `check_request` finds nothing wrong with. Errors are told in the answer, with a member id."""
     group = groups.find(request.group_id)
     if group is None and request.member_id != UNKNOWN_MEMBER_ID:
         return Outcome(reply=JoinAnswer(request.member_id, ErrorCode.unknown_member_id))

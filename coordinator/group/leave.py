@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 from coordinator.group.group import ClassicGroup
 from coordinator.group.messages import Leaver, LeaveRequest
 from coordinator.runtime.outcome import Outcome
-from protocol.errors import FencedInstanceId, InvalidGroupId, KafkaError, UnknownMemberId
+from protocol.errors import FencedInstanceId, KafkaError, UnknownMemberId
 
 if TYPE_CHECKING:
     from coordinator.group.groups import ClassicGroups
@@ -22,12 +22,10 @@ LeaveAnswer = tuple[ErrorCode, ...]
 
 
 def leave(groups: ClassicGroups, request: LeaveRequest) -> Outcome[LeaveAnswer]:
-    """Raises InvalidGroupId; a group that is not there knows none of the members.
+    """A group that is not there knows none of the members.
 
     The answer comes by a message of its own, after what the leaving set off: that nobody is left is recorded.
     """
-    if not request.group_id:
-        raise InvalidGroupId
     group = groups.find(request.group_id)
     if group is None:
         return Outcome(reply=(ErrorCode.unknown_member_id,) * len(request.members))

@@ -17,7 +17,6 @@ from coordinator.runtime.waiter import Waiter
 from protocol.errors import (
     IllegalGeneration,
     InconsistentGroupProtocol,
-    InvalidGroupId,
     KafkaError,
     RebalanceInProgress,
     UnknownMemberId,
@@ -32,8 +31,6 @@ logger = structlog.get_logger(__name__)
 
 def sync(groups: ClassicGroups, request: SyncRequest) -> Outcome[SyncAnswer]:
     """Raises the KafkaError of a refused one."""
-    if not request.group_id:
-        raise InvalidGroupId
     group = groups.find(request.group_id)
     if group is None or group.is_empty:
         raise UnknownMemberId

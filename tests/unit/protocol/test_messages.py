@@ -15,6 +15,7 @@ import pytest
 from kio.serial import entity_reader as kio_reader
 
 from protocol.api_table import API_BY_NAME, API_TABLE, Api
+from protocol.lift import RESHAPED
 from protocol.messages import (
     DecodeError,
     decode_request,
@@ -31,9 +32,6 @@ from protocol.writer import entity_writer
 ROOT = Path(__file__).parents[3]
 VERSIONS = [(api, version) for api in API_TABLE for version in range(api.lowest, api.highest + 1)]
 each_version = pytest.mark.parametrize(("api", "version"), VERSIONS, ids=lambda value: getattr(value, "name", value))
-
-RESHAPED_REQUESTS = {"topic_names", "allow_downgrade"}
-"""Fields of old requests that ``lift`` tells by a newer field."""
 
 
 def fitted(entity: Any, cls: Any) -> Any:
@@ -155,7 +153,7 @@ def assert_lifted(old: Any, lifted: Any, cls: Any) -> None:
     for plan in field_plans(cls):
         value = getattr(lifted, plan.name)
         if plan.name not in had:
-            assert value == plan.default or had & RESHAPED_REQUESTS
+            assert value == plan.default or (cls.__name__, plan.name) in RESHAPED
         elif plan.entity is None or getattr(old, plan.name) is None:
             assert value == getattr(old, plan.name)
         elif plan.array and value is not None:
@@ -174,6 +172,12 @@ def test_names_of_old_delete_topics_requests_become_topics() -> None:
 
 def default_timeout() -> Any:
     return default_entity(request_class(20, 3)).timeout
+
+
+def test_the_member_of_an_old_leave_group_request_becomes_one_of_a_list() -> None:
+    old = request_class(13, 2)(group_id="g", member_id="m")
+    (member,) = lift(old, newest_request(API_BY_NAME["leave_group"])).members
+    assert (member.member_id, member.group_instance_id, member.reason) == ("m", None, None)
 
 
 def test_an_empty_metadata_request_of_version_0_asks_for_all_topics() -> None:
@@ -205,6 +209,7 @@ def test_every_field_that_a_newer_request_lost_is_known() -> None:
         ("offset_fetch", "group_id"),  # ctx.raw
         ("offset_fetch", "topics"),  # ctx.raw
         ("find_coordinator", "key"),  # ctx.raw
+        ("leave_group", "member_id"),  # lift
         ("delete_topics", "topic_names"),  # lift
         ("update_features", "allow_downgrade"),  # lift
     }

@@ -1,0 +1,76 @@
+"""JoinGroup 0-9 of classic groups (KIP-345, 394, 559, 800, 814; Kafka's `GroupCoordinatorService.joinGroup`).
+
+Deviations, all where Kafka leaves somebody without an answer: see `coordinator.group.join.check_request` and
+`coordinator.group.roster.Roster.rejoin`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from kio.schema.errors import ErrorCode
+from kio.schema.join_group.v9 import JoinGroupRequest, JoinGroupResponse
+from kio.schema.join_group.v9.response import JoinGroupResponseMember
+
+from broker.answers import when_done
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from coordinator.group.join import check_request
+from coordinator.group.messages import UNKNOWN_MEMBER_ID, JoinAnswer, JoinRequest
+from coordinator.group.protocols import MemberProtocol
+
+if TYPE_CHECKING:
+    from protocol.errors import KafkaError
+
+MILLISECOND = timedelta(milliseconds=1)
+
+
+def handle(ctx: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
+    session_timeout = request.session_timeout // MILLISECOND
+    join = JoinRequest(
+        request.group_id,
+        request.member_id,
+        request.group_instance_id,
+        ctx.client_id or "",
+        f"/{ctx.connection.client_host}",
+        session_timeout,
+        # Version 0 has no timeout of its own for rebalances.
+        request.rebalance_timeout // MILLISECOND if ctx.version > 0 else session_timeout,
+        request.protocol_type,
+        tuple(MemberProtocol(protocol.name, protocol.metadata) for protocol in request.protocols),
+        request.reason,
+        member_id_required=ctx.version >= 4,
+        can_skip_assignment=ctx.version >= 9,
+    )
+    coordinator = ctx.node.group_coordinator
+    wrong = check_request(join, coordinator.config)
+    if wrong is not ErrorCode.none:
+        return _response(ctx, JoinAnswer(request.member_id, wrong))
+    answer = coordinator.write(request.group_id, lambda state: state.groups.join(join))
+    return when_done(answer, lambda joined: _response(ctx, joined))
+
+
+def _response(ctx: RequestContext, answer: JoinAnswer) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        throttle_time=ZERO,
+        error_code=answer.error,
+        generation_id=answer.generation,
+        protocol_type=answer.protocol_type,
+        # Null since version 7 (KIP-559).
+        protocol_name=answer.protocol_name or (None if ctx.version >= 7 else ""),
+        leader=answer.leader,
+        skip_assignment=answer.skip_assignment,
+        member_id=answer.member_id,
+        members=tuple(
+            JoinGroupResponseMember(
+                member_id=member.member_id, group_instance_id=member.group_instance_id, metadata=member.metadata
+            )
+            for member in answer.members
+        ),
+    )
+
+
+def error_response(ctx: RequestContext, request: JoinGroupRequest, error: KafkaError) -> JoinGroupResponse:
+    return _response(ctx, JoinAnswer(UNKNOWN_MEMBER_ID, error.code))

@@ -1,0 +1,262 @@
+"""One shard of the group coordinator over a log in memory, in virtual time, and clients that speak to it."""
+
+from __future__ import annotations
+
+import itertools
+from asyncio import Future
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from kio.schema.errors import ErrorCode
+
+from coordinator.group.config import GroupConfig
+from coordinator.group.group import ClassicGroup
+from coordinator.group.groups import ClassicGroups
+from coordinator.group.leave import LeaveAnswer
+from coordinator.group.messages import (
+    HeartbeatRequest,
+    JoinAnswer,
+    JoinRequest,
+    Leaver,
+    LeaveRequest,
+    SyncAnswer,
+    SyncRequest,
+)
+from coordinator.group.metrics import GroupMetrics
+from coordinator.group.offset_metrics import OffsetMetrics
+from coordinator.group.protocols import MemberProtocol
+from coordinator.group.shard import ROWS, GroupShard
+from coordinator.group.states import GroupState
+from coordinator.runtime.runtime import CoordinatorRuntime
+from coordinator.runtime.shard import Shard
+from protocol.internal.group_records import GROUP_METADATA, GroupMetadataValue
+from tests.unit.coordinator.memory_log import MemoryLog
+from timing.clock import ManualClock
+from timing.purgatory import Purgatory
+from timing.wheel import TimingWheel
+
+GROUP = "readers"
+T = TypeVar("T")
+
+EMPTY, PREPARING, COMPLETING, STABLE, DEAD = GroupState
+
+
+class _TracedGroups(ClassicGroups):
+    """Notes the states that the group under test goes through."""
+
+    trace: list[GroupState]
+
+    def entering(self, group: ClassicGroup, state: GroupState) -> None:
+        super().entering(group, state)
+        if group.group_id == GROUP:
+            self.trace.append(state)
+
+
+class Rig:
+    """`await Rig.started(...)`; `states` are those entered since the start or the last `clear()`."""
+
+    def __init__(self, **config: int) -> None:
+        self.clock = ManualClock()
+        self.log = MemoryLog()
+        self.config = GroupConfig(**config)
+        self.metrics = GroupMetrics()
+        self.states: list[GroupState] = []
+        wheel = TimingWheel(self.clock)
+        self.heartbeats = Purgatory("Heartbeat", wheel)
+        self.rebalances = Purgatory("Rebalance", wheel)
+        self._numbers = itertools.count(1)
+        self.runtime: CoordinatorRuntime[GroupShard[ClassicGroups]] = CoordinatorRuntime(
+            "__consumer_offsets", ROWS, self._new_state, clock=self.clock, wheel=wheel
+        )
+        self.shard: GroupShard[ClassicGroups]
+
+    @classmethod
+    async def started(cls, *, initial_rebalance_delay_ms: int = 0, **config: int) -> Rig:
+        rig = cls(initial_rebalance_delay_ms=initial_rebalance_delay_ms, **config)
+        await rig.restart()
+        return rig
+
+    def _new_state(self, shard: Shard[Any]) -> GroupShard[ClassicGroups]:
+        groups = _TracedGroups(
+            shard,
+            self.config,
+            lambda prefix: f"{prefix}-{next(self._numbers)}",
+            self.rebalances,
+            self.heartbeats,
+            self.metrics,
+        )
+        groups.trace = self.states
+        self.shard = GroupShard(shard, groups, self.config, OffsetMetrics())
+        return self.shard
+
+    async def restart(self) -> None:
+        """The coordinator goes away and comes back with what is in the log."""
+        self.runtime.load(0, self.log)
+        await self.runtime.loaded()
+        self.states.clear()
+
+    @property
+    def group(self) -> ClassicGroup:
+        group = self.shard.groups.find(GROUP)
+        assert group is not None
+        return group
+
+    async def pass_ms(self, ms: float) -> None:
+        await self.clock.run(ms)
+
+    def records(self) -> list[GroupMetadataValue | None]:
+        """What is in the log about groups, oldest first; None is a tombstone."""
+        return [
+            None if record.value is None else GROUP_METADATA.decode_value(record.value)
+            for record in self.log.records()
+            if record.key is not None and GROUP_METADATA.ids[0] == int.from_bytes(record.key[:2], "big")
+        ]
+
+    def join_request(self, request: JoinRequest) -> Future[JoinAnswer]:
+        return self.runtime.write(0, lambda state: state.groups.join(request))
+
+    def sync_request(self, request: SyncRequest) -> Future[SyncAnswer]:
+        return self.runtime.write(0, lambda state: state.groups.sync(request))
+
+    def heartbeat_request(self, request: HeartbeatRequest) -> Future[ErrorCode]:
+        return self.runtime.write(0, lambda state: state.groups.heartbeat(request))
+
+    def leave(self, *leavers: Leaver) -> Future[LeaveAnswer]:
+        return self.runtime.write(0, lambda state: state.groups.leave(LeaveRequest(GROUP, leavers)))
+
+
+class Client:
+    """A member-to-be. It learns its member id and generation from the answers that it is given."""
+
+    def __init__(
+        self,
+        rig: Rig,
+        name: str = "client",
+        *,
+        instance: str | None = None,
+        protocols: Iterable[str] = ("range",),
+        session_ms: int = 10_000,
+        rebalance_ms: int = 60_000,
+        version: int = 3,
+    ) -> None:
+        self.rig = rig
+        self.name = name
+        self.instance = instance
+        self.protocols = tuple(MemberProtocol(protocol, subscription("topic")) for protocol in protocols)
+        self.session_ms = session_ms
+        self.rebalance_ms = rebalance_ms
+        self.version = version
+        self._member_id = ""
+        self._generation = -1
+        self._joins: list[Future[JoinAnswer]] = []
+
+    @property
+    def member_id(self) -> str:
+        self._learn()
+        return self._member_id
+
+    @member_id.setter
+    def member_id(self, member_id: str) -> None:
+        self._learn()
+        self._member_id = member_id
+
+    @property
+    def generation(self) -> int:
+        self._learn()
+        return self._generation
+
+    def join(self, reason: str | None = None) -> Future[JoinAnswer]:
+        future = self.rig.join_request(
+            JoinRequest(
+                GROUP,
+                self.member_id,
+                self.instance,
+                self.name,
+                "/127.0.0.1",
+                self.session_ms,
+                self.rebalance_ms,
+                "consumer",
+                self.protocols,
+                reason,
+                member_id_required=self.version >= 4,
+                can_skip_assignment=self.version >= 9,
+            )
+        )
+        self._joins.append(future)
+        return future
+
+    def _learn(self) -> None:
+        """From the joins answered meanwhile, in their order."""
+        answered = [join for join in self._joins if join.done()]
+        self._joins = [join for join in self._joins if not join.done()]
+        for join in answered:
+            if join.exception() is None and join.result().error in (ErrorCode.none, ErrorCode.member_id_required):
+                self._member_id = join.result().member_id
+                self._generation = join.result().generation
+
+    def sync(self, assignments: dict[str, bytes] | None = None, **fields: Any) -> Future[SyncAnswer]:
+        generation = fields.pop("generation", self.generation)
+        return self.rig.sync_request(
+            SyncRequest(GROUP, self.member_id, self.instance, generation, assignments or {}, **fields)
+        )
+
+    def heartbeat(self, generation: int | None = None) -> Future[ErrorCode]:
+        return self.rig.heartbeat_request(
+            HeartbeatRequest(
+                GROUP, self.member_id, self.instance, self.generation if generation is None else generation
+            )
+        )
+
+    def leave(self) -> Future[LeaveAnswer]:
+        return self.rig.leave(Leaver(self.member_id, self.instance))
+
+
+def subscription(*topics: str) -> bytes:
+    """A ConsumerProtocolSubscription, version 0, with no user data."""
+    names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
+    return b"\0\0" + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"
+
+
+def told(future: Future[T]) -> T:
+    """The answer, which must be there; an error is raised."""
+    assert future.done(), "no answer yet"
+    return future.result()
+
+
+def refused(future: Future[Any]) -> ErrorCode:
+    """The code of the error with which a request was refused, be it an answer's field."""
+    assert future.done(), "no answer yet"
+    error = future.exception()
+    if error is None:
+        result = future.result()
+        return result if isinstance(result, ErrorCode) else result.error
+    return error.code  # type: ignore[attr-defined, no-any-return]  # a KafkaError
+
+
+def waits(*futures: Future[Any]) -> bool:
+    return not any(future.done() for future in futures)
+
+
+def assign_all(members: Iterable[Client]) -> dict[str, bytes]:
+    """To each a share that names it."""
+    return {member.member_id: f"share of {member.member_id}".encode() for member in members}
+
+
+async def completing(rig: Rig, *members: Client) -> None:
+    """A group of these members, the first of them the leader, whose assignments are awaited."""
+    joins = [member.join() for member in members]
+    await rig.pass_ms(5)
+    assert all(told(join).error is ErrorCode.none for join in joins)
+    assert rig.group.state is COMPLETING
+    assert rig.group.leader_id == members[0].member_id
+    rig.states.clear()
+
+
+async def stable(rig: Rig, *members: Client) -> None:
+    """A group of these members, the first of them the leader, in its first generation."""
+    await completing(rig, *members)
+    followers = [member.sync() for member in members[1:]]
+    for answer in (members[0].sync(assign_all(members)), *followers):
+        assert told(answer).error is ErrorCode.none
+    assert rig.group.state is STABLE
+    rig.states.clear()

@@ -1,0 +1,150 @@
+"""Three consumers come to a group: with one, two and three rebalances, and exactly the states on the way.
+
+With `group.initial.rebalance.delay.ms` 0, as in the times when a group began in Stable; it begins in Empty now.
+"""
+
+from kio.schema.errors import ErrorCode
+
+from tests.unit.coordinator.group.rig import (
+    COMPLETING,
+    EMPTY,
+    PREPARING,
+    STABLE,
+    Client,
+    Rig,
+    assign_all,
+    told,
+    waits,
+)
+
+
+async def _all_leave(rig: Rig, *members: Client) -> None:
+    rig.states.clear()
+    for member in members:
+        assert told(member.leave()) == (ErrorCode.none,)
+    assert rig.group.state is EMPTY
+    assert not rig.group.members
+
+
+async def test_three_consumers_at_the_same_time_share_one_assignment() -> None:
+    rig = await Rig.started()
+    first, second, third = Client(rig, "c3"), Client(rig, "c2"), Client(rig, "c1")
+
+    alone = first.join()
+    await rig.pass_ms(1)
+    assert told(alone).leader == first.member_id
+    assert rig.states == [PREPARING, COMPLETING]
+
+    second_join = second.join()
+    assert rig.group.state is PREPARING
+    third_join = third.join()
+    assert waits(second_join, third_join)
+    too_late = first.sync({first.member_id: b"everything"})
+    assert too_late.exception() is not None
+    assert too_late.exception().code is ErrorCode.rebalance_in_progress  # type: ignore[union-attr]
+
+    again = first.join()
+    for join in (again, second_join, third_join):
+        answer = told(join)
+        assert (answer.error, answer.generation, answer.leader) == (ErrorCode.none, 2, first.member_id)
+    assert [m.member_id for m in told(again).members] == [first.member_id, second.member_id, third.member_id]
+    assert told(second_join).members == told(third_join).members == ()
+
+    shares = assign_all((first, second, third))
+    followers = [second.sync(), third.sync()]
+    assert waits(*followers)
+    answers = [first.sync(shares), *followers]
+    assert [told(a).assignment for a in answers] == [shares[m.member_id] for m in (first, second, third)]
+    assert rig.states == [PREPARING, COMPLETING, PREPARING, COMPLETING, STABLE]
+    assert rig.metrics.completed_rebalances == 1
+
+    await _all_leave(rig, first, second, third)
+    assert rig.states == [PREPARING, EMPTY]
+
+
+async def test_two_consumers_that_come_later_cause_a_second_rebalance() -> None:
+    rig = await Rig.started()
+    first, second, third = Client(rig, "c1"), Client(rig, "c2"), Client(rig, "c3")
+
+    alone = first.join()
+    await rig.pass_ms(1000)
+    assert told(alone).generation == 1
+    assert told(first.sync({first.member_id: b"all"})).assignment == b"all"
+    assert rig.states == [PREPARING, COMPLETING, STABLE]
+
+    joins = [second.join()]
+    assert told(first.heartbeat()) is ErrorCode.rebalance_in_progress
+    await rig.pass_ms(1000)
+    joins.append(third.join())
+    assert waits(*joins)
+    joins.append(first.join())
+    assert {told(join).generation for join in joins} == {2}
+
+    shares = assign_all((first, second, third))
+    assert told(first.sync(shares)).assignment == shares[first.member_id]
+    assert told(second.sync()).assignment == shares[second.member_id]
+    assert told(third.sync()).assignment == shares[third.member_id]
+    assert rig.states == [PREPARING, COMPLETING, STABLE, PREPARING, COMPLETING, STABLE]
+    assert rig.metrics.completed_rebalances == 2
+
+    await _all_leave(rig, first, second, third)
+
+
+async def test_three_consumers_one_after_another_cause_three_rebalances() -> None:
+    rig = await Rig.started()
+    first, second, third = Client(rig, "c1"), Client(rig, "c2"), Client(rig, "c3")
+
+    alone = first.join()
+    await rig.pass_ms(1000)
+    assert told(alone).generation == 1
+    assert told(first.sync({first.member_id: b"all"})).assignment == b"all"
+
+    members = [first]
+    for newcomer in (second, third):
+        joins = [newcomer.join()]
+        assert waits(*joins)
+        for member in members:
+            assert told(member.heartbeat()) is ErrorCode.rebalance_in_progress
+            joins.append(member.join())
+        members.append(newcomer)
+        assert {told(join).generation for join in joins} == {len(members)}
+        shares = assign_all(members)
+        syncs = [member.sync() for member in members[1:]]
+        syncs.insert(0, first.sync(shares))
+        assert [told(sync).assignment for sync in syncs] == [shares[member.member_id] for member in members]
+        await rig.pass_ms(2000)
+
+    assert rig.states == [PREPARING, COMPLETING, STABLE] * 3
+    assert rig.metrics.completed_rebalances == 3
+
+    await _all_leave(rig, first, second, third)
+
+
+async def test_three_consumers_within_the_initial_delay_share_one_join_phase() -> None:
+    rig = await Rig.started(initial_rebalance_delay_ms=3000)
+    members = [Client(rig, f"c{i}") for i in range(3)]
+    joins = []
+    for member in members:
+        joins.append(member.join())
+        await rig.pass_ms(500)
+    assert waits(*joins)
+    await rig.pass_ms(4600)
+    assert {told(join).generation for join in joins} == {1}
+    assert told(members[0].sync(assign_all(members))).error is ErrorCode.none
+    assert rig.states == [PREPARING, COMPLETING, STABLE]
+
+
+async def test_members_that_are_given_an_id_first_are_waited_for() -> None:
+    rig = await Rig.started()
+    members = [Client(rig, f"c{i}", version=4) for i in range(3)]
+    for member in members:
+        answer = told(member.join())
+        assert answer.error is ErrorCode.member_id_required
+        assert answer.member_id.startswith(f"{member.name}-")
+    first = members[0].join()
+    await rig.pass_ms(1)
+    assert told(first).generation == 1  # the initial delay is not for those who are expected
+    joins = [members[1].join(), members[0].join()]
+    assert waits(*joins)
+    joins.append(members[2].join())
+    assert {told(join).generation for join in joins} == {2}
