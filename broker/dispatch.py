@@ -112,6 +112,9 @@ class Dispatcher:
                 request = messages.lift(ctx.raw, route.newest)
         except DecodeError as error:
             raise CloseConnection(f"{api.name} v{version}: {error}") from error
+        except Exception as error:
+            self._unexpected(route, ctx, error)
+            raise CloseConnection(f"{api.name} v{version} cannot be decoded") from error
         started = self._monotonic_ms()
         try:
             response = route.handle(ctx, request)
@@ -121,7 +124,7 @@ class Dispatcher:
             task = asyncio.ensure_future(response)
             answer = self._when_done(route, ctx, request, task, started)
             return Pending(answer, route.exclusive)
-        return self._encode(route, ctx, response, started)
+        return self._encode(route, ctx, request, response, started)
 
     def _when_done(
         self, route: Route, ctx: RequestContext, request: Any, work: asyncio.Future[Any], started: float
@@ -136,15 +139,19 @@ class Dispatcher:
 
         def finish(done: asyncio.Future[Any]) -> None:
             self._tasks.discard(done)
-            if done.cancelled() or answer.cancelled():
+            if done.cancelled():
                 answer.cancel()
                 return
             error = done.exception()
             try:
                 response = done.result() if error is None else self._failed(route, ctx, request, error)
-                answer.set_result(self._encode(route, ctx, response, started))
+                frame = self._encode(route, ctx, request, response, started)
             except CloseConnection as refused:
-                answer.set_exception(refused)
+                if not answer.cancelled():
+                    answer.set_exception(refused)
+            else:
+                if not answer.cancelled():
+                    answer.set_result(frame)
 
         def abandon(cancelled: asyncio.Future[Any]) -> None:
             if cancelled.cancelled() and route.only_reads:
@@ -154,10 +161,21 @@ class Dispatcher:
         answer.add_done_callback(abandon)
         return answer
 
-    def _encode(self, route: Route, ctx: RequestContext, response: Any, started: float) -> Buffers | None:
+    def _encode(self, route: Route, ctx: RequestContext, request: Any, response: Any, started: float) -> Buffers | None:
         self._metrics.request_done(route.api.name, ctx.version, self._monotonic_ms() - started)
         if response is None:
             return None
+        try:
+            return self._frame(route, ctx, response)
+        except Exception as error:  # noqa: BLE001 - a response that cannot be written is a bug of its handler
+            failed = self._failed(route, ctx, request, error)
+        try:
+            return self._frame(route, ctx, failed)
+        except Exception as error:
+            self._unexpected(route, ctx, error)
+            raise CloseConnection(f"{route.api.name} v{ctx.version} cannot be answered") from error
+
+    def _frame(self, route: Route, ctx: RequestContext, response: Any) -> Buffers:
         if route.encode is not None:
             return route.encode(response, ctx.version, ctx.correlation_id)
         return messages.encode_response(response, route.api, ctx.version, ctx.correlation_id)
@@ -167,14 +185,19 @@ class Dispatcher:
         if isinstance(error, CloseConnection):
             raise error
         if not isinstance(error, KafkaError):
-            log.error("unexpected error in a handler", api=route.api.name, version=ctx.version, exc_info=error)
-            self._metrics.unhandled_errors += 1
+            self._unexpected(route, ctx, error)
             error = UnknownServerError()
         self._metrics.request_error(route.api.name, error.code)
         own = getattr(route.load(), "error_response", None)
-        if own is not None:
-            return own(ctx, request, error)
-        return error_response(route.api, error)
+        try:
+            return own(ctx, request, error) if own is not None else error_response(route.api, error)
+        except Exception as second:
+            self._unexpected(route, ctx, second)
+            raise CloseConnection(f"{route.api.name} v{ctx.version} cannot be answered") from second
+
+    def _unexpected(self, route: Route, ctx: RequestContext, error: BaseException) -> None:
+        log.error("unexpected error in a handler", api=route.api.name, version=ctx.version, exc_info=error)
+        self._metrics.unhandled_errors += 1
 
     def _too_new(self, route: Route, header: headers.RequestHeader) -> Buffers:
         """ApiVersions in a version that is not served: answered in version 0, so that any client can read it."""

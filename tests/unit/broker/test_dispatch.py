@@ -1,0 +1,233 @@
+"""Dispatcher: what is closed, what is answered with an error, and that no error is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.context import CloseConnection
+from protocol import messages
+from protocol.api_table import API_TABLE, Api
+from protocol.errors import NotController
+from tests.unit.broker.rig import Rig
+from tests.unit.broker.wire import answer, batch, entity_frame, frame, produce, sized
+from tests.unit.protocol.conftest import Generator
+from timing.clock import settle
+
+EVERY_VERSION = [(api, version) for api in API_TABLE for version in range(api.lowest, api.highest + 1)]
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    async with Rig() as one:
+        yield one
+
+
+def answer_with(monkeypatch: pytest.MonkeyPatch, rig: Rig, api: Api, handle: Any) -> None:
+    """Puts `handle` in the place of an API's handler."""
+    route = rig.node.dispatcher._routes[api.key]
+    route.load()
+    monkeypatch.setattr(route, "handle", handle)
+
+
+def codes_in(value: Any) -> set[str]:
+    """Names of all error codes anywhere in an entity."""
+    if isinstance(value, tuple):
+        return set().union(*map(codes_in, value))
+    if hasattr(value, "__dataclass_fields__"):
+        return set().union(*(codes_in(getattr(value, name)) for name in value.__dataclass_fields__))
+    return {value.name} if type(value).__name__ == "ErrorCode" else set()
+
+
+def with_topics(api: Api, version: int) -> Any:
+    """A request that names something, for responses that tell errors only beside what was asked for."""
+    for seed in range(1, 50):  # the first names a partition twice, which has an answer of its own
+        request = Generator((api.name, version, seed)).entity(messages.request_class(api.key, version))
+        arrays = [one for name in request.__dataclass_fields__ if isinstance(one := getattr(request, name), tuple)]
+        nested = [
+            inner
+            for one in arrays
+            for entity in one
+            if hasattr(entity, "__dataclass_fields__")
+            for name in entity.__dataclass_fields__
+            if isinstance(inner := getattr(entity, name), tuple)
+        ]
+        names_something = getattr(request, "topics", ()) is not None
+        if names_something and all(arrays) and all(nested) and getattr(request, "acks", 1) != 0:
+            return request
+    raise AssertionError("no such request")
+
+
+@pytest.mark.parametrize(("api", "version"), EVERY_VERSION, ids=lambda one: getattr(one, "name", one))
+@pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
+async def test_a_kafka_error_becomes_the_error_response(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, api: Api, version: int, later: bool
+) -> None:
+    def fail(_ctx: Any, _request: Any) -> Any:
+        raise NotController("not here")
+
+    async def fail_later(_ctx: Any, _request: Any) -> Any:
+        raise NotController("not here")
+
+    answer_with(monkeypatch, rig, api, fail_later if later else fail)
+    client = rig.connect()
+    client.transport.feed(entity_frame(with_topics(api, version), 7))
+    await settle()
+    (reply,) = client.replies()
+    told = codes_in(answer(reply, api.name, version))
+    if api.name == "describe_log_dirs" and version < 3:
+        assert told == set()  # no log dirs, no place for an error
+    elif api.name == "offset_commit":
+        assert told == {"unknown_topic_or_partition"}  # the names in it do not exist, which is told first
+    else:
+        assert "not_controller" in told
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
+async def test_an_unexpected_error_is_counted_and_answered(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, later: bool
+) -> None:
+    def fail(_ctx: Any, _request: Any) -> Any:
+        raise ZeroDivisionError
+
+    async def fail_later(_ctx: Any, _request: Any) -> Any:
+        raise ZeroDivisionError
+
+    api = next(one for one in API_TABLE if one.name == "describe_cluster")
+    answer_with(monkeypatch, rig, api, fail_later if later else fail)
+    client = rig.connect()
+    told = await client.ask("describe_cluster", 1, include_cluster_authorized_operations=False)
+    assert told.error_code.name == "unknown_server_error"
+    assert rig.node.metrics.unhandled_errors == 1
+    assert [code.name for code in rig.node.metrics.requests["describe_cluster"].errors] == ["unknown_server_error"]
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
+async def test_a_response_that_cannot_be_written_is_an_unexpected_error(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, later: bool
+) -> None:
+    def wrong(_ctx: Any, _request: Any) -> Any:
+        return SimpleNamespace(error_code="no code")
+
+    async def wrong_later(_ctx: Any, _request: Any) -> Any:
+        return SimpleNamespace(error_code="no code")
+
+    api = next(one for one in API_TABLE if one.name == "describe_cluster")
+    answer_with(monkeypatch, rig, api, wrong_later if later else wrong)
+    client = rig.connect()
+    told = await client.ask("describe_cluster", 1, include_cluster_authorized_operations=False)
+    assert told.error_code.name == "unknown_server_error"
+    assert rig.node.metrics.unhandled_errors == 1
+
+
+async def test_an_error_response_that_fails_itself_closes_the_connection_alone(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_args: Any) -> Any:
+        raise ZeroDivisionError
+
+    api = next(one for one in API_TABLE if one.name == "metadata")
+    answer_with(monkeypatch, rig, api, fail)
+    monkeypatch.setattr(importlib.import_module("broker.handlers.metadata"), "error_response", fail)
+    client, other = rig.connect(), rig.connect()
+    client.transport.feed(entity_frame(with_topics(api, 12), 1) + frame("api_versions", 0, 2))
+    assert await client.closed()
+    assert client.replies() == []
+    assert (await other.ask("api_versions", 0)).error_code.name == "none"
+    assert rig.node.metrics.unhandled_errors == 2
+
+
+async def test_a_decoder_that_fails_unexpectedly_closes_the_connection_alone(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_args: Any) -> Any:
+        raise ZeroDivisionError
+
+    route = rig.node.dispatcher._routes[0]
+    route.load()
+    monkeypatch.setattr(route, "decode", fail)
+    client, other = rig.connect(), rig.connect()
+    client.send("produce", 9, **produce("t", {0: batch(b"a")}))
+    assert await client.closed()
+    assert rig.node.metrics.unhandled_errors == 1
+    assert (await other.ask("api_versions", 0)).error_code.name == "none"
+
+
+async def test_a_failure_after_the_connection_is_lost_is_still_logged(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = asyncio.Event()
+
+    async def fail_later(_ctx: Any, _request: Any) -> Any:
+        await go_on.wait()
+        raise ZeroDivisionError
+
+    api = next(one for one in API_TABLE if one.name == "describe_cluster")
+    answer_with(monkeypatch, rig, api, fail_later)
+    client = rig.connect()
+    client.send("describe_cluster", 1, include_cluster_authorized_operations=False)
+    client.transport.reset()
+    await settle()
+    go_on.set()
+    await settle()
+    assert rig.node.metrics.unhandled_errors == 1
+    assert not rig.node.dispatcher._tasks
+
+
+@pytest.mark.parametrize(("key", "version"), [(1, 3), (1, 19), (3, 14), (0, 2), (999, 0), (-1, 0), (4, 0)])
+async def test_what_kafka_would_not_answer_closes_that_connection_alone(rig: Rig, key: int, version: int) -> None:
+    client, other = rig.connect(), rig.connect()
+    body = key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big") + bytes(4) + b"\xff\xff" + bytes(40)
+    client.transport.feed(sized(body) + frame("api_versions", 0, 2))
+    assert await client.closed()
+    assert client.replies() == []
+    assert (await other.ask("api_versions", 0)).error_code.name == "none"
+
+
+async def test_api_versions_too_new_is_answered_in_version_0(rig: Rig) -> None:
+    client = rig.connect()
+    body = (18).to_bytes(2, "big") + (99).to_bytes(2, "big") + (5).to_bytes(4, "big") + b"\xff\xff\x00"
+    client.transport.feed(sized(body))
+    (reply,) = client.replies()
+    told = answer(reply, "api_versions", 0)
+    assert told.error_code.name == "unsupported_version"
+    assert [(one.api_key, one.min_version, one.max_version) for one in told.api_keys] == [(18, 0, 4)]
+
+
+@pytest.mark.parametrize(("api", "version"), EVERY_VERSION, ids=lambda one: getattr(one, "name", one))
+async def test_a_request_cut_short_closes_that_connection_alone(rig: Rig, api: Api, version: int) -> None:
+    whole = entity_frame(with_topics(api, version), 1)[4:]
+    for size in {len(whole) // 2, 10, 9, 3, 0}:
+        client = rig.connect()
+        client.transport.feed(sized(whole[:size]))
+        await settle()
+        assert client.transport.lost or client.replies(), size
+    assert rig.node.metrics.unhandled_errors == 0
+
+
+async def test_produce_without_acknowledgement(rig: Rig) -> None:
+    await rig.create("t")
+    client = rig.connect()
+    client.send("produce", 9, **produce("t", {0: batch(b"a")}, acks=0))
+    client.transport.feed(frame("api_versions", 0, 2))
+    assert len(client.replies()) == 1
+    assert rig.node.partitions.get("t", 0).log_end_offset == 1
+    client.send("produce", 9, **produce("t", {7: batch(b"a")}, acks=0))
+    assert await client.closed()
+
+
+async def test_a_handler_may_close_its_connection_later(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(_ctx: Any, _request: Any) -> Any:
+        raise CloseConnection("not you")
+
+    api = next(one for one in API_TABLE if one.name == "describe_cluster")
+    answer_with(monkeypatch, rig, api, refuse)
+    client = rig.connect()
+    client.send("describe_cluster", 1, include_cluster_authorized_operations=False)
+    assert await client.closed()
+    assert client.replies() == []
