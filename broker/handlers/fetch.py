@@ -228,14 +228,16 @@ class Fetch:
         result.high_watermark = partition.high_watermark
         result.last_stable_offset = partition.last_stable_offset
         result.log_start_offset = partition.log_start_offset
-        if isolation == READ_COMMITTED:
-            result.aborted_transactions = ()
         if target.last_fetched_epoch >= 0 and self._diverges(target, partition, result):
             return
+        if isolation == READ_COMMITTED:
+            result.aborted_transactions = ()
         plan = partition.plan_read(target.fetch_offset, max_bytes, isolation, self._read_bytes == 0)
         data = yield plan
         if plan.first_entry_incomplete:
             data = b""
+            if max_bytes > 0:  # Kafka has read a part of it and throws that away, transactions and all
+                result.aborted_transactions = None
         result.records = data
         start = plan.start if plan.segment is not None else partition.bound(isolation)
         self._watched.append(Watched(partition, target, start))

@@ -51,6 +51,7 @@ encode = encode_response
 FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 ZSTD = 4
+COMPRESSION_MASK = 0x07
 MAGIC = 2
 MAGIC_BYTE = 16  # positions in a batch
 ATTRIBUTES_LOW_BYTE = 22
@@ -69,6 +70,8 @@ def handle(ctx: RequestContext, request: ProduceRequest) -> ProduceResponse | Fu
     """
     acks = request.acks
     _check_first_batches(request)
+    if ctx.version < FIRST_VERSION_WITH_ZSTD:
+        _check_old_compressions(ctx, request)
     now_ms = ctx.node.clock.wall_ms()
     unacknowledged: list[Unacknowledged] = []
     topics: list[tuple[TopicKey, list[PartitionProduceResponse]]] = []
@@ -81,6 +84,7 @@ def handle(ctx: RequestContext, request: ProduceRequest) -> ProduceResponse | Fu
                 partition = _partition(ctx, key, index)
                 if acks not in (-1, 0, 1):
                     single_batch_size(records or NOTHING)
+                    _check_records(ctx.version, records or NOTHING)
                     raise InvalidRequiredAcks
                 _append(ctx, partition, records, answer, now_ms)
             except KafkaError as error:
@@ -123,6 +127,30 @@ def _check_first_batches(request: ProduceRequest) -> None:
                     raise TransactionalIdAuthorization
 
 
+def _check_old_compressions(ctx: RequestContext, request: ProduceRequest) -> None:
+    """Before version 7 Kafka looks for zstd in all partitions first, and breaks over compressions that it lacks."""
+    for key, partitions in request.topics:
+        for index, records in partitions:
+            try:
+                _partition(ctx, key, index)
+                single_batch_size(records or NOTHING)
+            except KafkaError:
+                continue  # told of that partition alone
+            if records is not None and records[ATTRIBUTES_LOW_BYTE] & COMPRESSION_MASK > ZSTD:
+                raise UnknownServerError
+
+
+def _check_records(version: int, records: memoryview) -> None:
+    """What is wrong with one partition's data before its log is asked; the log itself looks for a single batch too.
+
+    :raises UnsupportedCompressionType: zstd in a version that does not have it.
+    """
+    if version < FIRST_VERSION_WITH_ZSTD:
+        single_batch_size(records)
+        if records[ATTRIBUTES_LOW_BYTE] & COMPRESSION_MASK == ZSTD:
+            raise UnsupportedCompressionType
+
+
 def _distinct(request: ProduceRequest) -> list[tuple[TopicKey, list[PartitionRecords]]]:
     """The request's partitions, where one that is named twice counts as its last naming, as in Kafka."""
     topics = request.topics
@@ -158,10 +186,7 @@ def _append(
 ) -> None:
     if records is None:
         records = NOTHING  # Kafka never answers this; here it is refused like data without a batch
-    if ctx.version < FIRST_VERSION_WITH_ZSTD and len(records) > ATTRIBUTES_LOW_BYTE and records[MAGIC_BYTE] == MAGIC:
-        codec = records[ATTRIBUTES_LOW_BYTE] & 0x07
-        if codec >= ZSTD:
-            raise UnsupportedCompressionType if codec == ZSTD else UnknownServerError
+    _check_records(ctx.version, records)
     if topic_names.is_internal(partition.topic) and ctx.client_id != ADMIN_CLIENT_ID:
         raise InvalidTopic(f"Cannot append to internal topic {partition.topic}")
     try:
