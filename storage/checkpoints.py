@@ -34,6 +34,7 @@ class OffsetCheckpoint:
         self._fs = fs
         self._path = f"{folder}/{name}"
         self._lock = threading.Lock()
+        self._written: dict[TopicPartition, int] | None = None
 
     def read(self) -> dict[TopicPartition, int]:
         """All offsets; none if the file is missing or empty. Raises CorruptCheckpointError, OSError."""
@@ -55,9 +56,15 @@ class OffsetCheckpoint:
         return offsets
 
     def write(self, offsets: Callable[[], Mapping[TopicPartition, int]]) -> None:
-        """Replace the file with what `offsets` says at its turn, so that the last of two writers writes the newest."""
+        """Replace the file with what `offsets` says at its turn, so that the last of two writers writes the newest.
+
+        What this object wrote last is not written again. Raises OSError.
+        """
         with self._lock:
-            entries = offsets()
+            entries = dict(offsets())
+            if entries == self._written:
+                return
             lines = [_VERSION, str(len(entries))]
             lines += [f"{topic} {partition} {offset}" for (topic, partition), offset in entries.items()]
             write_file_atomically(self._fs, self._path, ("\n".join(lines) + "\n").encode())
+            self._written = entries

@@ -67,6 +67,9 @@ class FileSystem(Protocol):
     def modified_ms(self, path: str) -> int:
         """When the file's content last changed, ms since the epoch."""
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """Say when the file's content last changed, ms since the epoch."""
+
     def fsync_dir(self, path: str) -> None:
         """Make names created, renamed and removed in this folder survive a power failure."""
 
@@ -167,6 +170,9 @@ class OsFileSystem:
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def fsync_dir(self, path: str) -> None:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -72,6 +72,12 @@ class _IndexFile:
         self.written = len(data) // self.entry_size
         return data
 
+    def rename(self, path: str) -> None:
+        """Not while another thread loads it."""
+        with _loading:
+            self._fs.rename(self.path, path)
+            self.path = path
+
     def tail(self, entries: int) -> bytes:
         """At most the last `entries` entries, without loading the rest."""
         file = self._fs.open(self.path)
@@ -98,12 +104,12 @@ class OffsetIndex:
 
     @property
     def path(self) -> str:
-        """The file's path; set it when the file is renamed."""
+        """The file's path."""
         return self._file.path
 
-    @path.setter
-    def path(self, path: str) -> None:
-        self._file.path = path
+    def rename(self, path: str) -> None:
+        """Give the file another name; any thread. Raises OSError."""
+        self._file.rename(path)
 
     def reset(self) -> None:
         """Start over with an empty file."""
@@ -204,12 +210,12 @@ class TimeIndex:
 
     @property
     def path(self) -> str:
-        """The file's path; set it when the file is renamed."""
+        """The file's path."""
         return self._file.path
 
-    @path.setter
-    def path(self, path: str) -> None:
-        self._file.path = path
+    def rename(self, path: str) -> None:
+        """Give the file another name; any thread. Raises OSError."""
+        self._file.rename(path)
 
     def reset(self) -> None:
         """Start over with an empty file."""

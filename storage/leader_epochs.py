@@ -1,5 +1,6 @@
 """Which leader epoch starts where, kept in `leader-epoch-checkpoint` (Kafka's LeaderEpochFileCache, KIP-101)."""
 
+import threading
 from typing import NamedTuple
 
 import structlog
@@ -27,13 +28,17 @@ class CorruptCheckpointError(ValueError):
 
 
 class LeaderEpochs:
-    """The epochs of one partition, ascending in epoch and start offset; every change is written before it returns."""
+    """The epochs of one partition, ascending in epoch and start offset.
+
+    Every change but `truncate_from_start` is written before it returns.
+    """
 
     def __init__(self, fs: FileSystem, folder: str) -> None:
         """Reads the file, if there is one. Raises OSError and CorruptCheckpointError."""
         self._fs = fs
         self._path = f"{folder}/{FILE_NAME}"
         self._entries: list[EpochEntry] = []
+        self._writing = threading.Lock()
         if fs.exists(self._path):
             for entry in _decode(read_file(fs, self._path)):
                 self._put(entry)
@@ -103,17 +108,21 @@ class LeaderEpochs:
             self._entries = kept
             self._write()
 
-    def truncate_from_start(self, start_offset: int) -> None:
+    def truncate_from_start(self, start_offset: int) -> bool:
         """The log now starts at `start_offset`: older epochs go, and the one in force starts there.
 
-        Raises OSError.
+        Only in memory, as loading does it again: `save` writes it. Returns whether there is something to write.
         """
         removed = [entry for entry in self._entries if entry.start_offset <= start_offset]
-        if removed:
-            first = EpochEntry(removed[-1].epoch, start_offset)
-            self._entries = [first, *self._entries[len(removed) :]]
-            if removed != [first]:
-                self._write()
+        if not removed:
+            return False
+        first = EpochEntry(removed[-1].epoch, start_offset)
+        self._entries = [first, *self._entries[len(removed) :]]
+        return removed != [first]
+
+    def save(self) -> None:
+        """Write what is known now; blocking, any thread. Raises OSError."""
+        self._write()
 
     def clear(self) -> None:
         """Remove all epochs. Raises OSError."""
@@ -121,9 +130,11 @@ class LeaderEpochs:
         self._write()
 
     def _write(self) -> None:
-        lines = [str(_VERSION), str(len(self._entries))]
-        lines += [f"{entry.epoch} {entry.start_offset}" for entry in self._entries]
-        write_file_atomically(self._fs, self._path, ("\n".join(lines) + "\n").encode())
+        with self._writing:
+            entries = list(self._entries)
+            lines = [str(_VERSION), str(len(entries))]
+            lines += [f"{entry.epoch} {entry.start_offset}" for entry in entries]
+            write_file_atomically(self._fs, self._path, ("\n".join(lines) + "\n").encode())
 
 
 def _decode(data: bytes) -> list[EpochEntry]:

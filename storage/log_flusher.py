@@ -1,6 +1,6 @@
 """Flushing one log: `fdatasync` in a worker thread, one at a time, covering every append before it started."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from protocol.errors import KafkaError
@@ -112,6 +112,10 @@ class LogFlusher:
         end = self._end()
         if self.flushed.offset > end.offset:
             self.flushed = end
+
+    def note_removed(self, segments: Sequence[LogSegment]) -> None:
+        """Segments are gone, and whoever removed them syncs the folder: there is nothing left of them to flush."""
+        self._sealed = [segment for segment in self._sealed if segment not in segments]
 
     def stop(self) -> None:
         """No flush starts any more."""

@@ -276,7 +276,9 @@ class LogManager:
 
 
 def _told_start(log: PartitionLog) -> int | None:
-    return log.log_start_offset if log.log_start_offset > log.segments.first.base_offset else None
+    if log.removal.unsynced or log.log_start_offset > log.segments.first.base_offset:
+        return log.log_start_offset
+    return None
 
 
 def _run(jobs: Sequence[Callable[[], T]], threads: int) -> list[T]:

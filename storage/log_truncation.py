@@ -5,11 +5,30 @@ All of it blocks on the device: followers truncate once per leader change, and w
 
 from typing import TYPE_CHECKING
 
+from protocol.errors import OffsetOutOfRange
 from storage.recovery import rebuild_producers
 from storage.segment import LogSegment
 
 if TYPE_CHECKING:
     from storage.partition_log import PartitionLog
+
+
+def increment_start(log: "PartitionLog", offset: int) -> bool:
+    """Move the log's start up; false if it is there already. Raises OffsetOutOfRange past the log's end."""
+    if offset > log.log_end_offset:
+        raise OffsetOutOfRange(
+            f"Cannot increment the log start offset of {log.topic}-{log.partition} to {offset}, past its end."
+        )
+    if offset <= log.log_start_offset:
+        return False
+    log.log_start_offset = offset
+    if log.leader_epochs.truncate_from_start(offset):
+        log.services.workers.submit(log.leader_epochs.save, _saved, log.fail)
+    return True
+
+
+def _saved(_: None) -> None:
+    """Nobody waits for it: loading the log makes the same of what was saved before."""
 
 
 def truncate_to(log: "PartitionLog", offset: int) -> bool:

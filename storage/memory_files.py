@@ -263,6 +263,10 @@ class MemoryFileSystem:
     def modified_ms(self, path: str) -> int:
         return self._inode(path).modified_ms
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        self.count("set_modified_ms", path)
+        self._inode(path).modified_ms = modified_ms
+
     def fsync_dir(self, path: str) -> None:
         self.count("fsync_dir", path)
         folder = self._folder(path)

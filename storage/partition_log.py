@@ -19,6 +19,7 @@ from storage.producer_state import CompletedTxn, Duplicate
 from storage.read_plan import ReadPlan
 from storage.recovery import LoadedState
 from storage.segment import LogOffsetMetadata, LogSegment
+from storage.segment_removal import SegmentRemoval
 from storage.time_lookup import TimestampOffsetEpoch
 from storage.txn_index import AbortedTxn, collect_aborted
 from storage.validator import validate
@@ -49,6 +50,7 @@ class PartitionLog:
         "on_offline",
         "partition",
         "producers",
+        "removal",
         "segments",
         "services",
         "topic",
@@ -89,6 +91,7 @@ class PartitionLog:
             end=lambda: self.end,
             failed=self.fail,
         )
+        self.removal = SegmentRemoval(services, folder, self.flusher, self.fail)
 
     # -- appending
 
@@ -236,8 +239,9 @@ class PartitionLog:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the earliest open transaction starts."""
-        return self.producers.first_unstable_offset
+        """Where the earliest open transaction starts, or the log if that is later."""
+        first = self.producers.first_unstable_offset
+        return None if first is None else max(first, self.log_start_offset)
 
     # -- reading
 
@@ -365,16 +369,7 @@ class PartitionLog:
         Raises OffsetOutOfRange past the log's end (the caller checks the high watermark), KafkaStorage.
         """
         self._check_online()
-        if offset > self.log_end_offset:
-            raise OffsetOutOfRange(f"Cannot increment the log start offset of {self._name} to {offset}, past its end.")
-        if offset <= self.log_start_offset:
-            return False
-        self.log_start_offset = offset
-        try:
-            self.leader_epochs.truncate_from_start(offset)
-        except OSError as error:
-            raise self.fail(error) from error
-        return True
+        return log_truncation.increment_start(self, offset)
 
     def close(self) -> None:
         """Put everything on the device, for a clean shutdown; blocking. Raises KafkaStorage."""
@@ -388,6 +383,7 @@ class PartitionLog:
     def retire(self) -> None:
         """The partition is deleted: no call works any more, and no disk error of it counts."""
         self.flusher.stop()
+        self.removal.stop()
         self._offline = NotLeaderOrFollower(f"The log of {self._name} was deleted.")
         self.release_files()
 

@@ -323,10 +323,15 @@ class ProducerStateManager:
         taken, self._unsynced = self._unsynced, []
         return taken
 
-    def delete_snapshots_before(self, offset: int) -> None:
-        """Delete the snapshots below `offset`, as segments below it go. Raises OSError."""
-        for snapshot in [o for o in self._snapshots if o < offset]:
-            self.delete_snapshot(snapshot)
+    def forget_snapshot(self, offset: int) -> str | None:
+        """Its segment goes: the caller removes the file, whose path this is; None if there is no such snapshot."""
+        if offset not in self._snapshots:
+            return None
+        path = self._snapshot_path(offset)
+        self._snapshots.remove(offset)
+        if path in self._unsynced:
+            self._unsynced.remove(path)
+        return path
 
     def delete_snapshot(self, offset: int) -> None:
         """Delete one snapshot; fine if its file is gone. Raises OSError."""

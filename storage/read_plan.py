@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from protocol.errors import KafkaError
+from protocol.errors import KafkaError, OffsetOutOfRange
 from storage.files import Buffer
 from storage.log_segments import LogSegments
 from storage.segment import LogOffsetMetadata, LogSegment
@@ -65,7 +65,7 @@ class ReadPlan:
                 if segment is not self._segments.active and not segment.offset_index.is_loaded:
                     return None
                 data = self._read(segment, segment.file.read_nowait)
-            except WouldBlockError:
+            except (WouldBlockError, FileNotFoundError):
                 return None
             except OSError as error:
                 raise self._offline(error) from error
@@ -75,7 +75,7 @@ class ReadPlan:
         return b""
 
     async def read(self) -> Buffer:
-        """The bytes, read in a worker thread. Raises KafkaStorage."""
+        """The bytes, read in a worker thread. Raises KafkaStorage, OffsetOutOfRange if they were removed meanwhile."""
         while (segment := self.segment) is not None:
             try:
                 pread = segment.file.acquire().pread
@@ -83,12 +83,24 @@ class ReadPlan:
                     data = await self._workers.call(lambda s=segment, r=pread: self._read(s, r))  # type: ignore[misc]
                 finally:
                     segment.file.release()
+            except FileNotFoundError as error:
+                self._find_again(segment, error)
+                continue
             except OSError as error:
                 raise self._offline(error) from error
             if data is not None:
                 return data
             self.segment = self._segments.higher(segment.base_offset)
         return b""
+
+    def _find_again(self, gone: LogSegment, error: FileNotFoundError) -> None:
+        """Retention or compaction has taken the segment since the read was planned; otherwise its file is missing."""
+        found = self._segments.floor(self.start_offset)
+        if found is gone:
+            raise self._offline(error) from error
+        if found is None:
+            raise OffsetOutOfRange(f"The records at offset {self.start_offset} were removed.") from error
+        self.segment = found
 
     def _read(self, segment: LogSegment, read: Read) -> Buffer | None:
         """None: this segment holds nothing at or after the offset; the next one may."""
@@ -102,7 +114,7 @@ class ReadPlan:
         if segment.base_offset < upper.segment_base:
             end = size
         elif segment.base_offset == upper.segment_base and upper.position >= 0:
-            end = upper.position
+            end = min(upper.position, size)
         else:
             return b""
         wanted = max(self._max_bytes, batch_bytes) if self._min_one else self._max_bytes

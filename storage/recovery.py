@@ -90,7 +90,8 @@ def load(request: LoadRequest) -> LoadedState:
         segments = [_empty(request, log_end_offset)]
     log_start_offset = max(request.log_start_offset, segments[0].base_offset)
     epochs.truncate_from_end(log_end_offset)
-    epochs.truncate_from_start(log_start_offset)
+    if epochs.truncate_from_start(log_start_offset):
+        epochs.save()
     rebuild_producers(producers, segments, log_start_offset, log_end_offset, request.now_ms)
     if not request.clean:
         fs.fsync_dir(folder)

@@ -57,6 +57,7 @@ class LogSegment:
         "base_offset",
         "created_ms",
         "file",
+        "file_suffix",
         "folder",
         "jitter_ms",
         "max_timestamp",
@@ -67,10 +68,19 @@ class LogSegment:
     )
 
     def __init__(
-        self, fs: FileSystem, folder: str, base_offset: int, config: LogConfig, *, jitter_ms: int = 0, now_ms: int = 0
+        self,
+        fs: FileSystem,
+        folder: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        jitter_ms: int = 0,
+        now_ms: int = 0,
+        file_suffix: str = "",
     ) -> None:
         self._fs = fs
         self.folder = folder
+        self.file_suffix = file_suffix  # behind the names of all its files: `.cleaned`, `.swap`, `.deleted`, or nothing
         self.base_offset = base_offset
         self.jitter_ms = jitter_ms
         self.created_ms = now_ms
@@ -95,10 +105,18 @@ class LogSegment:
 
     @classmethod
     def create(
-        cls, fs: FileSystem, folder: str, base_offset: int, config: LogConfig, *, jitter_ms: int = 0, now_ms: int = 0
+        cls,
+        fs: FileSystem,
+        folder: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        jitter_ms: int = 0,
+        now_ms: int = 0,
+        file_suffix: str = "",
     ) -> "LogSegment":
         """A new, empty segment; leftovers of the same name are removed."""
-        segment = cls(fs, folder, base_offset, config, jitter_ms=jitter_ms, now_ms=now_ms)
+        segment = cls(fs, folder, base_offset, config, jitter_ms=jitter_ms, now_ms=now_ms, file_suffix=file_suffix)
         for suffix in SEGMENT_SUFFIXES:
             if fs.exists(segment.path(suffix)):
                 fs.unlink(segment.path(suffix))
@@ -120,13 +138,13 @@ class LogSegment:
 
     def path(self, suffix: str) -> str:
         """Path of the segment's file with that suffix."""
-        return f"{self.folder}/{file_name(self.base_offset, suffix)}"
+        return f"{self.folder}/{file_name(self.base_offset, suffix)}{self.file_suffix}"
 
     @property
     def txn_index(self) -> TxnIndex:
         """The segment's aborted transactions, read at first use. Raises CorruptTxnIndexError."""
         if self._txn_index is None:
-            self._txn_index = TxnIndex(self._fs, self.folder, self.base_offset)
+            self._txn_index = TxnIndex(self._fs, self.folder, self.base_offset, self.file_suffix)
         return self._txn_index
 
     def check_indexes(self) -> None:
@@ -299,6 +317,24 @@ class LogSegment:
             if header.max_timestamp > largest.timestamp:
                 largest = TimestampOffset(header.max_timestamp, header.last_offset)
         self.max_timestamp, self.offset_of_max_timestamp = largest
+
+    def change_suffix(self, file_suffix: str) -> None:
+        """Rename the files that are there, the log first: without it the others mean nothing. Any thread."""
+        before = {suffix: path for suffix in SEGMENT_SUFFIXES if self._fs.exists(path := self.path(suffix))}
+        self.file_suffix = file_suffix
+        after = {suffix: self.path(suffix) for suffix in before}
+        renames = {
+            LOG_SUFFIX: self.file.rename,
+            INDEX_SUFFIX: self.offset_index.rename,
+            TIME_INDEX_SUFFIX: self.time_index.rename,
+        }
+        for suffix, old in before.items():
+            if suffix in renames:
+                renames[suffix](after[suffix])
+            else:
+                self._fs.rename(old, after[suffix])
+        if self._txn_index is not None:
+            self._txn_index.path = self.path(TXN_INDEX_SUFFIX)
 
     def index_paths(self) -> list[str]:
         """Paths of the index files that exist."""

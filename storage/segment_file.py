@@ -1,6 +1,7 @@
 """A segment's `.log` file: opened when first used, closed when the last reader lets go; and the scan of its batches."""
 
 import struct
+import threading
 from collections.abc import Callable, Iterator
 
 from protocol.errors import CorruptMessage
@@ -13,6 +14,7 @@ Read = Callable[[int, int], Buffer]
 MIN_BATCH_SIZE = HEADER_SIZE
 _OFFSETS = struct.Struct(">qi11xi")  # base offset, batch length, last offset delta
 _SCAN_BYTES = 4096
+_naming = threading.Lock()
 
 
 class WouldBlockError(Exception):
@@ -34,8 +36,16 @@ class SegmentFile:
     def open(self, *, create: bool = False) -> File:
         """The open file; it stays open until `close`."""
         if self._file is None:
-            self._file = self._fs.open(self.path, create=create)
+            with _naming:
+                if self._file is None:
+                    self._file = self._fs.open(self.path, create=create)
         return self._file
+
+    def rename(self, path: str) -> None:
+        """Give the file another name; any thread. Raises OSError."""
+        with _naming:
+            self._fs.rename(self.path, path)
+            self.path = path
 
     def acquire(self) -> File:
         """The open file, which `release` must follow. Call both on the loop."""

@@ -40,7 +40,12 @@ async def first_at_or_after(
                     return TimestampOffsetEpoch(record.timestamp, record.offset, header.leader_epoch)
         return None
 
-    return await _in_worker(segment, workers, search)
+    try:
+        return await _in_worker(segment, workers, search)
+    except FileNotFoundError:
+        if segments.floor(segment.base_offset) is segment:
+            raise
+        return await first_at_or_after(segments, workers, timestamp, log_start_offset)  # removed meanwhile
 
 
 async def largest(segments: LogSegments, workers: Workers) -> TimestampOffsetEpoch | None:
@@ -57,7 +62,12 @@ async def largest(segments: LogSegments, workers: Workers) -> TimestampOffsetEpo
                 return None
         return None
 
-    return await _in_worker(segment, workers, search)
+    try:
+        return await _in_worker(segment, workers, search)
+    except FileNotFoundError:
+        if segments.floor(segment.base_offset) is segment:
+            raise
+        return await largest(segments, workers)
 
 
 async def _in_worker(

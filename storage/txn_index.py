@@ -28,10 +28,10 @@ class CorruptTxnIndexError(ValueError):
 class TxnIndex:
     """The transaction index of the segment at `base_offset`. Its file exists only once there is an entry."""
 
-    def __init__(self, fs: FileSystem, folder: str, base_offset: int) -> None:
+    def __init__(self, fs: FileSystem, folder: str, base_offset: int, file_suffix: str = "") -> None:
         """Reads the file, if there is one. Raises OSError and CorruptTxnIndexError."""
         self._fs = fs
-        self.path = f"{folder}/{base_offset:020d}{SUFFIX}"
+        self.path = f"{folder}/{base_offset:020d}{SUFFIX}{file_suffix}"
         self._entries: list[AbortedTxn] = []
         if fs.exists(self.path):
             self._entries = _decode(read_file(fs, self.path), base_offset)

@@ -11,7 +11,7 @@ T = TypeVar("T")
 class Workers(Protocol):
     """Runs blocking work away from the loop; what happens next happens on the loop."""
 
-    def submit(self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
+    def submit(self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], object]) -> None:
         """Run `work` elsewhere, then `done` with its result or `failed` with what it raised, on the loop."""
 
     async def call(self, work: Callable[[], T]) -> T:
@@ -25,7 +25,7 @@ class ThreadWorkers:
         self._loop = loop
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="storage")
 
-    def submit(self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
+    def submit(self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], object]) -> None:
         def finish(future: "asyncio.Future[T]") -> None:
             error = future.exception()
             if error is None:
@@ -51,7 +51,7 @@ class QueuedWorkers:
     def __init__(self) -> None:
         self._queue: list[Callable[[], None]] = []
 
-    def submit(self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
+    def submit(self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], object]) -> None:
         def run() -> None:
             try:
                 result = work()
@@ -78,7 +78,7 @@ class QueuedWorkers:
 class LoopWorkers:
     """For tests in virtual time: work runs on the loop itself, at its next turn."""
 
-    def submit(self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
+    def submit(self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], object]) -> None:
         def run() -> None:
             try:
                 result = work()

@@ -101,7 +101,8 @@ def test_truncate_from_end(end: int, expected: int) -> None:
 )
 def test_truncate_from_start(start: int, expected: tuple[tuple[int, int], ...]) -> None:
     found = epochs((2, 10), (5, 20), (7, 30))
-    found.truncate_from_start(start)
+    before = found.entries
+    assert found.truncate_from_start(start) is (before != expected)
     assert found.entries == expected
 
 

@@ -256,8 +256,10 @@ def test_snapshots_outside_the_log_are_deleted() -> None:
     assert log.producers.snapshot_offsets == (10, 20)
     assert log.producers.take_unsynced() == [f"{FOLDER}/{offset:020d}.snapshot" for offset in (10, 20)]
     assert log.producers.take_unsynced() == []
-    log.producers.delete_snapshots_before(20)
-    assert log.fs.listdir(FOLDER) == [f"{20:020d}.snapshot"]
+    assert log.producers.forget_snapshot(10) == f"{FOLDER}/{10:020d}.snapshot"
+    assert log.producers.forget_snapshot(10) is None
+    assert log.producers.snapshot_offsets == (20,)
+    assert log.producers.take_unsynced() == []
 
 
 def test_truncation_forgets_what_came_after() -> None:
