@@ -53,6 +53,7 @@ class Partition:
         self._listeners: list[Listener] = []
         log.on_flush = self._flushed
         log.on_offline = self._went_offline
+        log.on_offline = self._went_offline
 
     # -- offsets --
 
@@ -74,7 +75,7 @@ class Partition:
     @property
     def last_stable_offset(self) -> int:
         """The high watermark, or the first offset of the oldest open transaction if that is lower."""
-        unstable = self.log.producers.first_unstable_offset
+        unstable = self.log.first_unstable_offset
         high_watermark = self.high_watermark
         return high_watermark if unstable is None else min(unstable, high_watermark)
 
@@ -130,12 +131,21 @@ class Partition:
 
     def configure(self, config: LogConfig) -> None:
         """Applies a changed topic configuration."""
+        was_gated = self.flush_gated
         self.log.config = config
         self.flush_gated = config.flush_messages == 1
+        if was_gated and not self.flush_gated:
+            self._advanced()
+        elif self.flush_gated and not was_gated:
+            self.log.flush()
 
     def _flushed(self, _flushed: LogOffsetMetadata) -> None:
         if self.flush_gated:
             self._advanced()
+
+    def _went_offline(self, _log: PartitionLog, _error: Exception) -> None:
+        """Whoever waits here is told so at once."""
+        self._on_advance(self)
 
     # -- reading --
 
