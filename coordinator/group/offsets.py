@@ -67,7 +67,7 @@ class Offsets:
         self._groups = groups
         self._config = config
         self._clock = clock
-        self._metrics = metrics
+        self.metrics = metrics
 
     # -- commit
 
@@ -92,7 +92,7 @@ class Offsets:
             key = OffsetCommitKey(commit.group_id, topic, partition)
             value = OffsetCommitValue(offset, leader_epoch, note, now_ms, expires)
             records.append(CoordinatorRecord(OFFSET_COMMIT, key, value))
-        self._metrics.offset_commits += len(records)
+        self.metrics.offset_commits += len(records)
         return Outcome(records, codes, effects, commit.transaction)
 
     def _validate(self, commit: Commit) -> Effects | None:
@@ -199,7 +199,7 @@ class Offsets:
     def _deleted(self, offsets: int) -> Effects:
         def count(error: KafkaError | None) -> None:
             if error is None:
-                self._metrics.offset_deletions += offsets
+                self.metrics.offset_deletions += offsets
 
         return count
 

@@ -1,0 +1,77 @@
+"""OffsetDelete, DeleteGroups, and topics that go."""
+
+from kio.schema.errors import ErrorCode
+
+from protocol.errors import GroupIdNotFound, GroupNotEmpty
+from tests.unit.coordinator.group.rig import Client, refused, stable
+from tests.unit.coordinator.offsets.rig import GROUP, NONE, OffsetRig, offset
+
+
+async def test_deleted_offsets_are_gone_after_a_restart_too() -> None:
+    rig = await OffsetRig.started()
+    rig.commit(offset(0, 5), offset(1, 6))
+    codes = rig.delete({"topic": [0, 0, 2], "other": [0]})
+    assert codes == dict.fromkeys([("topic", 0), ("topic", 2), ("other", 0)], NONE)
+    assert rig.committed() == {("topic", 1): 6}
+    assert [key.partition for key, value in rig.offset_records() if value is None] == [0]
+    await rig.restart()
+    assert rig.committed() == {("topic", 1): 6}
+
+
+async def test_offsets_of_a_group_that_is_not_there() -> None:
+    rig = await OffsetRig.started()
+    future = rig.runtime.write(0, lambda state: state.offsets.delete(GROUP, {"topic": [0]}))
+    assert refused(future) is GroupIdNotFound.code
+
+
+async def test_offsets_of_subscribed_topics_stay() -> None:
+    rig = await OffsetRig.started()
+    rig.commit(offset(0, 5), offset(0, 6, topic="other"))
+    await stable(rig, Client(rig))
+    codes = rig.delete({"topic": [0], "other": [0]})
+    assert codes == {("topic", 0): ErrorCode.group_subscribed_to_topic, ("other", 0): NONE}
+    assert rig.committed() == {("topic", 0): 5}
+
+
+async def test_a_group_is_deleted_with_its_offsets_if_it_is_empty() -> None:
+    rig = await OffsetRig.started()
+    rig.commit(offset(0, 5), offset(1, 6))
+    rig.commit(offset(0, 7), group="other")
+    rig.commit_in_transaction(9, offset(4, 7))
+    assert rig.delete_groups(GROUP, "nobody", GROUP) == {GROUP: NONE, "nobody": GroupIdNotFound.code}
+    assert rig.group_ids() == {"other"}
+    assert rig.committed() == {}
+    rig.end(9, committed=True)
+    assert rig.committed() == {}
+    assert rig.offset_metrics.offset_deletions == 3
+    await rig.restart()
+    assert rig.group_ids() == {"other"}
+    assert rig.committed("other") == {("topic", 0): 7}
+
+
+async def test_a_group_with_members_is_not_deleted() -> None:
+    rig = await OffsetRig.started()
+    await stable(rig, Client(rig))
+    assert rig.delete_groups(GROUP) == {GROUP: GroupNotEmpty.code}
+    assert rig.group_ids() == {GROUP}
+
+
+async def test_a_topic_takes_its_offsets_along_pending_ones_too() -> None:
+    rig = await OffsetRig.started()
+    rig.commit(offset(0, 5), offset(0, 6, topic="other"))
+    rig.commit_in_transaction(9, offset(1, 5), offset(1, 6, topic="other"), group="pending only")
+    rig.topic_deleted("topic")
+    rig.end(9, committed=True)
+    assert rig.committed() == {("other", 0): 6}
+    assert rig.committed("pending only") == {("other", 1): 6}
+
+
+async def test_a_topics_offsets_may_take_more_than_one_batch() -> None:
+    rig = await OffsetRig.started()
+    for partition in range(20):
+        rig.commit(offset(partition, 5))
+    rig.log.max_batch_bytes = 300
+    before = len(rig.log.written)
+    rig.topic_deleted("topic")
+    assert rig.committed() == {}
+    assert len(rig.log.written) - before > 2

@@ -1,0 +1,120 @@
+"""Offsets that outlive their retention, as KIP-211 counts it."""
+
+from protocol.internal.group_records import NO_TIMESTAMP, OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
+from protocol.records.build import Record, build_batch
+from tests.unit.coordinator.group.rig import Client, stable
+from tests.unit.coordinator.offsets.rig import GROUP, OffsetRig, offset
+
+RETENTION = 100_000
+CHECK = 10_000
+
+
+async def expiring() -> OffsetRig:
+    rig = await OffsetRig.started(offsets_retention_ms=RETENTION, offsets_retention_check_interval_ms=CHECK)
+    assert isinstance(rig, OffsetRig)
+    return rig
+
+
+async def test_a_simple_groups_offsets_expire_one_by_one_and_the_group_with_the_last() -> None:
+    rig = await expiring()
+    rig.commit(offset(0, 1))
+    await rig.pass_ms(50_000)
+    rig.commit(offset(1, 1))
+    await rig.pass_ms(49_999)
+    assert set(rig.committed()) == {("topic", 0), ("topic", 1)}
+    await rig.pass_ms(1)
+    assert set(rig.committed()) == {("topic", 1)}
+    assert rig.group_ids() == {GROUP}
+    await rig.pass_ms(50_000)
+    assert rig.committed() == {}
+    assert rig.group_ids() == set()
+    assert rig.offset_metrics.offset_expirations == 2
+
+
+async def test_expiry_is_looked_for_at_the_check_interval_and_again_after_a_restart() -> None:
+    rig = await expiring()
+    await rig.pass_ms(1)
+    rig.commit(offset(0, 1))
+    await rig.pass_ms(RETENTION + CHECK - 2)
+    assert set(rig.committed()) == {("topic", 0)}
+    await rig.pass_ms(1)
+    assert rig.committed() == {}
+    rig.commit(offset(0, 1))
+    await rig.restart()
+    await rig.pass_ms(RETENTION + CHECK)
+    assert rig.committed() == {}
+
+
+async def test_in_a_group_the_retention_counts_from_when_it_became_empty() -> None:
+    rig = await expiring()
+    member = Client(rig)
+    await stable(rig, member)
+    rig.commit(offset(0, 1), member_id=member.member_id, generation=member.generation)
+    for _ in range(30):
+        await rig.pass_ms(5_000)
+        member.heartbeat()
+    assert set(rig.committed()) == {("topic", 0)}
+    member.leave()
+    await rig.pass_ms(1)
+    await rig.pass_ms(RETENTION - CHECK)
+    assert set(rig.committed()) == {("topic", 0)}
+    await rig.pass_ms(2 * CHECK)
+    assert rig.committed() == {}
+    assert rig.group_ids() == set()
+
+
+async def test_in_a_stable_group_offsets_of_topics_no_longer_subscribed_expire() -> None:
+    rig = await expiring()
+    member = Client(rig)
+    await stable(rig, member)
+    who = {"member_id": member.member_id, "generation": member.generation}
+    rig.commit(offset(0, 1), offset(0, 1, topic="left"), **who)
+    for _ in range(24):
+        await rig.pass_ms(5_000)
+        member.heartbeat()
+    assert set(rig.committed()) == {("topic", 0)}
+    assert rig.group_ids() == {GROUP}
+
+
+async def test_an_offset_that_a_transaction_is_about_to_replace_stays() -> None:
+    rig = await expiring()
+    rig.commit(offset(0, 1), offset(1, 1))
+    rig.commit_in_transaction(9, offset(0, 2))
+    await rig.pass_ms(RETENTION + CHECK)
+    assert set(rig.committed()) == {("topic", 0)}
+    rig.end(9, committed=False)
+    await rig.pass_ms(CHECK)
+    assert rig.committed() == {}
+
+
+async def test_a_group_whose_only_commits_are_pending_stays() -> None:
+    rig = await expiring()
+    rig.commit_in_transaction(9, offset(0, 2))
+    await rig.pass_ms(2 * RETENTION)
+    assert rig.group_ids() == {GROUP}
+    rig.end(9, committed=False)
+    await rig.pass_ms(CHECK)
+    assert rig.group_ids() == set()
+
+
+async def test_an_old_commits_own_time_of_expiry_counts() -> None:
+    rig = await expiring()
+    rig.commit(offset(0, 1), retention_ms=15_000)
+    rig.commit(offset(1, 1), retention_ms=10 * RETENTION)
+    await rig.pass_ms(20_000)
+    assert set(rig.committed()) == {("topic", 1)}
+    await rig.pass_ms(2 * RETENTION)
+    assert set(rig.committed()) == {("topic", 1)}
+
+
+async def test_the_expiry_of_an_old_brokers_record_counts() -> None:
+    rig = await expiring()
+    now = rig.clock.wall_ms()
+    value = OffsetCommitValue(1, -1, "", now, now + 15_000)
+    assert value.expire_timestamp != NO_TIMESTAMP
+    key = OffsetCommitKey(GROUP, "topic", 0)
+    rig.log.append(build_batch([Record(0, now, OFFSET_COMMIT.encode_key(key), OFFSET_COMMIT.encode_value(value))]))
+    await rig.restart()
+    assert set(rig.committed()) == {("topic", 0)}
+    await rig.pass_ms(20_000)
+    assert rig.committed() == {}
