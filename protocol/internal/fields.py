@@ -80,10 +80,14 @@ class FieldReader:
         return self._take(size)
 
     def array_size(self) -> int:
-        size = self.unsigned_varint() - 1 if self._flexible else self.int32()
-        if size < 0:
+        size = self.nullable_array_size()
+        if size is None:
             raise ValueError("null where an array must be")
         return size
+
+    def nullable_array_size(self) -> int | None:
+        size = self.unsigned_varint() - 1 if self._flexible else self.int32()
+        return None if size < 0 else size
 
     def tags(self) -> dict[int, bytes]:
         """The tagged fields, by tag; none in a version that is not flexible."""

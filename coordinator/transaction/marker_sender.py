@@ -1,0 +1,142 @@
+"""Writes a decided transaction's markers, for as long as it takes (Kafka's TransactionMarkerChannelManager)."""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections.abc import Collection
+from functools import partial
+from typing import TYPE_CHECKING
+
+import structlog
+
+from coordinator.runtime.outcome import Outcome
+from coordinator.transaction.marker_port import EndMarker
+from coordinator.transaction.metadata import NO_PARTITIONS, TopicPartition, TransactionMetadata
+from protocol.errors import (
+    InvalidProducerEpoch,
+    KafkaError,
+    TransactionCoordinatorFenced,
+    UnknownTopicOrPartition,
+)
+
+if TYPE_CHECKING:
+    from coordinator.transaction.marker_port import MarkerPort
+    from coordinator.transaction.shard import TransactionShard
+
+logger = structlog.get_logger(__name__)
+
+RETRY_MS = 100
+
+
+class _Sending:
+    """One prepared transaction: the partitions without a marker, and those of them whose marker is on its way."""
+
+    __slots__ = ("in_flight", "left", "prepared", "transactional_id")
+
+    def __init__(self, transactional_id: str, prepared: TransactionMetadata) -> None:
+        self.transactional_id = transactional_id
+        self.prepared = prepared
+        self.left: set[TopicPartition] = set(prepared.partitions)
+        self.in_flight: set[TopicPartition] = set()
+
+
+class MarkerSender:
+    """The prepared transactions of one shard."""
+
+    def __init__(self, state: TransactionShard, coordinator_epoch: int, port: MarkerPort) -> None:
+        self._state = state
+        self._shard = state.shard
+        self._coordinator_epoch = coordinator_epoch
+        self._port = port
+        self._sendings: dict[str, _Sending] = {}
+        self._stopped = False
+
+    def left(self, transactional_id: str) -> Collection[TopicPartition]:
+        """The partitions whose marker is not written yet."""
+        sending = self._sendings.get(transactional_id)
+        return NO_PARTITIONS if sending is None else sending.left
+
+    def stop(self) -> None:
+        self._stopped = True
+
+    def send_when_durable(self, transactional_id: str, prepared: TransactionMetadata) -> None:
+        """Called when the decision is in the log; no marker may be seen before it is there for good."""
+        sending = self._sendings[transactional_id] = _Sending(transactional_id, prepared)
+        durable = self._shard.waiter()
+        durable.answer(None)
+        if durable.future.done():
+            self._shard.tell(lambda _: self._send(sending))
+        else:
+            durable.future.add_done_callback(partial(self._durable, sending))
+
+    def _durable(self, sending: _Sending, done: Future[None]) -> None:
+        if not done.cancelled() and done.exception() is None and not self._stopped:
+            self._shard.tell(lambda _: self._send(sending))
+
+    def _send(self, sending: _Sending) -> Outcome[None] | None:
+        """Writes what is missing, and completes the transaction when nothing is."""
+        if self._sendings.get(sending.transactional_id) is not sending:
+            return None
+        prepared = sending.prepared
+        marker = EndMarker(prepared.producer_id, prepared.producer_epoch, self._coordinator_epoch, prepared.committed)
+        for partition in sorted(sending.left - sending.in_flight):
+            try:
+                written = self._port.write_marker(*partition, marker)
+            except KafkaError as error:
+                self._failed(sending, partition, error)
+                continue
+            if written is None:
+                sending.left.discard(partition)
+            elif written.done():
+                self._settled(sending, partition, written)
+            else:
+                sending.in_flight.add(partition)
+                written.add_done_callback(partial(self._came, sending, partition))
+        return self._complete_if_all_written(sending)
+
+    def _came(self, sending: _Sending, partition: TopicPartition, written: Future[None]) -> None:
+        """A marker's fate, outside of any message."""
+        if self._stopped:
+            written.exception()  # whoever loads the log next goes on
+            return
+
+        def settle(_: TransactionShard) -> Outcome[None] | None:
+            sending.in_flight.discard(partition)
+            self._settled(sending, partition, written)
+            return self._complete_if_all_written(sending)
+
+        self._shard.tell(settle)
+
+    def _settled(self, sending: _Sending, partition: TopicPartition, written: Future[None]) -> None:
+        error = written.exception()
+        if error is None:
+            sending.left.discard(partition)
+        elif isinstance(error, KafkaError):
+            self._failed(sending, partition, error)
+        else:
+            raise error
+
+    def _failed(self, sending: _Sending, partition: TopicPartition, error: KafkaError) -> None:
+        """A partition that is gone, or where a newer epoch writes, needs no marker; else it is tried again for ever.
+
+        Where a newer coordinator has written, this one is not to: whoever loads the log next goes on.
+        """
+        topic, index = partition
+        log = logger.bind(
+            transactional_id=sending.transactional_id, partition=f"{topic}-{index}", error=error.code.name
+        )
+        if isinstance(error, UnknownTopicOrPartition | InvalidProducerEpoch):
+            log.warning("no transaction marker is needed")
+            sending.left.discard(partition)
+        elif isinstance(error, TransactionCoordinatorFenced):
+            log.error("transaction marker refused: a newer coordinator has written")
+        else:
+            log.warning("transaction marker not written yet")
+            self._state.metrics.marker_retries += 1
+            self._shard.timers.schedule(("markers", sending.transactional_id), RETRY_MS, lambda _: self._send(sending))
+
+    def _complete_if_all_written(self, sending: _Sending) -> Outcome[None] | None:
+        if sending.left or self._sendings.get(sending.transactional_id) is not sending:
+            return None
+        del self._sendings[sending.transactional_id]
+        return self._state.complete(sending.transactional_id, sending.prepared)

@@ -1,0 +1,212 @@
+"""What each request makes of a transactional id: the new state, nothing, or an error (Kafka's TransactionCoordinator).
+
+Pure functions of the present state; None for ``current`` is an id that is not known. They raise KafkaError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from coordinator.runtime.outcome import ProducerEpoch
+from coordinator.transaction.metadata import (
+    LAST_EPOCH_FOR_CLIENTS,
+    NO_EPOCH,
+    NO_PARTITIONS,
+    V1,
+    V2,
+    TopicPartition,
+    TransactionMetadata,
+)
+from coordinator.transaction.states import PREPARED, TransactionState
+from protocol.errors import ConcurrentTransactions, InvalidPidMapping, InvalidTxnState, ProducerFenced
+from protocol.internal.transaction_records import NO_PRODUCER_ID
+
+NewProducerId = Callable[[], int]
+
+# -- InitProducerId
+
+
+def init_producer_id(
+    current: TransactionMetadata | None,
+    timeout_ms: int,
+    expected: ProducerEpoch | None,
+    new_producer_id: NewProducerId,
+    server_version: int,
+    now_ms: int,
+) -> TransactionMetadata:
+    """Empty with the producer to answer, or PrepareAbort: the transaction found is to be aborted first.
+
+    ``expected`` is who the client takes itself for (KIP-360). Raises ProducerFenced and ConcurrentTransactions, and
+    what ``new_producer_id`` does.
+    """
+    if current is None:
+        current = _unborn(new_producer_id(), timeout_ms, now_ms)
+    if expected is not None and not _may_be(current, expected):
+        raise ProducerFenced
+    if current.state in PREPARED:
+        raise ConcurrentTransactions
+    if current.state is TransactionState.ONGOING:
+        return fence(current, server_version, now_ms)
+    if current.epochs_exhausted:
+        return _with_new_id(current, timeout_ms, expected, new_producer_id, now_ms)
+    epoch, last_epoch = _next_epoch(current, expected)
+    return current.with_producer(current.producer_id, epoch, last_epoch, timeout_ms, now_ms)
+
+
+def _unborn(producer_id: int, timeout_ms: int, now_ms: int) -> TransactionMetadata:
+    return TransactionMetadata(producer_id, NO_EPOCH, timeout_ms, TransactionState.EMPTY, NO_PARTITIONS, now_ms)
+
+
+def _may_be(current: TransactionMetadata, expected: ProducerEpoch) -> bool:
+    """The id has just been made, or is the client's, or follows the client's whose epochs were used up."""
+    return (
+        current.producer_epoch == NO_EPOCH
+        or expected.producer_id == current.producer_id
+        or (expected.producer_id == current.previous_producer_id and expected.producer_epoch >= LAST_EPOCH_FOR_CLIENTS)
+    )
+
+
+def _with_new_id(
+    current: TransactionMetadata,
+    timeout_ms: int,
+    expected: ProducerEpoch | None,
+    new_producer_id: NewProducerId,
+    now_ms: int,
+) -> TransactionMetadata:
+    """No epoch is left: an id of its own, unless the client has been fenced by another."""
+    last_epoch = NO_EPOCH
+    if expected is not None:
+        if expected.producer_epoch not in (current.producer_epoch, current.last_producer_epoch):
+            raise ProducerFenced
+        last_epoch = current.producer_epoch
+    return current.with_producer(new_producer_id(), 0, last_epoch, timeout_ms, now_ms)
+
+
+def _next_epoch(current: TransactionMetadata, expected: ProducerEpoch | None) -> tuple[int, int]:
+    """The epoch to answer and the one before it, by which its owner may ask again."""
+    epoch = current.producer_epoch
+    if expected is None:
+        return epoch + 1, NO_EPOCH
+    if epoch in (NO_EPOCH, expected.producer_epoch):
+        return epoch + 1, epoch
+    if expected.producer_epoch == current.last_producer_epoch:
+        return epoch, current.last_producer_epoch
+    raise ProducerFenced
+
+
+def fence(current: TransactionMetadata, server_version: int, now_ms: int) -> TransactionMetadata:
+    """An open transaction of a producer that is gone, or took too long: aborted, with an epoch it does not have."""
+    return current.fenced(server_version).prepared(False, server_version, now_ms)
+
+
+# -- partitions
+
+
+def _check_producer(current: TransactionMetadata | None, producer: ProducerEpoch) -> TransactionMetadata:
+    if current is None or current.producer_id != producer.producer_id:
+        raise InvalidPidMapping
+    if current.producer_epoch != producer.producer_epoch or current.producer_epoch > LAST_EPOCH_FOR_CLIENTS:
+        raise ProducerFenced
+    if current.state in PREPARED:
+        raise ConcurrentTransactions
+    return current
+
+
+def add_partitions(
+    current: TransactionMetadata | None,
+    producer: ProducerEpoch,
+    partitions: Collection[TopicPartition],
+    client_version: int,
+    now_ms: int,
+) -> TransactionMetadata | None:
+    """Ongoing with the partitions; None if they are in the transaction already.
+
+    Raises InvalidPidMapping, ProducerFenced, ConcurrentTransactions.
+    """
+    current = _check_producer(current, producer)
+    if current.state is TransactionState.ONGOING and current.partitions.issuperset(partitions):
+        return None
+    return current.with_partitions(partitions, client_version, now_ms)
+
+
+def verified(
+    current: TransactionMetadata | None, producer: ProducerEpoch, partitions: Collection[TopicPartition]
+) -> frozenset[TopicPartition]:
+    """Those of the partitions that are in the producer's open transaction. Raises as ``add_partitions`` does."""
+    return _check_producer(current, producer).partitions.intersection(partitions)
+
+
+# -- EndTxn
+
+
+def end_transaction(
+    current: TransactionMetadata | None,
+    producer: ProducerEpoch,
+    commit: bool,
+    client_version: int,
+    new_producer_id: NewProducerId,
+    now_ms: int,
+) -> TransactionMetadata | None:
+    """PrepareCommit or PrepareAbort; None where the same request has been done already.
+
+    Raises InvalidPidMapping, ProducerFenced, ConcurrentTransactions, InvalidTxnState, and what ``new_producer_id``
+    does.
+    """
+    if current is None:
+        raise InvalidPidMapping
+    if client_version < V2:
+        return _end_v1(current, producer, commit, now_ms)
+    return _end_v2(current, producer, commit, new_producer_id, now_ms)
+
+
+def _end_v1(
+    current: TransactionMetadata, producer: ProducerEpoch, commit: bool, now_ms: int
+) -> TransactionMetadata | None:
+    if current.producer_id != producer.producer_id:
+        raise InvalidPidMapping
+    if current.producer_epoch != producer.producer_epoch:
+        raise ProducerFenced
+    if current.state is TransactionState.ONGOING:
+        return current.prepared(commit, V1, now_ms)
+    _check_repeated(current, commit)
+    return None
+
+
+def _end_v2(
+    current: TransactionMetadata, producer: ProducerEpoch, commit: bool, new_producer_id: NewProducerId, now_ms: int
+) -> TransactionMetadata | None:
+    """With the epoch bumped by every end, one epoch behind is a repeat, and the present epoch a new request."""
+    used_up = (
+        current.previous_producer_id == producer.producer_id
+        and producer.producer_epoch == LAST_EPOCH_FOR_CLIENTS
+        and current.producer_epoch == 0
+    )
+    if current.producer_id != producer.producer_id and not used_up:
+        raise InvalidPidMapping
+    one_behind = current.producer_epoch == producer.producer_epoch + 1
+    present = current.producer_epoch == producer.producer_epoch <= LAST_EPOCH_FOR_CLIENTS
+    if not _epoch_is_valid(current.state, present, one_behind, used_up):
+        raise ProducerFenced
+    if one_behind or used_up:
+        _check_repeated(current, commit)
+        return None
+    if commit and current.state is not TransactionState.ONGOING:
+        raise InvalidTxnState
+    next_producer_id = new_producer_id() if current.epochs_exhausted else NO_PRODUCER_ID
+    return current.prepared(commit, V2, now_ms, next_producer_id)
+
+
+def _epoch_is_valid(state: TransactionState, present: bool, one_behind: bool, used_up: bool) -> bool:
+    if state in (TransactionState.ONGOING, TransactionState.EMPTY):
+        return present
+    if state in PREPARED:
+        return one_behind
+    return one_behind or used_up or present
+
+
+def _check_repeated(current: TransactionMetadata, commit: bool) -> None:
+    """Raises unless a transaction ended the way that is asked for."""
+    if current.state is TransactionState.EMPTY or current.committed is not commit:
+        raise InvalidTxnState
+    if current.state in PREPARED:
+        raise ConcurrentTransactions

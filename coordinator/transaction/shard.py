@@ -1,0 +1,225 @@
+"""The state machine of one partition of `__transaction_state` (Kafka's TransactionCoordinator)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, Position, ProducerEpoch
+from coordinator.runtime.state_machine import RecordRow, rows_by_id
+from coordinator.transaction import rules
+from coordinator.transaction.marker_sender import MarkerSender
+from coordinator.transaction.metadata import TopicPartition, TransactionMetadata
+from coordinator.transaction.states import AT_REST, PREPARED, TransactionState
+from protocol.errors import ConcurrentTransactions, InvalidTxnTimeout, KafkaError
+from protocol.internal.transaction_records import TRANSACTION_LOG, TransactionLogValue
+
+if TYPE_CHECKING:
+    from coordinator.runtime.shard import Shard
+    from coordinator.transaction.config import TransactionConfig
+    from coordinator.transaction.marker_port import MarkerPort
+    from coordinator.transaction.metrics import TransactionMetrics
+
+logger = structlog.get_logger(__name__)
+
+_TIMEOUTS = "abort-timed-out-transactions"
+_EXPIRY = "expire-transactional-ids"
+
+
+class TransactionShard:
+    """Operations on transactional ids; each returns an Outcome or raises KafkaError.
+
+    ``coordinator_epoch`` is the leader epoch of this partition, ``server_version`` tells the level of the feature
+    transaction.version, and ``new_producer_id`` gives an id that nobody had, or raises KafkaError.
+    """
+
+    def __init__(
+        self,
+        shard: Shard[TransactionShard],
+        coordinator_epoch: int,
+        config: TransactionConfig,
+        markers: MarkerPort,
+        metrics: TransactionMetrics,
+        new_producer_id: Callable[[], int],
+        server_version: Callable[[], int],
+    ) -> None:
+        self.shard = shard
+        self.metrics = metrics
+        self._by_id: dict[str, TransactionMetadata] = {}
+        self._config = config
+        self._new_producer_id = new_producer_id
+        self._server_version = server_version
+        self._markers = MarkerSender(self, coordinator_epoch, markers)
+
+    # -- what there is
+
+    def get(self, transactional_id: str) -> TransactionMetadata | None:
+        return self._by_id.get(transactional_id)
+
+    def items(self) -> Iterator[tuple[str, TransactionMetadata]]:
+        return iter(self._by_id.items())
+
+    def partitions_left(self, transactional_id: str, metadata: TransactionMetadata) -> Collection[TopicPartition]:
+        """The transaction's partitions; once it is prepared, those that have no marker yet."""
+        return self._markers.left(transactional_id) if metadata.state in PREPARED else metadata.partitions
+
+    # -- requests
+
+    def init_producer_id(
+        self, transactional_id: str, timeout_ms: int, expected: ProducerEpoch | None
+    ) -> Outcome[ProducerEpoch | ConcurrentTransactions]:
+        """The producer, or ConcurrentTransactions as the answer after a transaction that was open has been fenced.
+
+        Raises InvalidTxnTimeout and what ``rules.init_producer_id`` does.
+        """
+        if not 0 < timeout_ms <= self._config.max_timeout_ms:
+            raise InvalidTxnTimeout
+        current = self._by_id.get(transactional_id)
+        target = rules.init_producer_id(
+            current, timeout_ms, expected, self._new_producer_id, self._server_version(), self._now_ms()
+        )
+        if target.state is TransactionState.EMPTY:
+            producer = ProducerEpoch(target.producer_id, target.producer_epoch)
+            logger.info("producer initialized", transactional_id=transactional_id, **producer._asdict())
+            return self._move(transactional_id, target, producer)
+        logger.info(
+            "open transaction fenced by a new producer",
+            transactional_id=transactional_id,
+            producer_id=target.producer_id,
+            producer_epoch=target.producer_epoch,
+            by=expected,
+        )
+        self.metrics.fenced += 1
+        return self._move(transactional_id, target, ConcurrentTransactions())
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: ProducerEpoch,
+        partitions: Collection[TopicPartition],
+        client_version: int,
+    ) -> Outcome[None]:
+        """Raises what ``rules.add_partitions`` does."""
+        current = self._by_id.get(transactional_id)
+        target = rules.add_partitions(current, producer, partitions, client_version, self._now_ms())
+        return Outcome() if target is None else self._move(transactional_id, target, None)
+
+    def verify_partitions(
+        self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[TopicPartition]
+    ) -> frozenset[TopicPartition]:
+        """Those that are in the transaction (KIP-890). Raises what ``rules.verified`` does."""
+        return rules.verified(self._by_id.get(transactional_id), producer, partitions)
+
+    def end_transaction(
+        self, transactional_id: str, producer: ProducerEpoch, commit: bool, client_version: int
+    ) -> Outcome[ProducerEpoch]:
+        """Who the producer is from now on. Raises what ``rules.end_transaction`` does."""
+        current = self._by_id.get(transactional_id)
+        target = rules.end_transaction(current, producer, commit, client_version, self._new_producer_id, self._now_ms())
+        if target is None:
+            assert current is not None
+            return Outcome(reply=ProducerEpoch(current.producer_id, current.producer_epoch))
+        after = target.completed(target.last_update_ms)
+        return self._move(transactional_id, target, ProducerEpoch(after.producer_id, after.producer_epoch))
+
+    # -- what happens by itself
+
+    def complete(self, transactional_id: str, prepared: TransactionMetadata) -> Outcome[None] | None:
+        """Every marker is written; no-op if the transaction is another by now."""
+        if self._by_id.get(transactional_id) is not prepared:
+            return None
+        if prepared.committed:
+            self.metrics.committed += 1
+        else:
+            self.metrics.aborted += 1
+        return self._move(transactional_id, prepared.completed(self._now_ms()), None)
+
+    def _abort_timed_out(self) -> None:
+        """One message for each, so that each is a batch of its own."""
+        self._schedule_timeouts()
+        now_ms = self._now_ms()
+        for transactional_id, metadata in self._by_id.items():
+            if metadata.state is TransactionState.ONGOING and metadata.start_ms + metadata.timeout_ms < now_ms:
+                self.shard.tell(partial(TransactionShard._time_out, transactional_id=transactional_id, found=metadata))
+
+    def _time_out(self, *, transactional_id: str, found: TransactionMetadata) -> Outcome[None] | None:
+        if self._by_id.get(transactional_id) is not found:
+            return None
+        logger.warning(
+            "transaction timed out: its producer is fenced",
+            transactional_id=transactional_id,
+            producer_id=found.producer_id,
+            producer_epoch=found.producer_epoch,
+            timeout_ms=found.timeout_ms,
+        )
+        self.metrics.timed_out += 1
+        return self._move(transactional_id, rules.fence(found, self._server_version(), self._now_ms()), None)
+
+    def _expire(self) -> Outcome[None]:
+        self._schedule_expiry()
+        before_ms = self._now_ms() - self._config.id_expiration_ms
+        expired = [
+            transactional_id
+            for transactional_id, metadata in self._by_id.items()
+            if metadata.state in AT_REST and metadata.last_update_ms <= before_ms
+        ]
+        self.metrics.expired_ids += len(expired)
+        return Outcome([CoordinatorRecord(TRANSACTION_LOG, key, None) for key in expired], atomic=False)
+
+    # -- writing
+
+    def _move(self, transactional_id: str, target: TransactionMetadata, reply: Any) -> Outcome[Any]:
+        record = CoordinatorRecord(TRANSACTION_LOG, transactional_id, target.to_log())
+        return Outcome((record,), reply, self._after(transactional_id, target))
+
+    def _after(self, transactional_id: str, target: TransactionMetadata) -> Effects:
+        def effects(error: KafkaError | None) -> None:
+            if error is not None:
+                return
+            moved = replace(self._by_id[transactional_id], last_producer_epoch=target.last_producer_epoch)
+            self._by_id[transactional_id] = moved
+            if moved.state in PREPARED:
+                self._markers.send_when_durable(transactional_id, moved)
+
+        return effects
+
+    def replay(self, transactional_id: str, value: TransactionLogValue | None, _position: Position) -> None:
+        """The only way that durable state changes."""
+        if value is None:
+            self._by_id.pop(transactional_id, None)
+        else:
+            self._by_id[transactional_id] = TransactionMetadata.from_log(value)
+
+    def replay_end_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
+        """There are no transactions in this log."""
+
+    # -- life
+
+    def loaded(self) -> None:
+        """Transactions that were decided go on to their end."""
+        for transactional_id, metadata in self._by_id.items():
+            if metadata.state in PREPARED:
+                self._markers.send_when_durable(transactional_id, metadata)
+        self._schedule_timeouts()
+        self._schedule_expiry()
+
+    def unloaded(self) -> None:
+        self._markers.stop()
+
+    def _schedule_timeouts(self) -> None:
+        interval_ms = self._config.timeout_check_interval_ms
+        self.shard.timers.schedule(_TIMEOUTS, interval_ms, lambda _: self._abort_timed_out())
+
+    def _schedule_expiry(self) -> None:
+        interval_ms = self._config.id_expiry_check_interval_ms
+        self.shard.timers.schedule(_EXPIRY, interval_ms, lambda _: self._expire())
+
+    def _now_ms(self) -> int:
+        return self.shard.clock.wall_ms()
+
+
+ROWS = rows_by_id((RecordRow(TRANSACTION_LOG, TransactionShard.replay),))
