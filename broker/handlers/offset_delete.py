@@ -1,11 +1,12 @@
 """OffsetDelete 0 (KIP-496; Kafka's `KafkaApis.handleOffsetDeleteRequest`).
 
-Partitions that are not there come first in the answer, as in Kafka; a topic that is named twice counts once.
+Partitions that are not there come first in the answer, as in Kafka. With none of these a topic that is named twice is
+answered twice; otherwise it is one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 
 from kio.schema.errors import ErrorCode
 from kio.schema.offset_delete.v0 import OffsetDeleteRequest, OffsetDeleteResponse
@@ -33,21 +34,40 @@ def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteRes
     answer = ctx.node.group_coordinator.write(
         request.group_id, lambda state: state.offsets.delete(request.group_id, known)
     )
-    return when_done(answer, lambda codes: _response(known, unknown, codes))
+    return when_done(answer, lambda codes: _response(request, known, unknown, codes))
 
 
 def _response(
-    known: Mapping[str, list[int]], unknown: Mapping[str, list[int]], codes: Mapping[tuple[str, int], ErrorCode]
+    request: OffsetDeleteRequest,
+    known: Mapping[str, list[int]],
+    unknown: Mapping[str, list[int]],
+    codes: Mapping[tuple[str, int], ErrorCode],
 ) -> OffsetDeleteResponse:
-    topics = tuple(
-        OffsetDeleteResponseTopic(
-            name=name,
-            partitions=tuple(_partition(index, UNKNOWN) for index in unknown.get(name, ()))
-            + tuple(_partition(index, codes[name, index]) for index in known.get(name, ())),
-        )
-        for name in {**unknown, **known}
+    if unknown:
+        topics = [
+            _topic(name, unknown.get(name, ()), [(index, codes[name, index]) for index in known.get(name, ())])
+            for name in {**unknown, **known}
+        ]
+    else:
+        topics = [
+            _topic(
+                topic.name,
+                (),
+                [(one.partition_index, codes[topic.name, one.partition_index]) for one in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    return OffsetDeleteResponse(error_code=ErrorCode.none, throttle_time=ZERO, topics=tuple(topics))
+
+
+def _topic(name: str, unknown: Iterable[int], answered: Iterable[tuple[int, ErrorCode]]) -> OffsetDeleteResponseTopic:
+    return OffsetDeleteResponseTopic(
+        name=name,
+        partitions=(
+            *(_partition(index, UNKNOWN) for index in unknown),
+            *(_partition(index, code) for index, code in answered),
+        ),
     )
-    return OffsetDeleteResponse(error_code=ErrorCode.none, throttle_time=ZERO, topics=topics)
 
 
 def _partition(index: int, code: ErrorCode) -> OffsetDeleteResponsePartition:

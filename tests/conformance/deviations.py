@@ -80,6 +80,13 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "Kafka never answers an AlterConfigs that names a resource twice; here both get INVALID_REQUEST.",
     ),
     Deviation(
+        "find_coordinator",
+        "finds",
+        ("unknown key type", "negative key type", "share keys that are none"),
+        same_but_text,
+        "Kafka's stock sentence for INVALID_REQUEST is given in other words.",
+    ),
+    Deviation(
         "describe_configs",
         "other_resources",
         ("type ",),
