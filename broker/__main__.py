@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import random
+import resource
 import signal
 import sys
 from collections.abc import Callable, Coroutine
@@ -24,6 +25,7 @@ from broker.config.sources import Loaded, load  # noqa: E402
 from broker.metadata_entries import CorruptMetadata  # noqa: E402
 from broker.node import Node, Seams  # noqa: E402
 from broker.server import ListenError  # noqa: E402
+from protocol.errors import KafkaError  # noqa: E402
 from storage.files import OsFileSystem  # noqa: E402
 from storage.log_dirs import LogDirError  # noqa: E402
 from storage.workers import ThreadWorkers  # noqa: E402
@@ -83,18 +85,31 @@ async def _serve(loaded: Loaded, ready_fd: int | None, exit_with_parent: bool) -
         loop.add_signal_handler(signal_number, stop.set)
     if exit_with_parent:
         loop.add_reader(sys.stdin.fileno(), _watch_parent, loop, stop)
+    _allow_many_descriptors()
     try:
         await node.start()
-        http_port = await node.start_http()
-    except (ListenError, LogDirError, CorruptMetadata) as error:
+    except (ListenError, LogDirError, CorruptMetadata, KafkaError, OSError) as error:
         log.error("cannot start", reason=str(error))
+        return 1
+    try:
+        http_port = await node.start_http()
+    except ListenError as error:
+        log.error("cannot start", reason=str(error))
+        await node.stop()
         return 1
     if ready_fd is not None:
         _tell_ready(ready_fd, node, http_port)
     await stop.wait()
-    await node.stop()
+    clean = await node.stop()
     workers.close()
-    return 0
+    return 0 if clean else 1
+
+
+def _allow_many_descriptors() -> None:
+    """Every connection and every segment that is read takes one: raises the soft limit to the hard one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _watch_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:

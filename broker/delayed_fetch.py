@@ -48,11 +48,13 @@ class DelayedFetch(DelayedOperation):
     def try_complete(self) -> bool:
         available = 0
         for one in self._watched:
-            if not self._current(one.partition):
+            if not self._current(one.partition) or one.partition.log.is_offline:
                 return self.force_complete()
             try:
                 one.partition.check_leader_epoch(one.target.current_leader_epoch)
             except KafkaError:
+                return self.force_complete()
+            if one.start.offset < one.partition.log_start_offset:  # deleted
                 return self.force_complete()
             end = one.partition.bound(self._isolation_level)
             if end.offset == one.start.offset:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
+from protocol.errors import NotLeaderOrFollower
 from protocol.hot.produce import PartitionProduceResponse, ProduceResponse
 from timing.purgatory import DelayedOperation, Purgatory
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 REQUEST_TIMED_OUT = int(ErrorCode.request_timed_out)
 STORAGE_ERROR = int(ErrorCode.kafka_storage_error)
+UNKNOWN_TOPIC_OR_PARTITION = int(ErrorCode.unknown_topic_or_partition)
 
 
 class Unacknowledged(NamedTuple):
@@ -50,7 +52,12 @@ class DelayedProduce(DelayedOperation):
         for partition, offset, answer in self._waiting:
             if partition.high_watermark >= offset:
                 continue
-            answer.error_code = STORAGE_ERROR if partition.log.is_offline else REQUEST_TIMED_OUT
+            if not partition.log.is_offline:
+                answer.error_code = REQUEST_TIMED_OUT
+            elif isinstance(partition.log.storage_error(), NotLeaderOrFollower):  # deleted meanwhile
+                answer.error_code = UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                answer.error_code = STORAGE_ERROR
             answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
         if not self._future.done():
             self._future.set_result(self._response)

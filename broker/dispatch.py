@@ -30,6 +30,9 @@ Buffers = bytes | bytearray | list[Any]
 
 API_VERSIONS = 18
 
+DRAIN_MS = 3000
+"""How long a stopping node waits for work whose connection is gone."""
+
 
 @dataclass(slots=True)
 class Pending:
@@ -205,6 +208,10 @@ class Dispatcher:
         return messages.encode_response(module.unsupported_version(), route.api, 0, header.correlation_id)
 
     async def drain(self) -> None:
-        """Waits for the work of tasks begun, also of those whose connection is gone."""
+        """Waits for the work of tasks begun, also of those whose connection is gone, but for ``DRAIN_MS`` at most."""
+        clock = self._node.clock
+        deadline = clock.monotonic_ms() + DRAIN_MS
+        while self._tasks and clock.monotonic_ms() < deadline:
+            await clock.sleep(5)
         if self._tasks:
-            await asyncio.wait(self._tasks)
+            log.warning("requests are given up", requests=len(self._tasks))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import socket
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -27,10 +28,13 @@ from broker.metrics import Metrics
 from broker.node_metrics import register_gauges
 from broker.partition import Partition
 from broker.partitions import Partitions
+from broker.periodic import Periodic
 from broker.producer_ids import ProducerIds
 from broker.resource_configs import Resource, ResourceConfigs, ResourceType
 from broker.server import ListenError, Server
 from broker.topics import Topics
+from broker.transaction_coordinator import TransactionCoordinator
+from protocol.errors import KafkaError
 from storage.append_types import LogConfig
 from storage.log_dirs import LogDirs
 from storage.log_manager import LogManager
@@ -45,8 +49,6 @@ if TYPE_CHECKING:
     from timing.clock import Clock
 
 log = structlog.get_logger(__name__)
-
-CHECKPOINT_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class Node:
     features: Features
     client_telemetry: ClientTelemetry
     group_coordinator: GroupCoordinator
+    transaction_coordinator: TransactionCoordinator
     server: Server
     cluster_id: str
 
@@ -88,32 +91,37 @@ class Node:
             config.integer("max.incremental.fetch.session.cache.slots"), seams.clock.monotonic_ms, seams.random
         )
         self.not_ready: str | None = "starting"
+        self.stopping = False
         self._listeners = listeners
         self._seams = seams
         self._http: HttpServer | None = None
-        self._background: list[asyncio.Task[None]] = []
+        self._periodic = Periodic(seams.clock)
         self._loop_lag = LoopLag(seams.clock, self.metrics.loop_lag_s)
 
     # -- start
 
     async def start(self) -> None:
-        """Recovers the data and opens the listeners.
+        """Recovers the data and opens the listeners. What fails leaves nothing open, and the data as after a stop.
 
         :raises storage.log_manager.LogDirError: A data folder cannot be used.
         :raises broker.server.ListenError: A listener cannot be bound.
         """
-        await self._open_data()
-        self.dispatcher = Dispatcher(self)
-        self.server = Server(self)
-        await self.server.start(self._listeners.bound)
-        self.advertised = self._listeners.resolve(self.server.bound, socket.gethostname())
+        async with AsyncExitStack() as undo:
+            await self._open_data(undo)
+            self.dispatcher = Dispatcher(self)
+            self.server = Server(self)
+            undo.push_async_callback(self.server.stop)
+            await self.server.start(self._listeners.bound)
+            self.advertised = self._listeners.resolve(self.server.bound, socket.gethostname())
+            await self.server.serve()
+            undo.pop_all()
         register_gauges(self)
         self._loop_lag.start()
-        self._background.append(asyncio.ensure_future(self._checkpoint_regularly()))
+        self._start_periodic()
         self.not_ready = None
         log.info("started", node=self.node_id, cluster=self.cluster_id, partitions=len(self.partitions))
 
-    async def _open_data(self) -> None:
+    async def _open_data(self, undo: AsyncExitStack) -> None:
         config, seams = self.config, self._seams
         services = LogServices(seams.fs, seams.clock, seams.workers, seams.random)
         dirs = LogDirs.open(
@@ -124,8 +132,10 @@ class Node:
             now_ms=seams.clock.wall_ms(),
             cluster_id=config.optional_string("odradek.cluster.id"),
         )
+        undo.callback(dirs.unlock)
         self.cluster_id = dirs.cluster_id
         self.metadata = await LocalMetadataStore.open(seams.fs, config.log_dirs[0], seams.workers)
+        undo.push_async_callback(self.metadata.close)
         self.topics = await Topics.open(self.metadata)
         self.producer_ids = ProducerIds(self.metadata)
         self.resource_configs = await ResourceConfigs.open(self.metadata, config)
@@ -145,12 +155,15 @@ class Node:
                 producer_expiration_ms=config.integer("producer.id.expiration.ms"),
             )
         )
+        undo.push_async_callback(seams.workers.call, self._close_logs)
         self.partitions = Partitions(
             self.topics, self.logs, self._topic_config, self._partition_advanced, self._partition_deleted
         )
         await self.partitions.start()
         self.group_coordinator = GroupCoordinator(self)
         self.group_coordinator.start()
+        self.transaction_coordinator = TransactionCoordinator(self)
+        self.transaction_coordinator.start()
 
     def _topic_config(self, name: str) -> LogConfig:
         """What the log of a topic uses; the broker's defaults for one that is unknown."""
@@ -190,35 +203,62 @@ class Node:
             self.config = self.resource_configs.broker_config(self.config)
             self.partitions.reconfigure()
 
-    async def _checkpoint_regularly(self) -> None:
-        while True:
-            await self.clock.sleep(CHECKPOINT_MS)
-            await self._seams.workers.call(self._checkpoint)
+    # -- what is done every so often
 
-    def _checkpoint(self) -> None:
-        self.logs.checkpoint_recovery_points()
-        self.logs.checkpoint_log_start_offsets()
+    def _start_periodic(self) -> None:
+        config, logs = self.config, self.logs
+
+        def every(key: str, job: Callable[[], None]) -> None:
+            async def run() -> None:
+                job()
+
+            self._periodic.every(config.integer(key), key, run)
+
+        def every_in_worker(key: str, job: Callable[[], None]) -> None:
+            self._periodic.every(config.integer(key), key, lambda: self._seams.workers.call(job))
+
+        every_in_worker("log.flush.offset.checkpoint.interval.ms", logs.checkpoint_recovery_points)
+        every_in_worker("log.flush.start.offset.checkpoint.interval.ms", logs.checkpoint_log_start_offsets)
+        every_in_worker("replica.high.watermark.checkpoint.interval.ms", self._checkpoint_high_watermarks)
+        every("log.flush.scheduler.interval.ms", logs.flush_dirty_logs)
+        every("producer.id.expiration.check.interval.ms", self._forget_expired_producers)
+
+    def _checkpoint_high_watermarks(self) -> None:
         self.logs.checkpoint_high_watermarks(lambda one: one.log_end_offset)
+
+    def _forget_expired_producers(self) -> None:
+        now_ms = self.clock.wall_ms()
+        for partition_log in self.logs.logs.values():
+            partition_log.producers.remove_expired(now_ms)
 
     # -- stop
 
-    async def stop(self) -> None:
-        """Answers what is in flight, flushes everything and notes the clean shutdown."""
+    async def stop(self) -> bool:
+        """Answers what is in flight, flushes all and notes the clean shutdown; false if the disk refused that."""
         self.not_ready = "stopping"
+        self.stopping = True
         log.info("stopping")
         self._loop_lag.stop()
-        for task in self._background:
-            task.cancel()
         self.fetch_purgatory.complete_all()
+        self.transaction_coordinator.stop()
         self.group_coordinator.stop()
         await self.server.stop()
         await self.dispatcher.drain()
+        await self._periodic.stop()
         await self.metadata.close()
-        await self._seams.workers.call(self._close_logs)
+        clean = True
+        try:
+            await self._seams.workers.call(self._close_logs)
+        except (OSError, KafkaError) as error:
+            log.error("the data could not be put on disk in good order", reason=str(error))
+            clean = False
         if self._http is not None:
             await self._http.stop()
         log.info("stopped")
+        return clean
 
     def _close_logs(self) -> None:
-        self.logs.checkpoint_high_watermarks(lambda one: one.log_end_offset)
-        self.logs.close()
+        try:
+            self._checkpoint_high_watermarks()
+        finally:
+            self.logs.close()

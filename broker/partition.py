@@ -6,7 +6,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from protocol.errors import FencedLeaderEpoch, KafkaError, KafkaStorage, UnknownLeaderEpoch
+from protocol.errors import (
+    FencedLeaderEpoch,
+    KafkaError,
+    KafkaStorage,
+    OffsetOutOfRange,
+    PolicyViolation,
+    UnknownLeaderEpoch,
+)
 from storage.append_types import AppendInfo, AppendOrigin
 
 if TYPE_CHECKING:
@@ -20,6 +27,7 @@ READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 
 NO_LEADER_EPOCH = -1
+TO_HIGH_WATERMARK = -1
 
 Listener = tuple[Callable[[], None], Callable[[KafkaError], None]]
 
@@ -52,7 +60,6 @@ class Partition:
         self._on_advance = on_advance
         self._listeners: list[Listener] = []
         log.on_flush = self._flushed
-        log.on_offline = self._went_offline
         log.on_offline = self._went_offline
 
     # -- offsets --
@@ -107,6 +114,23 @@ class Partition:
             self._advanced()
         return info
 
+    def delete_records(self, offset: int) -> int:
+        """Moves the log's start up to ``offset`` (-1: the high watermark); where it is then (KIP-107).
+
+        :raises PolicyViolation: The topic's records may only be compacted.
+        :raises OffsetOutOfRange: ``offset`` is above the high watermark, or below 0.
+        """
+        config = self.log.config
+        if config.compact and not config.delete:
+            raise PolicyViolation(f"Records of partition {self.topic}-{self.index} may not be deleted by its policy.")
+        high_watermark = self.high_watermark
+        if offset == TO_HIGH_WATERMARK:
+            offset = high_watermark
+        if not 0 <= offset <= high_watermark:
+            raise OffsetOutOfRange
+        self.log.increment_log_start_offset(offset)
+        return self.log_start_offset
+
     def _advanced(self) -> None:
         """The high watermark moved."""
         self.log.producers.on_high_watermark(self.high_watermark)
@@ -142,10 +166,6 @@ class Partition:
     def _flushed(self, _flushed: LogOffsetMetadata) -> None:
         if self.flush_gated:
             self._advanced()
-
-    def _went_offline(self, _log: PartitionLog, _error: Exception) -> None:
-        """Whoever waits here is told so at once."""
-        self._on_advance(self)
 
     # -- reading --
 

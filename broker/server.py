@@ -39,15 +39,13 @@ class Server:
         self.bound: dict[str, int] = {}
         self._node = node
         self._per_ip: Counter[str] = Counter()
-        self._max_connections = config.integer("max.connections")
-        self._max_per_ip = config.integer("max.connections.per.ip")
-        self._max_per_ip_of = config.max_connections_per_ip_overrides
+        self._stopping = False
         self._max_idle_ms = config.integer("connections.max.idle.ms")
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[tuple[Listener, asyncio.Server]] = []
         self._idle_timers: dict[Connection, TimerTask] = {}
 
     async def start(self, listeners: tuple[Listener, ...]) -> None:
-        """Binds every listener; ``bound`` then tells each one's port.
+        """Binds every listener; ``bound`` then tells each one's port. Nobody is served before ``serve``.
 
         :raises ListenError: An address cannot be bound.
         """
@@ -60,23 +58,41 @@ class Server:
 
             try:
                 server = await loop.create_server(
-                    accept, listener.host or None, listener.port, backlog=BACKLOG, reuse_address=True
+                    accept,
+                    listener.host or None,
+                    listener.port,
+                    backlog=BACKLOG,
+                    reuse_address=True,
+                    start_serving=False,
                 )
             except OSError as error:
-                where = f"{listener.host or '*'}:{listener.port}"
-                raise ListenError(f"listener {name} cannot be bound to {where}: {error.strerror or error}") from error
-            self._servers.append(server)
+                raise _cannot_listen(listener, error) from error
+            self._servers.append((listener, server))
             self.bound[name] = server.sockets[0].getsockname()[1]
-            log.info("listening", listener=name, host=listener.host or "*", port=self.bound[name])
+
+    async def serve(self) -> None:
+        """Lets clients in.
+
+        :raises ListenError: Another process came first.
+        """
+        for listener, server in self._servers:
+            try:
+                await server.start_serving()
+            except OSError as error:
+                raise _cannot_listen(listener, error) from error
+            log.info("listening", listener=listener.name, host=listener.host or "*", port=self.bound[listener.name])
 
     # -- connections --
 
     def admit(self, connection: Connection) -> bool:
         """Counts a new connection; False if a limit refuses it."""
+        if self._stopping:
+            return False
         host = connection.client_host
-        per_ip = self._max_per_ip_of.get(host, self._max_per_ip)
+        config = self._node.config
+        per_ip = config.max_connections_per_ip_overrides.get(host, config.integer("max.connections.per.ip"))
         refused = None
-        if len(self.connections) >= self._max_connections:
+        if len(self.connections) >= config.integer("max.connections"):
             refused = "max.connections"
         elif self._per_ip[host] >= per_ip:
             refused = "max.connections.per.ip"
@@ -106,7 +122,7 @@ class Server:
         idle_ms = self.clock.monotonic_ms() - connection.last_active_ms
         if idle_ms >= self._max_idle_ms and connection.idle:
             log.debug("idle connection closed", client=connection.client_host)
-            connection.close()
+            connection.abort()  # a client that takes nothing more must not keep it open either
             return
         self._check_idle_in(max(self._max_idle_ms - idle_ms, 1), connection)
 
@@ -117,7 +133,8 @@ class Server:
 
     async def stop(self) -> None:
         """Stops accepting, answers what is in flight, closes every connection."""
-        for server in self._servers:
+        self._stopping = True
+        for _, server in self._servers:
             server.close()
         for connection in tuple(self.connections):
             connection.finish()
@@ -126,3 +143,8 @@ class Server:
             await self.clock.sleep(5)
         for connection in tuple(self.connections):
             connection.abort()
+
+
+def _cannot_listen(listener: Listener, error: OSError) -> ListenError:
+    where = f"{listener.host or '*'}:{listener.port}"
+    return ListenError(f"listener {listener.name} cannot be bound to {where}: {error.strerror or error}")

@@ -148,10 +148,13 @@ class Fetch:
 
     async def _read_on(self, reading: Reading, plan: ReadPlan | None) -> None:
         while plan is not None:
-            plan = _advance(reading, await plan.read())
+            # A read that began goes on in its thread, and holds its file, even if this request is given up.
+            plan = _advance(reading, await asyncio.shield(plan.read()))
 
     async def _wait(self) -> None:
         node = self._ctx.node
+        if node.stopping:
+            return
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         operation = DelayedFetch(
             self._watched, self._request.isolation_level, self._min_bytes, node.partitions.is_current, ready
@@ -275,6 +278,6 @@ class Fetch:
             if not topics or topics[-1][0] != target.key[0]:
                 topics.append((target.key[0], []))
             topics[-1][1].append(result)
-            if target.topic is not None:
+            if target.topic is not None and (result.error_code == 0 or target.topic in metrics.topics):
                 metrics.fetched(target.topic, len(result.records or b""))
         return FetchResponse(topics, error_code=int(error_code), session_id=session_id)

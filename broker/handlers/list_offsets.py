@@ -28,7 +28,6 @@ from protocol.errors import (
 if TYPE_CHECKING:
     from storage.time_lookup import TimestampOffsetEpoch
 
-ONLY_READS = True
 ZERO = timedelta(0)
 UNKNOWN_OFFSET = -1
 UNKNOWN_TIMESTAMP = -1

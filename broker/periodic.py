@@ -1,0 +1,55 @@
+"""What a node does every so often."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from timing.clock import Clock, Timer
+
+log = structlog.get_logger(__name__)
+
+NEVER_MS = 2**40
+"""Periods from here on (Kafka's default for the flush scheduler is the largest 64-bit number) mean never."""
+
+
+class Periodic:
+    """Runs jobs, each with a fixed pause after its last end. One that fails is logged and has its next turn."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._timers: dict[str, Timer] = {}
+        self._running: set[asyncio.Task[None]] = set()
+        self._stopped = False
+
+    def every(self, pause_ms: float, name: str, job: Callable[[], Awaitable[None]]) -> None:
+        """Run `job` first after `pause_ms`, and again and again so long after it ended."""
+        if self._stopped or pause_ms >= NEVER_MS:
+            return
+
+        def begin() -> None:
+            task = asyncio.ensure_future(self._once(name, job))
+            self._running.add(task)
+            task.add_done_callback(ended)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._running.discard(task)
+            self.every(pause_ms, name, job)
+
+        self._timers[name] = self._clock.call_later(pause_ms, begin)
+
+    async def _once(self, name: str, job: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await job()
+        except Exception:
+            log.exception("a periodic job failed", job=name)
+
+    async def stop(self) -> None:
+        """Starts no job any more and waits for those that run."""
+        self._stopped = True
+        for timer in self._timers.values():
+            timer.cancel()
+        if self._running:
+            await asyncio.wait(self._running)
