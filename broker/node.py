@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import socket
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -23,6 +22,7 @@ from broker.features import Features
 from broker.fetch_session import FetchSessionCache
 from broker.group_coordinator import GroupCoordinator
 from broker.local_metadata_store import LocalMetadataStore
+from broker.log_maintenance import LogMaintenance
 from broker.loop_lag import LoopLag
 from broker.metrics import Metrics
 from broker.node_metrics import register_gauges
@@ -117,7 +117,7 @@ class Node:
             undo.pop_all()
         register_gauges(self)
         self._loop_lag.start()
-        self._start_periodic()
+        self._maintenance.start(self.config, self._periodic)
         self.not_ready = None
         log.info("started", node=self.node_id, cluster=self.cluster_id, partitions=len(self.partitions))
 
@@ -160,6 +160,7 @@ class Node:
             self.topics, self.logs, self._topic_config, self._partition_advanced, self._partition_deleted
         )
         await self.partitions.start()
+        self._maintenance = LogMaintenance(self.logs, self.partitions)
         self.group_coordinator = GroupCoordinator(self)
         self.group_coordinator.start()
         self.transaction_coordinator = TransactionCoordinator(self)
@@ -203,34 +204,6 @@ class Node:
             self.config = self.resource_configs.broker_config(self.config)
             self.partitions.reconfigure()
 
-    # -- what is done every so often
-
-    def _start_periodic(self) -> None:
-        config, logs = self.config, self.logs
-
-        def every(key: str, job: Callable[[], None]) -> None:
-            async def run() -> None:
-                job()
-
-            self._periodic.every(config.integer(key), key, run)
-
-        def every_in_worker(key: str, job: Callable[[], None]) -> None:
-            self._periodic.every(config.integer(key), key, lambda: self._seams.workers.call(job))
-
-        every_in_worker("log.flush.offset.checkpoint.interval.ms", logs.checkpoint_recovery_points)
-        every_in_worker("log.flush.start.offset.checkpoint.interval.ms", logs.checkpoint_log_start_offsets)
-        every_in_worker("replica.high.watermark.checkpoint.interval.ms", self._checkpoint_high_watermarks)
-        every("log.flush.scheduler.interval.ms", logs.flush_dirty_logs)
-        every("producer.id.expiration.check.interval.ms", self._forget_expired_producers)
-
-    def _checkpoint_high_watermarks(self) -> None:
-        self.logs.checkpoint_high_watermarks(lambda one: one.log_end_offset)
-
-    def _forget_expired_producers(self) -> None:
-        now_ms = self.clock.wall_ms()
-        for partition_log in self.logs.logs.values():
-            partition_log.producers.remove_expired(now_ms)
-
     # -- stop
 
     async def stop(self) -> bool:
@@ -259,6 +232,6 @@ class Node:
 
     def _close_logs(self) -> None:
         try:
-            self._checkpoint_high_watermarks()
+            self.logs.checkpoint_high_watermarks(lambda one: one.log_end_offset)
         finally:
             self.logs.close()

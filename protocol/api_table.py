@@ -60,6 +60,7 @@ API_TABLE: tuple[Api, ...] = (
     _api(18, "api_versions", 0, 4, first_flexible=3),
     _api(19, "create_topics", 2, 7, first_flexible=5),
     _api(20, "delete_topics", 1, 6, first_flexible=4),
+    _api(21, "delete_records", 0, 2, first_flexible=2),
     _api(22, "init_producer_id", 0, 5, first_flexible=2),
     _api(23, "offset_for_leader_epoch", 2, 4, first_flexible=4),
     _api(32, "describe_configs", 1, 4, first_flexible=4),

@@ -33,6 +33,7 @@ UNORDERED: dict[str, tuple[str, ...]] = {
     "create_topics": ("topics",),
     "delete_topics": ("responses",),
     "create_partitions": ("results",),
+    "delete_records": ("topics", "partitions"),
 }
 
 SCENARIOS: dict[tuple[str, str], Scenario] = {}

@@ -1,0 +1,102 @@
+"""DeleteRecords 0-2 (KIP-107; Kafka's ``ReplicaManager.deleteRecords`` and ``Partition.deleteRecordsOnLeader``).
+
+Deviation: the new log start offsets are on disk before the answer, where Kafka writes them within a minute.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kio.schema.delete_records.v2.request import DeleteRecordsRequest
+from kio.schema.delete_records.v2.response import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from kio.schema.errors import ErrorCode
+
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from broker.topic_names import INTERNAL_TOPICS
+from protocol.errors import InvalidTopic, KafkaError, UnknownTopicOrPartition
+
+if TYPE_CHECKING:
+    from broker.node import Node
+    from broker.partition import Partition
+
+INVALID_LOW_WATERMARK = -1
+
+
+async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    """A partition that is named twice is answered once, for its last place, as in Kafka."""
+    node = ctx.node
+    wanted = {
+        (topic.name, asked.partition_index): asked.offset for topic in request.topics for asked in topic.partitions
+    }
+    results: dict[tuple[str, int], DeleteRecordsPartitionResult] = {}
+    moved: list[Partition] = []
+    for (name, index), offset in wanted.items():
+        try:
+            partition = _partition(node, name, index)
+            low_watermark = partition.delete_records(offset)
+        except KafkaError as error:
+            results[name, index] = _failed(index, error)
+            continue
+        moved.append(partition)
+        results[name, index] = DeleteRecordsPartitionResult(
+            partition_index=index, low_watermark=low_watermark, error_code=ErrorCode.none
+        )
+    if moved:
+        await _make_durable(node, moved, results)
+    return _response(results)
+
+
+def _partition(node: Node, name: str, index: int) -> Partition:
+    partition = node.partitions.get(name, index)
+    if partition is None:
+        raise UnknownTopicOrPartition
+    if name in INTERNAL_TOPICS:
+        raise InvalidTopic(f"Cannot delete records of internal topic {name}")
+    return partition
+
+
+async def _make_durable(
+    node: Node, moved: list[Partition], results: dict[tuple[str, int], DeleteRecordsPartitionResult]
+) -> None:
+    """Puts the new starts on disk; a partition for which that fails goes offline and is answered so."""
+    try:
+        await node.logs.services.workers.call(node.logs.checkpoint_log_start_offsets)
+    except OSError as error:
+        for partition in moved:
+            results[partition.key] = _failed(partition.index, partition.log.fail(error))
+    for partition in moved:
+        node.fetch_purgatory.check_and_complete(partition.key)
+
+
+def _failed(index: int, error: KafkaError) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(
+        partition_index=index, low_watermark=INVALID_LOW_WATERMARK, error_code=error.code
+    )
+
+
+def _response(results: dict[tuple[str, int], DeleteRecordsPartitionResult]) -> DeleteRecordsResponse:
+    topics: dict[str, list[DeleteRecordsPartitionResult]] = {}
+    for (name, _), result in results.items():
+        topics.setdefault(name, []).append(result)
+    return DeleteRecordsResponse(
+        throttle_time=ZERO,
+        topics=tuple(
+            DeleteRecordsTopicResult(name=name, partitions=tuple(partitions)) for name, partitions in topics.items()
+        ),
+    )
+
+
+def error_response(ctx: RequestContext, request: DeleteRecordsRequest, error: KafkaError) -> DeleteRecordsResponse:
+    """The same error for every partition."""
+    return _response(
+        {
+            (topic.name, asked.partition_index): _failed(asked.partition_index, error)
+            for topic in request.topics
+            for asked in topic.partitions
+        }
+    )

@@ -1,0 +1,88 @@
+"""What happens to the logs from time to time (the tasks of Kafka's ``LogManager`` and ``ReplicaManager``)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import structlog
+
+from protocol.errors import KafkaError
+from storage.retention import delete_old_segments
+
+if TYPE_CHECKING:
+    from broker.config.broker_config import BrokerConfig
+    from broker.partitions import Partitions
+    from broker.periodic import Periodic
+    from storage.log_manager import LogManager
+    from storage.partition_log import PartitionLog
+
+log = structlog.get_logger(__name__)
+
+AT_A_TIME = 50
+
+
+class LogMaintenance:
+    """Retention, flushes by time, expiry of producers, checkpoints: each in a period of its own.
+
+    Logs whose policy includes ``compact`` are the cleaner's, retention included, as in Kafka.
+    """
+
+    def __init__(self, logs: LogManager, partitions: Partitions) -> None:
+        self._logs = logs
+        self._partitions = partitions
+        self._clock = logs.services.clock
+        self._workers = logs.services.workers
+
+    def start(self, config: BrokerConfig, periodic: Periodic) -> None:
+        """Hands the tasks over, each with the period that its configuration says."""
+
+        def every(key: str, job: Callable[[], Awaitable[None]]) -> None:
+            periodic.every(config.integer(key), key, job)
+
+        every("log.retention.check.interval.ms", self.apply_retention)
+        every("log.flush.scheduler.interval.ms", self._flush_dirty_logs)
+        every("log.flush.offset.checkpoint.interval.ms", self._checkpoint_recovery_points)
+        every("log.flush.start.offset.checkpoint.interval.ms", self._checkpoint_log_start_offsets)
+        every("replica.high.watermark.checkpoint.interval.ms", self._checkpoint_high_watermarks)
+        every("producer.id.expiration.check.interval.ms", self.expire_producers)
+
+    # -- tasks --
+
+    async def apply_retention(self) -> None:
+        """Removes what the logs without compaction no longer keep (``LogManager.cleanupLogs``)."""
+        for number, partition in enumerate(list(self._partitions)):
+            if number % AT_A_TIME == 0:
+                await self._clock.sleep(0)
+            if not partition.log.config.compact:
+                try:
+                    delete_old_segments(partition.log, partition.high_watermark)
+                except KafkaError as error:
+                    log.error("retention failed", topic=partition.topic, partition=partition.index, error=str(error))
+
+    async def expire_producers(self) -> None:
+        """Forgets producers that have been idle for ``producer.id.expiration.ms``."""
+        for number, one in enumerate(list(self._logs.logs.values())):
+            if number % AT_A_TIME == 0:
+                await self._clock.sleep(0)
+            one.producers.remove_expired(self._clock.wall_ms())
+
+    async def _flush_dirty_logs(self) -> None:
+        self._logs.flush_dirty_logs()
+
+    async def _checkpoint_recovery_points(self) -> None:
+        await self._workers.call(self._logs.checkpoint_recovery_points)
+
+    async def _checkpoint_log_start_offsets(self) -> None:
+        await self._workers.call(self._logs.checkpoint_log_start_offsets)
+
+    async def _checkpoint_high_watermarks(self) -> None:
+        await self._workers.call(self.checkpoint_high_watermarks)
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Writes ``replication-offset-checkpoint``; blocking, any thread."""
+        self._logs.checkpoint_high_watermarks(self._high_watermark)
+
+    def _high_watermark(self, one: PartitionLog) -> int:
+        partition = self._partitions.get(one.topic, one.partition)
+        return one.log_end_offset if partition is None else partition.high_watermark
