@@ -1,0 +1,27 @@
+"""``python -m protocol.document`` prints the table of served APIs that docs/compatibility.md holds."""
+
+from __future__ import annotations
+
+import sys
+
+from protocol.api_table import API_TABLE
+
+HEADER = ("| key | API | served | notes |", "| --- | --- | --- | --- |")
+
+
+def api_table() -> str:
+    """The rows of the API table, as Markdown."""
+    lines = list(HEADER)
+    for api in API_TABLE:
+        name = "".join(word.capitalize() for word in api.name.split("_"))
+        notes = []
+        if api.advertised_lowest != api.lowest:
+            notes.append(f"advertised from {api.advertised_lowest}, as Kafka does")
+        if not api.advertised:
+            notes.append("not advertised, as in Kafka")
+        lines.append(f"| {api.key} | {name} | {api.lowest}-{api.highest} | {', '.join(notes)} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(api_table())

@@ -1,0 +1,11 @@
+"""docs/compatibility.md lists what is served."""
+
+from pathlib import Path
+
+from protocol.document import api_table
+
+PAGE = Path(__file__).parents[3] / "docs" / "compatibility.md"
+
+
+def test_the_page_holds_the_api_table_as_it_is() -> None:
+    assert api_table() in PAGE.read_text(), "run: python -m protocol.document, and put its output into the page"
