@@ -186,13 +186,14 @@ class Rig:
         self.workers = workers or LoopWorkers()
         self.config = dict(config or {})
         self.seed = seed
+        self.listeners: tuple[Listener, ...] = ()  # real sockets, for the tests of listening itself
         self.node: Node
 
     async def start(self) -> None:
         config = BrokerConfig.of({"node.id": "1", "log.dirs": "/data", **self.config})
         address = Listener("PLAINTEXT", "PLAINTEXT", "broker.example", 9092)
         seams = Seams(self.clock, self.fs, self.workers, random.Random(self.seed))
-        self.node = Node(config, Listeners((), (address,), ()), seams)
+        self.node = Node(config, Listeners(self.listeners, self.listeners or (address,), ()), seams)
         await self.node.start()
 
     async def stop(self) -> None:

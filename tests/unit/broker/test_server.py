@@ -1,0 +1,192 @@
+"""Server: limits on connections, idle connections, and the end."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import pytest
+
+from broker.config.listeners import Listener
+from broker.server import FINISH_MS, ListenError
+from storage.workers import QueuedWorkers
+from tests.unit.broker.rig import Client, Rig
+from tests.unit.broker.wire import answer, batch, fetch, frame, produce
+from timing.clock import settle
+
+
+async def admitted(client: Client) -> bool:
+    client.transport.feed(frame("api_versions", 0, 1))
+    await settle()
+    return bool(client.replies())
+
+
+async def test_max_connections() -> None:
+    async with Rig(config={"max.connections": "2"}) as rig:
+        first, second, third = rig.connect(), rig.connect(), rig.connect()
+        assert await third.closed()
+        assert await admitted(second)
+        first.transport.reset()
+        await settle()
+        assert await admitted(rig.connect())
+        assert len(rig.node.server.connections) == 2
+
+
+async def test_max_connections_per_ip_and_overrides() -> None:
+    limits = {"max.connections.per.ip": "1", "max.connections.per.ip.overrides": "10.0.0.2:2"}
+    async with Rig(config=limits) as rig:
+        assert await admitted(rig.connect("10.0.0.1"))
+        assert await rig.connect("10.0.0.1").closed()
+        one, other = rig.connect("10.0.0.2"), rig.connect("10.0.0.2")
+        assert await admitted(one)
+        assert await admitted(other)
+        assert await rig.connect("10.0.0.2").closed()
+        one.transport.reset()
+        await settle()
+        assert await admitted(rig.connect("10.0.0.2"))
+
+
+async def test_an_idle_connection_is_closed_and_one_in_use_is_not() -> None:
+    async with Rig(config={"connections.max.idle.ms": "1000"}) as rig:
+        idle, used = rig.connect(), rig.connect()
+        for _ in range(4):
+            await rig.clock.run(300)
+            assert await admitted(used)
+        assert idle.transport.lost
+        assert not used.transport.lost
+        await rig.clock.run(999)
+        assert not used.transport.lost
+        await rig.clock.run(2)
+        assert used.transport.lost
+        assert rig.node.server.closed == 2
+
+
+async def test_a_waiting_request_keeps_its_connection_open() -> None:
+    async with Rig(config={"connections.max.idle.ms": "1000"}) as rig:
+        await rig.create("t")
+        client = rig.connect()
+        client.send("fetch", 12, **fetch([("t", 0, 0)], max_wait_ms=5000))
+        await rig.clock.run(4000)
+        assert not client.transport.lost
+        await rig.clock.run(1001)
+        assert len(client.replies()) == 1
+
+
+async def test_an_idle_client_that_takes_nothing_does_not_stay() -> None:
+    async with Rig(config={"connections.max.idle.ms": "1000"}) as rig:
+        client = rig.connect()
+        client.transport.stalled = True
+        client.transport.feed(frame("api_versions", 0, 1))
+        await rig.clock.run(1001)
+        assert client.transport.lost
+        assert not rig.node.server.connections
+
+
+async def test_stop_answers_long_polls_at_once_and_refuses_new_connections() -> None:
+    rig = Rig()
+    await rig.start()
+    await rig.create("t")
+    client = rig.connect()
+    client.send("fetch", 12, **fetch([("t", 0, 0)], max_wait_ms=30_000))
+    await settle()
+    stopping = asyncio.ensure_future(rig.node.stop())
+    await settle()
+    (reply,) = client.replies()
+    assert answer(reply, "fetch", 12).responses[0].partitions[0].high_watermark == 0
+    assert await client.closed()
+    assert await rig.connect().closed()
+    await rig.clock.run(10)
+    assert await stopping
+
+
+async def test_stop_waits_for_the_flush_that_an_acknowledgement_waits_for() -> None:
+    workers = QueuedWorkers()
+    rig = Rig(workers=workers)
+    await rig.start()
+    await rig.create("t", 1, flush_messages="1")
+    client = rig.connect()
+    client.send("produce", 9, **produce("t", {0: batch(b"a")}))
+    stopping = asyncio.ensure_future(rig.node.stop())
+    await rig.clock.run(FINISH_MS / 2)
+    assert client.replies() == []
+    workers.run_all()
+    await settle()
+    (reply,) = client.replies()
+    assert answer(reply, "produce", 9).responses[0].partition_responses[0].error_code.name == "none"
+    await rig.clock.run(10)
+    assert await stopping
+
+
+async def test_stop_does_not_wait_longer_for_a_client_that_takes_nothing() -> None:
+    rig = Rig()
+    await rig.start()
+    client = rig.connect()
+    client.transport.stalled = True
+    client.transport.feed(frame("api_versions", 0, 1))
+    stopping = asyncio.ensure_future(rig.node.stop())
+    await rig.clock.run(FINISH_MS + 20)
+    assert await stopping
+    assert client.transport.lost
+
+
+async def test_a_topic_being_created_when_the_node_stops_is_there_afterwards() -> None:
+    rig = Rig()
+    await rig.start()
+    creating = asyncio.ensure_future(rig.create("t", 3))
+    await asyncio.sleep(0)
+    await rig.stop()
+    await settle()
+    creating.cancel()
+    following = Rig(fs=rig.fs, clock=rig.clock)
+    await following.start()
+    topic = following.node.topics.get("t")
+    assert topic is not None
+    assert all(following.node.partitions.get("t", index) is not None for index in range(3))
+    await following.stop()
+
+
+async def test_a_taken_address_leaves_the_data_in_good_order() -> None:
+    taken = socket.create_server(("127.0.0.1", 0))
+    port = taken.getsockname()[1]
+    rig = Rig()
+    await rig.start()
+    await rig.create("t")
+    await rig.stop()
+    second = Rig(fs=rig.fs, clock=rig.clock)
+    free = Listener("FREE", "PLAINTEXT", "127.0.0.1", 0)
+    second.listeners = (free, Listener("TAKEN", "PLAINTEXT", "127.0.0.1", port))
+    with pytest.raises(ListenError, match=f"listener TAKEN cannot be bound to 127.0.0.1:{port}"):
+        await second.start()
+    assert rig.fs.exists("/data/.kafka_cleanshutdown")
+    assert rig.fs.open_files == 0
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", second.node.server.bound["FREE"])
+    taken.close()
+    third = Rig(fs=rig.fs, clock=rig.clock)
+    await third.start()
+    await third.stop()
+
+
+async def test_nobody_is_served_before_every_listener_is_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else Metadata would be asked for addresses that are not known yet."""
+    rig = Rig()
+    rig.listeners = tuple(Listener(name, "PLAINTEXT", "127.0.0.1", 0) for name in ("ONE", "TWO"))
+    loop = asyncio.get_running_loop()
+    bind = loop.create_server
+    refused = []
+
+    async def create_server(*args: Any, **kwargs: Any) -> Any:
+        for port in rig.node.server.bound.values():
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection("127.0.0.1", port)
+            refused.append(port)
+        return await bind(*args, **kwargs)
+
+    monkeypatch.setattr(loop, "create_server", create_server)
+    await rig.start()
+    assert len(refused) == 1
+    for port in rig.node.server.bound.values():
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.close()
+    await rig.stop()
