@@ -21,7 +21,12 @@ T = TypeVar("T")
 
 
 class HostedCoordinator(Generic[S]):
-    """One kind of coordinator: the shards of its runtime follow the partitions of its internal topic that are here."""
+    """One kind of coordinator: the shards of its runtime follow the partitions of its internal topic that are here.
+
+    ``load_buffer_config`` names the configuration of how much is read at a time while a shard loads.
+    """
+
+    load_buffer_config = "offsets.load.buffer.size"
 
     def __init__(self, node: Node, topic: str, default_partitions: int, runtime: CoordinatorRuntime[S]) -> None:
         self._node = node
@@ -81,7 +86,7 @@ class HostedCoordinator(Generic[S]):
     def _load(self, topic: Topic) -> None:
         """As in Kafka, partitions added later do not move keys until the next start."""
         node = self._node
-        buffer_bytes = node.config.integer("offsets.load.buffer.size")
+        buffer_bytes = node.config.integer(self.load_buffer_config)
         if not any(True for _ in self.runtime.shards()):
             self._partitions = len(topic.partitions)
         for index in range(len(topic.partitions)):

@@ -1,6 +1,7 @@
 """The topics that coordinators keep their state in: made on first need, with configurations of their own.
 
-Kafka's `DefaultAutoTopicCreationManager` and `GroupCoordinatorService.groupMetadataTopicConfigs`.
+Kafka's `DefaultAutoTopicCreationManager`, `GroupCoordinatorService.groupMetadataTopicConfigs` and
+`TransactionStateManager.transactionTopicConfigs`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from broker.metadata_store import VersionConflict
-from broker.topic_names import GROUP_METADATA_TOPIC_NAME
+from broker.topic_names import GROUP_METADATA_TOPIC_NAME, TRANSACTION_STATE_TOPIC_NAME
 from broker.topic_planning import plan_topic
 from protocol.errors import CoordinatorNotAvailable, KafkaError, TopicExists
 
@@ -24,20 +25,27 @@ log = structlog.get_logger(__name__)
 
 def plan_internal_topic(node: Node, name: str) -> Topic | None:
     """The internal topic as it would be made, None for a name that is not one. Raises what ``plan_topic`` does."""
-    if name != GROUP_METADATA_TOPIC_NAME:
-        return None
     config: BrokerConfig = node.config
+    if name == GROUP_METADATA_TOPIC_NAME:
+        prefix = "offsets.topic"
+        configs = {"cleanup.policy": "compact", "compression.type": "producer"}
+    elif name == TRANSACTION_STATE_TOPIC_NAME:
+        prefix = "transaction.state.log"
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": str(config.integer("transaction.state.log.min.isr")),
+            "unclean.leader.election.enable": "false",
+        }
+    else:
+        return None
     return plan_topic(
         node,
         name,
-        partition_count=config.integer("offsets.topic.num.partitions"),
-        replication_factor=config.integer("offsets.topic.replication.factor"),
+        partition_count=config.integer(f"{prefix}.num.partitions"),
+        replication_factor=config.integer(f"{prefix}.replication.factor"),
         assignments=(),
-        configs=(
-            ("cleanup.policy", "compact"),
-            ("compression.type", "producer"),
-            ("segment.bytes", str(config.integer("offsets.topic.segment.bytes"))),
-        ),
+        configs=(*configs.items(), ("segment.bytes", str(config.integer(f"{prefix}.segment.bytes")))),
     )
 
 

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 
 from broker.metadata_store import MetadataStore, VersionConflict
+from protocol.errors import CoordinatorLoadInProgress
 
 KEY = "/producer-ids/next-block"
 BLOCK_SIZE = 1000
@@ -34,12 +35,30 @@ class ProducerIds:
     async def next(self) -> int:
         """The next id. Raises MetadataStoreFailed when no block can be claimed."""
         while not self._block.left:
+            await self.ready()
+        return self.take()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is an id at hand."""
+        return self._block.left > 0
+
+    async def ready(self) -> None:
+        """Returns when there was an id at hand. Raises MetadataStoreFailed when no block can be claimed."""
+        if not self._block.left:
             block = await asyncio.shield(self._claim_started())
             if not self._block.left and block.left:
                 self._block, self._claiming = block, None
-        producer_id = self._block.next_id
-        self._block.next_id += 1
-        if self._block.left < PREFETCH_BELOW:
+
+    def take(self) -> int:
+        """An id at hand. Raises CoordinatorLoadInProgress, as Kafka answers until it has claimed a block."""
+        block = self._block
+        if not block.left:
+            self._claim_started()
+            raise CoordinatorLoadInProgress
+        producer_id = block.next_id
+        block.next_id += 1
+        if block.left < PREFETCH_BELOW:
             self._claim_started()
         return producer_id
 

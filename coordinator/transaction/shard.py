@@ -34,7 +34,8 @@ class TransactionShard:
     """Operations on transactional ids; each returns an Outcome or raises KafkaError.
 
     ``coordinator_epoch`` is the leader epoch of this partition, ``server_version`` tells the level of the feature
-    transaction.version, and ``new_producer_id`` gives an id that nobody had, or raises KafkaError.
+    transaction.version, and ``new_producer_id`` gives an id that nobody had, or raises KafkaError. ``active``: loaded,
+    and not given up.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class TransactionShard:
     ) -> None:
         self.shard = shard
         self.metrics = metrics
+        self.active = False
         self._by_id: dict[str, TransactionMetadata] = {}
         self._config = config
         self._new_producer_id = new_producer_id
@@ -201,6 +203,7 @@ class TransactionShard:
 
     def loaded(self) -> None:
         """Transactions that were decided go on to their end."""
+        self.active = True
         for transactional_id, metadata in self._by_id.items():
             if metadata.state in PREPARED:
                 self._markers.send_when_durable(transactional_id, metadata)
@@ -208,6 +211,7 @@ class TransactionShard:
         self._schedule_expiry()
 
     def unloaded(self) -> None:
+        self.active = False
         self._markers.stop()
 
     def _schedule_timeouts(self) -> None:

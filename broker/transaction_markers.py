@@ -1,0 +1,72 @@
+"""End markers on their way to the partitions, all of which this node leads (`coordinator.transaction.marker_port`)."""
+
+from __future__ import annotations
+
+from asyncio import Future, get_running_loop
+from typing import TYPE_CHECKING
+
+from broker.topic_names import GROUP_METADATA_TOPIC_NAME
+from coordinator.runtime.outcome import ProducerEpoch
+from protocol.errors import KafkaError, Timeout, UnknownTopicOrPartition
+from protocol.records.build import ControlRecordType, EndTransactionMarker, build_end_marker
+from storage.append_types import AppendOrigin
+
+if TYPE_CHECKING:
+    from broker.node import Node
+    from broker.partition import Partition
+    from coordinator.transaction.marker_port import EndMarker
+
+WRITE_TIMEOUT_MS = 30_000
+"""Kafka's request.timeout.ms between brokers."""
+
+
+class TransactionMarkers:
+    """Appends markers; those for `__consumer_offsets` by its coordinator, for whom they decide about offsets."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def write_marker(self, topic: str, index: int, marker: EndMarker) -> Future[None] | None:
+        """See ``MarkerPort.write_marker``."""
+        partition = self._node.partitions.get(topic, index)
+        if partition is None:
+            raise UnknownTopicOrPartition
+        if topic == GROUP_METADATA_TOPIC_NAME:
+            return self._node.group_coordinator.runtime.end_transaction(
+                index,
+                ProducerEpoch(marker.producer_id, marker.producer_epoch),
+                marker.coordinator_epoch,
+                marker.committed,
+            )
+        now_ms = self._node.clock.wall_ms()
+        batch = build_end_marker(
+            EndTransactionMarker(
+                ControlRecordType.COMMIT if marker.committed else ControlRecordType.ABORT, marker.coordinator_epoch
+            ),
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            timestamp=now_ms,
+        )
+        end = partition.append(memoryview(batch), AppendOrigin.COORDINATOR, now_ms).last_offset + 1
+        return None if partition.high_watermark >= end else self._when_committed(partition, end)
+
+    def _when_committed(self, partition: Partition, end: int) -> Future[None]:
+        future: Future[None] = get_running_loop().create_future()
+
+        def advanced() -> None:
+            if partition.high_watermark >= end and not future.done():
+                future.set_result(None)
+
+        def failed(error: KafkaError) -> None:
+            if not future.done():
+                future.set_exception(error)
+
+        unlisten = partition.listen(advanced, failed)
+        timer = self._node.wheel.add(WRITE_TIMEOUT_MS, lambda: failed(Timeout()))
+
+        def over(_: Future[None]) -> None:
+            unlisten()
+            timer.cancel()
+
+        future.add_done_callback(over)
+        return future
