@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 _INT_MASK = 0xFFFFFFFF
 _INT_SIGN = 0x80000000
 
@@ -24,6 +26,7 @@ def java_string_hash(text: str) -> int:
     return hashed - (1 << 32) if hashed & _INT_SIGN else hashed
 
 
+@lru_cache(maxsize=10_000)
 def partition_for(key: str, partitions: int) -> int:
     """Where a group or transactional id lives: ``Utils.abs(key.hashCode()) % partitions``, whose abs of -2^31 is 0."""
     hashed = java_string_hash(key)

@@ -32,7 +32,7 @@ class RecordSchema(Generic[K, V]):
         """Raises ValueError for bytes that are no key of this type."""
         try:
             return self.read_key(data)
-        except (struct.error, IndexError, UnicodeDecodeError) as error:
+        except (struct.error, IndexError, ValueError) as error:
             raise ValueError(f"malformed key of a {self.name} record: {error}") from error
 
     def decode_value(self, data: bytes) -> V:
@@ -41,9 +41,9 @@ class RecordSchema(Generic[K, V]):
             version = record_id(data)
             read = self.read_value.get(version)
             if read is None:
-                raise ValueError(f"{self.name} values of version {version} are not known")
+                raise ValueError(f"version {version} is not known")
             return read(data)
-        except (struct.error, IndexError, UnicodeDecodeError) as error:
+        except (struct.error, IndexError, ValueError) as error:
             raise ValueError(f"malformed value of a {self.name} record: {error}") from error
 
 
