@@ -27,7 +27,8 @@ class RequestContext:
     """One request's surroundings.
 
     ``version`` is the API version that was asked for; ``raw`` is the request at that version, for the fields that the
-    newest version no longer has (None for the hot-path APIs, whose codecs keep every field).
+    newest version no longer has (None for the hot-path APIs, whose codecs keep every field). A pipelined API sets
+    ``begun`` to False when it could not do its part in the order of requests at once: the next request has to wait.
     """
 
     node: Node
@@ -37,3 +38,4 @@ class RequestContext:
     correlation_id: int
     client_id: str | None
     raw: Any = None
+    begun: bool = True

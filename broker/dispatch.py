@@ -126,7 +126,7 @@ class Dispatcher:
         if isinstance(response, asyncio.Future) or asyncio.iscoroutine(response):
             task = asyncio.ensure_future(response)
             answer = self._when_done(route, ctx, request, task, started)
-            return Pending(answer, route.exclusive)
+            return Pending(answer, route.exclusive or not ctx.begun)
         return self._encode(route, ctx, request, response, started)
 
     def _when_done(

@@ -1,8 +1,7 @@
 """FindCoordinator 0-6 (KIP-699; Kafka's `KafkaApis.getCoordinator`).
 
 Deviations: the internal topic is made, and its shards are loaded, before the first answer, where Kafka answers
-COORDINATOR_NOT_AVAILABLE meanwhile. There is no transaction coordinator yet, nor one for share groups: their keys get
-COORDINATOR_NOT_AVAILABLE.
+COORDINATOR_NOT_AVAILABLE meanwhile. There is no coordinator for share groups: their keys get COORDINATOR_NOT_AVAILABLE.
 """
 
 from __future__ import annotations
@@ -13,12 +12,14 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import IntEnum
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v6 import FindCoordinatorRequest, FindCoordinatorResponse
 from kio.schema.find_coordinator.v6.response import Coordinator
 
 from broker.context import RequestContext
+from broker.coordinators import HostedCoordinator
 from broker.error_responses import ZERO
 from protocol.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError
 
@@ -57,14 +58,26 @@ Answer = FindCoordinatorResponse | OneCoordinator
 def handle(ctx: RequestContext, request: FindCoordinatorRequest) -> Answer | Awaitable[Answer]:
     batched = ctx.version >= FIRST_BATCHED_VERSION
     keys = request.coordinator_keys if batched else (ctx.raw.key,)
-    if request.key_type == KeyType.GROUP and keys and not ctx.node.group_coordinator.topic_exists:
-        return _with_topic(ctx, request, keys)
+    coordinator = _coordinator(ctx, request.key_type)
+    if coordinator is not None and keys and not coordinator.topic_exists:
+        return _with_topic(ctx, request, keys, coordinator)
     return _answer(ctx, [_find(ctx, request.key_type, key) for key in keys])
 
 
-async def _with_topic(ctx: RequestContext, request: FindCoordinatorRequest, keys: tuple[str, ...]) -> Answer:
+def _coordinator(ctx: RequestContext, key_type: int) -> HostedCoordinator[Any] | None:
+    if key_type == KeyType.GROUP:
+        return ctx.node.group_coordinator
+    return ctx.node.transaction_coordinator if key_type == KeyType.TRANSACTION else None
+
+
+async def _with_topic(
+    ctx: RequestContext,
+    request: FindCoordinatorRequest,
+    keys: tuple[str, ...],
+    coordinator: HostedCoordinator[Any],
+) -> Answer:
     try:
-        await ctx.node.group_coordinator.ensure_topic()
+        await coordinator.ensure_topic()
     except CoordinatorNotAvailable as error:
         return _answer(ctx, [_failed(key, error) for key in keys])
     return _answer(ctx, [_find(ctx, request.key_type, key) for key in keys])
@@ -76,7 +89,7 @@ def _find(ctx: RequestContext, key_type: int, key: str) -> Coordinator:
             raise InvalidRequest(InvalidRequest.default_message)
         if key_type == KeyType.SHARE and (ctx.version < FIRST_VERSION_WITH_SHARE or not _is_share_key(key)):
             raise InvalidRequest
-        if key_type != KeyType.GROUP:
+        if key_type == KeyType.SHARE:
             raise CoordinatorNotAvailable
     except KafkaError as error:
         return _failed(key, error)

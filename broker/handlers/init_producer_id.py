@@ -1,30 +1,72 @@
-"""InitProducerId 0-5 (KIP-98, KIP-360) for idempotent producers; transactional ids have no coordinator yet.
+"""InitProducerId 0-5 (KIP-98, KIP-360, KIP-588), for idempotent and for transactional producers.
 
 Deviation: Kafka answers COORDINATOR_LOAD_IN_PROGRESS while it fetches its first block of ids; here the answer waits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from datetime import timedelta
+
 from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v5 import InitProducerIdRequest, InitProducerIdResponse
 
+from broker.answers import when_done
 from broker.context import RequestContext
 from broker.error_responses import ZERO
-from protocol.errors import CoordinatorNotAvailable, InvalidRequest
+from broker.old_clients import fencing_known_from
+from coordinator.runtime.outcome import ProducerEpoch
+from protocol.errors import InvalidRequest, KafkaError
 
 NONE = -1
+FIRST_VERSION_WITH_PRODUCER_FENCED = 4
+MILLISECOND = timedelta(milliseconds=1)
+
+Answer = InitProducerIdResponse
 
 
-async def handle(ctx: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
+def handle(ctx: RequestContext, request: InitProducerIdRequest) -> Answer | Awaitable[Answer]:
     if (request.producer_id == NONE) != (request.producer_epoch == NONE):
         raise InvalidRequest
     if request.transactional_id == "":
         raise InvalidRequest
-    if request.transactional_id is not None:
-        raise CoordinatorNotAvailable
+    ids = ctx.node.producer_ids
+    return _answer(ctx, request) if ids.is_ready else _when_ids_are_ready(ctx, request)
+
+
+async def _when_ids_are_ready(ctx: RequestContext, request: InitProducerIdRequest) -> Answer:
+    await ctx.node.producer_ids.ready()
+    answer = _answer(ctx, request)
+    return answer if isinstance(answer, InitProducerIdResponse) else await answer
+
+
+def _answer(ctx: RequestContext, request: InitProducerIdRequest) -> Answer | Awaitable[Answer]:
+    transactional_id = request.transactional_id
+    if transactional_id is None:
+        return _response(ProducerEpoch(ctx.node.producer_ids.take(), 0))
+    expected = None if request.producer_id == NONE else ProducerEpoch(request.producer_id, request.producer_epoch)
+    timeout_ms = request.transaction_timeout // MILLISECOND
+    answer = ctx.node.transaction_coordinator.write(
+        transactional_id, lambda state: state.init_producer_id(transactional_id, timeout_ms, expected)
+    )
+    return when_done(answer, _response)
+
+
+def _response(producer: ProducerEpoch | KafkaError) -> Answer:
+    if isinstance(producer, KafkaError):
+        raise producer
     return InitProducerIdResponse(
         throttle_time=ZERO,
         error_code=ErrorCode.none,
-        producer_id=await ctx.node.producer_ids.next(),
-        producer_epoch=0,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+    )
+
+
+def error_response(ctx: RequestContext, _request: InitProducerIdRequest, error: KafkaError) -> Answer:
+    return InitProducerIdResponse(
+        throttle_time=ZERO,
+        error_code=fencing_known_from(ctx.version, FIRST_VERSION_WITH_PRODUCER_FENCED, error).code,
+        producer_id=NONE,
+        producer_epoch=NONE,
     )

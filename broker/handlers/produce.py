@@ -7,6 +7,8 @@ compression.
 from __future__ import annotations
 
 from asyncio import Future
+from collections.abc import Awaitable, Iterator
+from inspect import isawaitable
 from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
@@ -14,6 +16,8 @@ from kio.schema.errors import ErrorCode
 from broker import topic_names
 from broker.context import CloseConnection, RequestContext
 from broker.delayed_produce import Unacknowledged
+from broker.transactional_produce import NO_REFUSALS, Append, Refusals, admit, produce_clients
+from coordinator.runtime.outcome import ProducerEpoch
 from protocol import errors
 from protocol.errors import (
     CorruptMessage,
@@ -39,6 +43,7 @@ from protocol.hot.produce import (
     decode_request,
     encode_response,
 )
+from protocol.records.batch import HEADER_SIZE, read_header
 from storage.append_types import AppendOrigin
 from storage.validator import first_batch_size, single_batch_size
 
@@ -63,15 +68,54 @@ EXPECTED_FAILURES = (MessageTooLarge, RecordBatchTooLarge, CorruptMessage, Kafka
 NO_SUCH_PARTITION = UnknownTopicOrPartition()
 
 
-def handle(ctx: RequestContext, request: ProduceRequest) -> ProduceResponse | Future[ProduceResponse] | None:
+def handle(
+    ctx: RequestContext, request: ProduceRequest
+) -> ProduceResponse | Future[ProduceResponse] | Awaitable[ProduceResponse | None] | None:
     """Appends each partition's batch, and answers once what ``acks`` asks for holds.
 
-    ``acks=0`` gets no answer; an error closes its connection, the only sign such a producer can get.
+    ``acks=0`` gets no answer; an error closes its connection, the only sign such a producer can get. Where a
+    transaction has to be looked after first, nothing is appended before that is done.
     """
-    acks = request.acks
     _check_first_batches(request)
     if ctx.version < FIRST_VERSION_WITH_ZSTD:
         _check_old_compressions(ctx, request)
+    if request.transactional_id is None:
+        return _append_all(ctx, request, NO_REFUSALS)
+    appends = _transactional(ctx, request)
+    admitted = admit(ctx.node, request.transactional_id, appends, produce_clients(ctx.version))
+    if isawaitable(admitted):
+        ctx.begun = False
+        return _when_admitted(ctx, request, admitted)
+    return _append_all(ctx, request, admitted)
+
+
+async def _when_admitted(
+    ctx: RequestContext, request: ProduceRequest, admitted: Awaitable[Refusals]
+) -> ProduceResponse | None:
+    answer = _append_all(ctx, request, await admitted)
+    return await answer if isinstance(answer, Future) else answer
+
+
+def _transactional(ctx: RequestContext, request: ProduceRequest) -> Iterator[Append]:
+    """The transactional batches for partitions that are here."""
+    for key, partitions in _distinct(request):
+        for index, records in partitions:
+            if records is None or len(records) < HEADER_SIZE or records[MAGIC_BYTE] != MAGIC:
+                continue
+            if records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG:
+                try:
+                    partition = _partition(ctx, key, index)
+                except KafkaError:
+                    continue  # told when it is looked at for the append
+                header = read_header(records)
+                producer = ProducerEpoch(header.producer_id, header.producer_epoch)
+                yield Append(partition, producer, header.base_sequence)
+
+
+def _append_all(
+    ctx: RequestContext, request: ProduceRequest, refusals: Refusals
+) -> ProduceResponse | Future[ProduceResponse] | None:
+    acks = request.acks
     now_ms = ctx.node.clock.wall_ms()
     unacknowledged: list[Unacknowledged] = []
     topics: list[tuple[TopicKey, list[PartitionProduceResponse]]] = []
@@ -86,6 +130,9 @@ def handle(ctx: RequestContext, request: ProduceRequest) -> ProduceResponse | Fu
                     single_batch_size(records or NOTHING)
                     _check_records(ctx.version, records or NOTHING)
                     raise InvalidRequiredAcks
+                if refusals and partition.key in refusals:
+                    answer.error_message = refusals[partition.key].explicit_message
+                    raise refusals[partition.key]
                 _append(ctx, partition, records, answer, now_ms)
             except KafkaError as error:
                 _refuse(ctx, answer, error)

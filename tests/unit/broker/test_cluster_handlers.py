@@ -15,7 +15,7 @@ from kio.schema.elect_leaders.v2.request import TopicPartitions
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition, OffsetForLeaderTopic
 
 from broker.topics import Topic, assign
-from protocol.errors import CoordinatorNotAvailable, FencedLeaderEpoch, InvalidRequest, UnsupportedVersion
+from protocol.errors import FencedLeaderEpoch, UnsupportedVersion
 from tests.unit.broker.admin_rig import Rig
 
 SECOND = datetime.timedelta(seconds=1)
@@ -103,7 +103,7 @@ async def test_reassignments() -> None:
 async def test_init_producer_id() -> None:
     rig = await opened()
 
-    async def init(producer_id: int, epoch: int, transactional_id: str | None = None) -> tuple[int, int]:
+    async def init(producer_id: int, epoch: int, transactional_id: str | None = None) -> tuple[str, int, int]:
         answer = await rig.ask(
             "init_producer_id",
             transactional_id=transactional_id,
@@ -111,15 +111,12 @@ async def test_init_producer_id() -> None:
             producer_id=producer_id,
             producer_epoch=epoch,
         )
-        return answer.producer_id, answer.producer_epoch
+        return answer.error_code.name, answer.producer_id, answer.producer_epoch
 
-    assert await init(-1, -1) == (0, 0)
-    assert await init(7, 3) == (1, 0)
+    assert await init(-1, -1) == ("none", 0, 0)
+    assert await init(7, 3) == ("none", 1, 0)
     for producer_id, epoch, transactional_id in ((7, -1, None), (-1, 3, None), (-1, -1, "")):
-        with pytest.raises(InvalidRequest):
-            await init(producer_id, epoch, transactional_id)
-    with pytest.raises(CoordinatorNotAvailable):
-        await init(-1, -1, "tx")
+        assert await init(producer_id, epoch, transactional_id) == ("invalid_request", -1, -1)
 
 
 async def test_an_unknown_resource_type_cannot_be_listed() -> None:

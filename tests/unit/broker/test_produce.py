@@ -11,7 +11,6 @@ from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import answer, batch, fetch, produce
 from timing.clock import settle
 
-
 _MINUTE = timedelta(minutes=1)
 
 

@@ -30,6 +30,7 @@ from protocol.schema import default_entity, field_plans
 from protocol.writer import entity_writer
 
 ROOT = Path(__file__).parents[3]
+OF_ONE_TRANSACTION = ("transactional_id", "producer_id", "producer_epoch", "topics")
 VERSIONS = [(api, version) for api in API_TABLE for version in range(api.lowest, api.highest + 1)]
 each_version = pytest.mark.parametrize(("api", "version"), VERSIONS, ids=lambda value: getattr(value, "name", value))
 
@@ -212,6 +213,7 @@ def test_every_field_that_a_newer_request_lost_is_known() -> None:
         ("leave_group", "member_id"),  # lift
         ("delete_topics", "topic_names"),  # lift
         ("update_features", "allow_downgrade"),  # lift
+        *(("add_partitions_to_txn", f"v3_and_below_{name}") for name in OF_ONE_TRANSACTION),  # ctx.raw
     }
 
 
@@ -228,6 +230,7 @@ def test_every_field_that_a_newer_response_lost_is_known() -> None:
             ("find_coordinator", name) for name in ("error_code", "error_message", "node_id", "host", "port")
         ),  # the same
         ("update_features", "results"),  # attribute of the handler's own class
+        ("add_partitions_to_txn", "results_by_topic_v3_and_below"),  # the handler's own class
     }
 
 

@@ -1,0 +1,39 @@
+"""AddOffsetsToTxn 0-4 (KIP-98): a group's partition of `__consumer_offsets` joins a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kio.schema.add_offsets_to_txn.v4 import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from kio.schema.errors import ErrorCode
+
+from broker.answers import when_done
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from broker.old_clients import fencing_known_from
+from broker.topic_names import GROUP_METADATA_TOPIC_NAME
+from coordinator.runtime.outcome import ProducerEpoch
+from coordinator.transaction.metadata import V1
+from protocol.errors import InvalidRequest, KafkaError
+
+FIRST_VERSION_WITH_PRODUCER_FENCED = 2
+
+Answer = AddOffsetsToTxnResponse
+
+
+def handle(ctx: RequestContext, request: AddOffsetsToTxnRequest) -> Answer | Awaitable[Answer]:
+    if not request.transactional_id:
+        raise InvalidRequest
+    partition = (GROUP_METADATA_TOPIC_NAME, ctx.node.group_coordinator.partition_for(request.group_id))
+    producer = ProducerEpoch(request.producer_id, request.producer_epoch)
+    answer = ctx.node.transaction_coordinator.write(
+        request.transactional_id,
+        lambda state: state.add_partitions(request.transactional_id, producer, (partition,), V1),
+    )
+    return when_done(answer, lambda _: Answer(throttle_time=ZERO, error_code=ErrorCode.none))
+
+
+def error_response(ctx: RequestContext, _request: AddOffsetsToTxnRequest, error: KafkaError) -> Answer:
+    return Answer(
+        throttle_time=ZERO, error_code=fencing_known_from(ctx.version, FIRST_VERSION_WITH_PRODUCER_FENCED, error).code
+    )

@@ -1,0 +1,169 @@
+"""AddPartitionsToTxn 0-5 (KIP-98, KIP-890; Kafka's `KafkaApis.handleAddPartitionsToTxnRequest`).
+
+Versions 0-3 are a client's, for one transaction. Versions 4 and 5 are those between brokers: several transactions, to
+add to or to verify only.
+
+Deviation: Kafka never answers a request of version 4 or 5 without transactions; here it gets INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from kio.schema.add_partitions_to_txn.v5 import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from kio.schema.add_partitions_to_txn.v5.response import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+)
+from kio.schema.errors import ErrorCode
+
+from broker.answers import when_all_settled
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from broker.old_clients import fencing_known_from
+from coordinator.runtime.outcome import ProducerEpoch
+from coordinator.transaction.metadata import V1, V2, TopicPartition, by_topic
+from protocol.errors import InvalidRequest, KafkaError
+
+FIRST_VERSION_WITH_PRODUCER_FENCED = 2
+FIRST_VERSION_BETWEEN_BROKERS = 4
+
+Codes = dict[TopicPartition, ErrorCode]
+
+
+@dataclass(frozen=True, slots=True)
+class OneTransaction:
+    """The response of versions 0-3."""
+
+    throttle_time: timedelta
+    results_by_topic_v3_and_below: tuple[AddPartitionsToTxnTopicResult, ...]
+
+
+Answer = AddPartitionsToTxnResponse | OneTransaction
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One transaction of the request."""
+
+    transactional_id: str
+    producer: ProducerEpoch
+    partitions: tuple[TopicPartition, ...]
+    verify_only: bool = False
+
+    def all(self, code: ErrorCode) -> Codes:
+        return dict.fromkeys(self.partitions, code)
+
+
+def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> Answer | Awaitable[Answer]:
+    wanted = _wanted(ctx, request)
+    if not wanted:
+        raise InvalidRequest
+    codes = [_refused(ctx, one) for one in wanted]
+    asked = [one for one, refused in zip(wanted, codes, strict=True) if not refused]
+    futures = [_ask(ctx, one) for one in asked]
+
+    def answer(results: Sequence[Any]) -> Answer:
+        settled = iter([_codes(ctx, one, result) for one, result in zip(asked, results, strict=True)])
+        return _response(ctx, wanted, [refused or next(settled) for refused in codes])
+
+    return when_all_settled(futures, answer) if futures else answer(())
+
+
+def _wanted(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> list[Wanted]:
+    if ctx.version < FIRST_VERSION_BETWEEN_BROKERS:
+        raw = ctx.raw
+        return [
+            Wanted(
+                raw.v3_and_below_transactional_id,
+                ProducerEpoch(raw.v3_and_below_producer_id, raw.v3_and_below_producer_epoch),
+                _partitions(raw.v3_and_below_topics),
+            )
+        ]
+    return [
+        Wanted(
+            one.transactional_id,
+            ProducerEpoch(one.producer_id, one.producer_epoch),
+            _partitions(one.topics),
+            one.verify_only,
+        )
+        for one in request.transactions
+    ]
+
+
+def _partitions(topics: Sequence[Any]) -> tuple[TopicPartition, ...]:
+    return tuple(dict.fromkeys((topic.name, index) for topic in topics for index in topic.partitions))
+
+
+def _refused(ctx: RequestContext, wanted: Wanted) -> Codes | None:
+    """One partition that is not there fails the whole transaction, of which nothing is added then."""
+    known = ctx.node.partitions
+    missing = {partition for partition in wanted.partitions if known.get(*partition) is None}
+    if missing:
+        return {
+            partition: ErrorCode.unknown_topic_or_partition
+            if partition in missing
+            else ErrorCode.operation_not_attempted
+            for partition in wanted.partitions
+        }
+    return None if wanted.transactional_id else wanted.all(ErrorCode.invalid_request) or None
+
+
+def _ask(ctx: RequestContext, wanted: Wanted) -> Any:
+    coordinator = ctx.node.transaction_coordinator
+    if wanted.verify_only:
+        return coordinator.read(
+            wanted.transactional_id,
+            lambda state: state.verify_partitions(wanted.transactional_id, wanted.producer, wanted.partitions),
+        )
+    client_version = V1 if ctx.version < FIRST_VERSION_BETWEEN_BROKERS else V2
+    return coordinator.write(
+        wanted.transactional_id,
+        lambda state: state.add_partitions(wanted.transactional_id, wanted.producer, wanted.partitions, client_version),
+    )
+
+
+def _codes(ctx: RequestContext, wanted: Wanted, result: Any) -> Codes:
+    if isinstance(result, KafkaError):
+        return wanted.all(fencing_known_from(ctx.version, FIRST_VERSION_WITH_PRODUCER_FENCED, result).code)
+    codes = wanted.all(ErrorCode.none)
+    if wanted.verify_only:
+        codes |= {one: ErrorCode.transaction_abortable for one in wanted.partitions if one not in result}
+    return codes
+
+
+def _response(ctx: RequestContext, wanted: Sequence[Wanted], codes: Sequence[Codes]) -> Answer:
+    if ctx.version < FIRST_VERSION_BETWEEN_BROKERS:
+        return OneTransaction(ZERO, _topics(codes[0]))
+    return AddPartitionsToTxnResponse(
+        throttle_time=ZERO,
+        error_code=ErrorCode.none,
+        results_by_transaction=tuple(
+            AddPartitionsToTxnResult(transactional_id=one.transactional_id, topic_results=_topics(found))
+            for one, found in zip(wanted, codes, strict=True)
+        ),
+    )
+
+
+def _topics(codes: Codes) -> tuple[AddPartitionsToTxnTopicResult, ...]:
+    return tuple(
+        AddPartitionsToTxnTopicResult(
+            name=topic,
+            results_by_partition=tuple(
+                AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=codes[topic, index])
+                for index in indexes
+            ),
+        )
+        for topic, indexes in by_topic(codes).items()
+    )
+
+
+def error_response(ctx: RequestContext, request: AddPartitionsToTxnRequest, error: KafkaError) -> Answer:
+    if ctx.version < FIRST_VERSION_BETWEEN_BROKERS:
+        (one,) = _wanted(ctx, request)
+        return OneTransaction(ZERO, _topics(one.all(error.code)))
+    return AddPartitionsToTxnResponse(throttle_time=ZERO, error_code=error.code, results_by_transaction=())

@@ -1,0 +1,77 @@
+"""DescribeProducers 0 (KIP-664; Kafka's `KafkaApis.handleDescribeProducersRequest`): who writes to a partition."""
+
+from __future__ import annotations
+
+from kio.schema.describe_producers.v0 import DescribeProducersRequest, DescribeProducersResponse
+from kio.schema.describe_producers.v0.response import PartitionResponse, ProducerState, TopicResponse
+from kio.schema.errors import ErrorCode
+
+from broker import topic_names
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from broker.partition import Partition
+from protocol.errors import InvalidTopic, KafkaError, UnknownTopicOrPartition
+
+
+def handle(ctx: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        throttle_time=ZERO,
+        topics=tuple(
+            TopicResponse(
+                name=topic.name,
+                partitions=tuple(_partition(ctx, topic.name, index) for index in topic.partition_indexes),
+            )
+            for topic in request.topics
+        ),
+    )
+
+
+def _partition(ctx: RequestContext, topic: str, index: int) -> PartitionResponse:
+    reason = topic_names.invalid_reason(topic)
+    if reason is not None:
+        return _failed(index, InvalidTopic(reason), reason)
+    if ctx.node.topics.get(topic) is None:
+        return _failed(index, UnknownTopicOrPartition(), UnknownTopicOrPartition.default_message)
+    partition = ctx.node.partitions.get(topic, index)
+    if partition is None:
+        return _failed(index, UnknownTopicOrPartition(), None)
+    return PartitionResponse(
+        partition_index=index,
+        error_code=ErrorCode.none,
+        error_message=None,
+        active_producers=_producers(partition),
+    )
+
+
+def _producers(partition: Partition) -> tuple[ProducerState, ...]:
+    return tuple(
+        ProducerState(
+            producer_id=entry.producer_id,
+            producer_epoch=entry.producer_epoch,
+            last_sequence=entry.last_sequence,
+            last_timestamp=entry.last_timestamp,
+            coordinator_epoch=entry.coordinator_epoch,
+            current_txn_start_offset=entry.txn_first_offset,
+        )
+        for entry in partition.log.producers.producers.values()
+    )
+
+
+def _failed(index: int, error: KafkaError, message: str | None) -> PartitionResponse:
+    """Kafka says more about topics than about partitions."""
+    return PartitionResponse(partition_index=index, error_code=error.code, error_message=message, active_producers=())
+
+
+def error_response(
+    _ctx: RequestContext, request: DescribeProducersRequest, error: KafkaError
+) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        throttle_time=ZERO,
+        topics=tuple(
+            TopicResponse(
+                name=topic.name,
+                partitions=tuple(_failed(index, error, error.message) for index in topic.partition_indexes),
+            )
+            for topic in request.topics
+        ),
+    )

@@ -1,0 +1,83 @@
+"""DescribeTransactions 0 (KIP-664; Kafka's `TransactionCoordinator.handleDescribeTransactions`)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from kio.schema.describe_transactions.v0 import DescribeTransactionsRequest, DescribeTransactionsResponse
+from kio.schema.describe_transactions.v0.response import TopicData, TransactionState
+from kio.schema.errors import ErrorCode
+
+from broker.answers import when_all_settled
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from coordinator.transaction.metadata import by_topic
+from coordinator.transaction.shard import TransactionShard
+from protocol.errors import InvalidRequest, KafkaError, TransactionalIdNotFound
+
+ONLY_READS = True
+NONE = -1
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECOND = timedelta(milliseconds=1)
+
+
+def handle(
+    ctx: RequestContext, request: DescribeTransactionsRequest
+) -> DescribeTransactionsResponse | Awaitable[DescribeTransactionsResponse]:
+    coordinator = ctx.node.transaction_coordinator
+    ids = request.transactional_ids
+    futures = [coordinator.read(one, partial(_describe, transactional_id=one)) for one in ids]
+
+    def answer(found: Sequence[TransactionState | KafkaError]) -> DescribeTransactionsResponse:
+        return _response(
+            [
+                _failed(one, state) if isinstance(state, KafkaError) else state
+                for one, state in zip(ids, found, strict=True)
+            ]
+        )
+
+    return when_all_settled(futures, answer) if futures else answer(())
+
+
+def _describe(state: TransactionShard, transactional_id: str) -> TransactionState:
+    if not transactional_id:
+        raise InvalidRequest
+    found = state.get(transactional_id)
+    if found is None:
+        raise TransactionalIdNotFound
+    topics = by_topic(state.partitions_left(transactional_id, found))
+    return TransactionState(
+        error_code=ErrorCode.none,
+        transactional_id=transactional_id,
+        transaction_state=found.state.wire_name,
+        transaction_timeout=found.timeout_ms * MILLISECOND,
+        transaction_start_time=EPOCH + found.start_ms * MILLISECOND,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        topics=tuple(TopicData(topic=topic, partitions=tuple(indexes)) for topic, indexes in topics.items()),
+    )
+
+
+def _failed(transactional_id: str, error: KafkaError) -> TransactionState:
+    return TransactionState(
+        error_code=error.code,
+        transactional_id=transactional_id,
+        transaction_state="",
+        transaction_timeout=timedelta(0),
+        transaction_start_time=EPOCH,
+        producer_id=0,
+        producer_epoch=0,
+        topics=(),
+    )
+
+
+def _response(states: list[TransactionState]) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(throttle_time=ZERO, transaction_states=tuple(states))
+
+
+def error_response(
+    _ctx: RequestContext, request: DescribeTransactionsRequest, error: KafkaError
+) -> DescribeTransactionsResponse:
+    return _response([_failed(one, error) for one in request.transactional_ids])

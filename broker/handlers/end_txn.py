@@ -1,0 +1,49 @@
+"""EndTxn 0-5 (KIP-98, KIP-890; Kafka's `KafkaApis.handleEndTxnRequest`).
+
+Answered once the decision is in the log for good; the partitions' markers follow. From version 5 on the answer names
+the producer id and the bumped epoch that come next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kio.schema.end_txn.v5 import EndTxnRequest, EndTxnResponse
+from kio.schema.errors import ErrorCode
+
+from broker.answers import when_done
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from broker.old_clients import fencing_known_from
+from coordinator.runtime.outcome import ProducerEpoch
+from coordinator.transaction.metadata import V1, V2
+from protocol.errors import InvalidRequest, KafkaError
+
+FIRST_VERSION_WITH_PRODUCER_FENCED = 2
+FIRST_VERSION_OF_TRANSACTIONS_V2 = 5
+
+
+def handle(ctx: RequestContext, request: EndTxnRequest) -> EndTxnResponse | Awaitable[EndTxnResponse]:
+    if not request.transactional_id:
+        raise InvalidRequest
+    client_version = V2 if ctx.version >= FIRST_VERSION_OF_TRANSACTIONS_V2 else V1
+    producer = ProducerEpoch(request.producer_id, request.producer_epoch)
+    answer = ctx.node.transaction_coordinator.write(
+        request.transactional_id,
+        lambda state: state.end_transaction(request.transactional_id, producer, request.committed, client_version),
+    )
+    return when_done(answer, _response)
+
+
+def _response(producer: ProducerEpoch) -> EndTxnResponse:
+    return EndTxnResponse(
+        throttle_time=ZERO,
+        error_code=ErrorCode.none,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+    )
+
+
+def error_response(ctx: RequestContext, _request: EndTxnRequest, error: KafkaError) -> EndTxnResponse:
+    code = fencing_known_from(ctx.version, FIRST_VERSION_WITH_PRODUCER_FENCED, error).code
+    return EndTxnResponse(throttle_time=ZERO, error_code=code)

@@ -1,0 +1,88 @@
+"""ListTransactions 0-2 (KIP-664, KIP-994, KIP-1152; Kafka's `TransactionStateManager.listTransactionStates`).
+
+Deviation: patterns are Python's, whose syntax is nearly that of RE2/J.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+
+from kio.schema.errors import ErrorCode
+from kio.schema.list_transactions.v2 import ListTransactionsRequest, ListTransactionsResponse
+from kio.schema.list_transactions.v2.response import TransactionState
+
+from broker.answers import when_all_settled
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from coordinator.transaction.metadata import TransactionMetadata
+from coordinator.transaction.shard import TransactionShard
+from coordinator.transaction.states import BY_WIRE_NAME
+from protocol.errors import InvalidRegularExpression, KafkaError
+
+ONLY_READS = True
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What is asked for; an empty part lets everything through."""
+
+    states: frozenset[str]
+    producer_ids: frozenset[int]
+    longer_than_ms: int
+    pattern: re.Pattern[str] | None
+
+    def lets_through(self, transactional_id: str, metadata: TransactionMetadata, now_ms: int) -> bool:
+        return (
+            (not self.states or metadata.state.wire_name in self.states)
+            and (not self.producer_ids or metadata.producer_id in self.producer_ids)
+            and (self.longer_than_ms < 0 or now_ms - metadata.start_ms > self.longer_than_ms)
+            and (self.pattern is None or self.pattern.fullmatch(transactional_id) is not None)
+        )
+
+
+def handle(
+    ctx: RequestContext, request: ListTransactionsRequest
+) -> ListTransactionsResponse | Awaitable[ListTransactionsResponse]:
+    """Raises InvalidRegularExpression."""
+    wanted = _filter(request)
+    now_ms = ctx.node.clock.wall_ms()
+    futures = ctx.node.transaction_coordinator.read_all(lambda state: _found(state, wanted, now_ms))
+    unknown = tuple(dict.fromkeys(name for name in request.state_filters if name not in BY_WIRE_NAME))
+
+    def answer(found: Sequence[list[TransactionState] | KafkaError]) -> ListTransactionsResponse:
+        for one in found:
+            if isinstance(one, KafkaError):
+                raise one
+        return ListTransactionsResponse(
+            throttle_time=ZERO,
+            error_code=ErrorCode.none,
+            unknown_state_filters=unknown,
+            transaction_states=tuple(state for one in found if not isinstance(one, KafkaError) for state in one),
+        )
+
+    return when_all_settled(futures, answer) if futures else answer(())
+
+
+def _filter(request: ListTransactionsRequest) -> Filter:
+    pattern = request.transactional_id_pattern
+    try:
+        compiled = re.compile(pattern) if pattern else None
+    except re.error as error:
+        raise InvalidRegularExpression(f"Transaction ID pattern {pattern} is invalid: {error}") from error
+    return Filter(
+        frozenset(request.state_filters), frozenset(request.producer_id_filters), request.duration_filter, compiled
+    )
+
+
+def _found(state: TransactionShard, wanted: Filter, now_ms: int) -> list[TransactionState]:
+    return [
+        TransactionState(
+            transactional_id=transactional_id,
+            producer_id=metadata.producer_id,
+            transaction_state=metadata.state.wire_name,
+        )
+        for transactional_id, metadata in state.items()
+        if wanted.lets_through(transactional_id, metadata, now_ms)
+    ]

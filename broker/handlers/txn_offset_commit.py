@@ -1,0 +1,135 @@
+"""TxnOffsetCommit 0-5 (KIP-98, KIP-447, KIP-890; Kafka's `KafkaApis.handleTxnOffsetCommitRequest`).
+
+The offsets wait in the group's shard until the transaction ends. From version 5 on the commit adds the group's
+partition to the transaction; before, AddOffsetsToTxn must have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+from inspect import isawaitable
+from typing import TYPE_CHECKING
+
+from kio.schema.errors import ErrorCode
+from kio.schema.txn_offset_commit.v5 import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from kio.schema.txn_offset_commit.v5.response import TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic
+
+from broker.answers import when_done
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from broker.topic_names import GROUP_METADATA_TOPIC_NAME
+from broker.transactional_produce import Append, Clients, Refusals, admit
+from coordinator.group.offsets import Commit, OffsetToCommit
+from coordinator.runtime.outcome import ProducerEpoch
+from protocol.errors import CoordinatorNotAvailable, KafkaError, NotCoordinator, NotEnoughReplicas
+
+if TYPE_CHECKING:
+    from broker.partition import Partition
+
+FIRST_VERSION_WITH_TRANSACTION_ABORTABLE = 4
+FIRST_VERSION_OF_TRANSACTIONS_V2 = 5
+
+Answer = TxnOffsetCommitResponse
+Named = dict[str, list[TxnOffsetCommitResponsePartition]]
+
+
+def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> Answer | Awaitable[Answer]:
+    offsets, refused = _split(ctx, request)
+    if not offsets:
+        return _response(refused)
+    partition = _groups_partition(ctx, request.group_id)
+    clients = Clients(
+        ctx.version >= FIRST_VERSION_OF_TRANSACTIONS_V2, ctx.version >= FIRST_VERSION_WITH_TRANSACTION_ABORTABLE
+    )
+    producer = ProducerEpoch(request.producer_id, request.producer_epoch)
+    admitted = admit(ctx.node, request.transactional_id, [Append(partition, producer, 0)], clients)
+    if isawaitable(admitted):
+        return _when_admitted(ctx, request, offsets, refused, admitted)
+    return _commit(ctx, request, offsets, refused, admitted)
+
+
+def _groups_partition(ctx: RequestContext, group_id: str) -> Partition:
+    index = ctx.node.group_coordinator.partition_for(group_id)
+    partition = ctx.node.partitions.get(GROUP_METADATA_TOPIC_NAME, index)
+    if partition is None:
+        raise NotCoordinator
+    return partition
+
+
+async def _when_admitted(
+    ctx: RequestContext,
+    request: TxnOffsetCommitRequest,
+    offsets: list[OffsetToCommit],
+    refused: Named,
+    admitted: Awaitable[Refusals],
+) -> Answer:
+    answer = _commit(ctx, request, offsets, refused, await admitted)
+    return answer if isinstance(answer, TxnOffsetCommitResponse) else await answer
+
+
+def _commit(
+    ctx: RequestContext,
+    request: TxnOffsetCommitRequest,
+    offsets: list[OffsetToCommit],
+    refused: Named,
+    refusals: Refusals,
+) -> Answer | Awaitable[Answer]:
+    for error in refusals.values():
+        raise CoordinatorNotAvailable() if isinstance(error, NotEnoughReplicas) else error
+    commit = Commit(
+        group_id=request.group_id,
+        offsets=offsets,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+        generation=request.generation_id,
+        transaction=ProducerEpoch(request.producer_id, request.producer_epoch),
+    )
+    answer = ctx.node.group_coordinator.write(request.group_id, lambda state: state.offsets.commit(commit))
+    return when_done(answer, lambda codes: _response(_merged(refused, zip(offsets, codes, strict=True))))
+
+
+def _split(ctx: RequestContext, request: TxnOffsetCommitRequest) -> tuple[list[OffsetToCommit], Named]:
+    offsets: list[OffsetToCommit] = []
+    refused: Named = {}
+    for topic in request.topics:
+        for asked in topic.partitions:
+            index = asked.partition_index
+            if ctx.node.partitions.get(topic.name, index) is None:
+                refused.setdefault(topic.name, []).append(_partition(index, ErrorCode.unknown_topic_or_partition))
+            else:
+                offsets.append(
+                    OffsetToCommit(
+                        topic.name,
+                        index,
+                        asked.committed_offset,
+                        asked.committed_leader_epoch,
+                        asked.committed_metadata,
+                    )
+                )
+    return offsets, refused
+
+
+def _merged(refused: Named, codes: Iterable[tuple[OffsetToCommit, ErrorCode]]) -> Named:
+    merged = {topic: list(partitions) for topic, partitions in refused.items()}
+    for offset, code in codes:
+        merged.setdefault(offset.topic, []).append(_partition(offset.partition, code))
+    return merged
+
+
+def _partition(index: int, code: ErrorCode) -> TxnOffsetCommitResponsePartition:
+    return TxnOffsetCommitResponsePartition(partition_index=index, error_code=code)
+
+
+def _response(topics: Named) -> Answer:
+    return TxnOffsetCommitResponse(
+        throttle_time=ZERO,
+        topics=tuple(
+            TxnOffsetCommitResponseTopic(name=name, partitions=tuple(partitions)) for name, partitions in topics.items()
+        ),
+    )
+
+
+def error_response(ctx: RequestContext, request: TxnOffsetCommitRequest, error: KafkaError) -> Answer:
+    """The error for every partition that the coordinator was asked about."""
+    offsets, refused = _split(ctx, request)
+    return _response(_merged(refused, [(offset, error.code) for offset in offsets]))

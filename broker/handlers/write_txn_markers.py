@@ -1,0 +1,97 @@
+"""WriteTxnMarkers 1 (KIP-98; Kafka's `KafkaApis.handleWriteTxnMarkersRequest`): markers written as asked.
+
+Here only admins send it, to end a transaction that its coordinator does not know (KIP-664).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+from kio.schema.write_txn_markers.v1 import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from kio.schema.write_txn_markers.v1.request import WritableTxnMarker
+from kio.schema.write_txn_markers.v1.response import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+)
+
+from broker.answers import when_all_settled
+from broker.context import RequestContext
+from coordinator.transaction.marker_port import EndMarker
+from coordinator.transaction.metadata import TopicPartition, by_topic
+from protocol.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, KafkaError, NotCoordinator
+
+NOT_READY = (CoordinatorNotAvailable, CoordinatorLoadInProgress, NotCoordinator)
+"""What the group coordinator may answer, told as NOT_LEADER_OR_FOLLOWER: come again."""
+
+Codes = dict[int, dict[TopicPartition, ErrorCode]]
+
+
+def handle(
+    ctx: RequestContext, request: WriteTxnMarkersRequest
+) -> WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]:
+    codes: Codes = {}
+    waiting: list[tuple[int, TopicPartition]] = []
+    futures = []
+    for one in request.markers:
+        marker = EndMarker(one.producer_id, one.producer_epoch, one.coordinator_epoch, one.transaction_result)
+        for partition in _partitions(one):
+            try:
+                written = ctx.node.transaction_coordinator.markers.write_marker(*partition, marker)
+            except KafkaError as error:
+                _note(codes, one.producer_id, partition, error)
+                continue
+            _note(codes, one.producer_id, partition, None)
+            if written is not None:
+                waiting.append((one.producer_id, partition))
+                futures.append(written)
+
+    def answer(results: Sequence[Any]) -> WriteTxnMarkersResponse:
+        for (producer_id, partition), result in zip(waiting, results, strict=True):
+            _note(codes, producer_id, partition, result)
+        return _response(codes)
+
+    return when_all_settled(futures, answer) if futures else answer(())
+
+
+def _partitions(marker: WritableTxnMarker) -> list[TopicPartition]:
+    return [(topic.name, index) for topic in marker.topics for index in topic.partition_indexes]
+
+
+def _note(codes: Codes, producer_id: int, partition: TopicPartition, error: KafkaError | None) -> None:
+    code = ErrorCode.none if error is None else error.code
+    if isinstance(error, NOT_READY):
+        code = ErrorCode.not_leader_or_follower
+    codes.setdefault(producer_id, {})[partition] = code
+
+
+def _response(codes: Codes) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(
+        markers=tuple(
+            WritableTxnMarkerResult(producer_id=producer_id, topics=_topics(found))
+            for producer_id, found in codes.items()
+        )
+    )
+
+
+def _topics(codes: dict[TopicPartition, ErrorCode]) -> tuple[WritableTxnMarkerTopicResult, ...]:
+    return tuple(
+        WritableTxnMarkerTopicResult(
+            name=topic,
+            partitions=tuple(
+                WritableTxnMarkerPartitionResult(partition_index=index, error_code=codes[topic, index])
+                for index in indexes
+            ),
+        )
+        for topic, indexes in by_topic(codes).items()
+    )
+
+
+def error_response(_ctx: RequestContext, request: WriteTxnMarkersRequest, error: KafkaError) -> WriteTxnMarkersResponse:
+    codes: Codes = {}
+    for one in request.markers:
+        for partition in _partitions(one):
+            _note(codes, one.producer_id, partition, error)
+    return _response(codes)
