@@ -9,6 +9,7 @@ from storage.files import FileSystem, read_file, write_file_atomically
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 LOG_START = "log-start-offset-checkpoint"
 REPLICATION = "replication-offset-checkpoint"
+CLEANER = "cleaner-offset-checkpoint"
 
 _VERSION = "0"
 
@@ -38,6 +39,11 @@ class OffsetCheckpoint:
 
     def read(self) -> dict[TopicPartition, int]:
         """All offsets; none if the file is missing or empty. Raises CorruptCheckpointError, OSError."""
+        offsets = self._read()
+        self._written = dict(offsets)
+        return offsets
+
+    def _read(self) -> dict[TopicPartition, int]:
         if not self._fs.exists(self._path):
             return {}
         lines = read_file(self._fs, self._path).decode(errors="replace").splitlines()
@@ -54,6 +60,10 @@ class OffsetCheckpoint:
         if not complete:
             raise CorruptCheckpointError(f"{self._path} has another version than {_VERSION}, or entries are missing")
         return offsets
+
+    def __contains__(self, partition: TopicPartition) -> bool:
+        """Whether the file, as read or written last by this object, has an offset of the partition."""
+        return self._written is not None and partition in self._written
 
     def write(self, offsets: Callable[[], Mapping[TopicPartition, int]]) -> None:
         """Replace the file with what `offsets` says at its turn, so that the last of two writers writes the newest.

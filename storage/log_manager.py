@@ -13,6 +13,7 @@ from protocol.errors import KafkaStorage
 from storage import log_names, partition_metadata
 from storage.append_types import LogConfig
 from storage.checkpoints import (
+    CLEANER,
     LOG_START,
     RECOVERY_POINT,
     REPLICATION,
@@ -39,6 +40,7 @@ class _Found:
     log_dir: LogDir
     recovery_point: int
     log_start_offset: int
+    cleaned_to: int | None = None
 
 
 class LogManager:
@@ -66,7 +68,7 @@ class LogManager:
         self._checkpoints = {
             (log_dir.path, name): OffsetCheckpoint(self._fs, log_dir.path, name)
             for log_dir in dirs.dirs
-            for name in (RECOVERY_POINT, LOG_START, REPLICATION)
+            for name in (RECOVERY_POINT, LOG_START, REPLICATION, CLEANER)
         }
         self._root: dict[TopicPartition, str] = {}
 
@@ -115,6 +117,7 @@ class LogManager:
     def _find(self, log_dir: LogDir) -> list[_Found]:
         recovery_points = self._read_checkpoint(log_dir, RECOVERY_POINT)
         log_starts = self._read_checkpoint(log_dir, LOG_START)
+        cleaned = self._read_checkpoint(log_dir, CLEANER)
         found = []
         for name in sorted(self._fs.listdir(log_dir.path)):
             path = f"{log_dir.path}/{name}"
@@ -126,7 +129,8 @@ class LogManager:
                 if name.endswith((log_names.STRAY_SUFFIX, log_names.FUTURE_SUFFIX)):
                     logger.warning("ignoring a folder", path=path)
                 continue
-            found.append(_Found(partition, log_dir, recovery_points.get(partition, 0), log_starts.get(partition, 0)))
+            recovery_point, log_start = recovery_points.get(partition, 0), log_starts.get(partition, 0)
+            found.append(_Found(partition, log_dir, recovery_point, log_start, cleaned.get(partition)))
         return found
 
     def _read_checkpoint(self, log_dir: LogDir, name: str) -> dict[TopicPartition, int]:
@@ -158,9 +162,18 @@ class LogManager:
             producers=ProducerStateManager(self._fs, folder, name, self._producer_expiration_ms),
         )
         topic, index = found.partition
-        return PartitionLog(
-            self.services, folder, topic=topic, partition=index, topic_id=topic_id, config=config, state=load(request)
+        log = PartitionLog(
+            self.services,
+            folder,
+            topic=topic,
+            partition=index,
+            topic_id=topic_id,
+            config=config,
+            state=load(request),
+            checkpoint=partial(self._checkpoint_truncated, found.log_dir),
         )
+        log.cleaned_to = found.cleaned_to
+        return log
 
     # -- logs
 
@@ -175,6 +188,7 @@ class LogManager:
         log_dir = min(self._dirs.dirs, key=lambda one: taken.count(one.path))
         folder = f"{log_dir.path}/{log_names.folder_name(key)}"
         try:
+            self._forget_predecessor(key, log_dir)
             self._fs.mkdir(folder)
             log = self._open_log(_Found(key, log_dir, 0, 0), folder, topic_id, config, clean=True)
             partition_metadata.write(self._fs, folder, topic_id)  # makes the other names in the folder durable too
@@ -184,6 +198,12 @@ class LogManager:
         self.logs[key] = log
         self._root[key] = log_dir.path
         return log
+
+    def _forget_predecessor(self, key: TopicPartition, log_dir: LogDir) -> None:
+        """Take what a deleted partition of that name left in the checkpoints out of them, lest a load believes it."""
+        for name, offset_of in _OFFSETS.items():
+            if key in self._checkpoints[log_dir.path, name]:
+                self._checkpoint(log_dir, name, offset_of)
 
     def delete_log_soon(self, topic: str, partition: int) -> None:
         """Close the log and rename its folder now; remove it after `file.delete.delay.ms`. Raises KafkaStorage."""
@@ -233,27 +253,40 @@ class LogManager:
 
     def checkpoint_recovery_points(self) -> None:
         """Write `recovery-point-offset-checkpoint`; blocking, any thread. Raises OSError."""
-        self._checkpoint(RECOVERY_POINT, lambda log: log.flushed.offset)
+        self._checkpoint_all(RECOVERY_POINT)
 
     def checkpoint_log_start_offsets(self) -> None:
         """Write `log-start-offset-checkpoint`; blocking, any thread. Raises OSError.
 
         Only starts that the first segment's name does not tell are in it (LogManager.checkpointLogStartOffsetsInDir).
         """
-        self._checkpoint(LOG_START, _told_start)
+        self._checkpoint_all(LOG_START)
 
     def checkpoint_high_watermarks(self, high_watermark: Callable[[PartitionLog], int]) -> None:
         """Write `replication-offset-checkpoint`; blocking, any thread. Raises OSError."""
-        self._checkpoint(REPLICATION, high_watermark)
-
-    def _checkpoint(self, name: str, offset_of: Callable[[PartitionLog], int | None]) -> None:
         for log_dir in self._dirs.dirs:
+            self._checkpoint(log_dir, REPLICATION, high_watermark)
 
-            def offsets(path: str = log_dir.path) -> dict[TopicPartition, int]:
-                known = [(key, offset_of(log)) for key, log in list(self.logs.items()) if self._root.get(key) == path]
-                return {key: offset for key, offset in known if offset is not None}
+    def checkpoint_cleaned_offsets(self) -> None:
+        """Write `cleaner-offset-checkpoint`; blocking, any thread. Raises OSError."""
+        self._checkpoint_all(CLEANER)
 
-            self._checkpoints[log_dir.path, name].write(offsets)
+    def _checkpoint_truncated(self, log_dir: LogDir) -> None:
+        for name in (RECOVERY_POINT, CLEANER):
+            self._checkpoint(log_dir, name, _OFFSETS[name])
+
+    def _checkpoint_all(self, name: str) -> None:
+        for log_dir in self._dirs.dirs:
+            self._checkpoint(log_dir, name, _OFFSETS[name])
+
+    def _checkpoint(self, log_dir: LogDir, name: str, offset_of: Callable[[PartitionLog], int | None]) -> None:
+        path = log_dir.path
+
+        def offsets() -> dict[TopicPartition, int]:
+            known = [(key, offset_of(log)) for key, log in list(self.logs.items()) if self._root.get(key) == path]
+            return {key: offset for key, offset in known if offset is not None}
+
+        self._checkpoints[path, name].write(offsets)
 
     def close(self, *, clean: bool = True, broker_epoch: int = 0) -> None:
         """Flush and close every log, write the checkpoints, and last the clean-shutdown file; unlock the folders.
@@ -275,10 +308,26 @@ class LogManager:
             self._dirs.unlock()
 
 
+def _recovery_point(log: PartitionLog) -> int:
+    return log.flushed.offset
+
+
+def _cleaned_to(log: PartitionLog) -> int | None:
+    return log.cleaned_to
+
+
 def _told_start(log: PartitionLog) -> int | None:
     if log.removal.unsynced or log.log_start_offset > log.segments.first.base_offset:
         return log.log_start_offset
     return None
+
+
+_OFFSETS: dict[str, Callable[[PartitionLog], int | None]] = {
+    RECOVERY_POINT: _recovery_point,
+    LOG_START: _told_start,
+    CLEANER: _cleaned_to,
+}
+"""What the checkpoints that a load goes by say of a log."""
 
 
 def _run(jobs: Sequence[Callable[[], T]], threads: int) -> list[T]:

@@ -47,6 +47,12 @@ class LogSegments:
         if self._segments:
             self.active = self._segments[-1]
 
+    def replace(self, old: list[LogSegment], new: LogSegment) -> None:
+        """Sealed segments that follow one another give way to one."""
+        for segment in old:
+            self.remove(segment)
+        self.add(new)
+
     def replace_all(self, segment: LogSegment) -> None:
         """This one alone from now on."""
         self._segments[:] = [segment]

@@ -59,8 +59,11 @@ def truncate_fully(log: "PartitionLog", offset: int, log_start_offset: int) -> N
 def _settle(log: "PartitionLog", end_offset: int, log_start_offset: int) -> None:
     log.log_end_offset = end_offset
     log.log_start_offset = log_start_offset
+    if log.cleaned_to is not None:
+        log.cleaned_to = min(log.cleaned_to, end_offset)
     log.services.fs.fsync_dir(log.folder)
     log.flusher.note_truncated()
+    log.checkpoint()  # or the next load trusts, unsynced, what is appended below the old recovery point
     rebuild_producers(log.producers, list(log.segments), log_start_offset, end_offset, log.services.clock.wall_ms())
 
 

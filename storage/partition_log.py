@@ -35,12 +35,16 @@ class PartitionLog:
         log_end_offset: the next offset to be given out.
         on_offline: called once, when a disk error takes the log offline.
         config: the topic's configuration; replace it when that changes.
+        checkpoint: writes the checkpoints that have this log's recovery point and `cleaned_to` in them; blocking.
+        cleaned_to: the offset up to which the log was compacted; None if it never was.
     """
 
     __slots__ = (
         "_latest_epoch",
         "_name",
         "_offline",
+        "checkpoint",
+        "cleaned_to",
         "config",
         "flusher",
         "folder",
@@ -67,6 +71,7 @@ class PartitionLog:
         topic_id: UUID | None,
         config: LogConfig,
         state: LoadedState,
+        checkpoint: Callable[[], None],
     ) -> None:
         self.services = services
         self.folder = folder
@@ -74,6 +79,8 @@ class PartitionLog:
         self.partition = partition
         self.topic_id = topic_id
         self.config = config
+        self.checkpoint = checkpoint
+        self.cleaned_to: int | None = None
         self.segments = state.segments
         self.producers = state.producers
         self.leader_epochs = state.leader_epochs

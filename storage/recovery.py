@@ -223,18 +223,19 @@ def _finish_swaps(fs: FileSystem, folder: str, config: LogConfig) -> None:
         for name in names:
             if name[:20].isdigit() and name.endswith(SEGMENT_SUFFIXES) and logs[0] <= int(name[:20]) < end:
                 fs.unlink(f"{folder}/{name}")
-    for name in swaps:
+    # The log first: its new name says that the old segments are gone.
+    for name in sorted(swaps, key=lambda name: not name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
         logger.info("finishing an interrupted swap", folder=folder, file=name)
         fs.rename(f"{folder}/{name}", f"{folder}/{name.removesuffix(SWAP_SUFFIX)}")
     fs.fsync_dir(folder)
 
 
 def _swap_end(fs: FileSystem, folder: str, base_offset: int, config: LogConfig) -> int:
-    """The offset after the last batch of a `.log.swap` file."""
+    """The offset after the last batch of a `.log.swap` file; after its base offset if it is empty."""
     path = f"{folder}/{file_name(base_offset, LOG_SUFFIX)}{SWAP_SUFFIX}"
     file = fs.open(path)
     try:
-        end = base_offset
+        end = base_offset + 1
         for _, header, _ in whole_batches(file, 0, file.size()):
             end = header.next_offset
         return end

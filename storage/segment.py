@@ -217,10 +217,7 @@ class LogSegment:
 
     def _get_ready(self) -> None:
         self._index_full = self.offset_index.is_full() or self.time_index.is_full()
-        if self.size:
-            for _, header in headers(self.file.open().pread, 0, self.size):
-                self._first_batch_timestamp = header.max_timestamp
-                break
+        self.first_batch_timestamp()
         self._ready = True
 
     def write_indexes(self) -> None:
@@ -258,6 +255,14 @@ class LogSegment:
         for _, header in headers(self.file.open().pread, self.offset_index.last_position(), self.size):
             result = header.next_offset
         return result
+
+    def first_batch_timestamp(self) -> int:
+        """Largest timestamp of the first batch, in ms; -1 without one."""
+        if self._first_batch_timestamp < 0 and self.size:
+            for _, header in headers(self.file.open().pread, 0, self.size):
+                self._first_batch_timestamp = header.max_timestamp
+                break
+        return self._first_batch_timestamp
 
     @property
     def largest_timestamp(self) -> int:

@@ -42,7 +42,8 @@ class EndTransactionMarker(NamedTuple):
     coordinator_epoch: int
 
 
-def _varint(number: int) -> bytes:
+def encode_varint(number: int) -> bytes:
+    """A zigzag varint of at most 64 bits."""
     number = (number << 1) ^ (number >> 63)
     if number < 0x80:
         return _ONE_BYTE[number]
@@ -55,31 +56,33 @@ def _varint(number: int) -> bytes:
 
 
 _ONE_BYTE = [bytes((i,)) for i in range(128)]
-_NULL = _varint(-1)
-_NO_HEADERS = _varint(0)
+_NULL = encode_varint(-1)
+_NO_HEADERS = encode_varint(0)
 
 
 def _sized(data: bytes | None) -> bytes:
-    return _NULL if data is None else _varint(len(data)) + data
+    return _NULL if data is None else encode_varint(len(data)) + data
 
 
 def encode_record(offset_delta: int, timestamp_delta: int, record: Record) -> bytes:
     """One record of a records section, its length in front (Kafka's DefaultRecord.writeTo)."""
     if record.headers:
-        tail = _varint(len(record.headers)) + b"".join(_sized(key) + _sized(value) for key, value in record.headers)
+        tail = encode_varint(len(record.headers)) + b"".join(
+            _sized(key) + _sized(value) for key, value in record.headers
+        )
     else:
         tail = _NO_HEADERS
     body = b"".join(
         (
             b"\x00",
-            _varint(timestamp_delta),
-            _varint(offset_delta),
+            encode_varint(timestamp_delta),
+            encode_varint(offset_delta),
             _sized(record.key),
             _sized(record.value),
             tail,
         )
     )
-    return _varint(len(body)) + body
+    return encode_varint(len(body)) + body
 
 
 def build_batch(

@@ -8,7 +8,7 @@ from storage.checkpoints import OffsetCheckpoint, TopicPartition
 from storage.files import OsFileSystem, read_file, write_file_atomically
 from storage.log_dirs import LogDirError, LogDirs
 from storage.log_names import delete_name, parse
-from storage.memory_files import MemoryFileSystem
+from storage.memory_files import MemoryFileSystem, Unsynced
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents, now
 
 LOG = "/data/t-0/00000000000000000000.log"
@@ -286,6 +286,34 @@ def test_a_deletion_may_be_waited_for(fs: MemoryFileSystem) -> None:
     append(rig.log())
     now(rig.manager.delete_log(TopicPartition("t", 0)))
     assert [name for name in fs.listdir("/data") if fs.is_dir(f"/data/{name}")] == []
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["same process", "restarted between"])
+def test_a_partition_made_anew_owes_nothing_to_its_predecessors_checkpoints(
+    fs: MemoryFileSystem, restarted: bool
+) -> None:
+    rig = Rig(fs, LogConfig(segment_bytes=100))
+    log = rig.log()
+    for _ in range(9):
+        append(log)
+    rig.workers.run_all()
+    log.increment_log_start_offset(8)
+    log.cleaned_to = 8
+    rig.manager.checkpoint_recovery_points()
+    rig.manager.checkpoint_log_start_offsets()
+    rig.manager.checkpoint_cleaned_offsets()
+    now(rig.manager.delete_log(TopicPartition("t", 0)))
+    if restarted:
+        rig.kill()
+    made = rig.log()
+    for _ in range(3):
+        append(made)
+    expected = contents(made)
+    found = rig.kill()
+    assert (found.log_start_offset, found.cleaned_to) == (0, None)
+    assert contents(found) == expected
+    fs.crash(Unsynced.LOST)
+    assert contents(rig.reopen()) == expected
 
 
 def test_new_logs_go_to_the_folder_with_the_fewest(fs: MemoryFileSystem) -> None:

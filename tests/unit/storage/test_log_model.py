@@ -181,3 +181,15 @@ LogMachine.TestCase.settings = settings(
     max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestLog = LogMachine.TestCase
+
+
+def test_what_is_appended_below_an_old_recovery_point_is_scanned_and_synced_by_a_load() -> None:
+    machine = LogMachine()
+    machine.append_some(8)
+    machine.restart()
+    machine.truncate(share=0.0)
+    machine.append_some(9)  # fills the first segment, which ends at the old recovery point
+    machine.kill()
+    machine.crash(Unsynced.LOST, seed=0)
+    machine.log_is_the_model()
+    assert len(machine.batches) == 9
