@@ -36,7 +36,7 @@ def subscribed_topics(metadata: bytes) -> frozenset[str]:
                 raise AbsurdSubscription("the name of a topic is null")
             position += 2 + length
             if position > len(metadata):
-                raise UnreadableSubscription("the name of a topic is cut short")
+                raise AbsurdSubscription("the name of a topic is longer than what is there")
             topics.add(metadata[position - length : position].decode(errors="replace"))
     except error as cut_short:
         raise UnreadableSubscription("the subscription is cut short") from cut_short

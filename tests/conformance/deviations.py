@@ -123,6 +123,14 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "client sends, closes its connection like other malformed ones.",
     ),
     Deviation("frames", "headers", ("client id length -2",), closed, "As above: a negative length other than -1."),
+    Deviation(
+        "join_group",
+        "subscriptions",
+        ("a name cut short", "words"),
+        answered,
+        "Kafka never answers the members of a group one of whose subscriptions gives an impossible length; here such a "
+        "JoinGroup is refused with INVALID_REQUEST.",
+    ),
 )
 
 
