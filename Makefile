@@ -20,7 +20,7 @@ test: $(VENV)/.dev tools ## every test: unit, conformance, client, crash
 	$(PYTEST) $(ARGS) tests
 
 unit: $(VENV)/.dev ## the tests that need no process and no socket, in under a minute
-	$(PYTEST) $(ARGS) tests/unit
+	$(PYTEST) -n auto $(ARGS) tests/unit
 
 conformance: $(VENV)/.dev tools ## answers compared with Apache Kafka's
 	$(PYTEST) $(ARGS) tests/conformance

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Iterator
+from typing import Self
 
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
@@ -23,8 +24,14 @@ FLUSHED_EACH = {"log.flush.interval.messages": 1}
 SMALL_SEGMENTS = {"log.segment.bytes": 1 << 20, "log.index.interval.bytes": 1024}
 
 
+ACKNOWLEDGEMENT_SECONDS = 60
+
+
 class Sender:
-    """An idempotent producer in a thread of its own that sends numbered values until told to stop."""
+    """An idempotent producer in a thread of its own that sends numbered values until told to stop.
+
+    It does not outlive its `with` block, whatever fails in there.
+    """
 
     def __init__(self, bootstrap: str, name: str, compression: str) -> None:
         self.name = name
@@ -43,20 +50,30 @@ class Sender:
                 "reconnect.backoff.max.ms": 200,
                 "retry.backoff.ms": 50,
                 "retry.backoff.max.ms": 200,
+                # librdkafka that bootstraps anew while its only broker is away can lose requests for good.
+                "metadata.recovery.strategy": "none",
             }
         )
-        self._thread = threading.Thread(target=self._run)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._producer.purge()
 
     def wait_for_more(self, count: int) -> None:
         """Until that many more are acknowledged."""
         for _ in range(count):
-            assert self._progress.acquire(timeout=60), f"{self.name} got no acknowledgement for 60 s"
+            assert self._progress.acquire(timeout=ACKNOWLEDGEMENT_SECONDS), f"{self.name} got no acknowledgement"
 
     def finish(self) -> None:
         self._stop.set()
         self._thread.join()
-        assert self._producer.flush(60) == 0
+        assert self._producer.flush(ACKNOWLEDGEMENT_SECONDS) == 0
         assert self.failures == []
 
     def values(self, partition: int) -> list[bytes]:
@@ -99,18 +116,19 @@ def broker(request: pytest.FixtureRequest, own_cluster: None) -> Iterator[Broker
 
 def test_acknowledged_records_outlive_kill_9(broker: Broker) -> None:
     chance = random.Random(3)
-    steady = Sender(broker.bootstrap_servers, "steady", "none")
     passing: list[Sender] = []
-    for number in range(ROUNDS):
-        sender = Sender(broker.bootstrap_servers, f"passing{number}", COMPRESSIONS[number % len(COMPRESSIONS)])
-        passing.append(sender)
-        sender.wait_for_more(chance.randrange(200, 3000))
-        steady.wait_for_more(chance.randrange(200, 3000))
-        broker.kill()
-        broker.start()
-        sender.wait_for_more(200)
-        sender.finish()
-    steady.finish()
+    with Sender(broker.bootstrap_servers, "steady", "none") as steady:
+        for number in range(ROUNDS):
+            compression = COMPRESSIONS[number % len(COMPRESSIONS)]
+            with Sender(broker.bootstrap_servers, f"passing{number}", compression) as sender:
+                passing.append(sender)
+                sender.wait_for_more(chance.randrange(200, 3000))
+                steady.wait_for_more(chance.randrange(200, 3000))
+                broker.kill()
+                broker.start()
+                sender.wait_for_more(200)
+                sender.finish()
+        steady.finish()
 
     for partition in range(PARTITIONS):
         found = read_partition(broker.bootstrap_servers, TOPIC, partition)
@@ -135,9 +153,9 @@ def test_apache_kafka_reads_a_folder_left_by_kill_9() -> None:
     with Broker(SMALL_SEGMENTS) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
-        sender = Sender(broker.bootstrap_servers, "only", "zstd")
-        sender.wait_for_more(3000)
-        broker.kill()
-        assert complaints_of_dump_log_segments(broker.data_dir, indexes=False) == []
-        broker.start()
-        sender.finish()
+        with Sender(broker.bootstrap_servers, "only", "zstd") as sender:
+            sender.wait_for_more(3000)
+            broker.kill()
+            assert complaints_of_dump_log_segments(broker.data_dir, indexes=False) == []
+            broker.start()
+            sender.finish()
