@@ -1,6 +1,6 @@
 """What is measured of a running broker, each with librdkafka through confluent-kafka, on a new six-partition topic.
 
-Unless said otherwise librdkafka's defaults hold: no compression, no idempotence, batches of at most 1 MB, 1 MB fetched a
+Otherwise librdkafka's defaults hold: no compression, no idempotence, batches of at most 1 MB, 1 MB fetched a
 partition at a time. The client shares the machine's cores with the broker, as it does for either contender.
 """
 

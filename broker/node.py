@@ -32,7 +32,7 @@ from broker.periodic import Periodic
 from broker.producer_ids import ProducerIds
 from broker.resource_configs import Resource, ResourceConfigs, ResourceType
 from broker.server import ListenError, Server
-from broker.topics import Topics
+from broker.topics import Topic, Topics
 from broker.transaction_coordinator import TransactionCoordinator
 from protocol.errors import KafkaError
 from storage.append_types import LogConfig
@@ -157,7 +157,7 @@ class Node:
         )
         undo.push_async_callback(seams.workers.call, self._close_logs)
         self.partitions = Partitions(
-            self.topics, self.logs, self._topic_config, self._partition_advanced, self._partition_deleted
+            self.topics, self.logs, self._log_config, self._partition_advanced, self._partition_deleted
         )
         await self.partitions.start()
         self._maintenance = LogMaintenance(self.logs, self.partitions)
@@ -165,6 +165,9 @@ class Node:
         self.group_coordinator.start()
         self.transaction_coordinator = TransactionCoordinator(self)
         self.transaction_coordinator.start()
+
+    def _log_config(self, topic: Topic) -> LogConfig:
+        return log_config(self.config, topic.configs)
 
     def _topic_config(self, name: str) -> LogConfig:
         """What the log of a topic uses; the broker's defaults for one that is unknown."""

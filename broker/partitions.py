@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import structlog
 
 from broker.partition import Partition
+from protocol.errors import KafkaStorage
 from storage.append_types import LogConfig
 
 if TYPE_CHECKING:
     from broker.topics import Topic, Topics
     from storage.log_manager import LogManager
+    from storage.partition_log import PartitionLog
 
 log = structlog.get_logger(__name__)
 
@@ -27,7 +29,7 @@ class Partitions:
         self,
         topics: Topics,
         logs: LogManager,
-        config_of: Callable[[str], LogConfig],
+        config_of: Callable[[Topic], LogConfig],
         on_advance: Callable[[Partition], None],
         on_delete: Callable[[Partition], None],
     ) -> None:
@@ -37,6 +39,7 @@ class Partitions:
         self._on_advance = on_advance
         self._on_delete = on_delete
         self._by_key: dict[tuple[str, int], Partition] = {}
+        self._prepared: dict[tuple[str, int], PartitionLog | None] = {}
 
     def get(self, topic: str, index: int) -> Partition | None:
         return self._by_key.get((topic, index))
@@ -61,6 +64,7 @@ class Partitions:
                 await self._logs.delete_log(topic_partition)
         for topic in self._topics.all():
             self._open(topic)
+        self._topics.host_by(self)
         self._topics.subscribe(self._changed)
 
     def is_current(self, partition: Partition) -> bool:
@@ -72,19 +76,66 @@ class Partitions:
         for topic in self._topics.all():
             self._configure(topic)
 
+    async def prepare(self, topics: Iterable[Topic]) -> None:
+        """Makes the logs that topics will need, in a worker thread: their files take several fsyncs each.
+
+        They are hosted once the store has the topics; `discard` removes them if that fails.
+
+        :raises KafkaStorage: One cannot be made.
+        """
+        plans = []
+        for topic in topics:
+            config = self._config_of(topic)
+            for index, assignment in enumerate(topic.partitions):
+                if self._logs.get(topic.name, index) is None:
+                    plan = self._logs.plan_log(topic.name, index, topic.id, config)
+                    plans.append((topic.name, index, assignment.leader_epoch, plan))
+                    self._prepared[topic.name, index] = None
+
+        def make() -> None:
+            for name, index, leader_epoch, plan in plans:
+                made = self._prepared[name, index] = plan()
+                made.assign_epoch(leader_epoch, 0)
+
+        try:
+            await self._logs.services.workers.call(make)
+        except OSError as error:
+            raise KafkaStorage(f"Cannot create the partitions: {error}") from error
+
+    async def discard(self) -> None:
+        """Removes the logs that were prepared and not hosted."""
+        removals = [self._logs.abandon(*key, made) for key, made in self._prepared.items()]
+        self._prepared.clear()
+
+        def remove() -> None:
+            for removal in removals:
+                removal()
+
+        try:
+            await self._logs.services.workers.call(remove)
+        except OSError as error:  # the next start removes them
+            log.error("cannot remove the folder of a partition that was not created", reason=str(error))
+
     def _open(self, topic: Topic) -> None:
-        config = self._config_of(topic.name)
+        config = self._config_of(topic)
         for index, assignment in enumerate(topic.partitions):
-            if (topic.name, index) in self._by_key:
+            key = topic.name, index
+            if key in self._by_key:
                 continue
-            partition_log = self._logs.get(topic.name, index)
+            prepared = self._prepared.pop(key, None)
+            if prepared is not None:
+                self._logs.adopt(prepared)
+            partition_log = self._logs.get(*key)
             if partition_log is None:
                 partition_log = self._logs.create_log(topic.name, index, topic.id, config)
-            if partition_log.leader_epochs.latest != assignment.leader_epoch:
-                partition_log.assign_epoch(assignment.leader_epoch, partition_log.log_end_offset)
-            self._by_key[topic.name, index] = Partition(
-                topic.name, topic.id, index, partition_log, assignment.leader_epoch, self._on_advance
-            )
+            self._host(topic, index, assignment.leader_epoch, partition_log)
+
+    def _host(self, topic: Topic, index: int, leader_epoch: int, partition_log: PartitionLog) -> None:
+        if partition_log.leader_epochs.latest != leader_epoch:
+            partition_log.assign_epoch(leader_epoch, partition_log.log_end_offset)
+        self._by_key[topic.name, index] = Partition(
+            topic.name, topic.id, index, partition_log, leader_epoch, self._on_advance
+        )
 
     def _changed(self, old: Topic | None, new: Topic | None) -> None:
         if old is not None and (new is None or new.id != old.id):
@@ -94,13 +145,17 @@ class Partitions:
             self._configure(new)
 
     def _configure(self, topic: Topic) -> None:
-        config = self._config_of(topic.name)
+        config = self._config_of(topic)
         for index in range(len(topic.partitions)):
             self._by_key[topic.name, index].configure(config)
 
     def _delete(self, topic: Topic) -> None:
         for index in range(len(topic.partitions)):
             partition = self._by_key.pop((topic.name, index), None)
-            if partition is not None:
+            if partition is None:
+                continue
+            try:
                 self._logs.delete_log_soon(topic.name, index)
-                self._on_delete(partition)
+            except KafkaStorage as error:  # the next start removes it
+                log.error("partition not removed", topic=topic.name, partition=index, reason=error.message)
+            self._on_delete(partition)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Protocol
 
 from broker import topic_names
 from broker.metadata_store import Change, MetadataStore, Versioned
@@ -47,6 +49,16 @@ class Topic:
 Listener = Callable[[Topic | None, Topic | None], None]
 
 
+class Host(Protocol):
+    """Who keeps the logs of partitions."""
+
+    async def prepare(self, topics: Iterable[Topic]) -> None:
+        """Make the logs that these topics lack; KafkaStorage if one cannot be made."""
+
+    async def discard(self) -> None:
+        """Remove what was prepared and not taken up."""
+
+
 def assign(replicas: Iterable[int]) -> PartitionAssignment:
     """A new partition: every replica in sync, led by the first one, at epoch 0."""
     nodes = tuple(replicas)
@@ -67,6 +79,8 @@ class Topics:
         self._versions: dict[str, int] = {}
         self._collisions: defaultdict[str, set[str]] = defaultdict(set)
         self._listeners: list[Listener] = []
+        self._host: Host | None = None
+        self._growing = asyncio.Lock()  # one at a time, lest two prepare the same log
 
     @classmethod
     async def open(cls, store: MetadataStore) -> Topics:
@@ -96,12 +110,17 @@ class Topics:
         """Call `listener(old, new)` after each later change; None stands for a topic that is not there."""
         self._listeners.append(listener)
 
+    def host_by(self, host: Host) -> None:
+        """Ask `host` for the logs of every later topic and partition."""
+        self._host = host
+
     async def create(self, topics: Collection[Topic]) -> None:
-        """Create all or none; TopicExists if the view has one of them already."""
-        for topic in topics:
-            if topic.name in self._by_name:
-                raise TopicExists(f"Topic '{topic.name}' already exists.")
-        await self._commit(dict.fromkeys((topic.name for topic in topics), 0), puts=topics)
+        """Create all or none; TopicExists if the view has one of them already, KafkaStorage if a log cannot be made."""
+        async with self._growing:
+            for topic in topics:
+                if topic.name in self._by_name:
+                    raise TopicExists(f"Topic '{topic.name}' already exists.")
+            await self._grow(dict.fromkeys((topic.name for topic in topics), 0), topics)
 
     async def delete(self, topics: Collection[Topic]) -> None:
         """Delete all or none; UnknownTopicOrPartition if one is not there under its id."""
@@ -112,32 +131,40 @@ class Topics:
         await self._commit({name: self._versions[name] for name in names}, deletes=names)
 
     async def create_partitions(self, added: Mapping[str, Collection[PartitionAssignment]]) -> None:
-        """Append partitions to topics of the view, all or none."""
-        await self._replace(
-            [
+        """Append partitions to topics of the view, all or none; KafkaStorage if a log cannot be made."""
+        async with self._growing:
+            grown = [
                 replace(self._existing(name), partitions=(*self._existing(name).partitions, *partitions))
                 for name, partitions in added.items()
             ]
-        )
+            await self._grow({topic.name: self._versions[topic.name] for topic in grown}, grown)
+
+    async def _grow(self, expected: Mapping[str, int], topics: Collection[Topic]) -> None:
+        """Commits topics once the logs of their new partitions are there: who sees a partition can use it."""
+        if self._host is None:
+            await self._commit(expected, puts=topics)
+            return
+        try:
+            await self._host.prepare(topics)
+            await self._commit(expected, puts=topics)
+        except BaseException:
+            await self._host.discard()
+            raise
 
     async def set_configs(self, configs: Mapping[str, Mapping[str, str]]) -> None:
         """Replace the overrides of topics of the view, all or none."""
-        await self._replace(
-            [
-                replace(self._existing(name), configs=MappingProxyType(dict(new)))
-                for name, new in configs.items()
-                if new != self._existing(name).configs
-            ]
-        )
+        changed = [
+            replace(self._existing(name), configs=MappingProxyType(dict(new)))
+            for name, new in configs.items()
+            if new != self._existing(name).configs
+        ]
+        await self._commit({topic.name: self._versions[topic.name] for topic in changed}, puts=changed)
 
     def _existing(self, name: str) -> Topic:
         topic = self._by_name.get(name)
         if topic is None:
             raise UnknownTopicOrPartition("This server does not host this topic-partition.")
         return topic
-
-    async def _replace(self, topics: Collection[Topic]) -> None:
-        await self._commit({topic.name: self._versions[topic.name] for topic in topics}, puts=topics)
 
     async def _commit(
         self, expected: Mapping[str, int], puts: Collection[Topic] = (), deletes: Collection[str] = ()

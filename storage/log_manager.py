@@ -1,5 +1,6 @@
 """All logs of this node: loading, creating, deleting, checkpointing (Kafka's LogManager)."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -71,6 +72,7 @@ class LogManager:
             for name in (RECOVERY_POINT, LOG_START, REPLICATION, CLEANER)
         }
         self._root: dict[TopicPartition, str] = {}
+        self._taken = Counter[str]()  # logs by folder
 
     @classmethod
     def open(
@@ -104,7 +106,7 @@ class LogManager:
                     f"Two log directories hold {partition}: {manager.logs[partition].folder}, {log.folder}"
                 )
             manager.logs[partition] = log
-            manager._root[partition] = log.folder.rpartition("/")[0]
+            manager._settle(partition, log.folder.rpartition("/")[0])
             if done % 500 == 0:
                 logger.info("loading logs", done=done, of=len(found))
         if found:
@@ -182,12 +184,38 @@ class LogManager:
         return self.logs.get(TopicPartition(topic, partition))
 
     def create_log(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog:
-        """A new, empty log in the folder with the fewest. Raises KafkaStorage."""
+        """A new, empty log in the folder with the fewest. Blocking, for the start. Raises KafkaStorage."""
+        log = self.plan_log(topic, partition, topic_id, config)()
+        self.adopt(log)
+        return log
+
+    def plan_log(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> Callable[[], PartitionLog]:
+        """Chooses the folder of a new log, the one with the fewest; what is returned makes the log and may block.
+
+        That may run in any thread and raises KafkaStorage. `adopt` the log on the loop, or `abandon` the plan.
+        """
         key = TopicPartition(topic, partition)
-        taken = list(self._root.values())
-        log_dir = min(self._dirs.dirs, key=lambda one: taken.count(one.path))
+        log_dir = min(self._dirs.dirs, key=lambda one: self._taken[one.path])
+        self._settle(key, log_dir.path)
+        return partial(self._make_log, key, log_dir, topic_id, config)
+
+    def _settle(self, key: TopicPartition, log_dir: str) -> None:
+        self._root[key] = log_dir
+        self._taken[log_dir] += 1
+
+    def _leave(self, key: TopicPartition) -> str:
+        log_dir = self._root.pop(key)
+        self._taken[log_dir] -= 1
+        return log_dir
+
+    def _make_log(self, key: TopicPartition, log_dir: LogDir, topic_id: UUID, config: LogConfig) -> PartitionLog:
         folder = f"{log_dir.path}/{log_names.folder_name(key)}"
         try:
+            if self._fs.exists(folder):
+                self._remove_folder(folder)  # left behind by a failure
+            for other in self._dirs.dirs:
+                if other is not log_dir:  # a deleted log of that name has to be gone from there for sure
+                    self._fs.fsync_dir(other.path)
             self._forget_predecessor(key, log_dir)
             self._fs.mkdir(folder)
             log = self._open_log(_Found(key, log_dir, 0, 0), folder, topic_id, config, clean=True)
@@ -195,8 +223,6 @@ class LogManager:
             self._fs.fsync_dir(log_dir.path)
         except OSError as error:
             raise KafkaStorage(f"Cannot create the log of {key} in {log_dir.path}: {error}") from error
-        self.logs[key] = log
-        self._root[key] = log_dir.path
         return log
 
     def _forget_predecessor(self, key: TopicPartition, log_dir: LogDir) -> None:
@@ -205,8 +231,23 @@ class LogManager:
             if key in self._checkpoints[log_dir.path, name]:
                 self._checkpoint(log_dir, name, offset_of)
 
+    def adopt(self, log: PartitionLog) -> None:
+        """Counts a log that was made among those of this node."""
+        self.logs[TopicPartition(log.topic, log.partition)] = log
+
+    def abandon(self, topic: str, partition: int, log: PartitionLog | None) -> Callable[[], None]:
+        """Gives up a plan and the log made by it; what is returned removes the files, may block and raises OSError."""
+        key = TopicPartition(topic, partition)
+        folder = f"{self._leave(key)}/{log_names.folder_name(key)}"
+        if log is not None:
+            log.retire()
+        return lambda: self._remove_folder(folder) if self._fs.exists(folder) else None
+
     def delete_log_soon(self, topic: str, partition: int) -> None:
-        """Close the log and rename its folder now; remove it after `file.delete.delay.ms`. Raises KafkaStorage."""
+        """Close the log and rename its folder now; remove it after `file.delete.delay.ms`. Raises KafkaStorage.
+
+        The new name is not synced: after a crash the folder of a topic that is gone is removed at the start.
+        """
         key = TopicPartition(topic, partition)
         log, folder = self._retire(key)
         services = self.services
@@ -227,12 +268,11 @@ class LogManager:
 
     def _retire(self, key: TopicPartition) -> tuple[PartitionLog, str]:
         log = self.logs.pop(key)
-        root = self._root.pop(key)
+        root = self._leave(key)
         folder = f"{root}/{log_names.delete_name(key, self._new_id())}"
         log.retire()
         try:
             self._fs.rename(log.folder, folder)
-            self._fs.fsync_dir(root)
         except OSError as error:
             raise KafkaStorage(f"Cannot delete the log of {key}: {error}") from error
         return log, folder
