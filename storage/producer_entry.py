@@ -53,7 +53,7 @@ class ProducerStateEntry:
             self.producer_epoch = producer_epoch
 
     def saved(self) -> SnapshotEntry:
-        """As a snapshot holds it."""
+        """As Kafka's snapshots hold it: of the batches the last one alone."""
         last = self.batches[-1] if self.batches else BatchMetadata(-1, -1, -1, -1, -1)
         return SnapshotEntry(
             producer_id=self.producer_id,
@@ -66,15 +66,34 @@ class ProducerStateEntry:
             txn_first_offset=self.txn_first_offset,
         )
 
+    def rows(self) -> list[SnapshotEntry]:
+        """`saved`, after a row for each earlier batch.
+
+        A snapshot with one row a producer forgets the batches before the last, and a producer that sends those again
+        after a crash would be told OUT_OF_ORDER_SEQUENCE_NUMBER. For Kafka, the last of a producer's rows counts.
+        """
+        saved = self.saved()
+        earlier = [
+            saved._replace(
+                last_sequence=batch.last_sequence,
+                last_offset=batch.last_offset,
+                offset_delta=batch.last_offset - batch.first_offset,
+                timestamp=batch.timestamp,
+                txn_first_offset=NO_OFFSET,
+            )
+            for batch in list(self.batches)[:-1]
+        ]
+        return [*earlier, saved]
+
     @classmethod
-    def restored(cls, saved: SnapshotEntry) -> "ProducerStateEntry":
-        """As a snapshot has it: at most one batch."""
+    def restored(cls, rows: list[SnapshotEntry]) -> "ProducerStateEntry":
+        """From one producer's rows of a snapshot, in their order there."""
+        saved = rows[-1]
         entry = cls(saved.producer_id, saved.producer_epoch)
         entry.coordinator_epoch = saved.coordinator_epoch
         entry.last_timestamp = saved.timestamp
         entry.txn_first_offset = max(saved.txn_first_offset, NO_OFFSET)
-        if saved.last_offset >= 0:
-            entry.batches.append(_batch_of(saved))
+        entry.batches.extend(_batch_of(row) for row in rows if row.last_offset >= 0)
         return entry
 
 

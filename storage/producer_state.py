@@ -278,10 +278,14 @@ class ProducerStateManager:
         return log_start_offset
 
     def _restore(self, entries: list[SnapshotEntry], now_ms: int) -> None:
-        for saved in sorted(entries, key=lambda entry: entry.txn_first_offset):
-            if self._is_expired(saved.txn_first_offset, saved.timestamp, now_ms):
+        rows: dict[int, list[SnapshotEntry]] = {}
+        for row in entries:
+            rows.setdefault(row.producer_id, []).append(row)
+        for of_producer in sorted(rows.values(), key=lambda some: some[-1].txn_first_offset):
+            last = of_producer[-1]
+            if self._is_expired(last.txn_first_offset, last.timestamp, now_ms):
                 continue
-            entry = ProducerStateEntry.restored(saved)
+            entry = ProducerStateEntry.restored(of_producer)
             if entry.txn_first_offset != NO_OFFSET:
                 self._open[entry.txn_first_offset] = entry.producer_id
             self.producers[entry.producer_id] = entry
@@ -306,7 +310,7 @@ class ProducerStateManager:
         """
         if self._snapshots and offset <= self._snapshots[-1]:
             return None
-        entries = (self.producers[producer_id].saved() for producer_id in sorted(self.producers))
+        entries = (row for producer_id in sorted(self.producers) for row in self.producers[producer_id].rows())
         path = self._snapshot_path(offset)
         file = self._fs.open(path, create=True)
         try:

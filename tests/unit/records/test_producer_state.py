@@ -262,6 +262,18 @@ def test_snapshots_outside_the_log_are_deleted() -> None:
     assert log.producers.take_unsynced() == []
 
 
+def test_a_snapshot_knows_the_last_five_batches() -> None:
+    """What was not yet acknowledged when the broker died is sent again, also from before the last roll."""
+    log = Log()
+    for sequence in range(7):
+        log.data(1, sequence=sequence)
+    whole = log.state()
+    log.producers.take_snapshot(log.end)
+    assert log.producers.load(0, log.end, NOW) == log.end
+    assert log.state() == whole
+    assert [type(log.data(1, sequence=sequence)) for sequence in range(2, 8)] == [Duplicate] * 5 + [type(None)]
+
+
 def test_truncation_forgets_what_came_after() -> None:
     log = Log()
     log.data(1)
