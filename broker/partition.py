@@ -39,7 +39,18 @@ class Partition:
     (``flush.messages=1``) the flushed end: an acknowledgement and a reader see only what is as durable as configured.
     """
 
-    __slots__ = ("_listeners", "_on_advance", "flush_gated", "index", "key", "leader_epoch", "log", "topic", "topic_id")
+    __slots__ = (
+        "__weakref__",
+        "_listeners",
+        "_on_advance",
+        "flush_gated",
+        "index",
+        "key",
+        "leader_epoch",
+        "log",
+        "topic",
+        "topic_id",
+    )
 
     def __init__(
         self,

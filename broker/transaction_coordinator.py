@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from broker.coordinators import HostedCoordinator
 from broker.topic_names import TRANSACTION_STATE_TOPIC_NAME
 from broker.transaction_markers import TransactionMarkers
+from broker.verifications import Verifications
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.transaction.config import TransactionConfig
 from coordinator.transaction.metadata import TopicPartition, TransactionMetadata
@@ -42,7 +43,8 @@ class TransactionCoordinator(HostedCoordinator[TransactionShard]):
         config = node.config
         self._config = transaction_config(config)
         self.metrics = TransactionMetrics()
-        self.markers = TransactionMarkers(node)
+        self.verifications = Verifications()
+        self.markers = TransactionMarkers(node, self.verifications)
         self._states: dict[int, TransactionShard] = {}
         runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
             TRANSACTION_STATE_TOPIC_NAME, ROWS, self._new_state, clock=node.clock, wheel=node.wheel

@@ -14,6 +14,7 @@ from storage.append_types import AppendOrigin
 if TYPE_CHECKING:
     from broker.node import Node
     from broker.partition import Partition
+    from broker.verifications import Verifications
     from coordinator.transaction.marker_port import EndMarker
 
 WRITE_TIMEOUT_MS = 30_000
@@ -23,8 +24,9 @@ WRITE_TIMEOUT_MS = 30_000
 class TransactionMarkers:
     """Appends markers; those for `__consumer_offsets` by its coordinator, for whom they decide about offsets."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, verifications: Verifications) -> None:
         self._node = node
+        self._verifications = verifications
 
     def write_marker(self, topic: str, index: int, marker: EndMarker) -> Future[None] | None:
         """See ``MarkerPort.write_marker``."""
@@ -48,6 +50,7 @@ class TransactionMarkers:
             timestamp=now_ms,
         )
         end = partition.append(memoryview(batch), AppendOrigin.COORDINATOR, now_ms).last_offset + 1
+        self._verifications.end(partition, marker.producer_id)
         return None if partition.high_watermark >= end else self._when_committed(partition, end)
 
     def _when_committed(self, partition: Partition, end: int) -> Future[None]:

@@ -20,6 +20,7 @@ from protocol.errors import (
     CoordinatorNotAvailable,
     InvalidPidMapping,
     InvalidProducerEpoch,
+    InvalidRequest,
     InvalidTxnState,
     KafkaError,
     NotCoordinator,
@@ -28,10 +29,12 @@ from protocol.errors import (
     ProducerFenced,
     TransactionAbortable,
 )
+from protocol.records.batch import NO_SEQUENCE
 
 if TYPE_CHECKING:
     from broker.node import Node
     from broker.partition import Partition
+    from broker.verifications import Verifications
 
 FIRST_VERSION_WITH_TRANSACTION_ABORTABLE = 11
 FIRST_VERSION_OF_TRANSACTIONS_V2 = 12
@@ -58,11 +61,13 @@ class Append:
             entry is not None and entry.txn_first_offset >= 0 and entry.producer_epoch == self.producer.producer_epoch
         )
 
-    @property
-    def is_beyond_an_unknown_start(self) -> bool:
-        """With V2 each transaction starts at sequence 0: the log has missed what came before."""
-        known = self.partition.log.producers.producers
-        return self.base_sequence != 0 and self.producer.producer_id not in known
+    def is_out_of_order(self, verifications: Verifications, adds_partitions: bool) -> bool:
+        """An earlier batch was tried and has to come first; with V2 each transaction starts at sequence 0 besides."""
+        producer_id = self.producer.producer_id
+        lowest = verifications.lowest_sequence(self.partition, producer_id)
+        if lowest is not None and self.base_sequence > lowest:
+            return True
+        return adds_partitions and self.base_sequence > 0 and producer_id not in self.partition.log.producers.producers
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,84 +98,100 @@ def produce_clients(version: int) -> Clients:
 
 
 def admit(
-    node: Node, transactional_id: str, appends: Iterable[Append], clients: Clients
+    node: Node, transactional_id: str, appends: Sequence[Append], clients: Clients
 ) -> Refusals | Awaitable[Refusals]:
     """Which of the appends may not be made; an awaitable of that, where the coordinator has to be waited for.
 
     Raises InvalidPidMapping when they are of more than one producer.
     """
+    if any(append.producer != appends[0].producer for append in appends):
+        raise InvalidPidMapping("Transactional records contained more than one producer ID")
     unknown = [append for append in appends if not append.is_in_open_transaction]
     if not unknown:
         return NO_REFUSALS
-    if any(append.producer != unknown[0].producer for append in unknown):
-        raise InvalidPidMapping("Transactional records contained more than one producer ID")
     if not clients.adds_partitions and not node.config.boolean("transaction.partition.verification.enable"):
         return NO_REFUSALS
-    wanted = [append.partition.key for append in unknown]
-    out_of_order: Refusals = {
-        append.partition.key: OutOfOrderSequence()
-        for append in unknown
-        if clients.adds_partitions and append.is_beyond_an_unknown_start
-    }
-    answer = _ask(node, transactional_id, unknown[0].producer, wanted, clients)
+    admission = _Admission(node, transactional_id, unknown, clients)
+    answer = admission.ask()
     if answer.done() and not isinstance(answer.exception(), ConcurrentTransactions):
-        return {**out_of_order, **_refusals(answer, wanted, clients)}
-    return _when_told(node, transactional_id, unknown[0].producer, wanted, clients, answer, out_of_order)
+        return admission.refusals(answer)
+    return admission.when_told(answer)
 
 
-def _ask(
-    node: Node, transactional_id: str, producer: ProducerEpoch, wanted: Sequence[TopicPartition], clients: Clients
-) -> Future[Any]:
-    coordinator = node.transaction_coordinator
-    if clients.adds_partitions:
-        return coordinator.write(
-            transactional_id, lambda state: state.add_partitions(transactional_id, producer, wanted, V2)
+def ended(node: Node, appends: Iterable[Append]) -> None:
+    """The appends were tried; those that are in the log need no verification any more."""
+    for append in appends:
+        if append.is_in_open_transaction:
+            node.transaction_coordinator.verifications.end(append.partition, append.producer.producer_id)
+
+
+class _Admission:
+    """The coordinator's answer about one producer's appends."""
+
+    def __init__(self, node: Node, transactional_id: str, appends: Sequence[Append], clients: Clients) -> None:
+        self._node = node
+        self._coordinator = node.transaction_coordinator
+        self._transactional_id = transactional_id
+        self._appends = appends
+        self._clients = clients
+        self._producer = appends[0].producer
+        self._wanted = [append.partition.key for append in appends]
+        for append in appends:
+            if append.base_sequence != NO_SEQUENCE:
+                self._coordinator.verifications.begin(append.partition, append.producer, append.base_sequence)
+
+    def ask(self) -> Future[Any]:
+        transactional_id, producer, wanted = self._transactional_id, self._producer, self._wanted
+        if not transactional_id:
+            raise InvalidRequest
+        if self._clients.adds_partitions:
+            return self._coordinator.write(
+                transactional_id, lambda state: state.add_partitions(transactional_id, producer, wanted, V2)
+            )
+        return self._coordinator.read(
+            transactional_id, lambda state: state.verify_partitions(transactional_id, producer, wanted)
         )
-    return coordinator.read(transactional_id, lambda state: state.verify_partitions(transactional_id, producer, wanted))
 
+    def refusals(self, answer: Future[Any]) -> dict[TopicPartition, KafkaError]:
+        error = answer.exception()
+        if isinstance(error, KafkaError):
+            return dict.fromkeys(self._wanted, self._clients.told(error))
+        if error is not None:
+            raise error
+        refusals: dict[TopicPartition, KafkaError] = {}
+        if not self._clients.adds_partitions:
+            abortable = self._clients.told(TransactionAbortable())
+            refusals = {partition: abortable for partition in self._wanted if partition not in answer.result()}
+        for append in self._appends:
+            key = append.partition.key
+            if key not in refusals and append.is_out_of_order(
+                self._coordinator.verifications, self._clients.adds_partitions
+            ):
+                refusals[key] = OutOfOrderSequence()
+        return refusals
 
-def _refusals(answer: Future[Any], wanted: Sequence[TopicPartition], clients: Clients) -> Refusals:
-    error = answer.exception()
-    if isinstance(error, KafkaError):
-        return dict.fromkeys(wanted, clients.told(error))
-    if error is not None:
-        raise error
-    if clients.adds_partitions:
-        return NO_REFUSALS
-    verified = answer.result()
-    abortable = clients.told(TransactionAbortable())
-    return {partition: abortable for partition in wanted if partition not in verified}
+    async def when_told(self, answer: Future[Any]) -> Refusals:
+        """Asks again for a while where the earlier transaction is being ended.
 
-
-async def _when_told(
-    node: Node,
-    transactional_id: str,
-    producer: ProducerEpoch,
-    wanted: Sequence[TopicPartition],
-    clients: Clients,
-    answer: Future[Any],
-    out_of_order: Refusals,
-) -> Refusals:
-    """Asks again for a while where the earlier transaction is being ended (`add.partitions.to.txn.retry.backoff.ms`).
-
-    Time has passed when the answer is there: the append may be made only if the transaction is still open.
-    """
-    config, clock = node.config, node.clock
-    deadline_ms = clock.monotonic_ms() + config.integer("add.partitions.to.txn.retry.backoff.max.ms")
-    while True:
-        try:
-            await answer
-        except ConcurrentTransactions:
-            if clock.monotonic_ms() < deadline_ms:
-                await clock.sleep(config.integer("add.partitions.to.txn.retry.backoff.ms"))
-                answer = _ask(node, transactional_id, producer, wanted, clients)
-                continue
-        except KafkaError:
-            pass  # told below
-        break
-    refusals = {**out_of_order, **_refusals(answer, wanted, clients)}
-    coordinator = node.transaction_coordinator
-    for partition in wanted:
-        if partition not in refusals and not coordinator.holds(transactional_id, producer, (partition,)):
-            refusals[partition] = clients.told(TransactionAbortable())
-    return refusals
+        Time has passed when the answer is there: the append may be made only if the transaction is still open.
+        """
+        config, clock = self._node.config, self._node.clock
+        deadline_ms = clock.monotonic_ms() + config.integer("add.partitions.to.txn.retry.backoff.max.ms")
+        while True:
+            try:
+                await answer
+            except ConcurrentTransactions:
+                if clock.monotonic_ms() < deadline_ms:
+                    await clock.sleep(config.integer("add.partitions.to.txn.retry.backoff.ms"))
+                    answer = self.ask()
+                    continue
+            except KafkaError:
+                pass  # told below
+            break
+        refusals = self.refusals(answer)
+        for partition in self._wanted:
+            if partition not in refusals and not self._coordinator.holds(
+                self._transactional_id, self._producer, (partition,)
+            ):
+                refusals[partition] = self._clients.told(TransactionAbortable())
+        return refusals

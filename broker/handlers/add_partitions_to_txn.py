@@ -26,7 +26,7 @@ from broker.context import RequestContext
 from broker.error_responses import ZERO
 from broker.old_clients import fencing_known_from
 from coordinator.runtime.outcome import ProducerEpoch
-from coordinator.transaction.metadata import V1, V2, TopicPartition, by_topic
+from coordinator.transaction.metadata import V1, V2, TopicPartition
 from protocol.errors import InvalidRequest, KafkaError
 
 FIRST_VERSION_WITH_PRODUCER_FENCED = 2
@@ -52,8 +52,12 @@ class Wanted:
 
     transactional_id: str
     producer: ProducerEpoch
-    partitions: tuple[TopicPartition, ...]
+    topics: Sequence[Any]
     verify_only: bool = False
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        return tuple(dict.fromkeys((topic.name, index) for topic in self.topics for index in topic.partitions))
 
     def all(self, code: ErrorCode) -> Codes:
         return dict.fromkeys(self.partitions, code)
@@ -81,22 +85,18 @@ def _wanted(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> list[Wan
             Wanted(
                 raw.v3_and_below_transactional_id,
                 ProducerEpoch(raw.v3_and_below_producer_id, raw.v3_and_below_producer_epoch),
-                _partitions(raw.v3_and_below_topics),
+                raw.v3_and_below_topics,
             )
         ]
     return [
         Wanted(
             one.transactional_id,
             ProducerEpoch(one.producer_id, one.producer_epoch),
-            _partitions(one.topics),
+            one.topics,
             one.verify_only,
         )
         for one in request.transactions
     ]
-
-
-def _partitions(topics: Sequence[Any]) -> tuple[TopicPartition, ...]:
-    return tuple(dict.fromkeys((topic.name, index) for topic in topics for index in topic.partitions))
 
 
 def _refused(ctx: RequestContext, wanted: Wanted) -> Codes | None:
@@ -138,32 +138,33 @@ def _codes(ctx: RequestContext, wanted: Wanted, result: Any) -> Codes:
 
 def _response(ctx: RequestContext, wanted: Sequence[Wanted], codes: Sequence[Codes]) -> Answer:
     if ctx.version < FIRST_VERSION_BETWEEN_BROKERS:
-        return OneTransaction(ZERO, _topics(codes[0]))
+        return OneTransaction(ZERO, _topics(wanted[0], codes[0]))
     return AddPartitionsToTxnResponse(
         throttle_time=ZERO,
         error_code=ErrorCode.none,
         results_by_transaction=tuple(
-            AddPartitionsToTxnResult(transactional_id=one.transactional_id, topic_results=_topics(found))
+            AddPartitionsToTxnResult(transactional_id=one.transactional_id, topic_results=_topics(one, found))
             for one, found in zip(wanted, codes, strict=True)
         ),
     )
 
 
-def _topics(codes: Codes) -> tuple[AddPartitionsToTxnTopicResult, ...]:
+def _topics(wanted: Wanted, codes: Codes) -> tuple[AddPartitionsToTxnTopicResult, ...]:
+    """As the request names them, what it names twice included."""
     return tuple(
         AddPartitionsToTxnTopicResult(
-            name=topic,
+            name=topic.name,
             results_by_partition=tuple(
-                AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=codes[topic, index])
-                for index in indexes
+                AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=codes[topic.name, index])
+                for index in topic.partitions
             ),
         )
-        for topic, indexes in by_topic(codes).items()
+        for topic in wanted.topics
     )
 
 
 def error_response(ctx: RequestContext, request: AddPartitionsToTxnRequest, error: KafkaError) -> Answer:
     if ctx.version < FIRST_VERSION_BETWEEN_BROKERS:
         (one,) = _wanted(ctx, request)
-        return OneTransaction(ZERO, _topics(one.all(error.code)))
+        return OneTransaction(ZERO, _topics(one, one.all(error.code)))
     return AddPartitionsToTxnResponse(throttle_time=ZERO, error_code=error.code, results_by_transaction=())

@@ -16,16 +16,18 @@ from kio.schema.errors import ErrorCode
 from broker import topic_names
 from broker.context import CloseConnection, RequestContext
 from broker.delayed_produce import Unacknowledged
-from broker.transactional_produce import NO_REFUSALS, Append, Refusals, admit, produce_clients
+from broker.transactional_produce import NO_REFUSALS, Append, Refusals, admit, ended, produce_clients
 from coordinator.runtime.outcome import ProducerEpoch
 from protocol import errors
 from protocol.errors import (
     CorruptMessage,
+    InvalidPidMapping,
     InvalidRequiredAcks,
     InvalidTopic,
     KafkaError,
     KafkaStorage,
     MessageTooLarge,
+    OutOfOrderSequence,
     RecordBatchTooLarge,
     TransactionalIdAuthorization,
     UnknownServerError,
@@ -81,19 +83,27 @@ def handle(
         _check_old_compressions(ctx, request)
     if request.transactional_id is None:
         return _append_all(ctx, request, NO_REFUSALS)
-    appends = _transactional(ctx, request)
+    appends = list(_transactional(ctx, request))
     admitted = admit(ctx.node, request.transactional_id, appends, produce_clients(ctx.version))
     if isawaitable(admitted):
         ctx.begun = False
-        return _when_admitted(ctx, request, admitted)
-    return _append_all(ctx, request, admitted)
+        return _when_admitted(ctx, request, appends, admitted)
+    return _append_admitted(ctx, request, appends, admitted)
 
 
 async def _when_admitted(
-    ctx: RequestContext, request: ProduceRequest, admitted: Awaitable[Refusals]
+    ctx: RequestContext, request: ProduceRequest, appends: list[Append], admitted: Awaitable[Refusals]
 ) -> ProduceResponse | None:
-    answer = _append_all(ctx, request, await admitted)
+    answer = _append_admitted(ctx, request, appends, await admitted)
     return await answer if isinstance(answer, Future) else answer
+
+
+def _append_admitted(
+    ctx: RequestContext, request: ProduceRequest, appends: list[Append], refusals: Refusals
+) -> ProduceResponse | Future[ProduceResponse] | None:
+    answer = _append_all(ctx, request, refusals)
+    ended(ctx.node, appends)
+    return answer
 
 
 def _transactional(ctx: RequestContext, request: ProduceRequest) -> Iterator[Append]:
@@ -131,8 +141,7 @@ def _append_all(
                     _check_records(ctx.version, records or NOTHING)
                     raise InvalidRequiredAcks
                 if refusals and partition.key in refusals:
-                    answer.error_message = refusals[partition.key].explicit_message
-                    raise refusals[partition.key]
+                    raise _refused(refusals[partition.key], partition, answer)
                 _append(ctx, partition, records, answer, now_ms)
             except KafkaError as error:
                 _refuse(ctx, answer, error)
@@ -156,6 +165,8 @@ def error_response(ctx: RequestContext, request: ProduceRequest, error: KafkaErr
         answers = [PartitionProduceResponse(index) for index in sorted(index for index, _ in partitions)]
         for answer in answers:
             _tell(answer, error)
+            if isinstance(error, InvalidPidMapping):
+                answer.error_message = error.explicit_message
         topics.append((key, answers))
     return ProduceResponse(topics)
 
@@ -248,6 +259,14 @@ def _append(
     answer.log_append_time_ms = info.log_append_time
     answer.log_start_offset = info.log_start_offset
     ctx.node.metrics.produced(partition.topic, info.last_offset - info.first_offset + 1, len(records))
+
+
+def _refused(error: KafkaError, partition: Partition, answer: PartitionProduceResponse) -> KafkaError:
+    """An append that may not be made; for Kafka, one out of order is refused by the log."""
+    answer.error_message = error.explicit_message
+    if isinstance(error, OutOfOrderSequence):
+        answer.log_start_offset = partition.log_start_offset
+    return error
 
 
 def _refuse(ctx: RequestContext, answer: PartitionProduceResponse, error: KafkaError) -> None:

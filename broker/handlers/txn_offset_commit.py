@@ -21,7 +21,8 @@ from broker.topic_names import GROUP_METADATA_TOPIC_NAME
 from broker.transactional_produce import Append, Clients, Refusals, admit
 from coordinator.group.offsets import Commit, OffsetToCommit
 from coordinator.runtime.outcome import ProducerEpoch
-from protocol.errors import CoordinatorNotAvailable, KafkaError, NotCoordinator, NotEnoughReplicas
+from protocol.errors import CoordinatorNotAvailable, InvalidGroupId, KafkaError, NotCoordinator, NotEnoughReplicas
+from protocol.records.batch import NO_SEQUENCE
 
 if TYPE_CHECKING:
     from broker.partition import Partition
@@ -37,12 +38,14 @@ def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> Answer | Awa
     offsets, refused = _split(ctx, request)
     if not offsets:
         return _response(refused)
+    if not request.group_id:
+        raise InvalidGroupId
     partition = _groups_partition(ctx, request.group_id)
     clients = Clients(
         ctx.version >= FIRST_VERSION_OF_TRANSACTIONS_V2, ctx.version >= FIRST_VERSION_WITH_TRANSACTION_ABORTABLE
     )
     producer = ProducerEpoch(request.producer_id, request.producer_epoch)
-    admitted = admit(ctx.node, request.transactional_id, [Append(partition, producer, 0)], clients)
+    admitted = admit(ctx.node, request.transactional_id, [Append(partition, producer, NO_SEQUENCE)], clients)
     if isawaitable(admitted):
         return _when_admitted(ctx, request, offsets, refused, admitted)
     return _commit(ctx, request, offsets, refused, admitted)

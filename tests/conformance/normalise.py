@@ -10,7 +10,14 @@ from typing import Any
 from tests.conformance import batches, schema
 
 _SESSION_LIKE = {"session_id": "S", "producer_id": "P", "subscription_id": "SUB", "client_instance_id": "CLIENT"}
-_TIMES = {"log_append_time", "timestamp", "base_timestamp", "max_timestamp"}
+_TIMES = {
+    "log_append_time",
+    "timestamp",
+    "base_timestamp",
+    "max_timestamp",
+    "last_timestamp",
+    "transaction_start_time",
+}
 _SIZES = {"total_bytes", "usable_bytes", "finalized_features_epoch"}
 
 
@@ -25,6 +32,10 @@ class Normaliser:
     def name_id(self, topic_id: str, symbol: str) -> None:
         """Makes `topic_id` (32 hex digits) appear as <symbol>."""
         self.ids[topic_id] = f"<{symbol}>"
+
+    def name_producer(self, producer_id: int) -> None:
+        """Makes `producer_id` appear as a symbol in batches too."""
+        self._symbol("P", producer_id)
 
     def __call__(self, answer: Any, *, unordered: tuple[str, ...] = (), ignore: tuple[str, ...] = ()) -> Any:
         return self._walk(answer, "", unordered, ignore)
@@ -46,6 +57,8 @@ class Normaliser:
     def _leaf(self, key: str, value: Any) -> Any:
         if key in _SESSION_LIKE:
             return self._symbol(_SESSION_LIKE[key], value)
+        if key == "pid":
+            return self._symbols.get(("P", value), value)
         if key == "topic_id" and value != schema.NO_ID:
             return self.ids.setdefault(value, f"<id {len(self.ids) + 1}>")
         if key in _TIMES and isinstance(value, int):
