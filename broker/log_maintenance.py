@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from protocol.errors import KafkaError
+from storage.cleaner.log_cleaner import CleanerConfig, LogCleaner
 from storage.retention import delete_old_segments
 
 if TYPE_CHECKING:
@@ -23,9 +24,13 @@ AT_A_TIME = 50
 
 
 class LogMaintenance:
-    """Retention, flushes by time, expiry of producers, checkpoints: each in a period of its own.
+    """Compaction, retention, flushes by time, expiry of producers, checkpoints: each in a period of its own.
 
-    Logs whose policy includes ``compact`` are the cleaner's, retention included, as in Kafka.
+    Logs whose policy includes ``compact`` are the cleaner's, retention included, as in Kafka: without a cleaner
+    (``log.cleaner.enable=false``) nothing at all is removed from them.
+
+    Attributes:
+        cleaner: what compacts.
     """
 
     def __init__(self, logs: LogManager, partitions: Partitions) -> None:
@@ -33,6 +38,8 @@ class LogMaintenance:
         self._partitions = partitions
         self._clock = logs.services.clock
         self._workers = logs.services.workers
+        self.cleaner = LogCleaner(logs, self._high_watermark, self._last_stable_offset)
+        self._cleans = False
 
     def start(self, config: BrokerConfig, periodic: Periodic) -> None:
         """Hands the tasks over, each with the period that its configuration says."""
@@ -46,6 +53,25 @@ class LogMaintenance:
         every("log.flush.start.offset.checkpoint.interval.ms", self._checkpoint_log_start_offsets)
         every("replica.high.watermark.checkpoint.interval.ms", self._checkpoint_high_watermarks)
         every("producer.id.expiration.check.interval.ms", self.expire_producers)
+        self._cleans = config.boolean("log.cleaner.enable")
+        self.reconfigure(config)
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """The configuration changed; the cleaner goes by it from the next log on."""
+        if self._cleans:
+            self.cleaner.configure(
+                CleanerConfig(
+                    threads=config.integer("log.cleaner.threads"),
+                    dedupe_buffer_size=config.integer("log.cleaner.dedupe.buffer.size"),
+                    load_factor=config.double("log.cleaner.io.buffer.load.factor"),
+                    max_bytes_per_second=config.double("log.cleaner.io.max.bytes.per.second"),
+                    backoff_ms=config.integer("log.cleaner.backoff.ms"),
+                )
+            )
+
+    async def stop(self) -> None:
+        """Ends compaction where it is; the next start takes it up again."""
+        await self.cleaner.stop()
 
     # -- tasks --
 
@@ -54,7 +80,7 @@ class LogMaintenance:
         for number, partition in enumerate(list(self._partitions)):
             if number % AT_A_TIME == 0:
                 await self._clock.sleep(0)
-            if not partition.log.config.compact:
+            if not partition.log.config.compact and not self.cleaner.is_busy_with(partition.log):
                 try:
                     delete_old_segments(partition.log, partition.high_watermark)
                 except KafkaError as error:
@@ -86,3 +112,7 @@ class LogMaintenance:
     def _high_watermark(self, one: PartitionLog) -> int:
         partition = self._partitions.get(one.topic, one.partition)
         return one.log_end_offset if partition is None else partition.high_watermark
+
+    def _last_stable_offset(self, one: PartitionLog) -> int:
+        partition = self._partitions.get(one.topic, one.partition)
+        return one.log_start_offset if partition is None else partition.last_stable_offset

@@ -206,6 +206,7 @@ class Node:
         if resource[0] is ResourceType.BROKER:
             self.config = self.resource_configs.broker_config(self.config)
             self.partitions.reconfigure()
+            self._maintenance.reconfigure(self.config)
 
     # -- stop
 
@@ -220,6 +221,7 @@ class Node:
         self.group_coordinator.stop()
         await self.server.stop()
         await self.dispatcher.drain()
+        await self._maintenance.stop()
         await self._periodic.stop()
         await self.metadata.close()
         clean = True

@@ -67,3 +67,10 @@ class LogConfig:
     preallocate: bool = False
     unclean_leader_election_enable: bool = False
     min_insync_replicas: int = 1
+
+    @property
+    def max_segment_ms(self) -> int:
+        """When a segment is rolled by time; compaction must get at it within its lag (LogConfig.maxSegmentMs)."""
+        if self.compact and self.max_compaction_lag_ms > 0:
+            return min(self.max_compaction_lag_ms, self.segment_ms)
+        return self.segment_ms

@@ -105,12 +105,17 @@ class LogFlusher:
         if sealed is not None:
             self._sealed.append(sealed)
 
-    def note_truncated(self) -> None:
-        """The log ends earlier now: a flush that began before proves nothing any more."""
+    def lower(self, offset: int) -> None:
+        """The log is about to end at an offset: a flush that began before proves nothing any more."""
         self._generation += 1
+        if self.flushed.offset > offset:
+            self.flushed = LogOffsetMetadata(offset)
+
+    def note_truncated(self) -> None:
+        """The log ends elsewhere now. What was on the device before still is."""
         self._sealed = [segment for segment in self._sealed if segment.base_offset in self._segments]
         end = self._end()
-        if self.flushed.offset > end.offset:
+        if self.flushed.offset >= end.offset or not self._segments.size:
             self.flushed = end
 
     def note_removed(self, segments: Sequence[LogSegment]) -> None:

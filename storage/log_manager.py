@@ -159,6 +159,7 @@ class LogManager:
             clean=clean,
             recovery_point=found.recovery_point,
             log_start_offset=found.log_start_offset,
+            cleaned_to=found.cleaned_to,
             now_ms=self.services.clock.wall_ms(),
             jitter_ms=partial(self.services.jitter_ms, config),
             producers=ProducerStateManager(self._fs, folder, name, self._producer_expiration_ms),

@@ -38,9 +38,11 @@ def truncate_to(log: "PartitionLog", offset: int) -> bool:
     if offset < log.segments.first.base_offset:
         truncate_fully(log, offset, offset)
         return True
-    for segment in [segment for segment in log.segments if segment.base_offset > offset]:
+    _lower_recovery_point(log, offset)
+    doomed = [segment for segment in log.segments if segment.base_offset > offset]
+    _unlink(log, doomed)
+    for segment in doomed:
         log.segments.remove(segment)
-        _unlink(log, segment)
     log.segments.active.truncate_to(offset, log.services.clock.wall_ms())
     log.leader_epochs.truncate_from_end(offset)
     _settle(log, offset, min(offset, log.log_start_offset))
@@ -49,26 +51,33 @@ def truncate_to(log: "PartitionLog", offset: int) -> bool:
 
 def truncate_fully(log: "PartitionLog", offset: int, log_start_offset: int) -> None:
     """Drop everything; the next append gets `offset`. Raises OSError."""
-    for segment in log.segments:
-        _unlink(log, segment)
+    _lower_recovery_point(log, log.segments.first.base_offset)
+    _unlink(log, list(log.segments))
     log.segments.replace_all(log.new_segment(offset, sealed=None))
     log.leader_epochs.clear()
+    log.services.fs.fsync_dir(log.folder)
     _settle(log, offset, log_start_offset)
+
+
+def _lower_recovery_point(log: "PartitionLog", offset: int) -> None:
+    """On disk too, and first: or the next load trusts, unsynced, what will be appended below the old one."""
+    log.flusher.lower(offset)
+    if log.cleaned_to is not None:
+        log.cleaned_to = min(log.cleaned_to, offset)
+    log.checkpoint()
 
 
 def _settle(log: "PartitionLog", end_offset: int, log_start_offset: int) -> None:
     log.log_end_offset = end_offset
     log.log_start_offset = log_start_offset
-    if log.cleaned_to is not None:
-        log.cleaned_to = min(log.cleaned_to, end_offset)
-    log.services.fs.fsync_dir(log.folder)
     log.flusher.note_truncated()
-    log.checkpoint()  # or the next load trusts, unsynced, what is appended below the old recovery point
     rebuild_producers(log.producers, list(log.segments), log_start_offset, end_offset, log.services.clock.wall_ms())
 
 
-def _unlink(log: "PartitionLog", segment: LogSegment) -> None:
-    """Remove the files; readers that hold the descriptor go on."""
-    for path in segment.existing_files():
-        log.services.fs.unlink(path)
-    segment.file.close()
+def _unlink(log: "PartitionLog", segments: list[LogSegment]) -> None:
+    """Remove the files for good, the last segment first so that no gap can be left; readers' descriptors go on."""
+    for segment in reversed(segments):
+        for path in segment.existing_files():
+            log.services.fs.unlink(path)
+        segment.file.close()
+    log.services.fs.fsync_dir(log.folder)

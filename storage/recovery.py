@@ -53,6 +53,7 @@ class LoadRequest:
     clean: bool
     recovery_point: int
     log_start_offset: int
+    cleaned_to: int | None
     now_ms: int
     jitter_ms: Callable[[], int]
     producers: ProducerStateManager
@@ -130,7 +131,8 @@ def _scan(segments: list[LogSegment], first: int, request: LoadRequest, epochs: 
     for position in range(first, len(segments)):
         segment = segments[position]
         # Compaction leaves gaps too, and may have gone past the recovery point that the checkpoint knows.
-        lost = segment.base_offset > max(log_end_offset, request.recovery_point) and not request.config.compact
+        sure = max(log_end_offset, request.recovery_point, request.cleaned_to or 0)
+        lost = segment.base_offset > sure and not request.config.compact
         if lost:
             logger.warning("segment after a gap", partition=request.name, segment=segment.base_offset)
             _remove(request.fs, segments[position:])

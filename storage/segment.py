@@ -171,7 +171,7 @@ class LogSegment:
             return False
         first = self._first_batch_timestamp
         waited = max_timestamp - first if first >= 0 else now_ms - self.created_ms
-        return waited > config.segment_ms - self.jitter_ms
+        return waited > config.max_segment_ms - self.jitter_ms
 
     def append(self, data: Buffer, last_offset: int, max_timestamp: int, base_offset: int) -> None:
         """Write one batch whose header is final. OSError leaves memory as it was; the file may hold a part."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from broker.config.broker_config import BrokerConfig
 from broker.log_maintenance import LogMaintenance
 from broker.partition import Partition
 from broker.periodic import Periodic
 from protocol.errors import OffsetOutOfRange, PolicyViolation
 from storage.append_types import LogConfig
+from storage.partition_log import PartitionLog
+from tests.unit.storage.cleaning import put, records
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch
 
 PERIODS = {
@@ -23,6 +25,7 @@ PERIODS = {
     "replica.high.watermark.checkpoint.interval.ms": 5_000,
     "producer.id.expiration.check.interval.ms": 600_000,
 }
+CLEANER = BrokerConfig.of({"log.cleaner.backoff.ms": "1000", "log.dirs": "/data"})
 
 
 def checkpoint(rig: Rig, name: str) -> list[str]:
@@ -42,13 +45,14 @@ class Hosted:
         self.partition = Partition("t", TOPIC_ID, 0, self.log, 0, lambda _: None)
         self.periodic = Periodic(self.rig.clock)
 
-    async def start(self, **periods: int) -> None:
+    async def start(self, **periods: int | str) -> None:
         partitions: Any = {("t", 0): self.partition}
         found = type(
             "Found", (), {"get": lambda _, *key: partitions.get(key), "__iter__": lambda _: iter(partitions.values())}
         )()
-        config = SimpleNamespace(integer=lambda key: (PERIODS | periods)[key])
-        LogMaintenance(self.rig.manager, cast(Any, found)).start(cast(Any, config), self.periodic)
+        self.maintenance = LogMaintenance(self.rig.manager, cast(Any, found))
+        own = {key: str(value) for key, value in (PERIODS | periods).items()}
+        self.maintenance.start(CLEANER.with_dynamic({}, own), self.periodic)
 
     async def pass_ms(self, delay_ms: float) -> None:
         self.rig.clock.advance(delay_ms)
@@ -69,15 +73,6 @@ async def test_retention_comes_every_five_minutes() -> None:
     append(hosted.log, batch(timestamp=NOW))
     await hosted.pass_ms(300_000)
     assert hosted.log.log_start_offset == 2
-
-
-async def test_compacted_logs_are_left_to_the_cleaner() -> None:
-    hosted = Hosted(retention_ms=1000)
-    append(hosted.log, batch(timestamp=NOW))
-    hosted.log.config = LogConfig(retention_ms=1000, compact=True)
-    await hosted.start()
-    await hosted.pass_ms(300_000)
-    assert hosted.log.log_start_offset == 0
 
 
 async def test_records_not_yet_below_the_high_watermark_stay() -> None:
@@ -143,3 +138,98 @@ def test_deleting_records_is_bounded_by_the_high_watermark() -> None:
     hosted.log.config = LogConfig(compact=True, delete=False)
     with pytest.raises(PolicyViolation):
         hosted.partition.delete_records(-1)
+
+
+# -- compaction
+
+
+def fill(rig: Rig, log: PartitionLog) -> None:
+    for value in (b"1", b"2"):
+        put(log, (b"a", value))
+    log.roll()
+    put(log, (b"last", b"record"))
+    rig.workers.run_all()
+
+
+async def test_a_compacted_log_is_cleaned_soon_and_looked_at_every_backoff() -> None:
+    hosted = Hosted(compact=True)
+    fill(hosted.rig, hosted.log)
+    await hosted.start()
+    await hosted.pass_ms(10)
+    assert [one.value for one in records(hosted.log)] == [b"2", b"record"]
+    put(hosted.log, (b"a", b"3"))
+    hosted.log.config = LogConfig(compact=True, min_cleanable_dirty_ratio=0.0)
+    hosted.log.roll()
+    put(hosted.log, (b"b", b"1"))
+    hosted.rig.workers.run_all()
+    await hosted.pass_ms(900)
+    assert [one.value for one in records(hosted.log)] == [b"2", b"record", b"3", b"1"]
+    await hosted.pass_ms(100)
+    assert [one.value for one in records(hosted.log)] == [b"record", b"3", b"1"]
+    await hosted.maintenance.stop()
+
+
+async def test_without_the_cleaner_compacted_logs_only_grow() -> None:
+    hosted = Hosted(compact=True, retention_ms=1000)
+    fill(hosted.rig, hosted.log)
+    await hosted.start(**{"log.cleaner.enable": "false"})
+    await hosted.pass_ms(600_000)
+    assert len(records(hosted.log)) == 3
+
+
+async def test_the_cleaner_applies_retention_to_logs_that_compact_and_delete() -> None:
+    hosted = Hosted(compact=True, delete=True, retention_ms=500)
+    fill(hosted.rig, hosted.log)
+    await hosted.start()
+    await hosted.pass_ms(3000)
+    assert hosted.log.log_start_offset == hosted.log.log_end_offset
+    await hosted.maintenance.stop()
+
+
+async def test_the_cleaners_threads_may_be_changed_while_it_runs() -> None:
+    hosted = Hosted(compact=True)
+    await hosted.start(**{"log.cleaner.threads": "2"})
+    await hosted.pass_ms(1)
+    assert hosted.maintenance.cleaner.threads == 2
+    hosted.maintenance.reconfigure(CLEANER.with_dynamic({"log.cleaner.threads": "1"}, {}))
+    await hosted.pass_ms(1000)
+    assert hosted.maintenance.cleaner.threads == 1
+    hosted.maintenance.reconfigure(CLEANER.with_dynamic({"log.cleaner.threads": "3"}, {}))
+    assert hosted.maintenance.cleaner.threads == 3
+    await hosted.maintenance.stop()
+    assert hosted.maintenance.cleaner.threads == 0
+
+
+async def test_a_stop_ends_compaction_in_the_middle_and_leaves_nothing_behind() -> None:
+    hosted = Hosted(compact=True)
+    for number in range(3000):
+        put(hosted.log, (b"%d" % number, b"v"))
+    fill(hosted.rig, hosted.log)
+    await hosted.start()
+    while not any(name.endswith(".log.cleaned") for name in hosted.rig.fs.listdir(hosted.log.folder)):
+        await asyncio.sleep(0)
+        hosted.rig.clock.advance(1)
+    assert hosted.maintenance.cleaner.is_busy_with(hosted.log)
+    stop = asyncio.ensure_future(hosted.maintenance.stop())
+    await hosted.rig.clock.run(10)
+    await stop
+    assert not any(name.endswith(".cleaned") for name in hosted.rig.fs.listdir(hosted.log.folder))
+    assert len(records(hosted.log)) == 3003
+    assert hosted.log.cleaned_to is None
+
+
+async def test_a_log_deleted_while_it_is_compacted_is_let_go() -> None:
+    hosted = Hosted(compact=True)
+    for number in range(3000):
+        put(hosted.log, (b"%d" % number, b"v"))
+    fill(hosted.rig, hosted.log)
+    await hosted.start()
+    await asyncio.sleep(0)
+    hosted.rig.clock.advance(1)
+    assert hosted.maintenance.cleaner.is_busy_with(hosted.log)
+    hosted.rig.manager.delete_log_soon("t", 0)
+    made = hosted.rig.log()
+    fill(hosted.rig, made)
+    await hosted.pass_ms(2000)
+    assert [one.value for one in records(made)] == [b"2", b"record"]
+    await hosted.maintenance.stop()

@@ -11,6 +11,7 @@ from protocol.records.build import ControlRecordType, EndTransactionMarker, Reco
 from protocol.records.compression import Compression
 from storage.append_types import AppendOrigin, LogConfig
 from storage.files import OsFileSystem
+from tests.unit.storage.cleaning import clean, end_txn, put, records
 from tests.unit.storage.support import NOW, Rig, append, batch
 
 JARS = Path(os.environ.get("PEERS_HOME") or Path.home() / ".cache/peers") / "kafka/libs"
@@ -56,22 +57,62 @@ def test_dump_log_segments_has_no_complaint(tmp_path: Path, stopped: str) -> Non
     if stopped != "cleanly":
         rig.kill()
     rig.manager.close()
-    folder = tmp_path / "t-0"
-    logs, indexes, others = (
-        sorted(str(path) for suffix in suffixes for path in folder.glob(f"*{suffix}"))
-        for suffixes in ((".log",), (".index", ".timeindex"), (".txnindex", ".snapshot"))
-    )
+    logs, indexes, others = files_of(tmp_path / "t-0")
     assert len(logs) >= 3
     assert any(name.endswith(".txnindex") for name in others)
     deep = dump("--deep-iteration", "--print-data-log", "--files", ",".join(logs))
     assert deep.count("isvalid: true") == 67
     assert "isvalid: false" not in deep
     assert "offset: 66 " in deep
+    check_indexes(indexes)
+    said = dump("--files", ",".join(others))
+    assert "producerId: 5" in said
+    assert "rror" not in said
+
+
+def files_of(folder: Path) -> tuple[list[str], list[str], list[str]]:
+    """Segments, indexes, and the rest that the tool reads."""
+    logs, indexes, others = (
+        sorted(str(path) for suffix in suffixes for path in folder.glob(f"*{suffix}"))
+        for suffixes in ((".log",), (".index", ".timeindex"), (".txnindex", ".snapshot"))
+    )
+    return logs, indexes, others
+
+
+def check_indexes(indexes: list[str]) -> None:
     for check in ("--verify-index-only", "--index-sanity-check"):
         said = dump(check, "--deep-iteration", "--files", ",".join(indexes))
         for complaint in ("mismatch", "Mismatch", "out of order", "not found", "Found", "rror", "xception"):
             assert complaint not in said, said
     assert "passed sanity check" in said
-    said = dump("--files", ",".join(others))
-    assert "producerId: 5" in said
-    assert "rror" not in said
+
+
+@pytest.mark.peer
+@pytest.mark.skipif(bool(missing()), reason=missing() or "present")
+def test_it_has_none_about_a_compacted_log_either(tmp_path: Path) -> None:
+    config = LogConfig(segment_bytes=4000, index_interval_bytes=300, compact=True, min_cleanable_dirty_ratio=0.0)
+    rig = Rig(OsFileSystem(), config, root=str(tmp_path))
+    log = rig.log()
+    for number in range(100):
+        pairs = [(b"key %d" % (number % 13), b"x" * 90), (b"own %d" % number, b"y" * 30 if number % 3 else None)]
+        put(log, *pairs, producer_id=3, sequence=2 * number, compression=list(Compression)[number % 5])
+    put(log, (b"a", b"x"), producer_id=5, transactional=True)
+    end_txn(log, 5, commit=False)
+    put(log, (b"last", b"sealed"))
+    log.roll()
+    put(log, (b"active", b"segment"))
+    before = log.size
+    assert clean(rig)
+    assert log.size < before * 0.8
+    kept = len(records(log, control=True))
+    rig.clock.advance(60_000)
+    rig.workers.run_all()
+    rig.manager.close()
+    logs, indexes, others = files_of(tmp_path / "t-0")
+    deep = dump("--deep-iteration", "--print-data-log", "--files", ",".join(logs))
+    assert "isvalid: false" not in deep
+    assert deep.count("| offset: ") == kept
+    assert "deleteHorizonMs: OptionalLong[" in deep
+    assert any(name.endswith(".txnindex") for name in others)
+    check_indexes(indexes)
+    assert "rror" not in dump("--files", ",".join(others))

@@ -178,7 +178,7 @@ class LogMachine(RuleBasedStateMachine):
 
 
 LogMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestLog = LogMachine.TestCase
 
@@ -193,3 +193,14 @@ def test_what_is_appended_below_an_old_recovery_point_is_scanned_and_synced_by_a
     machine.crash(Unsynced.LOST, seed=0)
     machine.log_is_the_model()
     assert len(machine.batches) == 9
+
+
+def test_a_truncation_cut_short_leaves_no_gap() -> None:
+    machine = LogMachine()
+    machine.append_some(20)
+    machine.restart()
+    for survived in range(40):
+        machine.crash_within("truncate", survived, Unsynced.LOST, seed=0)
+        machine.log_is_the_model()
+        machine.append_some(20 - len(machine.batches) + 1)
+        machine.restart()

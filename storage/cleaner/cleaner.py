@@ -1,0 +1,165 @@
+"""Cleaning one log (Kafka's Cleaner): first the map of the latest offsets, then group after group of segments.
+
+What is decided and what the log's readers see changes on the loop; reading, copying and renaming happen in worker
+threads, in slices short enough to leave the loop the interpreter.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+import structlog
+
+from storage.cleaner.copying import CleanerStats, CopyRules, LastRecord, copy_segment
+from storage.cleaner.mapping import map_keys
+from storage.cleaner.offset_map import OffsetMap
+from storage.cleaner.selection import LogToClean, group_by_size, segments_between
+from storage.cleaner.slices import Slices
+from storage.cleaner.steps import Steps
+from storage.cleaner.swap import CleaningAbortedError, swap_files
+from storage.cleaner.transactions import CleanedTransactions
+from storage.partition_log import PartitionLog
+from storage.segment import CLEANED_SUFFIX, LogSegment
+from storage.txn_index import collect_aborted
+
+logger = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+
+class Cleaning:
+    """One pass over one log."""
+
+    def __init__(self, target: LogToClean, offsets: OffsetMap, slices: Slices, is_stopping: Callable[[], bool]) -> None:
+        self._target = target
+        self._log = target.log
+        self._offsets = offsets
+        self._slices = slices
+        self._is_stopping = is_stopping
+        self._transactions = CleanedTransactions()
+        self._now_ms = self._log.services.clock.wall_ms()
+        self.stats = CleanerStats()
+
+    async def run(self) -> int:
+        """Returns the offset up to which the log is clean now.
+
+        Raises CleaningAbortedError, OSError, KafkaStorage (the log is offline), ValueError and IndexError for records
+        that cannot be read.
+        """
+        target, log = self._target, self._log
+        start, end = target.first_dirty, target.first_uncleanable
+        seen = CleanedTransactions()
+        seen.announce(collect_aborted((one.txn_index for one in log.segments.from_offset(start)), start, end))
+        dirty = segments_between(log, start, end)
+        await self._sliced(dirty, map_keys(dirty, start, end, self._offsets, seen))
+        clean_to = self._offsets.latest_offset + 1
+        if clean_to <= 0:
+            return start
+        segments = [one for one in log.segments if one.base_offset < clean_to]
+        config = log.config
+        groups = await self._sliced(
+            [], group_by_size(log.services.fs, segments, config.segment_bytes, config.segment_index_bytes, end)
+        )
+        for group in groups:
+            await self._clean_group(group)
+        return clean_to
+
+    async def _clean_group(self, group: list[LogSegment]) -> None:
+        log = self._log
+        services = log.services
+        self._check()
+        for segment in group:
+            following = log.segments.higher(segment.base_offset)
+            upper = log.log_end_offset if following is None else following.base_offset
+            self._transactions.announce(
+                collect_aborted(
+                    (one.txn_index for one in log.segments.from_offset(segment.base_offset)), segment.base_offset, upper
+                )
+            )
+        cleaned = await services.workers.call(
+            partial(
+                LogSegment.create,
+                services.fs,
+                log.folder,
+                group[0].base_offset,
+                log.config,
+                jitter_ms=group[0].jitter_ms,
+                now_ms=self._now_ms,
+                file_suffix=CLEANED_SUFFIX,
+            )
+        )
+        try:
+            self._transactions.index = cleaned.txn_index
+            rules = CopyRules(
+                self._offsets,
+                self._transactions,
+                _last_records(log),
+                self._target.first_uncleanable,
+                self._now_ms,
+                log.config.delete_retention_ms,
+                self.stats,
+            )
+            await self._sliced(group, _copy(group, cleaned, rules))
+            await services.workers.call(partial(_settle, log, cleaned, group[-1]))
+            self._check()
+        except BaseException:
+            await services.workers.call(partial(_discard, log, cleaned))
+            raise
+        await self._swap(cleaned, group)
+
+    async def _swap(self, cleaned: LogSegment, group: list[LogSegment]) -> None:
+        log = self._log
+        snapshots = [log.producers.forget_snapshot(segment.base_offset) for segment in group[1:]]
+        paths = [path for path in snapshots if path is not None]
+        try:
+            fresh, doomed = await log.services.workers.call(partial(swap_files, log, cleaned, group, paths))
+        except OSError as error:
+            raise log.fail(error) from error
+        finally:
+            cleaned.file.close()
+        log.segments.replace(group, fresh)
+        log.flusher.note_removed(group)
+        log.removal.unlink_later(group, doomed, log.config.file_delete_delay_ms)
+
+    def _check(self) -> None:
+        if self._is_stopping() or self._log.is_offline:
+            raise CleaningAbortedError
+
+    async def _sliced(self, segments: list[LogSegment], steps: Steps[T]) -> T:
+        """Do the steps while the segments' files stay open."""
+        for segment in segments:
+            segment.file.acquire()
+        try:
+            return await self._slices.run(steps, self._check)
+        finally:
+            for segment in segments:
+                segment.file.release()
+
+
+def _copy(group: list[LogSegment], cleaned: LogSegment, rules: CopyRules) -> Steps[None]:
+    for segment in group:
+        yield from copy_segment(segment, cleaned, rules)
+
+
+def _last_records(log: PartitionLog) -> dict[int, LastRecord]:
+    """The active producers' last records, without which a restart would forget their sequence numbers."""
+    return {
+        producer_id: LastRecord(entry.batches[-1].last_offset if entry.batches else None, entry.producer_epoch)
+        for producer_id, entry in log.producers.producers.items()
+    }
+
+
+def _settle(log: PartitionLog, cleaned: LogSegment, last: LogSegment) -> None:
+    """Put the new segment on the device, as old as the youngest that went into it; blocking."""
+    fs = log.services.fs
+    cleaned.seal()
+    fs.set_modified_ms(cleaned.file.path, fs.modified_ms(last.file.path))
+    cleaned.sync()
+
+
+def _discard(log: PartitionLog, cleaned: LogSegment) -> None:
+    cleaned.file.close()
+    with log.removal.lock:
+        if not log.removal.is_stopped:
+            for path in cleaned.existing_files():
+                log.services.fs.unlink(path)

@@ -1,0 +1,129 @@
+"""Copying segments without what is superseded (Kafka's Cleaner.cleanInto and MemoryRecords.filterTo)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from protocol.records.batch import BatchHeader
+from storage.cleaner.offset_map import OffsetMap
+from storage.cleaner.records import View, empty, rebuild, section_of, views
+from storage.cleaner.steps import RECORDS_A_STEP, Steps
+from storage.cleaner.transactions import CleanedTransactions
+from storage.files import Buffer, write_fully
+from storage.segment import LogSegment
+from storage.segment_recovery import whole_batches
+
+_WRITE_BYTES = 256 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class LastRecord:
+    """An active producer's last data record: its offset (None: only markers are known), and the producer's epoch."""
+
+    offset: int | None
+    producer_epoch: int
+
+
+@dataclass(slots=True)
+class CleanerStats:
+    """What a cleaning has done so far."""
+
+    bytes_read: int = 0
+    bytes_written: int = 0
+    records_read: int = 0
+    records_written: int = 0
+    records_without_key: int = 0
+
+
+@dataclass(slots=True)
+class CopyRules:
+    """One cleaning's view of a log. `upper_bound` is the offset that the cleaning does not go past."""
+
+    offsets: OffsetMap
+    transactions: CleanedTransactions
+    last_records: Mapping[int, LastRecord]
+    upper_bound: int
+    now_ms: int
+    delete_retention_ms: int
+    stats: CleanerStats = field(default_factory=CleanerStats)
+
+
+def copy_segment(source: LogSegment, target: LogSegment, rules: CopyRules) -> Steps[None]:
+    """Appends what stays of `source` to `target`, indexes included. Raises OSError, ValueError, IndexError."""
+    out = target.file.open()
+    pending = bytearray()
+    for _, header, batch in whole_batches(source.file.open(), 0, source.size):
+        kept = yield from _filter(header, batch, rules)
+        rules.stats.bytes_read += len(batch)
+        if kept is None:
+            yield len(batch)
+            continue
+        data, max_timestamp = kept
+        position = target.size
+        pending += data
+        target.note_batch(position, len(data), header.last_offset, max_timestamp)
+        rules.stats.bytes_written += len(data)
+        if len(pending) >= _WRITE_BYTES:
+            write_fully(out, pending, target.size - len(pending))
+            pending = bytearray()
+        yield len(batch) + len(data)
+    if pending:
+        write_fully(out, pending, target.size - len(pending))
+
+
+def _filter(header: BatchHeader, batch: Buffer, rules: CopyRules) -> Steps[tuple[Buffer, int] | None]:
+    """What stays of a batch with its largest timestamp, or None."""
+    if header.is_control:
+        may_go = rules.transactions.on_control_batch(header, batch)
+        discards = may_go and header.has_delete_horizon and header.base_timestamp <= rules.now_ms
+    else:
+        may_go = discards = rules.transactions.on_batch(header)
+    stays_empty = header.next_offset == rules.upper_bound or _is_last_of_producer(header, rules)
+    if discards and not stays_empty:
+        rules.stats.records_read += header.record_count
+        return None
+    kept: list[View] = []
+    if not discards:
+        kept = yield from _keep(header, batch, rules)
+    rules.stats.records_read += header.record_count
+    rules.stats.records_written += len(kept)
+    if not kept:
+        return (empty(header), header.max_timestamp) if stays_empty else None
+    horizon = header.base_timestamp if header.has_delete_horizon else None
+    dated = horizon is None and ((may_go and header.is_control) or any(not one.has_value for one in kept))
+    if dated:
+        horizon = rules.now_ms + rules.delete_retention_ms
+    elif len(kept) == header.record_count:
+        return batch, header.max_timestamp
+    data = rebuild(header, kept, horizon)
+    return data, int.from_bytes(data[35:43], signed=True)
+
+
+def _keep(header: BatchHeader, batch: Buffer, rules: CopyRules) -> Steps[list[View]]:
+    """The latest record of each key, tombstones as long as their time has not come (Cleaner.shouldRetainRecord)."""
+    section = section_of(batch, header)
+    if header.is_control:
+        return list(views(section, header.record_count))
+    offsets, latest_mapped, base_offset = rules.offsets, rules.offsets.latest_offset, header.base_offset
+    keeps_tombstones = not header.has_delete_horizon or rules.now_ms < header.base_timestamp
+    kept = []
+    for number, one in enumerate(views(section, header.record_count)):
+        if number % RECORDS_A_STEP == RECORDS_A_STEP - 1:
+            yield 0
+        offset = base_offset + one.offset_delta
+        if offset > latest_mapped:
+            kept.append(one)
+        elif one.key is None:
+            rules.stats.records_without_key += 1
+        elif offset >= offsets.get(one.key) and (one.has_value or keeps_tombstones):
+            kept.append(one)
+    return kept
+
+
+def _is_last_of_producer(header: BatchHeader, rules: CopyRules) -> bool:
+    """Whether the batch holds an active producer's last sequence number, or the marker with its last epoch."""
+    last = rules.last_records.get(header.producer_id) if header.has_producer_id else None
+    if last is None:
+        return False
+    if last.offset is not None:
+        return header.last_offset == last.offset
+    return header.is_control and header.producer_epoch == last.producer_epoch

@@ -1,0 +1,65 @@
+"""Long work beside a loop that must not wait: a slice of it in a worker thread, a pause, and so on."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from storage.cleaner.steps import Steps
+from storage.workers import Workers
+from timing.clock import Clock
+
+T = TypeVar("T")
+
+SLICE_MS = 2.0
+PAUSE_MS = 1.0
+LONGEST_PAUSE_MS = 200.0
+STEPS_A_SLICE = 1000
+
+
+class Slices:
+    """Runs steps; while a slice runs, the loop waits for the interpreter at most `SLICE_MS` at a time.
+
+    `max_bytes_per_second` limits what the steps read and write (`log.cleaner.io.max.bytes.per.second`).
+    """
+
+    def __init__(self, clock: Clock, workers: Workers, max_bytes_per_second: float) -> None:
+        self._clock = clock
+        self._workers = workers
+        self._rate = max_bytes_per_second
+        self._began_ms = clock.monotonic_ms()
+        self._bytes = 0
+
+    async def run(self, steps: Steps[T], check: Callable[[], None]) -> T:
+        """The steps' result; before each slice `check` may raise, which ends them."""
+        result: list[T] = []
+
+        def slice_of_it() -> bool:
+            """Whether there is more to do."""
+            end = self._clock.monotonic_ms() + SLICE_MS
+            try:
+                for _ in range(STEPS_A_SLICE):
+                    self._bytes += next(steps)
+                    if self._clock.monotonic_ms() >= end:
+                        break
+            except StopIteration as done:
+                result.append(done.value)
+                return False
+            return True
+
+        try:
+            check()
+            more = True
+            while more:
+                more = await self._workers.call(slice_of_it)
+                if more:
+                    await self._clock.sleep(PAUSE_MS)
+                check()
+                while (ahead_ms := self._ahead_ms()) >= PAUSE_MS:
+                    await self._clock.sleep(min(ahead_ms, LONGEST_PAUSE_MS))
+                    check()
+        finally:
+            steps.close()
+        return result[0]
+
+    def _ahead_ms(self) -> float:
+        """How long to wait until the rate is kept."""
+        return self._bytes / self._rate * 1000 - (self._clock.monotonic_ms() - self._began_ms)

@@ -1,0 +1,36 @@
+"""Putting a cleaned segment in the place of those that it was made of (Kafka's LocalLog.replaceSegments).
+
+Whatever rename the machine stops at, `storage.recovery` finds either all of the old segments or the whole new one: the
+new files are `.cleaned` until they are on the device, and `.swap` until the old ones are out of the way.
+"""
+
+from collections.abc import Sequence
+
+from storage.partition_log import PartitionLog
+from storage.segment import SWAP_SUFFIX, LogSegment
+
+
+class CleaningAbortedError(Exception):
+    """The log was deleted or the node stops."""
+
+
+def swap_files(
+    log: PartitionLog, cleaned: LogSegment, replaced: Sequence[LogSegment], snapshots: Sequence[str]
+) -> tuple[LogSegment, list[str]]:
+    """Rename everything; blocking. Returns the segment as it is now, and the files that are to go.
+
+    `snapshots` are the paths of producer snapshots that go with the old segments. Raises OSError,
+    CleaningAbortedError if the log was deleted.
+    """
+    fs = log.services.fs
+    with log.removal.lock:
+        if log.removal.is_stopped:
+            raise CleaningAbortedError
+        cleaned.change_suffix(SWAP_SUFFIX)
+        fs.fsync_dir(log.folder)
+        doomed = log.removal.mark_deleted(replaced, snapshots)
+        cleaned.change_suffix("")
+        fs.fsync_dir(log.folder)
+        fresh = LogSegment.open(fs, log.folder, cleaned.base_offset, log.config, jitter_ms=cleaned.jitter_ms)
+        fresh.check_indexes()
+        return fresh, doomed

@@ -1,0 +1,143 @@
+"""Which log is compacted, when, and how much of it (Kafka's LogCleanerManagerTest names the cases)."""
+
+from dataclasses import replace
+
+import pytest
+
+from storage.append_types import LogConfig
+from storage.checkpoints import TopicPartition
+from storage.cleaner.selection import LogToClean, examine
+from storage.memory_files import MemoryFileSystem
+from storage.partition_log import PartitionLog
+from tests.unit.storage.cleaning import clean, cleaner, last_stable_offset, put, records, run
+from tests.unit.storage.support import NOW, Rig
+
+COMPACT = LogConfig(compact=True, delete=False)
+HOUR = 3_600_000
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig(config=COMPACT)
+
+
+def segments(rig: Rig, count: int, topic: str = "t", timestamps: list[int] | None = None) -> PartitionLog:
+    """A log of so many sealed segments, all of one size and all on disk, and an active one."""
+    log = rig.log(topic)
+    for number in range(count + 1):
+        put(log, (b"a", b"%02d" % number), timestamp=timestamps[number] if timestamps else NOW)
+        if number < count:
+            log.roll()
+    rig.workers.run_all()
+    return log
+
+
+def look(log: PartitionLog, now_ms: int = NOW) -> LogToClean:
+    return examine(log, log.cleaned_to, last_stable_offset(log), now_ms)
+
+
+def test_a_log_is_due_when_its_dirty_share_is_more_than_the_ratio(rig: Rig) -> None:
+    log = segments(rig, 4)
+    assert look(log).ratio == 1.0
+    log.cleaned_to = 2
+    found = look(log)
+    assert (found.first_dirty, found.first_uncleanable, found.ratio, found.is_due) == (2, 4, 0.5, False)
+    log.config = replace(COMPACT, min_cleanable_dirty_ratio=0.49)
+    assert look(log).is_due
+
+
+def test_an_empty_log_is_not_due(rig: Rig) -> None:
+    assert not look(rig.log()).is_due
+
+
+def test_young_segments_wait_for_min_compaction_lag(rig: Rig) -> None:
+    log = segments(rig, 3, timestamps=[NOW - 2 * HOUR, NOW - HOUR, NOW - 10, NOW])
+    log.config = replace(COMPACT, min_compaction_lag_ms=HOUR - 1)
+    assert look(log).first_uncleanable == 2
+    assert look(log, NOW + HOUR).first_uncleanable == 3
+
+
+def test_an_old_segment_makes_a_log_due_whatever_its_ratio(rig: Rig) -> None:
+    log = segments(rig, 4, timestamps=[NOW - 2 * HOUR, NOW - HOUR, NOW, NOW, NOW])
+    log.config = replace(COMPACT, max_compaction_lag_ms=HOUR, min_cleanable_dirty_ratio=1.0)
+    assert look(log).is_due
+    log.cleaned_to = 1
+    assert not look(log).is_due
+    assert look(log, NOW + 1).is_due
+
+
+def test_a_compacted_log_rolls_in_time_for_max_compaction_lag(rig: Rig) -> None:
+    log = rig.log()
+    log.config = replace(COMPACT, max_compaction_lag_ms=HOUR)
+    put(log, (b"a", b"1"), timestamp=NOW - 2 * HOUR)
+    put(log, (b"a", b"2"), timestamp=NOW)
+    assert [segment.base_offset for segment in log.segments] == [0, 1]
+
+
+def test_nothing_is_cleaned_before_it_is_on_disk(rig: Rig) -> None:
+    log = rig.log()
+    put(log, (b"a", b"1"))
+    log.roll()
+    put(log, (b"a", b"2"))
+    rig.workers.drop_all()
+    assert look(log).first_uncleanable == 0
+
+
+@pytest.mark.parametrize("cleaned_to", [1, 99], ids=["before the log's start", "past its end"])
+def test_an_offset_that_cannot_be_starts_cleaning_anew(rig: Rig, cleaned_to: int) -> None:
+    log = segments(rig, 4)
+    log.increment_log_start_offset(2)
+    log.cleaned_to = cleaned_to
+    assert look(log).first_dirty == 2
+
+
+def test_the_dirtiest_log_is_first(rig: Rig) -> None:
+    one, other = segments(rig, 4, "one"), segments(rig, 4, "other")
+    one.cleaned_to = 1
+    assert clean(rig)
+    assert [len(records(log)) for log in (one, other)] == [5, 2]
+    assert clean(rig)
+    assert [len(records(log)) for log in (one, other)] == [2, 2]
+    assert not clean(rig)
+
+
+def test_how_far_each_log_was_cleaned_survives_a_kill(rig: Rig) -> None:
+    segments(rig, 4, "one")
+    segments(rig, 4, "other")
+    cleans = cleaner(rig)
+    assert run(rig.clock, cleans.run_once())
+    assert run(rig.clock, cleans.run_once())
+    rig.kill()
+    assert [rig.manager.logs[TopicPartition(topic, 0)].cleaned_to for topic in ("one", "other")] == [4, 4]
+    assert not run(rig.clock, cleaner(rig).run_once())
+
+
+def test_logs_that_do_not_compact_and_offline_ones_are_passed_over(rig: Rig) -> None:
+    log = segments(rig, 4)
+    log.config = LogConfig()
+    assert not clean(rig)
+    log.config = COMPACT
+    log.fail(OSError("gone"))
+    assert not clean(rig)
+
+
+def test_a_failing_log_does_not_hold_up_the_others(rig: Rig) -> None:
+    segments(rig, 8, "bad")
+    good = segments(rig, 4, "good")
+    fs = rig.fs
+    assert isinstance(fs, MemoryFileSystem)
+
+    def full_disk(operation: str, path: str) -> None:
+        if operation == "pwrite" and "/bad-0/" in path and path.endswith(".cleaned"):
+            raise OSError(28, "No space left on device", path)
+
+    fs.hook = full_disk
+    cleans = cleaner(rig)
+    for _ in range(2):
+        run(rig.clock, cleans.run_once())
+    assert len(records(good)) == 2
+    assert not run(rig.clock, cleans.run_once())
+    fs.hook = None
+    rig.clock.advance(15_000)
+    assert run(rig.clock, cleans.run_once())
+    assert len(records(rig.log("bad"))) == 2
