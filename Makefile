@@ -8,7 +8,7 @@ DATA ?= data
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test unit conformance client crash lint types bench image lock clean tools
+.PHONY: help run test unit conformance client crash torture lint types bench image lock clean tools
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -28,8 +28,14 @@ conformance: $(VENV)/.dev tools ## answers compared with Apache Kafka's
 client: $(VENV)/.dev tools ## stock clients against a broker over sockets
 	$(PYTEST) $(ARGS) tests/client
 
+churn: $(VENV)/.dev tools ## consumer groups of twenty members that join, leave and are killed for a minute
+	$(PYTEST) $(ARGS) --churn=20:60 tests/client/test_group_churn.py
+
 crash: $(VENV)/.dev tools ## kill -9, locked data folder, graceful stop
 	$(PYTEST) $(ARGS) tests/crash
+
+torture: $(VENV)/.dev tools ## exactly once through many kills of workers and broker; takes minutes
+	$(PYTEST) --torture -o timeout=1800 $(ARGS) tests/client/test_exactly_once.py
 
 lint: $(VENV)/.dev ## ruff, ruff format, import-linter
 	$(BIN)/ruff check

@@ -11,6 +11,8 @@ from odradek import Broker
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bootstrap", help="HOST:PORT of a cluster to test in place of a broker of our own")
+    parser.addoption("--churn", default="6:10", help="MEMBERS:SECONDS of the test of groups that never rest")
+    parser.addoption("--torture", action="store_true", help="long forms: many kills, many records")
 
 
 @pytest.fixture(scope="session")

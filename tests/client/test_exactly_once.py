@@ -1,0 +1,35 @@
+"""Consume, transform, produce through kill -9 of workers and of the broker: each record once, in order of its key.
+
+`make torture` plays the long form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from odradek import Broker
+from tests.client import workshop
+from tests.client.workshop import Workshop, work_through_harm
+
+SHORT = (1_500, ["broker", "worker"], 60.0)
+LONG = (100_000, ["broker", "worker"] * 20, 600.0)
+"""Records, deeds, and the seconds that anything may take."""
+
+
+@pytest.fixture
+def broker(own_cluster: None) -> Iterator[Broker]:
+    with Broker(workshop.SETTINGS) as broker:
+        yield broker
+        log = broker.log()
+    assert "Traceback" not in log, log
+
+
+@pytest.mark.parametrize("client", workshop.CLIENTS)
+def test_each_record_exactly_once(client: str, broker: Broker, topic: str, request: pytest.FixtureRequest) -> None:
+    if reason := workshop.missing(client):
+        pytest.skip(reason)
+    count, deeds, seconds = LONG if request.config.getoption("--torture") else SHORT
+    with Workshop(broker, client, topic) as shop:
+        work_through_harm(shop, count, deeds, seed=len(client), seconds=seconds)

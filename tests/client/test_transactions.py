@@ -1,0 +1,124 @@
+"""Transactions of stock clients: what is committed is seen by all, what is aborted only by who reads uncommitted."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from odradek import Broker
+from tests.client import transactional
+from tests.client.java_tools import java
+from tests.conformance import batches
+from tests.conformance.runner import Topic, produce_body
+from tests.conformance.wire import Wire
+
+OUTCOMES = ("commit", "abort", "commit", "abort", "abort", "commit")
+TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
+
+
+@pytest.fixture
+def made(bootstrap: str, topic: str) -> str:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(transactional.SECONDS)
+    return topic
+
+
+@pytest.mark.parametrize("client", transactional.PLAYS)
+def test_only_what_is_committed_is_seen(client: str, bootstrap: str, made: str) -> None:
+    if reason := transactional.missing(client):
+        pytest.skip(reason)
+    transactional.PLAYS[client](bootstrap, made, f"id-{made}", OUTCOMES)
+    for reader, read in transactional.READS.items():
+        if transactional.missing(reader) or ("java" in (reader, client) and reader != client):
+            continue
+        for isolation in ("read_committed", "read_uncommitted"):
+            wanted = transactional.expected(OUTCOMES, committed=isolation == "read_committed")
+            assert read(bootstrap, made, isolation, len(wanted)) == wanted, (reader, isolation)
+
+
+def test_a_zombie_is_fenced_whatever_its_client(bootstrap: str, made: str) -> None:
+    """aiokafka speaks the oldest versions, librdkafka new ones: each fences the other."""
+    transactional_id = f"id-{made}"
+
+    async def run() -> None:
+        zombie = AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
+        await zombie.start()
+        await zombie.begin_transaction()
+        await zombie.send_and_wait(made, b"of a zombie", partition=0)
+        newer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
+        await asyncio.to_thread(newer.init_transactions, transactional.SECONDS)
+        newer.begin_transaction()
+        newer.produce(made, b"of the newer", partition=0)
+        newer.flush(transactional.SECONDS)
+        with pytest.raises(Exception, match=r"(?i)fenced|epoch"):
+            await zombie.commit_transaction()
+        await zombie.client.close()
+        async with AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id) as newest:
+            with pytest.raises(KafkaException, match=r"(?i)fenced|epoch"):
+                await asyncio.to_thread(newer.commit_transaction, transactional.SECONDS)
+            async with newest.transaction():
+                await newest.send_and_wait(made, b"of the newest", partition=0)
+
+    asyncio.run(asyncio.wait_for(run(), 2 * transactional.SECONDS))
+    assert transactional.read_confluent(bootstrap, made, "read_committed", 1) == [b"of the newest"]
+
+
+def tool(bootstrap: str, *arguments: str) -> str:
+    run = java(TRANSACTIONS, "--bootstrap-server", bootstrap, *arguments)
+    assert run.returncode == 0, (run.stdout + run.stderr).decode()
+    return run.stdout.decode()
+
+
+@pytest.fixture
+def unverified(own_cluster: None, java_tool: None) -> Iterator[str]:
+    """A broker that lets in what no coordinator knows of, as clients before KIP-890 could bring about."""
+    with Broker({"transaction.partition.verification.enable": False}) as broker:
+        yield broker.bootstrap_servers
+        log = broker.log()
+    assert "Traceback" not in log, log
+
+
+def hang(bootstrap: str, topic: str) -> None:
+    """A record of two hours ago in a transaction that its coordinator knows nothing of."""
+    host, port = bootstrap.rsplit(":", 1)
+    wire = Wire(host, int(port), transactional.SECONDS)
+    body = {"transactional_id": "hangs", "transaction_timeout": 1000, "producer_id": -1, "producer_epoch": -1}
+    producer = wire.call("init_producer_id", 4, body)
+    record = batches.batch(
+        base_timestamp=int(time.time() * 1000) - 7_200_000,
+        attributes=batches.TRANSACTIONAL,
+        pid=producer["producer_id"],
+        epoch=producer["producer_epoch"],
+        sequence=0,
+    )
+    answer = wire.call("produce", 9, produce_body(Topic(topic, ""), {0: record}) | {"transactional_id": "hangs"})
+    wire.close()
+    assert answer["responses"][0]["partition_responses"][0]["error_code"] == "0 NONE"
+
+
+def test_kafka_transactions_lists_finds_and_aborts(unverified: str, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": unverified})
+    for made in admin.create_topics([NewTopic(name, 1, 1) for name in (topic, f"{topic}-2")]).values():
+        made.result(transactional.SECONDS)
+    producer = Producer({"bootstrap.servers": unverified, "transactional.id": "open"})
+    producer.init_transactions(transactional.SECONDS)
+    producer.begin_transaction()
+    producer.produce(topic, b"open", partition=0)
+    producer.flush(transactional.SECONDS)
+    hang(unverified, f"{topic}-2")
+    listed = {line.split()[0]: line.split()[-1] for line in tool(unverified, "list").splitlines()[1:]}
+    assert listed == {"open": "Ongoing", "hangs": "Empty"}
+    assert f"{topic}-0" in tool(unverified, "describe", "--transactional-id", "open")
+    found = tool(unverified, "find-hanging", "--broker-id", "1").splitlines()
+    assert [line.split()[:2] for line in found[1:]] == [[f"{topic}-2", "0"]]
+    tool(unverified, "abort", "--topic", f"{topic}-2", "--partition", "0", "--start-offset", "0")
+    after = tool(unverified, "describe-producers", "--topic", f"{topic}-2", "--partition", "0").splitlines()
+    assert after[1].split()[-1] == "None"
+    producer.commit_transaction(transactional.SECONDS)
+    assert transactional.read_confluent(unverified, topic, "read_committed", 1) == [b"open"]
