@@ -1,0 +1,33 @@
+"""What a broker asks of its own process: enough file descriptors, and memory that is used again."""
+
+from __future__ import annotations
+
+import ctypes
+import resource
+
+M_TRIM_THRESHOLD = -1
+M_MMAP_THRESHOLD = -3
+"""Parameters of glibc's mallopt(3)."""
+
+REUSED_BUFFER_BYTES = 4 * 1024 * 1024
+KEPT_FREE_BYTES = 16 * 1024 * 1024
+
+
+def allow_many_descriptors() -> tuple[int, int]:
+    """Raises the soft limit to the hard one, since every connection and segment takes one; the limit before and now."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return soft, hard
+
+
+def reuse_freed_memory() -> None:
+    """Has the C library keep freed buffers of the size of requests and record data for the next ones.
+
+    By default it gives them back, and the kernel then clears and maps every page anew: that was half of the work of a
+    Fetch and a quarter of that of a Produce. Nothing happens where there is no glibc.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(M_MMAP_THRESHOLD, REUSED_BUFFER_BYTES)
+        mallopt(M_TRIM_THRESHOLD, KEPT_FREE_BYTES)
