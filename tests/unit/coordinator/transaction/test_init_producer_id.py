@@ -1,0 +1,153 @@
+"""InitProducerId: each state, who is fenced, and epochs that are used up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from coordinator.runtime.outcome import CoordinatorRecord, Outcome, ProducerEpoch
+from coordinator.transaction.metadata import LAST_EPOCH_FOR_CLIENTS, V1, V2
+from protocol.errors import ConcurrentTransactions, InvalidTxnState, InvalidTxnTimeout, ProducerFenced
+from protocol.internal.transaction_records import TRANSACTION_LOG
+from tests.unit.coordinator.transaction.rig import Rig
+
+P = ("topic", 0)
+
+
+async def test_each_call_bumps_the_epoch() -> None:
+    rig = await Rig().started()
+    first = rig.producer()
+    assert first.producer_epoch == 0
+    assert rig.producer() == ProducerEpoch(first.producer_id, 1)
+    assert rig.producer("other").producer_id != first.producer_id
+    await rig.crashed()
+    assert rig.producer() == ProducerEpoch(first.producer_id, 2)
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
+async def test_a_timeout_out_of_bounds_is_refused_and_makes_nothing(timeout_ms: int) -> None:
+    rig = await Rig().started()
+    with pytest.raises(InvalidTxnTimeout):
+        rig.init(timeout_ms=timeout_ms).result()
+    assert rig.state() == "none"
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+async def test_an_open_transaction_is_fenced_and_aborted_first(version: int) -> None:
+    rig = await Rig().started()
+    old = rig.producer()
+    rig.add(old, P, version=version).result()
+    rig.partitions.refuse = {P}
+    with pytest.raises(ConcurrentTransactions):
+        rig.producer()
+    assert rig.state() == "PrepareAbort"
+    with pytest.raises(ConcurrentTransactions):
+        rig.producer()
+    with pytest.raises(ProducerFenced if version == V1 else InvalidTxnState):
+        rig.end(old, commit=True, version=version).result()
+    rig.partitions.release()
+    rig.clock.advance(1000)
+    assert rig.state() == "CompleteAbort"
+    assert [one.value for one in rig.partitions.log(P).records] == [False]
+    assert rig.producer().producer_epoch == 2
+    assert rig.metrics.fenced == 1
+
+
+async def test_a_prepared_transaction_ends_as_it_was_decided() -> None:
+    rig = await Rig().started()
+    old = rig.producer()
+    rig.add(old, P).result()
+    rig.partitions.refuse = {P}
+    bumped = rig.end(old, commit=True).result()
+    assert rig.state() == "PrepareCommit"
+    for expected in (None, old, bumped):
+        with pytest.raises(ConcurrentTransactions):
+            rig.producer(expected=expected)
+    rig.partitions.release()
+    rig.clock.advance(1000)
+    assert rig.state() == "CompleteCommit"
+    assert rig.producer(expected=bumped) == ProducerEpoch(old.producer_id, 2)
+
+
+async def test_a_producer_that_names_itself_may_repeat_its_request() -> None:
+    """KIP-360."""
+    rig = await Rig().started()
+    first = rig.producer()
+    second = rig.producer(expected=first)
+    assert second.producer_epoch == 1
+    assert rig.producer(expected=first) == second
+    third = rig.producer(expected=second)
+    with pytest.raises(ProducerFenced):
+        rig.producer(expected=first)
+    with pytest.raises(ProducerFenced):
+        rig.producer(expected=ProducerEpoch(first.producer_id + 1, 2))
+    assert rig.producer() == ProducerEpoch(first.producer_id, 3)
+    with pytest.raises(ProducerFenced):
+        rig.producer(expected=third)
+
+
+async def test_a_repeat_is_not_known_any_more_after_a_restart() -> None:
+    """As in Kafka, whose log lacks the epoch before the last."""
+    rig = await Rig().started()
+    first = rig.producer()
+    rig.producer(expected=first)
+    await rig.crashed()
+    with pytest.raises(ProducerFenced):
+        rig.producer(expected=first)
+
+
+def exhausted(rig: Rig) -> ProducerEpoch:
+    """The last epoch that a client may have."""
+    rig.producer()
+    first = rig.metadata()
+    assert first is not None
+    last = replace(first, producer_epoch=LAST_EPOCH_FOR_CLIENTS - 1)
+    record = CoordinatorRecord(TRANSACTION_LOG, "tx", last.to_log())
+    rig.runtime.write(0, lambda _: Outcome((record,))).result()
+    return rig.producer()
+
+
+async def test_a_new_id_follows_the_last_epoch() -> None:
+    rig = await Rig().started()
+    last = exhausted(rig)
+    fresh = rig.producer()
+    assert fresh.producer_id != last.producer_id
+    assert fresh.producer_epoch == 0
+    metadata = rig.metadata()
+    assert metadata is not None
+    assert metadata.previous_producer_id == last.producer_id
+
+
+async def test_who_had_the_last_epoch_may_name_itself_once_more() -> None:
+    rig = await Rig().started()
+    last = exhausted(rig)
+    with pytest.raises(ProducerFenced):
+        rig.producer(expected=ProducerEpoch(last.producer_id, 7))
+    fresh = rig.producer(expected=last)
+    assert (fresh.producer_id == last.producer_id, fresh.producer_epoch) == (False, 0)
+    assert rig.producer(expected=last) == fresh
+
+
+async def test_the_last_epoch_is_fenced_by_the_one_kept_for_the_coordinator() -> None:
+    rig = await Rig().started()
+    last = exhausted(rig)
+    rig.add(last, P).result()
+    with pytest.raises(ConcurrentTransactions):
+        rig.producer()
+    assert rig.partitions.log(P).epochs == {last.producer_id: LAST_EPOCH_FOR_CLIENTS + 1}
+    assert rig.producer().producer_epoch == 0
+
+
+async def test_the_transaction_of_the_last_epoch_ends_with_a_new_id() -> None:
+    """KIP-890."""
+    rig = await Rig().started()
+    last = exhausted(rig)
+    rig.add(last, P).result()
+    after = rig.end(last, commit=True).result()
+    assert (after.producer_id == last.producer_id, after.producer_epoch) == (False, 0)
+    assert rig.state() == "CompleteCommit"
+    assert rig.end(last, commit=True).result() == after
+    assert rig.partitions.log(P).epochs == {last.producer_id: LAST_EPOCH_FOR_CLIENTS + 1}
+    rig.add(after, P).result()
+    assert rig.end(after, commit=True).result() == ProducerEpoch(after.producer_id, 1)

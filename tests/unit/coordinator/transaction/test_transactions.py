@@ -1,0 +1,211 @@
+"""A transaction's life: partitions, the decision, markers, timeouts, expiry, and restarts in between."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.runtime.outcome import ProducerEpoch
+from coordinator.transaction.metadata import V1, V2
+from protocol.errors import (
+    ConcurrentTransactions,
+    InvalidPidMapping,
+    InvalidTxnState,
+    NotCoordinator,
+    ProducerFenced,
+)
+from tests.unit.coordinator.transaction.rig import MINUTE_MS, Rig
+
+P, Q = ("topic", 0), ("topic", 1)
+BOTH = pytest.mark.parametrize("version", [V1, V2])
+OUTCOMES = pytest.mark.parametrize("commit", [True, False])
+
+
+@BOTH
+@OUTCOMES
+async def test_from_empty_to_complete(version: int, commit: bool) -> None:
+    rig = await Rig().started()
+    producer = rig.producer()
+    rig.add(producer, P, version=version).result()
+    rig.add(producer, P, Q, version=version).result()
+    after = rig.end(producer, commit, version=version).result()
+    outcome = "Commit" if commit else "Abort"
+    assert rig.states_in_log() == ["Empty", "Ongoing", "Ongoing", f"Prepare{outcome}", f"Complete{outcome}"]
+    assert after.producer_epoch == (1 if version == V2 else 0)
+    for partition in (P, Q):
+        assert rig.partitions.log(partition).records == [(after, commit)]
+    assert (rig.metrics.committed, rig.metrics.aborted) == (int(commit), int(not commit))
+
+
+@BOTH
+async def test_partitions_that_are_there_already_write_nothing(version: int) -> None:
+    rig = await Rig().started()
+    producer = rig.producer()
+    rig.add(producer, P, Q, version=version).result()
+    rig.add(producer, Q, version=version).result()
+    assert len(rig.states_in_log()) == 2
+    assert rig.verified(producer, {P, Q})
+    assert not rig.verified(producer, {P, ("topic", 2)})
+
+
+@BOTH
+async def test_an_answer_waits_until_the_decision_is_in_the_log_for_good(version: int) -> None:
+    rig = await Rig().started()
+    producer = rig.producer()
+    rig.add(producer, P, version=version).result()
+    rig.log.hold = True
+    ended = rig.end(producer, commit=True, version=version)
+    assert not ended.done()
+    assert rig.partitions.log(P).records == []
+    rig.log.commit()
+    assert ended.done()
+
+
+@BOTH
+async def test_while_markers_travel_nothing_new_may_begin(version: int) -> None:
+    rig = await Rig().started()
+    producer = rig.producer()
+    rig.add(producer, P, version=version).result()
+    rig.partitions.refuse = {P}
+    after = rig.end(producer, commit=True, version=version).result()
+    for request in (
+        rig.add(after, Q, version=version),
+        rig.end(producer, commit=True, version=version),
+    ):
+        with pytest.raises(ConcurrentTransactions):
+            request.result()
+    with pytest.raises(InvalidTxnState):
+        rig.end(producer, commit=False, version=version).result()
+    rig.partitions.release()
+    rig.clock.advance(1000)
+    assert rig.end(producer, commit=True, version=version).result() == after
+    rig.add(after, Q, version=version).result()
+
+
+async def test_others_are_told_apart() -> None:
+    rig = await Rig().started()
+    with pytest.raises(InvalidPidMapping):
+        rig.add(ProducerEpoch(5, 0), P).result()
+    producer = rig.producer()
+    for who, error in (
+        (ProducerEpoch(producer.producer_id + 1, 0), InvalidPidMapping),
+        (ProducerEpoch(producer.producer_id, 1), ProducerFenced),
+    ):
+        for request in (rig.add(who, P), rig.end(who, commit=True), rig.end(who, commit=False, version=V1)):
+            with pytest.raises(error):
+                request.result()
+    assert rig.state() == "Empty"
+
+
+async def test_an_abort_of_nothing_bumps_the_epoch_and_a_commit_is_refused() -> None:
+    rig = await Rig().started()
+    producer = rig.producer()
+    with pytest.raises(InvalidTxnState):
+        rig.end(producer, commit=True).result()
+    after = rig.end(producer, commit=False).result()
+    assert after == ProducerEpoch(producer.producer_id, 1)
+    assert rig.end(producer, commit=False).result() == after
+    for commit in (True, False):
+        with pytest.raises(InvalidTxnState):
+            rig.end(rig.producer(), commit, version=V1).result()
+
+
+@BOTH
+@OUTCOMES
+async def test_a_decision_outlives_the_coordinator(version: int, commit: bool) -> None:
+    rig = await Rig().started()
+    producer = rig.producer()
+    rig.add(producer, P, Q, version=version).result()
+    rig.partitions.refuse = {Q}
+    after = rig.end(producer, commit, version=version).result()
+    assert rig.partitions.log(P).records == [(after, commit)]
+    await rig.crashed()
+    assert rig.state() == ("PrepareCommit" if commit else "PrepareAbort")
+    rig.partitions.release()
+    rig.clock.advance(1000)
+    assert rig.state() == ("CompleteCommit" if commit else "CompleteAbort")
+    assert rig.partitions.log(Q).records == [(after, commit)]
+    assert rig.end(producer, commit, version=version).result() == after
+
+
+async def test_a_decision_lost_with_the_log_was_never_told() -> None:
+    rig = await Rig().started()
+    producer = rig.producer()
+    rig.add(producer, P).result()
+    rig.log.hold = True
+    ended = rig.end(producer, commit=True)
+    await rig.crashed(kept=rig.committed_batches)
+    with pytest.raises(NotCoordinator):
+        ended.result()
+    assert rig.state() == "Ongoing"
+    assert rig.end(producer, commit=False).result().producer_epoch == 1
+
+
+@pytest.mark.parametrize(("version", "server_version"), [(V1, V1), (V1, V2), (V2, V2)])
+async def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(
+    version: int, server_version: int
+) -> None:
+    rig = await Rig().started()
+    rig.server_version = server_version
+    producer = rig.producer()
+    rig.add(producer, P, version=version).result()
+    rig.clock.advance(MINUTE_MS)
+    assert rig.state() == "Ongoing"
+    rig.clock.advance(MINUTE_MS)
+    assert rig.state() == "CompleteAbort"
+    assert rig.partitions.log(P).records == [((producer.producer_id, 1), False)]
+    with pytest.raises(ProducerFenced):
+        rig.end(producer, commit=True, version=V1).result()
+    assert rig.metrics.timed_out == 1
+
+
+async def test_the_timeout_counts_from_the_first_partition_over_a_restart() -> None:
+    rig = await Rig().started()
+    producer = rig.producer()
+    rig.clock.advance(MINUTE_MS)
+    rig.add(producer, P).result()
+    rig.clock.advance(MINUTE_MS // 2)
+    await rig.crashed()
+    rig.add(producer, Q).result()
+    rig.clock.advance(MINUTE_MS // 2)
+    assert rig.state() == "Ongoing"
+    rig.clock.advance(20_000)
+    assert rig.state() == "CompleteAbort"
+
+
+async def test_markers_are_tried_again_until_they_are_written() -> None:
+    rig = await Rig().started()
+    producer = rig.producer()
+    rig.add(producer, P).result()
+    rig.partitions.refuse = {P}
+    rig.end(producer, commit=True).result()
+    rig.clock.advance(10_000)
+    assert rig.metrics.marker_retries > 10
+    assert rig.state() == "PrepareCommit"
+    rig.partitions.release()
+    rig.clock.advance(1000)
+    assert rig.state() == "CompleteCommit"
+
+
+async def test_a_partition_with_a_newer_epoch_needs_no_marker() -> None:
+    rig = await Rig().started()
+    producer = rig.producer()
+    rig.add(producer, P).result()
+    rig.partitions.log(P).append(ProducerEpoch(producer.producer_id, 9), "of another")
+    rig.end(producer, commit=True).result()
+    assert rig.state() == "CompleteCommit"
+
+
+async def test_ids_expire_when_no_transaction_is_open() -> None:
+    day = 24 * 60 * MINUTE_MS
+    rig = await Rig(id_expiration_ms=day).started()
+    rig.producer("idle")
+    rig.add(rig.producer("busy"), P, name="busy").result()
+    rig.partitions.hold = {P}
+    rig.clock.advance(day + 61 * MINUTE_MS)
+    assert rig.state("idle") == "none"
+    assert rig.state("busy") == "PrepareAbort"
+    assert rig.states_in_log()[-1] == "gone"
+    assert rig.metrics.expired_ids == 1
+    await rig.crashed()
+    assert rig.state("idle") == "none"
+    assert rig.producer("idle").producer_epoch == 0
