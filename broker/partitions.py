@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from storage.partition_log import PartitionLog
 
 log = structlog.get_logger(__name__)
+
+PREPARING = 3
+"""How many threads make new logs at once: most of the time they wait for the device, and their syncs share it."""
 
 
 class Partitions:
@@ -77,30 +82,33 @@ class Partitions:
             self._configure(topic)
 
     async def prepare(self, topics: Iterable[Topic]) -> None:
-        """Makes the logs that topics will need, in a worker thread: their files take several fsyncs each.
+        """Makes the logs that topics will need, in worker threads: their files take several fsyncs each.
 
         They are hosted once the store has the topics; `discard` removes them if that fails.
 
         :raises KafkaStorage: One cannot be made.
         """
-        plans = []
+        plans: dict[tuple[str, int], Callable[[], PartitionLog]] = {}
         for topic in topics:
             config = self._config_of(topic)
             for index, assignment in enumerate(topic.partitions):
                 if self._logs.get(topic.name, index) is None:
-                    plan = self._logs.plan_log(topic.name, index, topic.id, config)
-                    plans.append((topic.name, index, assignment.leader_epoch, plan))
+                    epoch = assignment.leader_epoch
+                    plans[topic.name, index] = self._logs.plan_log(topic.name, index, topic.id, config, epoch)
                     self._prepared[topic.name, index] = None
 
-        def make() -> None:
-            for name, index, leader_epoch, plan in plans:
-                made = self._prepared[name, index] = plan()
-                made.assign_epoch(leader_epoch, 0)
+        def make(share: Sequence[tuple[str, int]]) -> None:
+            for key in share:
+                self._prepared[key] = plans[key]()
+            if share:
+                self._logs.sync_folders()
 
-        try:
-            await self._logs.services.workers.call(make)
-        except OSError as error:
-            raise KafkaStorage(f"Cannot create the partitions: {error}") from error
+        keys = list(plans)
+        work = [partial(make, keys[start::PREPARING]) for start in range(PREPARING)]
+        ended = await asyncio.gather(*map(self._logs.services.workers.call, work), return_exceptions=True)
+        for error in ended:  # no sooner than all are at rest
+            if error is not None:
+                raise error
 
     async def discard(self) -> None:
         """Removes the logs that were prepared and not hosted."""
@@ -127,7 +135,7 @@ class Partitions:
                 self._logs.adopt(prepared)
             partition_log = self._logs.get(*key)
             if partition_log is None:
-                partition_log = self._logs.create_log(topic.name, index, topic.id, config)
+                partition_log = self._logs.create_log(topic.name, index, topic.id, config, assignment.leader_epoch)
             self._host(topic, index, assignment.leader_epoch, partition_log)
 
     def _host(self, topic: Topic, index: int, leader_epoch: int, partition_log: PartitionLog) -> None:

@@ -220,8 +220,11 @@ def read_file(fs: FileSystem, path: str) -> bytes:
         file.close()
 
 
-def write_file_atomically(fs: FileSystem, path: str, data: bytes) -> None:
-    """Replace a small file so that a crash leaves the old content or the new, never a mixture or nothing."""
+def write_file_atomically(fs: FileSystem, path: str, data: bytes, *, sync_folder: bool = True) -> None:
+    """Replace a small file so that a crash leaves the old content or the new, never a mixture or nothing.
+
+    Without `sync_folder` the new content is only sure to be there once the caller has synced the folder.
+    """
     temporary = path + ".tmp"
     file = fs.open(temporary, create=True)
     try:
@@ -231,4 +234,5 @@ def write_file_atomically(fs: FileSystem, path: str, data: bytes) -> None:
     finally:
         file.close()
     fs.rename(temporary, path)
-    fs.fsync_dir(os.path.dirname(path) or ".")
+    if sync_folder:
+        fs.fsync_dir(os.path.dirname(path) or ".")

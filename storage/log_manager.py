@@ -184,21 +184,27 @@ class LogManager:
         """The open log of a partition."""
         return self.logs.get(TopicPartition(topic, partition))
 
-    def create_log(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog:
+    def create_log(
+        self, topic: str, partition: int, topic_id: UUID, config: LogConfig, leader_epoch: int = 0
+    ) -> PartitionLog:
         """A new, empty log in the folder with the fewest. Blocking, for the start. Raises KafkaStorage."""
-        log = self.plan_log(topic, partition, topic_id, config)()
+        log = self.plan_log(topic, partition, topic_id, config, leader_epoch)()
+        self.sync_folders()
         self.adopt(log)
         return log
 
-    def plan_log(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> Callable[[], PartitionLog]:
+    def plan_log(
+        self, topic: str, partition: int, topic_id: UUID, config: LogConfig, leader_epoch: int
+    ) -> Callable[[], PartitionLog]:
         """Chooses the folder of a new log, the one with the fewest; what is returned makes the log and may block.
 
-        That may run in any thread and raises KafkaStorage. `adopt` the log on the loop, or `abandon` the plan.
+        That may run in any thread and raises KafkaStorage; `sync_folders` follows the last of several. `adopt` the log
+        on the loop, or `abandon` the plan.
         """
         key = TopicPartition(topic, partition)
         log_dir = min(self._dirs.dirs, key=lambda one: self._taken[one.path])
         self._settle(key, log_dir.path)
-        return partial(self._make_log, key, log_dir, topic_id, config)
+        return partial(self._make_log, key, log_dir, topic_id, config, leader_epoch)
 
     def _settle(self, key: TopicPartition, log_dir: str) -> None:
         self._root[key] = log_dir
@@ -209,7 +215,9 @@ class LogManager:
         self._taken[log_dir] -= 1
         return log_dir
 
-    def _make_log(self, key: TopicPartition, log_dir: LogDir, topic_id: UUID, config: LogConfig) -> PartitionLog:
+    def _make_log(
+        self, key: TopicPartition, log_dir: LogDir, topic_id: UUID, config: LogConfig, leader_epoch: int
+    ) -> PartitionLog:
         folder = f"{log_dir.path}/{log_names.folder_name(key)}"
         try:
             if self._fs.exists(folder):
@@ -220,8 +228,8 @@ class LogManager:
             self._forget_predecessor(key, log_dir)
             self._fs.mkdir(folder)
             log = self._open_log(_Found(key, log_dir, 0, 0), folder, topic_id, config, clean=True)
-            partition_metadata.write(self._fs, folder, topic_id)  # makes the other names in the folder durable too
-            self._fs.fsync_dir(log_dir.path)
+            partition_metadata.write(self._fs, folder, topic_id)
+            log.assign_epoch(leader_epoch, 0)  # syncs the folder, and with it the other names
         except OSError as error:
             raise KafkaStorage(f"Cannot create the log of {key} in {log_dir.path}: {error}") from error
         return log
@@ -231,6 +239,14 @@ class LogManager:
         for name, offset_of in _OFFSETS.items():
             if key in self._checkpoints[log_dir.path, name]:
                 self._checkpoint(log_dir, name, offset_of)
+
+    def sync_folders(self) -> None:
+        """Makes sure of the folders of new logs; blocking, any thread. Raises KafkaStorage."""
+        try:
+            for log_dir in self._dirs.dirs:
+                self._fs.fsync_dir(log_dir.path)
+        except OSError as error:
+            raise KafkaStorage(f"Cannot create logs: {error}") from error
 
     def adopt(self, log: PartitionLog) -> None:
         """Counts a log that was made among those of this node."""

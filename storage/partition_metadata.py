@@ -28,6 +28,6 @@ def read(fs: FileSystem, folder: str) -> UUID | None:
 
 
 def write(fs: FileSystem, folder: str, topic_id: UUID) -> None:
-    """Write the file. Raises OSError."""
+    """Write the file; the caller syncs the folder. Raises OSError."""
     text = f"version: 0\ntopic_id: {uuids.to_text(topic_id)}"
-    write_file_atomically(fs, f"{folder}/{FILE_NAME}", text.encode())
+    write_file_atomically(fs, f"{folder}/{FILE_NAME}", text.encode(), sync_folder=False)
