@@ -12,6 +12,7 @@ import sys
 import tempfile
 import uuid
 from base64 import urlsafe_b64encode
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -30,11 +31,15 @@ transaction.state.log.min.isr=1
 """
 
 
+NO_SETTINGS: Mapping[str, str] = {}
+
+
 class Contender(Protocol):
     """`prepare` makes an empty folder, `start` returns at once, `stop` ends the process and removes the folder."""
 
     name: str
     port: int
+    folder: Path
 
     def prepare(self) -> None: ...
     def start(self) -> None: ...
@@ -52,9 +57,10 @@ def free_port() -> int:
 class _Process:
     """A child in a process group of its own, with a folder that goes with it."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Mapping[str, str] = NO_SETTINGS) -> None:
         self.port = free_port()
         self.folder = Path()
+        self._settings = settings
         self._child: subprocess.Popen[bytes] | None = None
 
     def _make_folder(self) -> None:
@@ -99,8 +105,12 @@ class Odradek(_Process):
         self._make_folder()
 
     def start(self) -> None:
-        settings = {"listeners": f"PLAINTEXT://127.0.0.1:{self.port}", "log.dirs": self.folder / "data"}
+        settings: dict[str, object] = {
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "log.dirs": self.folder / "data",
+        }
         settings["odradek.http.port"] = free_port()
+        settings |= self._settings
         command = [sys.executable, "-I", "-m", "broker", "serve"]
         for key, value in settings.items():
             command += ["--set", f"{key}={value}"]
@@ -112,13 +122,14 @@ class Kafka(_Process):
 
     name = "kafka"
 
-    def __init__(self, script: Path) -> None:
-        super().__init__()
+    def __init__(self, script: Path, settings: Mapping[str, str] = NO_SETTINGS) -> None:
+        super().__init__(settings)
         self._script = script
 
     def prepare(self) -> None:
         self._make_folder()
         properties = KAFKA_PROPERTIES.format(port=self.port, controller_port=free_port(), folder=self.folder)
+        properties += "".join(f"{key}={value}\n" for key, value in self._settings.items())
         (self.folder / "server.properties").write_text(properties)
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         command = [str(self._script), "run", "kafka.tools.StorageTool", "format", "-t", cluster]

@@ -82,39 +82,43 @@ def _filter(header: BatchHeader, batch: Buffer, rules: CopyRules) -> Steps[tuple
         rules.stats.records_read += header.record_count
         return None
     kept: list[View] = []
+    section = b""
     if not discards:
-        kept = yield from _keep(header, batch, rules)
+        section = section_of(batch, header)
+        kept = yield from _keep(header, section, rules)
     rules.stats.records_read += header.record_count
     rules.stats.records_written += len(kept)
     if not kept:
         return (empty(header), header.max_timestamp) if stays_empty else None
     horizon = header.base_timestamp if header.has_delete_horizon else None
-    dated = horizon is None and ((may_go and header.is_control) or any(not one.has_value for one in kept))
+    dated = horizon is None and ((may_go and header.is_control) or not all(has_value for _, _, has_value, *_ in kept))
     if dated:
         horizon = rules.now_ms + rules.delete_retention_ms
     elif len(kept) == header.record_count:
         return batch, header.max_timestamp
-    data = rebuild(header, kept, horizon)
+    data = rebuild(header, section, kept, horizon)
     return data, int.from_bytes(data[35:43], signed=True)
 
 
-def _keep(header: BatchHeader, batch: Buffer, rules: CopyRules) -> Steps[list[View]]:
+def _keep(header: BatchHeader, section: bytes, rules: CopyRules) -> Steps[list[View]]:
     """The latest record of each key, tombstones as long as their time has not come (Cleaner.shouldRetainRecord)."""
-    section = section_of(batch, header)
     if header.is_control:
         return list(views(section, header.record_count))
-    offsets, latest_mapped, base_offset = rules.offsets, rules.offsets.latest_offset, header.base_offset
+    latest_offset_of, latest_mapped, base_offset = rules.offsets.get, rules.offsets.latest_offset, header.base_offset
     keeps_tombstones = not header.has_delete_horizon or rules.now_ms < header.base_timestamp
     kept = []
+    pause_at = RECORDS_A_STEP
     for number, one in enumerate(views(section, header.record_count)):
-        if number % RECORDS_A_STEP == RECORDS_A_STEP - 1:
+        if number == pause_at:
+            pause_at += RECORDS_A_STEP
             yield 0
-        offset = base_offset + one.offset_delta
+        offset_delta, key, has_value, *_ = one
+        offset = base_offset + offset_delta
         if offset > latest_mapped:
             kept.append(one)
-        elif one.key is None:
+        elif key is None:
             rules.stats.records_without_key += 1
-        elif offset >= offsets.get(one.key) and (one.has_value or keeps_tombstones):
+        elif offset >= latest_offset_of(key) and (has_value or keeps_tombstones):
             kept.append(one)
     return kept
 

@@ -38,11 +38,13 @@ def map_keys(
 
 
 def _map_batch(header: BatchHeader, batch: Buffer, start: int, offsets: OffsetMap) -> Steps[bool]:
-    base_offset = header.base_offset
-    for number, one in enumerate(views(section_of(batch, header), header.record_count)):
-        if number % RECORDS_A_STEP == RECORDS_A_STEP - 1:
+    base_offset, put = header.base_offset, offsets.put
+    pause_at = RECORDS_A_STEP
+    for number, (offset_delta, key, *_) in enumerate(views(section_of(batch, header), header.record_count)):
+        if number == pause_at:
+            pause_at += RECORDS_A_STEP
             yield 0
-        offset = base_offset + one.offset_delta
-        if one.key is not None and offset >= start and not offsets.put(one.key, offset):
+        offset = base_offset + offset_delta
+        if key is not None and offset >= start and not put(key, offset):
             return False
     return True

@@ -3,6 +3,7 @@
 from hashlib import blake2b
 
 _DIGEST_BYTES = 24
+_SHARDS = 64  # a large table that grows would hold the interpreter, and so the loop, for a tenth of a second
 BYTES_PER_KEY = 160
 """What an entry takes here at most: a bytes object and an int of the interpreter, and its slot in a growing table."""
 
@@ -15,29 +16,37 @@ class OffsetMap:
         latest_offset: everything up to here has been read into the map; -1 before.
     """
 
-    __slots__ = ("_offsets", "capacity", "latest_offset")
+    __slots__ = ("_count", "_shards", "capacity", "latest_offset")
 
     def __init__(self, memory_bytes: int, load_factor: float) -> None:
         """Raises ValueError if not even one key fits."""
         self.capacity = int(memory_bytes // BYTES_PER_KEY * load_factor)
         if self.capacity < 1:
             raise ValueError("log.cleaner.dedupe.buffer.size is too small for a single key")
-        self._offsets: dict[bytes, int] = {}
+        self._shards: list[dict[bytes, int]] = [{} for _ in range(_SHARDS)]
+        self._count = 0
         self.latest_offset = -1
 
     def __len__(self) -> int:
-        return len(self._offsets)
+        return self._count
 
     def put(self, key: bytes, offset: int) -> bool:
         """Note a later record of a key; false if the map is full."""
-        if len(self._offsets) >= self.capacity:
+        if self._count >= self.capacity:
             return False
-        self._offsets[key if len(key) < _DIGEST_BYTES else _digest(key)] = offset
+        if len(key) >= _DIGEST_BYTES:
+            key = _digest(key)
+        shard = self._shards[hash(key) % _SHARDS]
+        if key not in shard:
+            self._count += 1
+        shard[key] = offset
         return True
 
     def get(self, key: bytes) -> int:
         """The latest offset of a key, -1 if it was not seen."""
-        return self._offsets.get(key if len(key) < _DIGEST_BYTES else _digest(key), -1)
+        if len(key) >= _DIGEST_BYTES:
+            key = _digest(key)
+        return self._shards[hash(key) % _SHARDS].get(key, -1)
 
 
 def _digest(key: bytes) -> bytes:
