@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from broker.coordinators import HostedCoordinator
+from broker.group_metrics import register_group_metrics
 from broker.topic_names import GROUP_METADATA_TOPIC_NAME
 from coordinator.group.config import GroupConfig
 from coordinator.group.groups import ClassicGroups
@@ -66,6 +67,7 @@ class GroupCoordinator(HostedCoordinator[GroupsAndOffsets]):
     def start(self) -> None:
         super().start()
         self._node.topics.subscribe(self._topic_changed)
+        register_group_metrics(self._node, self)
 
     def _new_state(self, shard: Shard[GroupsAndOffsets]) -> GroupsAndOffsets:
         groups = ClassicGroups(shard, self.config, self._new_member_id, self.rebalances, self.heartbeats, self.metrics)

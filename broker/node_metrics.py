@@ -77,7 +77,8 @@ def _connections(node: Node) -> None:
 
 def _waiting(node: Node) -> None:
     gauge = node.metrics.gauge
-    purgatories = (node.fetch_purgatory, node.delayed_produce.purgatory)
+    groups = node.group_coordinator
+    purgatories = (node.fetch_purgatory, node.delayed_produce.purgatory, groups.rebalances, groups.heartbeats)
     gauge(
         "kafka_server_delayedoperationpurgatory_purgatorysize",
         "Entries in the watch lists of waiting operations.",

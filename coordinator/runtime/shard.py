@@ -84,6 +84,11 @@ class Shard(Generic[S]):
         self._parked: deque[tuple[int, Future[Any], Any, KafkaError | None]] = deque()
         self._waiting: set[Future[Any]] = set()
 
+    @property
+    def state(self) -> S | None:
+        """The state machine as it is now, committed or not, for metrics; None unless it is loaded."""
+        return self._state
+
     # -- messages
 
     def write(self, operation: Operation[S, T]) -> Future[T]:

@@ -181,14 +181,18 @@ def test_the_nodes_states_have_kafkas_names() -> None:
             return 3
 
     metrics = Metrics()
-    purgatory = Purgatory("Fetch", TimingWheel(ManualClock()))
+    wheel = TimingWheel(ManualClock())
+    purgatory = Purgatory("Fetch", wheel)
     purgatory.try_complete_else_watch(Waiting(), [("a", 0), ("a", 1)], 100)
     node = SimpleNamespace(
         metrics=metrics,
         partitions=[partition("a", 0, 10), partition("a", 1, 20, offline=True)],
         server=SimpleNamespace(connections=["one"], created=7, closed=6),
         fetch_purgatory=purgatory,
-        delayed_produce=SimpleNamespace(purgatory=Purgatory("Produce", purgatory._wheel)),
+        delayed_produce=SimpleNamespace(purgatory=Purgatory("Produce", wheel)),
+        group_coordinator=SimpleNamespace(
+            rebalances=Purgatory("Rebalance", wheel), heartbeats=Purgatory("Heartbeat", wheel)
+        ),
         fetch_sessions=Sessions(partitions=12, evictions=4),
     )
     register_gauges(node)  # type: ignore[arg-type]
@@ -211,8 +215,12 @@ def test_the_nodes_states_have_kafkas_names() -> None:
         "kafka_server_replicamanager_offlinereplicacount": 1,
         'kafka_server_delayedoperationpurgatory_purgatorysize{delayedOperation="Fetch"}': 2,
         'kafka_server_delayedoperationpurgatory_purgatorysize{delayedOperation="Produce"}': 0,
+        'kafka_server_delayedoperationpurgatory_purgatorysize{delayedOperation="Rebalance"}': 0,
+        'kafka_server_delayedoperationpurgatory_purgatorysize{delayedOperation="Heartbeat"}': 0,
         'kafka_server_delayedoperationpurgatory_numdelayedoperations{delayedOperation="Fetch"}': 1,
         'kafka_server_delayedoperationpurgatory_numdelayedoperations{delayedOperation="Produce"}': 0,
+        'kafka_server_delayedoperationpurgatory_numdelayedoperations{delayedOperation="Rebalance"}': 0,
+        'kafka_server_delayedoperationpurgatory_numdelayedoperations{delayedOperation="Heartbeat"}': 0,
         "kafka_server_socket_server_metrics_connection_count": 1,
         "kafka_server_socket_server_metrics_connection_creation_total": 7,
         "kafka_server_socket_server_metrics_connection_close_total": 6,

@@ -1,0 +1,89 @@
+"""What `/metrics` tells of groups, read from a whole node in memory."""
+
+from coordinator.group.messages import JoinRequest, Leaver, LeaveRequest, SyncRequest
+from coordinator.group.offsets import Commit, OffsetToCommit
+from coordinator.group.protocols import MemberProtocol
+from protocol.records.build import Record, build_batch
+from storage.append_types import AppendOrigin
+from tests.unit.broker.rig import Rig, settle
+from tests.unit.broker.test_metrics import only, scrape
+
+JOIN = JoinRequest(
+    *("readers", "", None, "client", "/10.0.0.7", 10_000, 60_000, "connect"),
+    (MemberProtocol("default", b""),),
+    member_id_required=False,
+)
+
+
+async def commit(rig: Rig, group: str, topic: str, *offsets: int) -> None:
+    wanted = [OffsetToCommit(topic, partition, offset, -1, "") for partition, offset in enumerate(offsets)]
+    await rig.node.group_coordinator.write(group, lambda state: state.offsets.commit(Commit(group, wanted)))
+
+
+async def test_lag_is_told_under_kafka_exporters_names() -> None:
+    async with Rig() as rig:
+        await rig.node.group_coordinator.ensure_topic()
+        await rig.create("letters", partitions=2)
+        partition = rig.node.partitions.get("letters", 1)
+        assert partition is not None
+        batch = build_batch([Record(delta, 0, None, b"x") for delta in range(5)])
+        partition.append(memoryview(batch), AppendOrigin.CLIENT, rig.clock.wall_ms())
+        await commit(rig, "readers", "letters", 0, 3)
+        await commit(rig, "readers", "no such topic", 7)
+        assert only(scrape(rig.node.metrics), "kafka_consumergroup_") == {
+            'members{consumergroup="readers"}': 0,
+            'current_offset{consumergroup="readers",partition="0",topic="letters"}': 0,
+            'current_offset{consumergroup="readers",partition="1",topic="letters"}': 3,
+            'current_offset{consumergroup="readers",partition="0",topic="no such topic"}': 7,
+            'lag{consumergroup="readers",partition="0",topic="letters"}': 0,
+            'lag{consumergroup="readers",partition="1",topic="letters"}': 2,
+            'current_offset_sum{consumergroup="readers",topic="letters"}': 3,
+            'current_offset_sum{consumergroup="readers",topic="no such topic"}': 7,
+            'lag_sum{consumergroup="readers",topic="letters"}': 2,
+        }
+
+
+async def test_groups_by_state_rebalances_commits_and_expiries_are_counted() -> None:
+    config = {"group.initial.rebalance.delay.ms": "0", "offsets.retention.minutes": "20"}
+    async with Rig(config=config) as rig:
+        coordinator = rig.node.group_coordinator
+        await coordinator.ensure_topic()
+        joining = coordinator.write("readers", lambda state: state.groups.join(JOIN))
+        await rig.clock.run(5)
+        member_id = joining.result().member_id
+        sync = SyncRequest("readers", member_id, None, 1, {member_id: b"all"})
+        await coordinator.write("readers", lambda state: state.groups.sync(sync))
+        await commit(rig, "simple", "letters", 1, 2, 3)
+        found = scrape(rig.node.metrics)
+        assert only(found, "kafka_coordinator_group_groupmetadatamanager_") == {
+            "numgroups": 2,
+            "numgroupsempty": 1,
+            "numgroupspreparingrebalance": 0,
+            "numgroupscompletingrebalance": 0,
+            "numgroupsstable": 1,
+            "numgroupsdead": 0,
+            "numoffsets": 3,
+        }
+        counted = only(found, "kafka_server_group_coordinator_metrics_")
+        assert (counted["group_completed_rebalance_count"], counted["offset_commit_count"]) == (1, 3)
+        assert found['kafka_server_delayedoperationpurgatory_numdelayedoperations{delayedOperation="Heartbeat"}'] == 1
+        assert found['kafka_consumergroup_members{consumergroup="readers"}'] == 1
+
+        leaver = LeaveRequest("readers", (Leaver(member_id, None),))
+        await coordinator.write("readers", lambda state: state.groups.leave(leaver))
+        await rig.clock.run(30 * 60_000)
+        await settle()
+        found = scrape(rig.node.metrics)
+        assert found["kafka_coordinator_group_groupmetadatamanager_numgroups"] == 0
+        counted = only(found, "kafka_server_group_coordinator_metrics_")
+        assert (counted["offset_expiration_count"], counted["offset_deletion_count"]) == (3, 0)
+        assert found["odradek_group_expired_members_total"] == 0
+
+
+async def test_a_member_that_is_not_heard_of_is_counted() -> None:
+    async with Rig(config={"group.initial.rebalance.delay.ms": "0"}) as rig:
+        coordinator = rig.node.group_coordinator
+        await coordinator.ensure_topic()
+        coordinator.write("readers", lambda state: state.groups.join(JOIN))
+        await rig.clock.run(11_000)
+        assert scrape(rig.node.metrics)["odradek_group_expired_members_total"] == 1
