@@ -23,6 +23,10 @@ from protocol.errors import KafkaError
 if TYPE_CHECKING:
     from broker.node import Node
 
+LONGEST_FOLDER_NAME = 255
+FUTURE_SUFFIX_LENGTH = len(".") + 32 + len("-future")
+"""What Kafka appends to the name of a partition's folder while it copies it."""
+
 
 def handle(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
     # Of a partition that is named twice, the last folder counts.
@@ -39,6 +43,9 @@ def _wanted(request: AlterReplicaLogDirsRequest) -> dict[tuple[str, int], str]:
 
 
 def _outcome(node: Node, key: tuple[str, int], path: str) -> ErrorCode:
+    topic, index = key
+    if len(f"{topic}-{index}") + FUTURE_SUFFIX_LENGTH > LONGEST_FOLDER_NAME:
+        return ErrorCode.invalid_topic_exception
     if path not in log_dirs(node):
         return ErrorCode.log_dir_not_found
     partition = node.partitions.get(*key)

@@ -54,8 +54,6 @@ Reading = Generator["ReadPlan", Buffer, None]
 def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
     """Answers at once where ``min_bytes`` are at hand, an error has to be told, or no wait is allowed."""
     by_id = ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS
-    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
-        raise UnknownServerError
     # A partition named twice keeps its first place and what was last said of it, as in Kafka.
     wanted = {
         (key, asked.partition): _target(ctx, key, asked) for key, partitions in request.topics for asked in partitions
@@ -65,6 +63,8 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaita
         request.session_id, request.session_epoch, [*wanted.values()], forgotten, by_id
     )
     fetch = Fetch(ctx, request, context, by_id)
+    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        fetch.refuse_isolation_level()
     reading = fetch.read()
     plan = _advance(reading)
     if plan is None and fetch.answerable:
@@ -203,6 +203,15 @@ class Fetch:
         self._readable = bool(self._results)
         self._results += self._unknown.values()
 
+    def refuse_isolation_level(self) -> None:
+        """Raises UnknownServerError if there is a partition to read from, which is when Kafka fails over the level."""
+        for target in self._context.targets:
+            try:
+                self._partition(target)
+            except KafkaError:
+                continue
+            raise UnknownServerError
+
     def _partition(self, target: Target) -> Partition:
         key, index = target.key
         node = self._ctx.node
@@ -225,8 +234,6 @@ class Fetch:
         if self._request.replica_id >= 0:
             raise NotLeaderOrFollower
         partition.check_leader_epoch(target.current_leader_epoch)
-        if max_bytes < 0:
-            raise UnknownServerError
         isolation = self._request.isolation_level
         result.high_watermark = partition.high_watermark
         result.last_stable_offset = partition.last_stable_offset
@@ -236,6 +243,8 @@ class Fetch:
         if isolation == READ_COMMITTED:
             result.aborted_transactions = ()
         plan = partition.plan_read(target.fetch_offset, max_bytes, isolation, self._read_bytes == 0)
+        if max_bytes < 0 and plan.segment is not None:
+            raise UnknownServerError  # as Kafka's segments do, where there is something to read
         data = yield plan
         if plan.first_entry_incomplete:
             data = b""

@@ -50,6 +50,8 @@ def _split(ctx: RequestContext, request: OffsetCommitRequest) -> tuple[list[Offs
     for topic in request.topics:
         name = topic.name
         known = ctx.node.topics.get(name)
+        if known is None:
+            refused.setdefault(name, [])  # told even without partitions
         count = 0 if known is None else len(known.partitions)
         for asked in topic.partitions:
             index = asked.partition_index
@@ -78,6 +80,7 @@ def _merged(request: OffsetCommitRequest, refused: Named, codes: Iterable[tuple[
         return [
             (topic.name, [_partition(asked.partition_index, next(by_index)[1]) for asked in topic.partitions])
             for topic in request.topics
+            if topic.partitions
         ]
     by_topic = dict(refused)
     for offset, code in codes:

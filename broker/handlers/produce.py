@@ -63,6 +63,7 @@ MAGIC = 2
 MAGIC_BYTE = 16  # positions in a batch
 ATTRIBUTES_LOW_BYTE = 22
 TRANSACTIONAL_FLAG = 0x10
+ACKS = (-1, 0, 1)
 ADMIN_CLIENT_ID = "__admin_client"
 NOTHING = memoryview(b"")
 EXPECTED_FAILURES = (MessageTooLarge, RecordBatchTooLarge, CorruptMessage, KafkaStorage)
@@ -115,6 +116,7 @@ def _transactional(ctx: RequestContext, request: ProduceRequest) -> Iterator[App
             if records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG:
                 try:
                     partition = _partition(ctx, key, index)
+                    _check_all_of_records(ctx.version, records)
                 except KafkaError:
                     continue  # told when it is looked at for the append
                 header = read_header(records)
@@ -136,12 +138,12 @@ def _append_all(
             answers.append(answer)
             try:
                 partition = _partition(ctx, key, index)
-                if acks not in (-1, 0, 1):
-                    single_batch_size(records or NOTHING)
-                    _check_records(ctx.version, records or NOTHING)
-                    raise InvalidRequiredAcks
+                if refusals or acks not in ACKS:
+                    _check_all_of_records(ctx.version, records or NOTHING)
                 if refusals and partition.key in refusals:
                     raise _refused(refusals[partition.key], partition, answer)
+                if acks not in ACKS:
+                    raise InvalidRequiredAcks
                 _append(ctx, partition, records, answer, now_ms)
             except KafkaError as error:
                 _refuse(ctx, answer, error)
@@ -207,6 +209,12 @@ def _check_records(version: int, records: memoryview) -> None:
         single_batch_size(records)
         if records[ATTRIBUTES_LOW_BYTE] & COMPRESSION_MASK == ZSTD:
             raise UnsupportedCompressionType
+
+
+def _check_all_of_records(version: int, records: memoryview) -> None:
+    """The same where no log is asked."""
+    single_batch_size(records)
+    _check_records(version, records)
 
 
 def _distinct(request: ProduceRequest) -> list[tuple[TopicKey, list[PartitionRecords]]]:

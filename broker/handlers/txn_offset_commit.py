@@ -95,6 +95,8 @@ def _split(ctx: RequestContext, request: TxnOffsetCommitRequest) -> tuple[list[O
     offsets: list[OffsetToCommit] = []
     refused: Named = {}
     for topic in request.topics:
+        if ctx.node.topics.get(topic.name) is None:
+            refused.setdefault(topic.name, [])  # told even without partitions
         for asked in topic.partitions:
             index = asked.partition_index
             if ctx.node.partitions.get(topic.name, index) is None:

@@ -21,7 +21,14 @@ from broker.answers import when_all_settled
 from broker.context import RequestContext
 from coordinator.transaction.marker_port import EndMarker
 from coordinator.transaction.metadata import TopicPartition, by_topic
-from protocol.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, KafkaError, NotCoordinator
+from protocol.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    KafkaError,
+    NotCoordinator,
+    UnknownServerError,
+)
+from protocol.records.batch import NO_PRODUCER_ID
 
 NOT_READY = (CoordinatorNotAvailable, CoordinatorLoadInProgress, NotCoordinator)
 """What the group coordinator may answer, told as NOT_LEADER_OR_FOLLOWER: come again."""
@@ -38,6 +45,8 @@ def handle(
     for one in request.markers:
         marker = EndMarker(one.producer_id, one.producer_epoch, one.coordinator_epoch, one.transaction_result)
         for partition in _partitions(one):
+            if one.producer_id == NO_PRODUCER_ID and ctx.node.partitions.get(*partition) is not None:
+                raise UnknownServerError  # nobody's marker cannot be written; Kafka fails the request over it
             try:
                 written = ctx.node.transaction_coordinator.markers.write_marker(*partition, marker)
             except KafkaError as error:
