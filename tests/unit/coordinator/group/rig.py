@@ -160,10 +160,21 @@ class Client:
         self._learn()
         self._member_id = member_id
 
+    def forget(self) -> None:
+        """It is not known any more, and begins anew."""
+        self.member_id = ""
+        self._generation = -1
+
     @property
     def generation(self) -> int:
         self._learn()
         return self._generation
+
+    @property
+    def is_joining(self) -> bool:
+        """Whether a JoinGroup of it waits."""
+        self._learn()
+        return bool(self._joins)
 
     def join(self, reason: str | None = None) -> Future[JoinAnswer]:
         future = self.rig.join_request(
