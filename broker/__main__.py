@@ -59,6 +59,15 @@ def serve(config_file: str | None, settings: tuple[str, ...], ready_fd: int | No
     _run(loaded.config.string("odradek.loop"), lambda: _serve(loaded, ready_fd, exit_with_parent))
 
 
+@main.command("log", context_settings={"ignore_unknown_options": True}, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def log_tool(arguments: tuple[str, ...]) -> None:
+    """Looks into the files of a log: dump, verify, repair."""
+    from broker.log_tool.commands import main as tool
+
+    tool.main(arguments, prog_name="odradek log")
+
+
 def _run(loop: str, begin: Callable[[], Coroutine[Any, Any, int]]) -> None:
     factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     if loop != "asyncio":

@@ -1,4 +1,4 @@
-"""The console script. `odradek serve ...` becomes the broker: the same process id and interpreter, isolated (-I)."""
+"""The console script. `odradek serve` and `log` become the broker's: same process id and interpreter, isolated (-I)."""
 
 import os
 import sys
@@ -6,6 +6,7 @@ import sys
 USAGE = """\
 usage: odradek serve [--config FILE] [--set KEY=VALUE]...   run a broker
        odradek serve --help                                 every option of the broker
+       odradek log dump|verify|repair ...                   look into the files of a log; --help tells more
        odradek --version
 """
 
@@ -21,7 +22,7 @@ def main() -> int:
         case ["--help" | "-h"]:
             sys.stdout.write(USAGE)
             return 0
-        case ["serve", *_] as arguments:
+        case ["serve" | "log", *_] as arguments:
             # -I: neither the current folder nor the user's site decides what `broker` or `storage` means.
             os.execv(sys.executable, [sys.executable, "-I", "-m", "broker", *arguments])
         case _:

@@ -23,7 +23,7 @@ def section_of(batch: Buffer, header: BatchHeader) -> bytes:
 def views(section: bytes, count: int) -> Iterator[View]:
     """Every record of a section. Raises ValueError or IndexError when it is malformed.
 
-    The varints of one and two bytes, which are nearly all, are read in place: the time that cleaning takes is spent here.
+    The varints of one and two bytes, which are nearly all, are read in place: cleaning spends its time here.
     """
     at, limit = 0, len(section)
     for _ in range(count):

@@ -1,0 +1,156 @@
+"""`odradek log dump|verify|repair`: looking into the files of a log, and making damaged ones whole."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from itertools import chain
+
+import click
+import structlog
+
+from broker.log_tool.dump import TEXT_FILES, dump
+from storage.files import OsFileSystem
+from storage.index import CorruptIndexError
+from storage.keeping_files import KeepingFileSystem
+from storage.log_dirs import LOCK_FILE
+from storage.repair import repair_data_folder, repair_partition
+from storage.verification import Finding, is_partition, partitions_in, verify_data_folder, verify_partition
+
+FS = OsFileSystem()
+DUMPED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", *TEXT_FILES)
+FOLDER = click.Path(exists=True, file_okay=False)
+
+
+@click.group()
+def main() -> None:
+    """Look into the files of a log; DIR is a folder of log.dirs, or one partition's folder in it."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+
+@main.command("dump")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True))
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--no-records", is_flag=True, help="Batches without what is in them.")
+def dump_command(paths: tuple[str, ...], as_json: bool, no_records: bool) -> None:
+    """Print segments, indexes, snapshots and checkpoints; records of internal topics in words. Exit 1: unreadable."""
+    failed = False
+    for path in chain.from_iterable(_files(given.rstrip("/")) for given in paths):
+        if not as_json:
+            click.echo(f"# {path}")
+        try:
+            for row in dump(FS, path, records=not no_records):
+                if as_json:
+                    click.echo(json.dumps({"file": path} | row, ensure_ascii=False))
+                else:
+                    click.echo(" ".join(f"{key}={_shown(value)}" for key, value in row.items()))
+        except (OSError, ValueError, IndexError, CorruptIndexError) as error:
+            click.echo(f"{path}: {error}", err=True)
+            failed = True
+    sys.exit(failed)
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) and " " not in value else json.dumps(value, ensure_ascii=False)
+
+
+def _files(path: str) -> Iterator[str]:
+    if not FS.is_dir(path):
+        yield path
+        return
+    for name in sorted(FS.listdir(path)):
+        below = f"{path}/{name}"
+        if FS.is_dir(below) or name.endswith(DUMPED):
+            yield from _files(below)
+
+
+@main.command()
+@click.argument("folder", metavar="DIR", type=FOLDER)
+def verify(folder: str) -> None:
+    """Check everything in DIR and change nothing. Exit status 0: all is well; 1: damage was found."""
+    with _locked(folder):
+        found = _verify(folder)
+    for one in found:
+        click.echo(f"{'DAMAGE' if one.serious else 'note'}: {one.path}: {one.text}")
+    damage = sum(one.serious for one in found)
+    click.echo(f"{damage} damaged, {len(found) - damage} notes")
+    sys.exit(damage > 0)
+
+
+@main.command()
+@click.argument("folder", metavar="DIR", type=FOLDER)
+@click.option("--yes", is_flag=True, help="Really do it; without, only what is damaged is told.")
+def repair(folder: str, yes: bool) -> None:
+    """Cut each damaged log at its first bad batch, and make indexes and other files beside it anew.
+
+    What is removed is kept in DIR.removed-TIME, beside DIR. Exit status 0: all is well now; 1: damage is left.
+    """
+    folder = folder.rstrip("/")
+    with _locked(folder):
+        found = [one for one in _verify(folder) if one.serious]
+        for one in found:
+            click.echo(f"DAMAGE: {one.path}: {one.text}")
+        if not found:
+            click.echo("nothing to repair")
+            return
+        if not yes:
+            click.echo("nothing was changed; add --yes to repair")
+            sys.exit(1)
+        kept = _repair(folder, found)
+        left = [one for one in _verify(folder) if one.serious]
+    for path in kept:
+        click.echo(f"kept: {path}")
+    for one in left:
+        click.echo(f"LEFT: {one.path}: {one.text}")
+    click.echo(f"{len(left)} damaged files are left")
+    sys.exit(len(left) > 0)
+
+
+def _repair(folder: str, found: list[Finding]) -> list[str]:
+    aside = f"{folder}.removed-{datetime.now(UTC):%Y%m%dT%H%M%S}"
+    fs = KeepingFileSystem(FS, folder, aside)
+    if not is_partition(FS, folder):
+        repair_data_folder(fs, folder)
+    damaged = [one for one in _partitions(folder) if any(finding.path.startswith(f"{one}/") for finding in found)]
+    with click.progressbar(damaged, label="repairing", file=sys.stderr) as progress:
+        for partition in progress:
+            repair_partition(fs, partition, time.time_ns() // 1_000_000)
+    return fs.kept
+
+
+def _verify(folder: str) -> list[Finding]:
+    folder = folder.rstrip("/")
+    found = [] if is_partition(FS, folder) else list(verify_data_folder(FS, folder))
+    partitions = _partitions(folder)
+    total = sum(FS.size(f"{path}/{name}") for path in partitions for name in FS.listdir(path) if name.endswith(".log"))
+    with click.progressbar(length=total, label="verifying", file=sys.stderr) as progress:
+        for partition in partitions:
+            found += verify_partition(FS, partition, progress.update)
+    return found
+
+
+def _partitions(folder: str) -> list[str]:
+    return [folder] if is_partition(FS, folder) else partitions_in(FS, folder)
+
+
+@contextmanager
+def _locked(folder: str) -> Iterator[None]:
+    """Keeps a broker out of the data folder meanwhile; one that runs already keeps us out."""
+    folder = folder.rstrip("/")
+    data_folder = folder.rpartition("/")[0] if is_partition(FS, folder) else folder
+    path = f"{data_folder}/{LOCK_FILE}"
+    if not FS.exists(path):
+        yield
+        return
+    release = FS.lock(path)
+    if release is None:
+        raise click.ClickException(f"a broker is using {data_folder}: stop it first")
+    try:
+        yield
+    finally:
+        release()
