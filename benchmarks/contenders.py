@@ -131,7 +131,7 @@ class Kafka(_Process):
         properties = KAFKA_PROPERTIES.format(port=self.port, controller_port=free_port(), folder=self.folder)
         properties += "".join(f"{key}={value}\n" for key, value in self._settings.items())
         (self.folder / "server.properties").write_text(properties)
-        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        cluster = "A" + urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:].rstrip("=")  # the tool takes no leading dash
         command = [str(self._script), "run", "kafka.tools.StorageTool", "format", "-t", cluster]
         subprocess.run([*command, "-c", str(self.folder / "server.properties")], check=True, capture_output=True)
 

@@ -15,15 +15,18 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.contenders import Contender, Kafka, Odradek
 from benchmarks.first_record import wait_for_first_record
-from benchmarks.measures import Sizes, one_pass
+from benchmarks.measures import Pass, Sizes
 
 ROOT = Path(__file__).parents[1]
 KAFKA = os.environ.get("KAFKA_SCRIPT", str(ROOT.parent / "shared" / "peers" / "kafka" / "kafka"))
 SETTLE_SECONDS = 2.0
+AMOUNTS = {"rounds": (5, 2), "bulk": (300_000, 100_000), "singles": (50_000, 15_000), "paced": (2_000, 1_000)}
+"""What is done by default, and with --quick."""
 
 Figures = dict[str, dict[str, list[float]]]
 """Measure to contender to one figure a round."""
@@ -33,6 +36,7 @@ def main() -> None:
     options = _options()
     sizes = Sizes(options.bulk, options.singles, options.paced)
     script = Path(options.kafka)
+    load_before = os.getloadavg()[0]
     contenders: list[Contender] = [Odradek()]
     if not options.alone and script.exists():
         contenders.append(Kafka(script))
@@ -47,18 +51,25 @@ def main() -> None:
             contender.start()
             wait_for_first_record(contender.port)
             _say(f"{contender.name}: warming up")
-            one_pass(f"127.0.0.1:{contender.port}", sizes)
+            _pass(contender, sizes)
         for contender in _alternating(contenders, options.rounds):
-            _note(figures, contender.name, one_pass(f"127.0.0.1:{contender.port}", sizes))
+            _note(figures, contender.name, _pass(contender, sizes))
     finally:
         for contender in contenders:
             contender.stop()
     _print_table(figures, [contender.name for contender in contenders])
-    machine = {"python": platform.python_version(), "kernel": platform.release(), "cores": os.cpu_count()}
+    machine = {
+        "date": datetime.now(UTC).isoformat(timespec="minutes"),
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "cores": os.cpu_count(),
+        "load": [load_before, os.getloadavg()[0]],
+    }
     report = {"machine": machine, "sizes": asdict(sizes), "rounds": options.rounds, "figures": figures}
     target = Path(options.json)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(report, indent=2) + "\n")
+    _say(f"load of the machine: {load_before:.1f} before, {os.getloadavg()[0]:.1f} after, on {os.cpu_count()} cores")
     _say(f"every figure: {target}")
 
 
@@ -66,12 +77,17 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description="Odradek beside Apache Kafka")
     parser.add_argument("--kafka", default=KAFKA, help="script that runs Kafka's classes (default: %(default)s)")
     parser.add_argument("--alone", action="store_true", help="measure Odradek only")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--bulk", type=int, default=300_000, help="records of 1 KB for the MB/s")
-    parser.add_argument("--singles", type=int, default=50_000, help="single-record requests")
-    parser.add_argument("--paced", type=int, default=2_000, help="records, one a millisecond, for the latency")
+    parser.add_argument("--quick", action="store_true", help="two rounds of a third of the work, in two minutes")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--bulk", type=int, help="records of 1 KB for the MB/s")
+    parser.add_argument("--singles", type=int, help="single-record requests")
+    parser.add_argument("--paced", type=int, help="records, one a millisecond, for the latency")
     parser.add_argument("--json", default=str(ROOT / "build" / "bench.json"))
-    return parser.parse_args()
+    options = parser.parse_args()
+    for name, (full, quick) in AMOUNTS.items():
+        if getattr(options, name) is None:
+            setattr(options, name, quick if options.quick else full)
+    return options
 
 
 def _alternating(contenders: list[Contender], rounds: int) -> Iterator[Contender]:
@@ -79,6 +95,10 @@ def _alternating(contenders: list[Contender], rounds: int) -> Iterator[Contender
     for number in range(rounds):
         _say(f"round {number + 1} of {rounds}")
         yield from contenders if number % 2 == 0 else reversed(contenders)
+
+
+def _pass(contender: Contender, sizes: Sizes) -> dict[str, float]:
+    return Pass(f"127.0.0.1:{contender.port}", contender.pid(), sizes).run()
 
 
 def _cold_start(contender: Contender) -> dict[str, float]:
