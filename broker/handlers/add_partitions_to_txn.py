@@ -26,7 +26,7 @@ from broker.context import RequestContext
 from broker.error_responses import ZERO
 from broker.old_clients import fencing_known_from
 from coordinator.runtime.outcome import ProducerEpoch
-from coordinator.transaction.metadata import V1, V2, TopicPartition
+from coordinator.transaction.metadata import V1, V2, TopicPartition, by_topic
 from protocol.errors import InvalidRequest, KafkaError
 
 FIRST_VERSION_WITH_PRODUCER_FENCED = 2
@@ -150,7 +150,18 @@ def _response(ctx: RequestContext, wanted: Sequence[Wanted], codes: Sequence[Cod
 
 
 def _topics(wanted: Wanted, codes: Codes) -> tuple[AddPartitionsToTxnTopicResult, ...]:
-    """As the request names them, what it names twice included."""
+    """As the request names them, what it names twice included, or each once if their codes differ."""
+    if wanted.verify_only or len(set(codes.values())) > 1 or ErrorCode.unknown_topic_or_partition in codes.values():
+        return tuple(
+            AddPartitionsToTxnTopicResult(
+                name=topic,
+                results_by_partition=tuple(
+                    AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=codes[topic, index])
+                    for index in indexes
+                ),
+            )
+            for topic, indexes in by_topic(codes).items()
+        )
     return tuple(
         AddPartitionsToTxnTopicResult(
             name=topic.name,

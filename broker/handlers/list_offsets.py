@@ -47,6 +47,8 @@ Place = tuple[str, ListOffsetsPartition]
 
 def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
     """Answers at once unless a lookup by time has to read the log."""
+    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        raise UnknownServerError
     lookup = Lookup(ctx, request)
     if any(asked.timestamp not in (LATEST, EARLIEST) for _, asked in lookup.places):
         return lookup.by_reading()
@@ -54,9 +56,16 @@ def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsRespo
 
 
 def error_response(ctx: RequestContext, request: ListOffsetsRequest, error: KafkaError) -> ListOffsetsResponse:
-    """The same error for every partition."""
-    lookup = Lookup(ctx, request)
-    return lookup.response([_failed(asked.partition_index, error) for _, asked in lookup.places])
+    """The same error for every partition, as often as it is named."""
+    return ListOffsetsResponse(
+        throttle_time=ZERO,
+        topics=tuple(
+            ListOffsetsTopicResponse(
+                name=topic.name, partitions=tuple(_failed(asked.partition_index, error) for asked in topic.partitions)
+            )
+            for topic in request.topics
+        ),
+    )
 
 
 class Lookup:
@@ -128,8 +137,6 @@ class Lookup:
         partition = self._ctx.node.partitions.get(topic, asked.partition_index)
         if partition is None:
             raise UnknownTopicOrPartition
-        if self._isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
-            raise UnknownServerError  # Kafka fails over it just here
         partition.check_leader_epoch(asked.current_leader_epoch)
         return partition
 

@@ -47,6 +47,8 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse | 
     _validate(ctx, wanted)
     if any(topic.topic_id is not None for topic in wanted):
         return _response(ctx, request, [_by_id(ctx, request, topic_id) for topic_id in _distinct_ids(wanted)])
+    if any(topic.name is None for topic in wanted):
+        raise UnknownServerError("a topic with neither name nor id was asked for")  # as Kafka stumbles over it
     names = list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
     missing = [name for name in names if ctx.node.topics.get(name) is None]
     answer = _response(ctx, request, [_by_name(ctx, request, name) for name in names])
@@ -70,8 +72,6 @@ def _validate(ctx: RequestContext, wanted: tuple[MetadataRequestTopic, ...]) -> 
             raise InvalidRequest("Topic name can not be null")
         if topic.topic_id is not None and ctx.version < FIRST_VERSION_WITH_TOPIC_ID_REQUESTS:
             raise InvalidRequest("Topic IDs are not supported in requests before version 12")
-        if topic.name is None and topic.topic_id is None:
-            raise UnknownServerError("a topic with neither name nor id was asked for")  # as Kafka stumbles over it
 
 
 def _distinct_ids(wanted: Iterable[MetadataRequestTopic]) -> list[UUID]:

@@ -33,6 +33,8 @@ from protocol.records.batch import NO_PRODUCER_ID
 NOT_READY = (CoordinatorNotAvailable, CoordinatorLoadInProgress, NotCoordinator)
 """What the group coordinator may answer, told as NOT_LEADER_OR_FOLLOWER: come again."""
 
+NO_PRODUCER_EPOCH = -1
+
 Codes = dict[int, dict[TopicPartition, ErrorCode]]
 
 
@@ -45,8 +47,8 @@ def handle(
     for one in request.markers:
         marker = EndMarker(one.producer_id, one.producer_epoch, one.coordinator_epoch, one.transaction_result)
         for partition in _partitions(one):
-            if one.producer_id == NO_PRODUCER_ID and ctx.node.partitions.get(*partition) is not None:
-                raise UnknownServerError  # nobody's marker cannot be written; Kafka fails the request over it
+            if _is_nobodys(one) and ctx.node.partitions.get(*partition) is not None:
+                raise UnknownServerError  # Kafka fails the request over it
             try:
                 written = ctx.node.transaction_coordinator.markers.write_marker(*partition, marker)
             except KafkaError as error:
@@ -63,6 +65,10 @@ def handle(
         return _response(codes)
 
     return when_all_settled(futures, answer) if futures else answer(())
+
+
+def _is_nobodys(marker: WritableTxnMarker) -> bool:
+    return bool(marker.producer_id == NO_PRODUCER_ID or marker.producer_epoch == NO_PRODUCER_EPOCH)
 
 
 def _partitions(marker: WritableTxnMarker) -> list[TopicPartition]:
@@ -101,6 +107,7 @@ def _topics(codes: dict[TopicPartition, ErrorCode]) -> tuple[WritableTxnMarkerTo
 def error_response(_ctx: RequestContext, request: WriteTxnMarkersRequest, error: KafkaError) -> WriteTxnMarkersResponse:
     codes: Codes = {}
     for one in request.markers:
+        codes.pop(one.producer_id, None)  # the last of a producer's markers is told alone
         for partition in _partitions(one):
             _note(codes, one.producer_id, partition, error)
     return _response(codes)

@@ -122,13 +122,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "Patterns are Python's: a class of characters that RE2 does not know is a set of characters.",
     ),
     Deviation(
-        "write_txn_markers",
-        "writes",
-        ("a negative epoch",),
-        refused_as("47 INVALID_PRODUCER_EPOCH"),
-        "Kafka breaks over a marker with a negative producer epoch; here it is one older than any.",
-    ),
-    Deviation(
         "frames",
         "bodies",
         ("array length -2", "string that is not UTF-8", "compact array far too long", "produce: records of length -5"),

@@ -1,0 +1,159 @@
+"""The same random requests to Apache Kafka and to Odradek; prints what they answer differently.
+
+python -m tests.conformance.fuzz --kafka 127.0.0.1:19092 --bootstrap 127.0.0.1:9092 --seeds 0-100 [--only fetch,produce]
+"""
+
+import json
+import random
+import secrets
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import click
+
+from protocol.api_table import API_TABLE
+from tests.conformance import golden
+from tests.conformance.fuzz_bodies import TOPICS, Draw, Named
+from tests.conformance.fuzz_damage import KINDS, Damage
+from tests.conformance.fuzz_known import known
+from tests.conformance.fuzz_side import Side
+from tests.conformance.runner import ODD_HOURS_AGO_MS
+
+VERSIONS = {api.name: range(api.lowest, api.highest + 1) for api in API_TABLE}
+NOT_ASKED = ("update_features", "get_telemetry_subscriptions", "push_telemetry", "api_versions")
+"""Those that change the whole cluster, or say what differs on purpose."""
+THEMES = (
+    ("produce", "fetch", "list_offsets", "delete_records", "offset_for_leader_epoch", "describe_producers"),
+    ("produce", "init_producer_id", "add_partitions_to_txn", "add_offsets_to_txn", "txn_offset_commit", "end_txn",
+     "describe_transactions", "list_transactions", "write_txn_markers", "fetch", "offset_fetch"),
+    ("join_group", "sync_group", "heartbeat", "leave_group", "offset_commit", "offset_fetch", "describe_groups",
+     "list_groups", "delete_groups", "offset_delete", "txn_offset_commit"),
+    ("create_topics", "delete_topics", "create_partitions", "metadata", "describe_configs", "alter_configs",
+     "incremental_alter_configs", "describe_topic_partitions", "produce", "fetch"),
+)  # fmt: skip
+STEPS = 25
+
+
+def whole_state() -> list[tuple[str, int, dict[str, Any]]]:
+    """Requests that tell what a session has left behind."""
+    everything = [
+        {"partition": p, "fetch_offset": 0, "partition_max_bytes": 1 << 20} for p in range(max(TOPICS.values()))
+    ]
+    indexes = list(range(max(TOPICS.values())))
+    fetch = {"max_wait": 0, "min_bytes": 0, "session_epoch": -1, "max_bytes": 1 << 20, "replica_id": -1}
+    topics = [Named(name) for name in TOPICS]
+    return [
+        ("metadata", 9, {"topics": [{"name": Named(n)} for n in ("a", "b", "c", "d")]}),
+        ("describe_configs", 4, {"resources": [{"resource_type": 2, "resource_name": t} for t in topics]}),
+        *(
+            ("fetch", 11, fetch | {"isolation_level": level, "topics": [{"topic": t, "partitions": everything}]})
+            for level in (0, 1)
+            for t in topics
+        ),
+        ("describe_producers", 0, {"topics": [{"name": t, "partition_indexes": indexes} for t in topics]}),
+        ("describe_transactions", 0, {"transactional_ids": [Named("tx1"), Named("tx2")]}),
+        ("describe_groups", 5, {"groups": [Named("g1"), Named("g2")]}),
+        ("offset_fetch", 8, {"groups": [{"group_id": Named(g), "topics": None} for g in ("g1", "g2")]}),
+    ]
+
+
+class Session:
+    """One seed's conversation; ends at the first difference, as what follows may be its echo."""
+
+    def __init__(
+        self, seed: int, kafka: tuple[str, int], ours: tuple[str, int], only: tuple[str, ...], verbose: bool
+    ) -> None:
+        self.rng = random.Random(seed)
+        self.verbose = verbose
+        self.draw = Draw(self.rng, self.rng.choice((0.01, 0.03, 0.1, 0.3)))
+        t0 = int(time.time() * 1000) - ODD_HOURS_AGO_MS
+        ours_prefix = kafka_prefix = f"z{secrets.token_hex(4)}-"
+        if kafka == ours:  # to see what of the differences is noise
+            ours_prefix = f"z{secrets.token_hex(4)}-"
+        self.sides = Side(*kafka, kafka_prefix, t0), Side(*ours, ours_prefix, t0)
+        everything = tuple(name for name in VERSIONS if name not in NOT_ASKED)
+        self.apis = only or self.rng.choice((*THEMES, *THEMES, everything, everything))
+        self.asked: Counter[str] = Counter()
+
+    def play(self, pool: ThreadPoolExecutor) -> str | None:
+        """The first difference, told; None if there is none."""
+        try:
+            list(pool.map(Side.prepare, self.sides))
+            for step in range(STEPS):
+                api = self.rng.choice(self.apis)
+                version = self.rng.choice(VERSIONS[api])
+                damage = (
+                    Damage(self.rng.choice(KINDS), self.rng.random())
+                    if self.rng.random() < self.draw.wild / 4
+                    else None
+                )
+                if told := self._step(pool, f"step {step}", api, version, self.draw.body(api, version), damage):
+                    return told
+            for api, version, body in whole_state():
+                if told := self._step(pool, "after all", api, version, body, None):
+                    return told
+            return None
+        finally:
+            list(pool.map(Side.end, self.sides))
+
+    def _step(
+        self, pool: ThreadPoolExecutor, step: str, api: str, version: int, body: dict[str, Any], damage: Damage | None
+    ) -> str | None:
+        self.asked[api] += 1
+        hurt = f" {damage}" if damage else ""
+        told = f"{step} {api} v{version}{hurt} {json.dumps(self.sides[0].readable(body), default=str)}"
+        expected, got = pool.map(lambda side: side.ask(api, version, body, damage), self.sides)
+        if self.verbose:
+            click.echo(f"{told}\n  = {json.dumps(expected)[:400]}")
+        self.draw.settled(without_error=" NONE" in str(expected) and not errors(expected), epochs=self.sides[0].epochs)
+        lines = golden.differences(expected, got)
+        if not lines or known(api, self.sides[0].resolve(body), damage, expected, got):
+            return None
+        shown = json.dumps(self.sides[0].readable(body), default=str)
+        hurt = f" {damage}" if damage else ""
+        return "\n".join(
+            [f"{step} {api} v{version}{hurt} {shown[:1500]}", *(f"    {line[:500]}" for line in lines[:8])]
+        )
+
+
+def errors(answer: Any) -> bool:
+    """Whether any error code in the answer tells one."""
+    if isinstance(answer, dict):
+        return any((k == "error_code" and v != "0 NONE") or errors(v) for k, v in answer.items())
+    return isinstance(answer, list) and any(errors(item) for item in answer)
+
+
+def address(text: str) -> tuple[str, int]:
+    host, port = text.rsplit(":", 1)
+    return host, int(port)
+
+
+@click.command()
+@click.option("--kafka", default="127.0.0.1:19092", show_default=True, help="A Kafka 4.1 as for `record`.")
+@click.option("--bootstrap", default="127.0.0.1:9092", show_default=True, help="The broker to compare with it.")
+@click.option("--seeds", default="0-20", show_default=True, help="Which conversations, as FIRST-LAST.")
+@click.option("--only", default="", help="APIs, with commas between.")
+@click.option("--verbose", is_flag=True, help="Show every request, and Kafka's answer.")
+def main(kafka: str, bootstrap: str, seeds: str, only: str, verbose: bool) -> None:
+    asked: Counter[str] = Counter()
+    differing = 0
+    with ThreadPoolExecutor(2) as pool:
+        for seed in golden.expand(seeds):
+            session = Session(seed, address(kafka), address(bootstrap), tuple(filter(None, only.split(","))), verbose)
+            try:
+                told = session.play(pool)
+            except TimeoutError as slow:
+                click.echo(f"--- seed {seed} given up: {slow}")
+                continue
+            asked += session.asked
+            if told:
+                differing += 1
+                click.echo(f"--- seed {seed} {told}")
+    click.echo(f"{asked.total()} requests, {differing} conversations that differ; asked: {dict(sorted(asked.items()))}")
+    raise SystemExit(1 if differing else 0)
+
+
+if __name__ == "__main__":
+    main()

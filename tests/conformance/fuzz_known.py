@@ -1,0 +1,64 @@
+"""Where `fuzz` expects the brokers to differ: the deviations of docs/compatibility.md that random requests meet."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tests.conformance import schema
+from tests.conformance.deviations import answered, refused_as
+from tests.conformance.fuzz_damage import OVERWRITTEN, Damage
+
+Body = dict[str, Any]
+Case = tuple[str, Callable[[Body], bool], Callable[[Any, Any], bool]]
+"""An API, what its request has in it, and what (Kafka's answer, ours) may be."""
+
+
+def anything(_: Any, __: Any) -> bool:
+    return True
+
+
+def named(body: Any, key: str) -> Iterator[Any]:
+    """Every value of that name in the body."""
+    if isinstance(body, dict):
+        for name, value in body.items():
+            if name == key:
+                yield value
+            yield from named(value, key)
+    elif isinstance(body, list):
+        for item in body:
+            yield from named(item, key)
+
+
+def _resource_twice(body: Body) -> bool:
+    names = [(r["resource_type"], r["resource_name"]) for r in body["resources"] or ()]
+    return len(set(names)) < len(names)
+
+
+def _partition_twice(body: Body) -> bool:
+    named_ = [
+        (topic.get("name"), topic.get("topic_id"), partition["index"])
+        for topic in body["topic_data"] or ()
+        for partition in topic["partition_data"] or ()
+    ]
+    return len(set(named_)) < len(named_)
+
+
+CASES: tuple[Case, ...] = (
+    ("produce", lambda body: None in named(body, "records"), anything),
+    ("produce", _partition_twice, anything),
+    ("alter_configs", _resource_twice, answered),
+    ("add_partitions_to_txn", lambda body: not body.get("transactions", True), answered),
+    (
+        "incremental_alter_configs",
+        lambda body: any(not 0 <= op <= 3 for op in named(body, "config_operation")),
+        answered,
+    ),
+    ("fetch", lambda body: any(i in (None, schema.NO_ID) for i in named(body, "topic_id")), answered),
+    ("describe_topic_partitions", lambda body: "" in named(body, "name"), refused_as("17 INVALID_TOPIC")),
+)
+
+
+def known(api: str, body: Body, damage: Damage | None, expected: Any, got: Any) -> bool:
+    """Whether a listed deviation explains it."""
+    if damage is not None and damage.kind == OVERWRITTEN and got == "closed":
+        return True
+    return any(name == api and has(body) and accepts(expected, got) for name, has, accepts in CASES)
