@@ -1,4 +1,4 @@
-"""Sequences, duplicates, gaps, epochs, transactions, restarts and trimming against a small model of exactly-once append.
+"""Sequences, duplicates, gaps, epochs, transactions, restarts, trimming, against a small model of exactly-once append.
 
 What a producer sends once, however often it repeats it, is in the log once and in its order.
 """
