@@ -109,6 +109,7 @@ async def _serve(loaded: Loaded, ready_fd: int | None, exit_with_parent: bool) -
         log.error("cannot start", reason=str(error))
         await node.stop()
         return 1
+    process.spare_loaded_modules_collection()
     if ready_fd is not None:
         _tell_ready(ready_fd, node, http_port)
     await stop.wait()

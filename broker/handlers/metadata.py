@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -19,7 +20,7 @@ from kio.schema.metadata.v13.response import (
 from broker import authorized_operations, topic_names
 from broker.auto_create import auto_create
 from broker.context import RequestContext
-from broker.topics import Topic
+from broker.topics import PartitionAssignment, Topic
 from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
 
 ZERO = timedelta(0)
@@ -144,16 +145,21 @@ def _known(ctx: RequestContext, request: MetadataRequest, topic: Topic) -> Metad
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
-        partitions=tuple(
-            MetadataResponsePartition(
-                error_code=ErrorCode.none,
-                partition_index=index,
-                leader_id=partition.leader,
-                leader_epoch=partition.leader_epoch,
-                replica_nodes=partition.replicas,
-                isr_nodes=partition.isr,
-            )
-            for index, partition in enumerate(topic.partitions)
-        ),
+        partitions=_partitions(topic.partitions),
         topic_authorized_operations=_operations(request),
+    )
+
+
+@lru_cache(maxsize=256)  # most topics of a node are laid out as others are
+def _partitions(assignments: tuple[PartitionAssignment, ...]) -> tuple[MetadataResponsePartition, ...]:
+    return tuple(
+        MetadataResponsePartition(
+            error_code=ErrorCode.none,
+            partition_index=index,
+            leader_id=partition.leader,
+            leader_epoch=partition.leader_epoch,
+            replica_nodes=partition.replicas,
+            isr_nodes=partition.isr,
+        )
+        for index, partition in enumerate(assignments)
     )

@@ -1,0 +1,48 @@
+"""What a broker sets up in its own process."""
+
+from __future__ import annotations
+
+import gc
+import resource
+from collections.abc import Iterator
+
+import pytest
+
+from broker import process
+
+
+@pytest.fixture
+def descriptors() -> Iterator[int]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 1, hard))
+    yield hard
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_the_soft_limit_of_open_files_becomes_the_hard_one(descriptors: int) -> None:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert process.allow_many_descriptors() == (soft, descriptors)
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == (descriptors, descriptors)
+
+
+def test_freed_buffers_are_not_given_back_to_the_kernel() -> None:
+    process.reuse_freed_memory()
+    size = process.KEPT_FREE_BYTES // 10
+
+    def answer_a_fetch_of_six_partitions() -> None:
+        _buffers = [bytearray(size) for _ in range(6)]
+
+    answer_a_fetch_of_six_partitions()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(10):
+        answer_a_fetch_of_six_partitions()
+    faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+    assert faults < 6 * size // resource.getpagesize()
+
+
+def test_what_is_loaded_is_left_out_of_collections() -> None:
+    process.spare_loaded_modules_collection()
+    try:
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
