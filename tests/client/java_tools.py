@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import struct
 import subprocess
@@ -13,6 +14,7 @@ from typing import IO
 ROOT = Path(__file__).parents[2]
 JARS = ROOT / "build" / "java"
 PIPE = Path(__file__).parent / "java" / "Pipe.java"
+GROUP_MEMBER = Path(__file__).parent / "java" / "GroupMember.java"
 JVM_OPTIONS = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Dfile.encoding=UTF-8"]
 END = -1
 
@@ -32,6 +34,15 @@ def java(
     """Runs a class of Apache Kafka's jars to its end."""
     command = ["java", *JVM_OPTIONS, "-cp", f"{JARS}/*", main, *arguments]
     return subprocess.run(command, input=stdin, capture_output=True, timeout=timeout, check=False)
+
+
+@functools.cache
+def group_member_command() -> list[str]:
+    """The command of GroupMember.java, which is compiled once, since many of them are started."""
+    classes = JARS.parent / "java-classes"
+    command = ["javac", "-cp", f"{JARS}/*", "-d", str(classes), str(GROUP_MEMBER)]
+    subprocess.run(command, check=True, timeout=60)
+    return ["java", *JVM_OPTIONS, "-cp", f"{classes}:{JARS}/*", GROUP_MEMBER.stem]
 
 
 class JavaPipe:
