@@ -34,6 +34,7 @@ from broker.resource_configs import Resource, ResourceConfigs, ResourceType
 from broker.server import ListenError, Server
 from broker.topics import Topic, Topics
 from broker.transaction_coordinator import TransactionCoordinator
+from broker.transaction_metrics import register_transaction_metrics
 from protocol.errors import KafkaError
 from storage.append_types import LogConfig
 from storage.log_dirs import LogDirs
@@ -116,6 +117,7 @@ class Node:
             await self.server.serve()
             undo.pop_all()
         register_gauges(self)
+        register_transaction_metrics(self)
         self._loop_lag.start()
         self._maintenance.start(self.config, self._periodic)
         self.not_ready = None

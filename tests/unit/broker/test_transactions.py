@@ -1,0 +1,209 @@
+"""Transactions through a whole node: what is answered while markers are on their way, and over a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from kio.schema.find_coordinator.v4.response import Coordinator
+from prometheus_client.exposition import generate_latest
+
+from broker.metrics_collector import registry_of
+from storage.memory_files import Unsynced
+from storage.workers import LoopWorkers, QueuedWorkers
+from tests.unit.broker.rig import Client, Rig
+from tests.unit.broker.wire import answer, batch, fetch, produce
+from timing.clock import settle
+
+CONFIG = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
+MINUTE = timedelta(minutes=1)
+V1, V2 = 11, 12
+
+
+class Producer:
+    """One transactional producer on a connection."""
+
+    def __init__(self, client: Client, name: str = "tx") -> None:
+        self.client = client
+        self.name = name
+        self.producer_id, self.epoch = -1, -1
+
+    async def init(self) -> str:
+        told = await self.client.ask(
+            "init_producer_id",
+            4,
+            transactional_id=self.name,
+            transaction_timeout=MINUTE,
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+        if told.error_code.name == "none":
+            self.producer_id, self.epoch = told.producer_id, told.producer_epoch
+        return str(told.error_code.name)
+
+    def send(self, value: bytes, sequence: int, version: int = V2, topic: str = "t") -> None:
+        records = batch(
+            value,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            base_sequence=sequence,
+            transactional=True,
+        )
+        self.client.send("produce", version, **produce(topic, {0: records}), transactional_id=self.name)
+
+    def told(self, version: int = V2) -> list[str]:
+        """The errors of the answers since the last call."""
+        return [
+            partition.error_code.name
+            for reply in self.client.replies()
+            for topic in answer(reply, "produce", version).responses
+            for partition in topic.partition_responses
+        ]
+
+    async def produce(self, value: bytes, sequence: int, version: int = V2) -> list[str]:
+        self.send(value, sequence, version)
+        await settle()
+        return self.told(version)
+
+    async def end(self, commit: bool, version: int = 5) -> str:
+        told = await self.client.ask(
+            "end_txn",
+            version,
+            transactional_id=self.name,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            committed=commit,
+        )
+        if told.error_code.name == "none" and version >= 5:
+            self.producer_id, self.epoch = told.producer_id, told.producer_epoch
+        return str(told.error_code.name)
+
+
+async def opened(rig: Rig, **configs: str) -> Producer:
+    """A topic `t`, and a producer that has just begun."""
+    await rig.create("t", **configs)
+    return await begun(rig)
+
+
+async def begun(rig: Rig) -> Producer:
+    client = rig.connect()
+    client.send("find_coordinator", 4, key_type=1, coordinator_keys=("tx",))
+    for _ in range(100):
+        await settle()
+        if isinstance(rig.workers, QueuedWorkers):
+            rig.workers.run_all()
+    (reply,) = client.replies()
+    found: Coordinator = answer(reply, "find_coordinator", 4).coordinators[0]
+    assert found.error_code.name == "none"
+    producer = Producer(client)
+    assert await producer.init() == "none"
+    return producer
+
+
+async def read(rig: Rig, isolation: int) -> bytes:
+    told = await rig.connect().ask("fetch", 12, **fetch([("t", 0, 0)], max_wait_ms=0, isolation_level=isolation))
+    return bytes(told.responses[0].partitions[0].records or b"")
+
+
+def sampled(rig: Rig) -> Mapping[str, float]:
+    lines = generate_latest(registry_of(rig.node.metrics)).decode().splitlines()
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
+
+
+async def test_what_is_open_is_not_read_as_committed_and_is_counted() -> None:
+    async with Rig(config=CONFIG) as rig:
+        producer = await opened(rig)
+        assert await producer.produce(b"first", 0) == ["none"]
+        assert await read(rig, isolation=1) == b""
+        assert b"first" in await read(rig, isolation=0)
+        await rig.clock.run(30_000)
+        found = sampled(rig)
+        assert found['odradek_transactional_ids{state="Ongoing"}'] == 1
+        assert found['odradek_oldest_open_transaction_seconds{partition="0",topic="t"}'] >= 30
+        assert found["kafka_server_replicamanager_partitionswithlatetransactionscount"] == 0
+        assert await producer.end(commit=True) == "none"
+        assert b"first" in await read(rig, isolation=1)
+        found = sampled(rig)
+        assert found["odradek_transactions_committed_total"] == 1
+        assert found['odradek_transactional_ids{state="CompleteCommit"}'] == 1
+        assert 'odradek_oldest_open_transaction_seconds{partition="0",topic="t"}' not in found
+
+
+async def marker_held() -> tuple[Rig, QueuedWorkers, Producer]:
+    """A transaction is committed, and its marker not on the device yet."""
+    workers = QueuedWorkers()
+    rig = Rig(workers=workers, config=CONFIG)
+    await rig.start()
+    producer = await opened(rig, flush_messages="1")
+    producer.send(b"first", 0)
+    await settle()
+    workers.run_all()
+    await settle()
+    assert producer.told() == ["none"]
+    assert await producer.end(commit=True) == "none"
+    return rig, workers, producer
+
+
+async def test_the_next_transaction_waits_a_while_for_the_markers_of_the_last() -> None:
+    """Requests behind it wait too: the order stays."""
+    rig, workers, producer = await marker_held()
+    producer.send(b"second", 0)
+    producer.send(b"third", 1)
+    await rig.clock.run(50)
+    assert producer.told() == []
+    workers.run_all()
+    await rig.clock.run(30)
+    workers.run_all()
+    await settle()
+    workers.run_all()
+    await settle()
+    assert producer.told() == ["none", "none"]
+    committed = await read(rig, isolation=0)
+    assert committed.index(b"second") < committed.index(b"third")
+    await rig.stop()
+
+
+async def test_a_wait_that_takes_too_long_is_told_and_nothing_is_written() -> None:
+    rig, _, producer = await marker_held()
+    producer.send(b"second", 0)
+    producer.send(b"third", 1)
+    await rig.clock.run(500)
+    assert producer.told() == ["concurrent_transactions", "concurrent_transactions"]
+    assert b"second" not in await read(rig, isolation=0)
+    await rig.stop()
+
+
+async def test_an_old_client_is_told_to_come_again() -> None:
+    rig, _, producer = await marker_held()
+    producer.send(b"second", 0, V1)
+    await rig.clock.run(500)
+    assert producer.told(V1) == ["not_enough_replicas"]
+    await rig.stop()
+
+
+async def test_a_commit_that_was_answered_is_one_after_a_crash() -> None:
+    """Nobody knows whether the marker was written: it is once more, at offset 2."""
+    rig, workers, producer = await marker_held()
+    rig.fs.crash(Unsynced.KEPT)
+    workers.drop_all()
+    after = Rig(fs=rig.fs, clock=rig.clock, workers=LoopWorkers(), seed=2, config=CONFIG)
+    await after.start()
+    again = Producer(after.connect())
+    again.producer_id, again.epoch = producer.producer_id, producer.epoch
+    await after.clock.run(1_000)
+    assert b"first" in await read(after, isolation=1)
+    assert await again.produce(b"second", 0) == ["none"]
+    assert await again.end(commit=False) == "none"
+    told = await after.connect().ask("fetch", 12, **fetch([("t", 0, 0)], max_wait_ms=0, isolation_level=1))
+    (aborted,) = told.responses[0].partitions[0].aborted_transactions
+    assert (aborted.producer_id, aborted.first_offset) == (again.producer_id, 3)
+    await after.stop()
+
+
+async def test_appends_of_no_transaction_ask_nobody() -> None:
+    async with Rig(config=CONFIG) as rig:
+        await rig.create("t")
+        told: Any = await rig.connect().ask("produce", V2, **produce("t", {0: batch(b"plain")}))
+        assert told.responses[0].partition_responses[0].error_code.name == "none"
+        assert rig.node.topics.get("__transaction_state") is None
