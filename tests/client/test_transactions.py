@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Iterator
+from itertools import groupby
 
 import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from coordinator.hashing import partition_for
 from odradek import Broker
 from tests.client import transactional
 from tests.client.java_tools import java
@@ -122,3 +125,32 @@ def test_kafka_transactions_lists_finds_and_aborts(unverified: str, topic: str) 
     assert after[1].split()[-1] == "None"
     producer.commit_transaction(transactional.SECONDS)
     assert transactional.read_confluent(unverified, topic, "read_committed", 1) == [b"open"]
+
+
+def test_kafkas_own_tool_decodes_the_transaction_log(own_cluster: None, java_tool: None, topic: str) -> None:
+    with Broker() as broker:
+        bootstrap = broker.bootstrap_servers
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(transactional.SECONDS)
+        transactional.play_confluent(bootstrap, topic, "id", ("commit", "abort"))
+        broker.stop()
+        state = broker.data_dir / f"__transaction_state-{partition_for('id', 50)}" / ("0" * 20 + ".log")
+        printed = dumped("--transaction-log-decoder", "--files", str(state))
+        states = re.findall(r'"transactionalId":"id".*?"transactionStatus":(\d)', printed)
+        empty, ongoing, prepare_commit, prepare_abort, complete_commit, complete_abort = "012345"
+        assert [one for one, _ in groupby(states)] == [
+            *(empty, ongoing, prepare_commit, complete_commit),
+            *(ongoing, prepare_abort, complete_abort),
+        ]
+        (index,) = (broker.data_dir / f"{topic}-0").glob("*.txnindex")
+        assert "firstOffset: 4 lastOffset: 7 lastStableOffset: 8" in dumped("--files", str(index))
+        (snapshot,) = (broker.data_dir / f"{topic}-0").glob("*.snapshot")
+        assert "currentTxnFirstOffset: OptionalLong.empty" in dumped("--files", str(snapshot))
+        records = dumped("--print-data-log", "--files", str(broker.data_dir / f"{topic}-0" / state.name))
+        assert re.findall(r"endTxnMarker: (\w+) coordinatorEpoch: 0", records) == ["COMMIT", "ABORT"]
+
+
+def dumped(*arguments: str) -> str:
+    run = java("kafka.tools.DumpLogSegments", *arguments)
+    assert run.returncode == 0, run.stderr.decode()
+    return run.stdout.decode()
