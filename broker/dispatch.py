@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import ModuleType
+from types import CoroutineType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -27,6 +27,9 @@ log = structlog.get_logger(__name__)
 
 Buffers = bytes | bytearray | list[Any]
 """A reply frame: one buffer, or the list of its parts."""
+
+LATER = (asyncio.Future, CoroutineType)
+"""What a handler returns in place of a response that is still to come."""
 
 API_VERSIONS = 18
 
@@ -123,7 +126,7 @@ class Dispatcher:
             response = route.handle(ctx, request)
         except Exception as error:  # noqa: BLE001 - the one edge where errors become answers
             response = self._failed(route, ctx, request, error)
-        if isinstance(response, asyncio.Future) or asyncio.iscoroutine(response):
+        if isinstance(response, LATER):
             task = asyncio.ensure_future(response)
             answer = self._when_done(route, ctx, request, task, started)
             return Pending(answer, route.exclusive or not ctx.begun)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds docker/Dockerfile and tries the container, on Debian as root, with no container registry: the base is a fresh
 # debootstrap, the Python packages come from a wheelhouse made outside. The trial: the health check, a kcat round trip,
-# data kept over a restart, a graceful stop with exit status 0. `--save FILE` keeps the image as an archive for
-# `docker load`; everything else is removed at the end.
+# data kept over a restart, a graceful stop with exit status 0, and the environment that the official apache/kafka image
+# is given. `--save FILE` keeps the image as an archive for `docker load`; everything else is removed at the end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -58,15 +58,23 @@ buildah bud --quiet --format docker --network=host --pull-never -f docker/Docker
   --build-arg BASE_IMAGE=localhost/base --build-arg PIP_OPTIONS="--no-index --find-links /src/build/wheels" . >/dev/null
 pod images --filter reference=localhost/odradek --format '{{.Repository}} {{.Size}}'
 
+run() { # arguments are NAME=VALUE of the environment
+  pod run --detach --name "$name" --network=host --ulimit nofile=20000:20000 --ulimit nproc=32768:32768 \
+    --env KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://127.0.0.1:"$port" --env KAFKA_ODRADEK_HTTP_PORT="$http_port" \
+    "${@/#/--env=}" localhost/odradek >/dev/null
+}
+await_health() {
+  for _ in $(seq 50); do
+    pod healthcheck run "$name" >/dev/null 2>&1 && return
+    sleep 0.2
+  done
+  echo "never healthy" >&2
+  return 1
+}
+
 echo "== trial on port $port"
-pod run --detach --name "$name" --network=host --ulimit nofile=20000:20000 --ulimit nproc=32768:32768 \
-  --env KAFKA_LISTENERS=PLAINTEXT://127.0.0.1:"$port" --env KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://127.0.0.1:"$port" \
-  --env KAFKA_ODRADEK_HTTP_PORT="$http_port" localhost/odradek >/dev/null
-for attempt in $(seq 50); do
-  pod healthcheck run "$name" >/dev/null 2>&1 && break
-  [ "$attempt" = 50 ] && { echo "never healthy" >&2; exit 1; }
-  sleep 0.2
-done
+run KAFKA_LISTENERS=PLAINTEXT://127.0.0.1:"$port"
+await_health
 echo "healthy"
 
 round_trip() { kcat -C -q -b 127.0.0.1:"$port" -t license -p 0 -o beginning -e | diff -q - <(grep -v '^$' LICENSE); }
@@ -80,15 +88,26 @@ stop_status() {
 }
 first=$(stop_status)
 pod start "$name" >/dev/null
-for attempt in $(seq 50); do
-  pod healthcheck run "$name" >/dev/null 2>&1 && break
-  [ "$attempt" = 50 ] && { echo "not healthy after the restart" >&2; exit 1; }
-  sleep 0.2
-done
+await_health
 round_trip
 second=$(stop_status)
 [ "$first $second" = "0 0" ] || { echo "exit status of the stops: $first $second" >&2; exit 1; }
 echo "stopped gracefully twice with exit status 0; the data was still there in between"
+pod rm --volumes "$name" >/dev/null
+
+echo "== trial with the environment of the official apache/kafka image"
+run KAFKA_NODE_ID=7 KAFKA_PROCESS_ROLES=broker,controller KAFKA_CONTROLLER_LISTENER_NAMES=CONTROLLER \
+  KAFKA_LISTENERS=PLAINTEXT://127.0.0.1:"$port",CONTROLLER://127.0.0.1:9093 \
+  KAFKA_LISTENER_SECURITY_PROTOCOL_MAP=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT \
+  KAFKA_CONTROLLER_QUORUM_VOTERS=7@localhost:9093 KAFKA_NUM_PARTITIONS=4 KAFKA_HEAP_OPTS=-Xmx1g \
+  KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR=1 KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR=1 \
+  KAFKA_TRANSACTION_STATE_LOG_MIN_ISR=1 KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS=0 CLUSTER_ID=4L6g3nShT-eMCtK--X86sw
+await_health
+echo hello | kcat -P -b 127.0.0.1:"$port" -t four -p 3
+[ "$(kcat -C -q -b 127.0.0.1:"$port" -t four -o beginning -e)" = hello ]
+kcat -L -b 127.0.0.1:"$port" | grep -E 'broker 7|"four" with 4 partitions'
+pod logs "$name" 2>&1 | grep '"level": "warning"' | sed 's/"level".*//'
+[ "$(stop_status)" = 0 ]
 
 if [ -n "$save" ]; then
   buildah push --quiet localhost/odradek "docker-archive:$save:odradek:latest"
