@@ -24,12 +24,12 @@ from coordinator.group.messages import (
 )
 from coordinator.group.metrics import GroupMetrics
 from coordinator.group.rebalance import Rebalances
-from coordinator.group.sessions import Sessions
+from coordinator.group.sessions import DelayedHeartbeat, Sessions
 from coordinator.group.states import GroupState
 from coordinator.group.sync import sync
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
 from protocol.internal.group_records import GROUP_METADATA, GroupMetadataKey, GroupMetadataValue
-from timing.purgatory import DelayedOperation, Purgatory
+from timing.purgatory import Purgatory
 
 if TYPE_CHECKING:
     from coordinator.runtime.shard import Shard
@@ -57,7 +57,7 @@ class ClassicGroups:
         self.config = config
         self.new_member_id = new_member_id
         self.metrics = metrics
-        self.sessions = Sessions(heartbeat_purgatory, self._session_expired)
+        self.sessions = Sessions(shard.clock, heartbeat_purgatory, self._session_expired)
         self.rebalances = Rebalances(shard, config, self.sessions, rebalance_purgatory, metrics)
         self._groups: dict[str, ClassicGroup] = {}
 
@@ -140,5 +140,5 @@ class ClassicGroups:
     def restart_session(self, group: ClassicGroup, member: Member) -> None:
         self.sessions.restart(group, member)
 
-    def _session_expired(self, group_id: str, member_id: str, session: DelayedOperation) -> None:
+    def _session_expired(self, group_id: str, member_id: str, session: DelayedHeartbeat) -> None:
         self.shard.tell(lambda _: Outcome(effects=lambda _: session_ended(self, group_id, member_id, session)))

@@ -11,10 +11,10 @@ from coordinator.group.messages import HeartbeatRequest
 from coordinator.group.states import GroupState
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import IllegalGeneration, UnknownMemberId
-from timing.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
     from coordinator.group.groups import ClassicGroups
+    from coordinator.group.sessions import DelayedHeartbeat
 
 logger = structlog.get_logger(__name__)
 
@@ -35,7 +35,7 @@ def heartbeat(groups: ClassicGroups, request: HeartbeatRequest) -> Outcome[Error
     )
 
 
-def session_ended(groups: ClassicGroups, group_id: str, member_id: str, session: DelayedOperation) -> None:
+def session_ended(groups: ClassicGroups, group_id: str, member_id: str, session: DelayedHeartbeat) -> None:
     """Effects of an expiry: the member, or the member id that was handed out, is removed. Stale ones do nothing."""
     group = groups.find(group_id)
     if group is None:
@@ -46,7 +46,9 @@ def session_ended(groups: ClassicGroups, group_id: str, member_id: str, session:
         groups.rebalances.member_gone(group)
         return
     member = group.members.get(member_id)
-    if member is None or member.session is not session or member.is_waiting:
+    if member is None or member.session is not session or groups.sessions.goes_on(group, member, session):
+        return
+    if member.is_waiting:
         return
     logger.info("member has failed", group=group_id, member=member_id)
     groups.metrics.expired_members += 1

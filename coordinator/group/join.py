@@ -90,6 +90,8 @@ def admit(groups: ClassicGroups, group: ClassicGroup, request: JoinRequest, repl
         reply(JoinAnswer(request.member_id, ErrorCode.inconsistent_group_protocol))
     elif request.member_id == UNKNOWN_MEMBER_ID:
         _admit_unknown(groups, group, request, reply)
+    elif request.member_id in group.pending and request.group_instance_id is not None:
+        reply(JoinAnswer(UNKNOWN_MEMBER_ID, ErrorCode.unknown_server_error))  # Kafka breaks over it
     elif groups.sessions.end_pending(group, request.member_id):
         add_member(groups, group, request, request.member_id, reply)
     else:

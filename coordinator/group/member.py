@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from coordinator.group.messages import JoinAnswer, Reply, SyncAnswer
 from coordinator.group.protocols import MemberProtocol
-from timing.purgatory import DelayedOperation
+
+if TYPE_CHECKING:
+    from coordinator.group.sessions import DelayedHeartbeat
 
 
 @dataclass(slots=True)
@@ -30,7 +33,7 @@ class Member:
     awaiting_join: Reply[JoinAnswer] | None = None
     awaiting_sync: Reply[SyncAnswer] | None = None
     is_new: bool = False
-    session: DelayedOperation | None = None
+    session: DelayedHeartbeat | None = None
 
     @property
     def is_static(self) -> bool:
