@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 
 def handle(ctx: RequestContext, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
-    require_time_left(request.timeout)
+    if request.topics:
+        require_time_left(request.timeout)
     return AlterPartitionReassignmentsResponse(
         throttle_time=ZERO,
         allow_replication_factor_change=request.allow_replication_factor_change,

@@ -25,13 +25,17 @@ if TYPE_CHECKING:
     from broker.node import Node
 
 
+ONCE = 1
+
+
 async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    require_time_left(request.timeout)
     return await retrying(lambda: _create(ctx.node, request))
 
 
 async def _create(node: Node, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     named = Counter(topic.name for topic in request.topics)
+    if ONCE in named.values():
+        require_time_left(request.timeout)
     results = [_failed(name, InvalidRequest("Duplicate topic name.")) for name, times in named.items() if times > 1]
     added: dict[str, tuple[PartitionAssignment, ...]] = {}
     for wanted in request.topics:

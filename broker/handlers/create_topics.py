@@ -28,13 +28,14 @@ if TYPE_CHECKING:
 
 
 async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    require_time_left(request.timeout)
     return await retrying(lambda: _create(ctx.node, request))
 
 
 async def _create(node: Node, request: CreateTopicsRequest) -> CreateTopicsResponse:
     named = Counter(topic.name for topic in request.topics)
     allowed = [t for t in request.topics if named[t.name] == 1 and t.name != CLUSTER_METADATA_TOPIC_NAME]
+    if allowed:
+        require_time_left(request.timeout)
     check_partition_total(sum(_partition_count(node, topic) for topic in allowed))
     results: list[CreatableTopicResult] = []
     planned: list[Topic] = []

@@ -26,16 +26,20 @@ if TYPE_CHECKING:
 FIRST_VERSION_THAT_KNOWS_DISABLED = 3
 
 
+ONCE = 1
+
+
 async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     if not ctx.node.config.boolean("delete.topic.enable"):
         if ctx.version < FIRST_VERSION_THAT_KNOWS_DISABLED:
             raise InvalidRequest("Topic deletion is disabled.")
         raise TopicDeletionDisabled
-    require_time_left(request.timeout)
     return await retrying(lambda: _delete(ctx.node, request))
 
 
 async def _delete(node: Node, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    if ONCE in (*_ids(request).values(), *_names(request).values()):
+        require_time_left(request.timeout)
     results = list(_malformed(request))
     found: dict[str, Topic] = {}
     for topic_id, times in _ids(request).items():

@@ -20,6 +20,8 @@ PREFERRED, UNCLEAN = 0, 1
 
 
 def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
+    if request.topic_partitions == ():  # nothing that time or an election could be needed for
+        return _response([])
     require_time_left(request.timeout)
     if request.election_type not in {PREFERRED, UNCLEAN}:
         raise InvalidRequest(f"Unknown election type {request.election_type}")

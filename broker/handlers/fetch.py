@@ -253,7 +253,7 @@ class Fetch:
         result.records = data
         start = plan.start if plan.segment is not None else partition.bound(isolation)
         self._watched.append(Watched(partition, target, start))
-        if data and isolation == READ_COMMITTED:
+        if isolation == READ_COMMITTED and result.aborted_transactions is not None:
             result.aborted_transactions = [
                 AbortedTransaction(one.producer_id, one.first_offset)
                 for one in partition.aborted_transactions(plan, len(data))

@@ -27,6 +27,8 @@ def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteRes
     unknown: dict[str, list[int]] = {}
     for topic in request.topics:
         found = ctx.node.topics.get(topic.name)
+        if found is None:
+            unknown.setdefault(topic.name, [])  # told even without partitions
         count = 0 if found is None else len(found.partitions)
         for asked in topic.partitions:
             index = asked.partition_index
@@ -56,6 +58,7 @@ def _response(
                 [(one.partition_index, codes[topic.name, one.partition_index]) for one in topic.partitions],
             )
             for topic in request.topics
+            if topic.partitions
         ]
     return OffsetDeleteResponse(error_code=ErrorCode.none, throttle_time=ZERO, topics=tuple(topics))
 

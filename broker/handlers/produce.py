@@ -161,7 +161,9 @@ def _append_all(
 
 
 def error_response(ctx: RequestContext, request: ProduceRequest, error: KafkaError) -> ProduceResponse:
-    """The same error for every partition of the request."""
+    """The same error for every partition of the request; a producer that waits for no answer is closed on."""
+    if request.acks == 0:
+        raise CloseConnection(f"Produce with acks=0 failed: {error}")
     topics = []
     for key, partitions in _distinct(request):
         answers = [PartitionProduceResponse(index) for index in sorted(index for index, _ in partitions)]

@@ -42,6 +42,14 @@ def _partition_twice(body: Body) -> bool:
     return len(set(named_)) < len(named_)
 
 
+def _marker_twice(body: Body) -> bool:
+    return any(
+        len(set(partitions)) < len(partitions)
+        for marker in body["markers"] or ()
+        for partitions in [[(t["name"], i) for t in marker["topics"] or () for i in t["partition_indexes"] or ()]]
+    )
+
+
 CASES: tuple[Case, ...] = (
     ("produce", lambda body: None in named(body, "records"), anything),
     ("produce", _partition_twice, anything),
@@ -52,6 +60,7 @@ CASES: tuple[Case, ...] = (
         lambda body: any(not 0 <= op <= 3 for op in named(body, "config_operation")),
         answered,
     ),
+    ("write_txn_markers", _marker_twice, answered),
     ("fetch", lambda body: any(i in (None, schema.NO_ID) for i in named(body, "topic_id")), answered),
     ("describe_topic_partitions", lambda body: "" in named(body, "name"), refused_as("17 INVALID_TOPIC")),
 )

@@ -94,8 +94,6 @@ class Side:
         silent_anyway = api == "produce" and resolved.get("acks") == 0
         outcome = wire.receive(0.3 if silent_anyway else WAITS.get(api, 5.0))
         answer = self._read(outcome, wire, api, version, correlation_id, body)
-        if api in OF_ALL or not body.get("topics", True):
-            answer = self._own(answer)
         self._settle(api)
         late = [] if api not in GROUPS else self._came_late()
         return {"answer": answer, "late": late} if late else answer
@@ -108,6 +106,8 @@ class Side:
             return "closed" if isinstance(outcome, Closed) else "silence"
         answer = decode(outcome, api, version, correlation_id)
         self._learn(api, body, answer)
+        if api in OF_ALL or not body.get("topics", True):
+            answer = self._own(answer)
         if api == "describe_transactions" and "transaction_states" in answer:
             answer["transaction_states"] = described(answer)
         return self.plain(answer)
@@ -217,7 +217,7 @@ class Side:
 
     def _is_own(self, item: Any) -> bool:
         names = [item[key] for key in NAMES if key in item] if isinstance(item, dict) else []
-        return not names or str(names[0]).startswith("~")
+        return not names or str(names[0]).startswith(self.t.prefix)
 
     def _members_named(self, value: Any) -> Any:
         if isinstance(value, dict):
