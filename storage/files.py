@@ -16,6 +16,20 @@ _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _NO_NOWAIT_SUPPORT = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 
 
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_DEVICE_FAILURES = frozenset({errno.EIO, errno.EROFS, errno.ENXIO, errno.ENODEV})
+
+
+def is_disk_full(error: Exception) -> bool:
+    """Whether there was no room: what was refused may be tried again."""
+    return isinstance(error, OSError) and error.errno in _DISK_FULL
+
+
+def is_device_failure(error: Exception) -> bool:
+    """Whether the device, or the mount, is at fault rather than one file."""
+    return isinstance(error, OSError) and error.errno in _DEVICE_FAILURES
+
+
 class File(Protocol):
     """One open file. Positions and sizes are bytes from the file's start."""
 

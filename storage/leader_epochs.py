@@ -60,8 +60,13 @@ class LeaderEpochs:
         """
         if epoch < 0 or start_offset < 0:
             raise ValueError(f"leader epoch {epoch} cannot start at offset {start_offset}")
+        before = list(self._entries)
         if self._put(EpochEntry(epoch, start_offset)):
-            self._write()
+            try:
+                self._write()
+            except OSError:
+                self._entries = before
+                raise
 
     def _put(self, new: EpochEntry) -> bool:
         latest = self._entries[-1] if self._entries else None

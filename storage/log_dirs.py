@@ -1,7 +1,7 @@
 """The folders of `log.dirs`: locked for this process, and marked as this node's."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -24,11 +24,12 @@ class LogDirError(Exception):
 
 @dataclass(slots=True)
 class LogDir:
-    """One folder. `clean`: the last process that used it stopped in good order."""
+    """One folder. `clean`: the last process that used it stopped in good order. `failed`: its device gave an error."""
 
     path: str
     directory_id: str
     clean: bool
+    failed: bool = False
 
 
 class LogDirs:
@@ -97,10 +98,12 @@ class LogDirs:
                 self._fs.unlink(f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}")
                 self._fs.fsync_dir(log_dir.path)
 
-    def mark_clean(self, broker_epoch: int) -> None:
-        """Everything is on disk: the last thing a stopping broker writes. Raises OSError."""
+    def mark_clean(self, broker_epoch: int, spoiled: Collection[str] = ()) -> None:
+        """Everything is on disk, but in these folders: the last thing a stopping broker writes. Raises OSError."""
         content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
         for log_dir in self.dirs:
+            if log_dir.failed or log_dir.path in spoiled:
+                continue
             write_file_atomically(self._fs, f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}", content)
 
     def unlock(self) -> None:

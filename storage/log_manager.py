@@ -10,18 +10,12 @@ from uuid import UUID
 
 import structlog
 
-from protocol.errors import KafkaStorage
+from protocol.errors import KafkaError, KafkaStorage
 from storage import log_names, partition_metadata
 from storage.append_types import LogConfig
-from storage.checkpoints import (
-    CLEANER,
-    LOG_START,
-    RECOVERY_POINT,
-    REPLICATION,
-    CorruptCheckpointError,
-    OffsetCheckpoint,
-    TopicPartition,
-)
+from storage.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION, TopicPartition
+from storage.files import is_device_failure
+from storage.log_checkpoints import LogCheckpoints
 from storage.log_dirs import LogDir, LogDirs
 from storage.log_services import LogServices
 from storage.partition_log import PartitionLog
@@ -66,12 +60,8 @@ class LogManager:
         self._fs = services.fs
         self._new_id = new_id
         self._producer_expiration_ms = producer_expiration_ms
-        self._checkpoints = {
-            (log_dir.path, name): OffsetCheckpoint(self._fs, log_dir.path, name)
-            for log_dir in dirs.dirs
-            for name in (RECOVERY_POINT, LOG_START, REPLICATION, CLEANER)
-        }
         self._root: dict[TopicPartition, str] = {}
+        self._checkpoints = LogCheckpoints(self._fs, dirs, self.logs, self._root)
         self._taken = Counter[str]()  # logs by folder
 
     @classmethod
@@ -117,9 +107,9 @@ class LogManager:
     # -- loading
 
     def _find(self, log_dir: LogDir) -> list[_Found]:
-        recovery_points = self._read_checkpoint(log_dir, RECOVERY_POINT)
-        log_starts = self._read_checkpoint(log_dir, LOG_START)
-        cleaned = self._read_checkpoint(log_dir, CLEANER)
+        recovery_points = self._checkpoints.read(log_dir, RECOVERY_POINT)
+        log_starts = self._checkpoints.read(log_dir, LOG_START)
+        cleaned = self._checkpoints.read(log_dir, CLEANER)
         found = []
         for name in sorted(self._fs.listdir(log_dir.path)):
             path = f"{log_dir.path}/{name}"
@@ -134,13 +124,6 @@ class LogManager:
             recovery_point, log_start = recovery_points.get(partition, 0), log_starts.get(partition, 0)
             found.append(_Found(partition, log_dir, recovery_point, log_start, cleaned.get(partition)))
         return found
-
-    def _read_checkpoint(self, log_dir: LogDir, name: str) -> dict[TopicPartition, int]:
-        try:
-            return self._checkpoints[log_dir.path, name].read()
-        except CorruptCheckpointError as error:
-            logger.warning("checkpoint is unreadable, starting from 0", error=str(error))
-            return {}
 
     def _load(self, found: _Found, config: LogConfig) -> PartitionLog:
         folder = f"{found.log_dir.path}/{log_names.folder_name(found.partition)}"
@@ -173,7 +156,7 @@ class LogManager:
             topic_id=topic_id,
             config=config,
             state=load(request),
-            checkpoint=partial(self._checkpoint_truncated, found.log_dir),
+            host=_Folder(self, found.log_dir),
         )
         log.cleaned_to = found.cleaned_to
         return log
@@ -202,7 +185,10 @@ class LogManager:
         on the loop, or `abandon` the plan.
         """
         key = TopicPartition(topic, partition)
-        log_dir = min(self._dirs.dirs, key=lambda one: self._taken[one.path])
+        usable = [one for one in self._dirs.dirs if not one.failed]
+        if not usable:
+            raise KafkaStorage("Every log directory has failed.")
+        log_dir = min(usable, key=lambda one: self._taken[one.path])
         self._settle(key, log_dir.path)
         return partial(self._make_log, key, log_dir, topic_id, config, leader_epoch)
 
@@ -223,9 +209,9 @@ class LogManager:
             if self._fs.exists(folder):
                 self._remove_folder(folder)  # left behind by a failure
             for other in self._dirs.dirs:
-                if other is not log_dir:  # a deleted log of that name has to be gone from there for sure
+                if other is not log_dir and not other.failed:  # a deleted log of that name must be gone
                     self._fs.fsync_dir(other.path)
-            self._forget_predecessor(key, log_dir)
+            self._checkpoints.forget_predecessor(key, log_dir)
             self._fs.mkdir(folder)
             log = self._open_log(_Found(key, log_dir, 0, 0), folder, topic_id, config, clean=True)
             partition_metadata.write(self._fs, folder, topic_id)
@@ -234,17 +220,12 @@ class LogManager:
             raise KafkaStorage(f"Cannot create the log of {key} in {log_dir.path}: {error}") from error
         return log
 
-    def _forget_predecessor(self, key: TopicPartition, log_dir: LogDir) -> None:
-        """Take what a deleted partition of that name left in the checkpoints out of them, lest a load believes it."""
-        for name, offset_of in _OFFSETS.items():
-            if key in self._checkpoints[log_dir.path, name]:
-                self._checkpoint(log_dir, name, offset_of)
-
     def sync_folders(self) -> None:
         """Makes sure of the folders of new logs; blocking, any thread. Raises KafkaStorage."""
         try:
             for log_dir in self._dirs.dirs:
-                self._fs.fsync_dir(log_dir.path)
+                if not log_dir.failed:
+                    self._fs.fsync_dir(log_dir.path)
         except OSError as error:
             raise KafkaStorage(f"Cannot create logs: {error}") from error
 
@@ -310,81 +291,81 @@ class LogManager:
 
     def checkpoint_recovery_points(self) -> None:
         """Write `recovery-point-offset-checkpoint`; blocking, any thread. Raises OSError."""
-        self._checkpoint_all(RECOVERY_POINT)
+        self._checkpoints.write_all(RECOVERY_POINT)
 
     def checkpoint_log_start_offsets(self) -> None:
         """Write `log-start-offset-checkpoint`; blocking, any thread. Raises OSError.
 
         Only starts that the first segment's name does not tell are in it (LogManager.checkpointLogStartOffsetsInDir).
         """
-        self._checkpoint_all(LOG_START)
+        self._checkpoints.write_all(LOG_START)
 
     def checkpoint_high_watermarks(self, high_watermark: Callable[[PartitionLog], int]) -> None:
         """Write `replication-offset-checkpoint`; blocking, any thread. Raises OSError."""
-        for log_dir in self._dirs.dirs:
-            self._checkpoint(log_dir, REPLICATION, high_watermark)
+        self._checkpoints.write_all(REPLICATION, high_watermark)
 
     def checkpoint_cleaned_offsets(self) -> None:
         """Write `cleaner-offset-checkpoint`; blocking, any thread. Raises OSError."""
-        self._checkpoint_all(CLEANER)
+        self._checkpoints.write_all(CLEANER)
 
-    def _checkpoint_truncated(self, log_dir: LogDir) -> None:
-        for name in (RECOVERY_POINT, CLEANER):
-            self._checkpoint(log_dir, name, _OFFSETS[name])
+    def checkpoint_truncated(self, log_dir: LogDir) -> None:
+        """A log of the folder is about to end earlier; blocking. Raises OSError."""
+        self._checkpoints.write_truncated(log_dir)
 
-    def _checkpoint_all(self, name: str) -> None:
-        for log_dir in self._dirs.dirs:
-            self._checkpoint(log_dir, name, _OFFSETS[name])
-
-    def _checkpoint(self, log_dir: LogDir, name: str, offset_of: Callable[[PartitionLog], int | None]) -> None:
-        path = log_dir.path
-
-        def offsets() -> dict[TopicPartition, int]:
-            known = [(key, offset_of(log)) for key, log in list(self.logs.items()) if self._root.get(key) == path]
-            return {key: offset for key, offset in known if offset is not None}
-
-        self._checkpoints[path, name].write(offsets)
+    def fail_folder(self, log_dir: LogDir, error: Exception) -> None:
+        """The device below a folder failed: all of its logs go offline, and no new one goes there (KIP-112)."""
+        if log_dir.failed:
+            return
+        log_dir.failed = True
+        logger.error("log directory is offline", path=log_dir.path, error=str(error))
+        for key, log in list(self.logs.items()):
+            if self._root.get(key) == log_dir.path:
+                log.fail(error)
 
     def close(self, *, clean: bool = True, broker_epoch: int = 0) -> None:
         """Flush and close every log, write the checkpoints, and last the clean-shutdown file; unlock the folders.
 
-        Blocking. With `clean` false only closes. A log that is offline keeps its folder from counting as clean.
+        Blocking. With `clean` false only closes. A log that is or goes offline keeps its folder from counting as
+        clean, and the others go on. Raises KafkaStorage for the first that could not be closed, OSError.
         """
         try:
             if clean:
-                for log in self.logs.values():
-                    if not log.is_offline:
-                        log.close()
+                failures = [failure for log in self.logs.values() if (failure := _close(log)) is not None]
                 self.checkpoint_recovery_points()
                 self.checkpoint_log_start_offsets()
-                if not any(log.is_offline for log in self.logs.values()):
-                    self._dirs.mark_clean(broker_epoch)
+                spoiled = {self._root[key] for key, log in self.logs.items() if log.is_offline}
+                self._dirs.mark_clean(broker_epoch, spoiled)
+                if failures:
+                    raise failures[0]
         finally:
             for log in self.logs.values():
                 log.release_files()
             self._dirs.unlock()
 
 
-def _recovery_point(log: PartitionLog) -> int:
-    return log.flushed.offset
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """The folder of a log, as the log knows it."""
+
+    manager: LogManager
+    log_dir: LogDir
+
+    def checkpoint(self) -> None:
+        self.manager.checkpoint_truncated(self.log_dir)
+
+    def failed(self, error: Exception) -> None:
+        if is_device_failure(error):
+            self.manager.fail_folder(self.log_dir, error)
 
 
-def _cleaned_to(log: PartitionLog) -> int | None:
-    return log.cleaned_to
-
-
-def _told_start(log: PartitionLog) -> int | None:
-    if log.removal.unsynced or log.log_start_offset > log.segments.first.base_offset:
-        return log.log_start_offset
+def _close(log: PartitionLog) -> KafkaError | None:
+    if log.is_offline:
+        return None
+    try:
+        log.close()
+    except KafkaError as error:
+        return error
     return None
-
-
-_OFFSETS: dict[str, Callable[[PartitionLog], int | None]] = {
-    RECOVERY_POINT: _recovery_point,
-    LOG_START: _told_start,
-    CLEANER: _cleaned_to,
-}
-"""What the checkpoints that a load goes by say of a log."""
 
 
 def _run(jobs: Sequence[Callable[[], T]], threads: int) -> list[T]:

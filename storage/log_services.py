@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass
+from typing import Protocol
 
 from storage.append_types import LogConfig
 from storage.files import FileSystem
@@ -22,3 +23,13 @@ class LogServices:
         """How much earlier a new segment is rolled by time (LogConfig.randomSegmentJitter)."""
         bound = min(config.segment_jitter_ms, config.segment_ms)
         return self.random.randrange(bound) if bound > 0 else 0
+
+
+class LogHost(Protocol):
+    """Who keeps a log: the folder that it lies in."""
+
+    def checkpoint(self) -> None:
+        """Write the checkpoints with the log's recovery point and `cleaned_to` in them; blocking. Raises OSError."""
+
+    def failed(self, error: Exception) -> None:
+        """The log went offline."""

@@ -64,7 +64,7 @@ def _lower_recovery_point(log: "PartitionLog", offset: int) -> None:
     log.flusher.lower(offset)
     if log.cleaned_to is not None:
         log.cleaned_to = min(log.cleaned_to, offset)
-    log.checkpoint()
+    log.host.checkpoint()
 
 
 def _settle(log: "PartitionLog", end_offset: int, log_start_offset: int) -> None:

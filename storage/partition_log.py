@@ -13,8 +13,9 @@ from protocol.errors import KafkaError, KafkaStorage, NotLeaderOrFollower, Offse
 from protocol.records.batch import set_offsets_and_epoch
 from storage import log_truncation, time_lookup
 from storage.append_types import AppendInfo, AppendOrigin, LogConfig
+from storage.files import is_disk_full
 from storage.log_flusher import LogFlusher
-from storage.log_services import LogServices
+from storage.log_services import LogHost, LogServices
 from storage.producer_state import CompletedTxn, Duplicate
 from storage.read_plan import ReadPlan
 from storage.recovery import LoadedState
@@ -35,7 +36,6 @@ class PartitionLog:
         log_end_offset: the next offset to be given out.
         on_offline: called once, when a disk error takes the log offline.
         config: the topic's configuration; replace it when that changes.
-        checkpoint: writes the checkpoints that have this log's recovery point and `cleaned_to` in them; blocking.
         cleaned_to: the offset up to which the log was compacted; None if it never was.
     """
 
@@ -43,11 +43,11 @@ class PartitionLog:
         "_latest_epoch",
         "_name",
         "_offline",
-        "checkpoint",
         "cleaned_to",
         "config",
         "flusher",
         "folder",
+        "host",
         "leader_epochs",
         "log_end_offset",
         "log_start_offset",
@@ -71,7 +71,7 @@ class PartitionLog:
         topic_id: UUID | None,
         config: LogConfig,
         state: LoadedState,
-        checkpoint: Callable[[], None],
+        host: LogHost,
     ) -> None:
         self.services = services
         self.folder = folder
@@ -79,7 +79,7 @@ class PartitionLog:
         self.partition = partition
         self.topic_id = topic_id
         self.config = config
-        self.checkpoint = checkpoint
+        self.host = host
         self.cleaned_to: int | None = None
         self.segments = state.segments
         self.producers = state.producers
@@ -135,7 +135,8 @@ class PartitionLog:
             if header.producer_id >= 0:
                 checked = self.producers.check(data, header, origin, now_ms)
                 if isinstance(checked, Duplicate):
-                    return self._duplicate(checked)
+                    found = checked.first_offset, checked.last_offset, checked.timestamp
+                    return AppendInfo(*found, self.log_start_offset, duplicate=True)
                 update = checked
             set_offsets_and_epoch(data, 0, base_offset, leader_epoch)
             segment.append(data, last_offset, max_timestamp, base_offset)
@@ -150,23 +151,23 @@ class PartitionLog:
             self.flusher.request()
         return AppendInfo(base_offset, last_offset, log_append_time, self.log_start_offset)
 
-    def _duplicate(self, original: Duplicate) -> AppendInfo:
-        return AppendInfo(
-            original.first_offset, original.last_offset, original.timestamp, self.log_start_offset, duplicate=True
-        )
-
     def _note_aborted(self, segment: LogSegment, completed: CompletedTxn) -> None:
+        """A full disk is no failure here: the entry is written with the next one, or when the segment is sealed."""
         try:
             segment.note_aborted(completed)
         except OSError as error:
-            raise self.fail(error) from error
+            if not is_disk_full(error):
+                raise self.fail(error) from error
 
     def _failed_append(self, error: OSError) -> KafkaError:
-        active = self.segments.active
+        """What to raise. Where there is just no room, the log is as before, and the next append may find some."""
         try:
-            active.cut_back()
+            self.segments.active.cut_back()
         except OSError as second:
             logger.error("append left a part behind", partition=self._name, error=str(second))
+            return self.fail(error)
+        if is_disk_full(error):
+            return KafkaStorage(f"There is no room for the log of {self._name} in {self.folder}: {error}")
         return self.fail(error)
 
     def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
@@ -336,6 +337,7 @@ class PartitionLog:
             logger.error("log is offline", partition=self._name, folder=self.folder, error=str(error))
             if self.on_offline is not None:
                 self.on_offline(self, error)
+            self.host.failed(error)
         return self.storage_error()
 
     def _check_online(self) -> None:

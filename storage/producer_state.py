@@ -258,10 +258,10 @@ class ProducerStateManager:
     def load(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> int:
         """Start over from the newest good snapshot within the log; returns the offset from which to `replay`.
 
-        Snapshots beyond the log's end or not after its start are deleted, and so are corrupt ones. Also the way to
-        truncate. Raises OSError.
+        Snapshots outside the log are deleted, and so are corrupt ones. Also the way to truncate. Raises OSError.
+        Kafka deletes that of the log's start too, and so knows no producer of a log whose records were all deleted.
         """
-        for offset in [o for o in self._snapshots if o > log_end_offset or o <= log_start_offset]:
+        for offset in [o for o in self._snapshots if o > log_end_offset or o < log_start_offset]:
             self.delete_snapshot(offset)
         self.clear()
         while self._snapshots:

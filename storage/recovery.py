@@ -130,10 +130,8 @@ def _scan(segments: list[LogSegment], first: int, request: LoadRequest, epochs: 
     log_end_offset = segments[first].base_offset
     for position in range(first, len(segments)):
         segment = segments[position]
-        # Compaction leaves gaps too, and may have gone past the recovery point that the checkpoint knows.
-        sure = max(log_end_offset, request.recovery_point, request.cleaned_to or 0)
-        lost = segment.base_offset > sure and not request.config.compact
-        if lost:
+        # Compaction leaves gaps too, but goes no further than the checkpoints say.
+        if segment.base_offset > max(log_end_offset, request.recovery_point, request.cleaned_to or 0):
             logger.warning("segment after a gap", partition=request.name, segment=segment.base_offset)
             _remove(request.fs, segments[position:])
             del segments[position:]

@@ -10,7 +10,7 @@ from storage.recovery import LoadRequest, load
 from storage.verification import CHECKPOINTS
 
 # Gaps between segments are no damage: compaction leaves them, and whether it did is not known here.
-_CONFIG = LogConfig(compact=True)
+_ALL_CLEANED = 2**63 - 1
 
 
 def repair_data_folder(fs: FileSystem, path: str) -> None:
@@ -43,11 +43,11 @@ def repair_partition(fs: FileSystem, folder: str, now_ms: int) -> int:
         fs=fs,
         folder=folder,
         name=name,
-        config=_CONFIG,
+        config=LogConfig(),
         clean=False,
         recovery_point=0,
         log_start_offset=log_start,
-        cleaned_to=None,
+        cleaned_to=_ALL_CLEANED,
         now_ms=now_ms,
         jitter_ms=lambda: 0,
         producers=ProducerStateManager(fs, folder, name),

@@ -224,6 +224,8 @@ class LogSegment:
         """Bring both index files up to date, in the page cache."""
         self.offset_index.write_out()
         self.time_index.write_out()
+        if self._txn_index is not None:
+            self._txn_index.write_out()
         self._unwritten_entries = 0
 
     def seal(self) -> None:

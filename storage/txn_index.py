@@ -35,6 +35,7 @@ class TxnIndex:
         self._entries: list[AbortedTxn] = []
         if fs.exists(self.path):
             self._entries = _decode(read_file(fs, self.path), base_offset)
+        self._written = len(self._entries)
 
     @property
     def entries(self) -> tuple[AbortedTxn, ...]:
@@ -42,15 +43,24 @@ class TxnIndex:
         return tuple(self._entries)
 
     def append(self, txn: AbortedTxn) -> None:
-        """Add an entry to the file. Raises OSError, ValueError unless markers ascend."""
+        """Add an entry, and write it. ValueError unless markers ascend; OSError: it is here, not in the file yet."""
         if self._entries and txn.last_offset <= self._entries[-1].last_offset:
             raise ValueError(f"{txn} does not come after {self._entries[-1]}")
+        self._entries.append(txn)
+        self.write_out()
+
+    def write_out(self) -> None:
+        """Bring the file up to date (page cache only). Raises OSError."""
+        missing = self._entries[self._written :]
+        if not missing:
+            return
         file = self._fs.open(self.path, create=True)
         try:
-            write_fully(file, _ENTRY.pack(_VERSION, *txn), len(self._entries) * _ENTRY.size)
+            data = b"".join(_ENTRY.pack(_VERSION, *txn) for txn in missing)
+            write_fully(file, data, self._written * _ENTRY.size)
         finally:
             file.close()
-        self._entries.append(txn)
+        self._written = len(self._entries)
 
     def collect(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTxn], bool]:
         """Transactions that touch [fetch_offset, upper_bound_offset), and whether no later segment can hold more."""
@@ -73,12 +83,14 @@ class TxnIndex:
         finally:
             file.close()
         self._entries = kept
+        self._written = min(self._written, len(kept))
 
     def reset(self) -> None:
         """Remove everything, before a rebuild. Raises OSError."""
         if self._fs.exists(self.path):
             self._fs.unlink(self.path)
         self._entries = []
+        self._written = 0
 
 
 def collect_aborted(indexes: Iterable[TxnIndex], fetch_offset: int, upper_bound_offset: int) -> list[AbortedTxn]:

@@ -60,6 +60,8 @@ class Cleaning:
         groups = await self._sliced(
             [], group_by_size(log.services.fs, segments, config.segment_bytes, config.segment_index_bytes, end)
         )
+        # Recovery takes gaps past the recovery point for lost writes.
+        await log.services.workers.call(log.host.checkpoint)
         for group in groups:
             await self._clean_group(group)
         return clean_to

@@ -252,7 +252,7 @@ def test_snapshots_outside_the_log_are_deleted() -> None:
     for offset in (5, 10, 20, 30):
         assert log.producers.take_snapshot(offset) is not None
     assert log.producers.take_snapshot(30) is None
-    assert log.producers.load(5, 20, NOW) == 20
+    assert log.producers.load(6, 20, NOW) == 20
     assert log.producers.snapshot_offsets == (10, 20)
     assert log.producers.take_unsynced() == [f"{FOLDER}/{offset:020d}.snapshot" for offset in (10, 20)]
     assert log.producers.take_unsynced() == []

@@ -300,9 +300,9 @@ def test_a_failed_write_leaves_nothing_behind_and_takes_the_log_offline(fs: Memo
     log = rig.log()
     append(log)
     before = log.end
-    fs.inject(Fault("pwrite", 1, errno.ENOSPC, taken=taken, path_part=".log"))
+    fs.inject(Fault("pwrite", 1, errno.EIO, taken=taken, path_part=".log"))
     if taken:
-        fs.inject(Fault("pwrite", 1, errno.ENOSPC, path_part=".log"))
+        fs.inject(Fault("pwrite", 1, errno.EIO, path_part=".log"))
     with pytest.raises(KafkaStorage):
         append(log)
     assert log.is_offline
