@@ -1,0 +1,120 @@
+"""The group APIs over the wire where the coordinator is elsewhere, or loads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+from kio.schema.join_group.v9.request import JoinGroupRequestProtocol
+from kio.schema.leave_group.v5.request import MemberIdentity
+from kio.schema.offset_commit.v9.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kio.schema.offset_delete.v0.request import OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from kio.schema.offset_fetch.v9.request import OffsetFetchRequestGroup
+
+from coordinator.runtime.shard import ShardStatus
+from tests.unit.broker.rig import Rig
+
+GROUP = "readers"
+MEMBER: dict[str, Any] = {"group_id": GROUP, "generation_id": 1, "member_id": "m", "group_instance_id": None}
+SECONDS = timedelta(seconds=10)
+NONE = ErrorCode.none
+
+ASKED: dict[str, tuple[int, dict[str, Any], Callable[[Any], ErrorCode]]] = {
+    "join_group": (
+        9,
+        {
+            "group_id": GROUP,
+            "session_timeout": SECONDS,
+            "rebalance_timeout": SECONDS,
+            "member_id": "",
+            "group_instance_id": None,
+            "protocol_type": "consumer",
+            "protocols": (JoinGroupRequestProtocol(name="range", metadata=b""),),
+            "reason": None,
+        },
+        lambda answer: answer.error_code,
+    ),
+    "sync_group": (
+        5,
+        {**MEMBER, "protocol_type": "consumer", "protocol_name": "range", "assignments": ()},
+        lambda answer: answer.error_code,
+    ),
+    "heartbeat": (4, MEMBER, lambda answer: answer.error_code),
+    "leave_group": (
+        5,
+        {"group_id": GROUP, "members": (MemberIdentity(member_id="m", group_instance_id=None, reason=None),)},
+        lambda answer: answer.error_code,
+    ),
+    "offset_commit": (
+        9,
+        {
+            "group_id": GROUP,
+            "generation_id_or_member_epoch": -1,
+            "member_id": "",
+            "group_instance_id": None,
+            "topics": (
+                OffsetCommitRequestTopic(
+                    name="letters",
+                    partitions=(
+                        OffsetCommitRequestPartition(
+                            partition_index=0, committed_offset=1, committed_leader_epoch=-1, committed_metadata=""
+                        ),
+                    ),
+                ),
+            ),
+        },
+        lambda answer: answer.topics[0].partitions[0].error_code,
+    ),
+    "offset_fetch": (
+        9,
+        {
+            "groups": (OffsetFetchRequestGroup(group_id=GROUP, member_id=None, member_epoch=-1, topics=None),),
+            "require_stable": False,
+        },
+        lambda answer: answer.groups[0].error_code,
+    ),
+    "offset_delete": (
+        0,
+        {
+            "group_id": GROUP,
+            "topics": (
+                OffsetDeleteRequestTopic(name="letters", partitions=(OffsetDeleteRequestPartition(partition_index=0),)),
+            ),
+        },
+        lambda answer: answer.error_code,
+    ),
+    "describe_groups": (
+        6,
+        {"groups": (GROUP,), "include_authorized_operations": False},
+        lambda answer: answer.groups[0].error_code,
+    ),
+    "delete_groups": (2, {"groups_names": (GROUP,)}, lambda answer: answer.results[0].error_code),
+}
+
+
+async def ask(rig: Rig, api: str) -> ErrorCode:
+    version, fields, code = ASKED[api]
+    return code(await rig.connect().ask(api, version, **fields))
+
+
+@pytest.mark.parametrize("api", ASKED)
+async def test_where_no_coordinator_is_the_client_must_look_for_it(api: str) -> None:
+    async with Rig() as rig:
+        await rig.create("letters")
+        await rig.node.group_coordinator.ensure_topic()
+        rig.node.group_coordinator.runtime.unload_all()
+        assert await ask(rig, api) is ErrorCode.not_coordinator
+
+
+@pytest.mark.parametrize("api", ASKED)
+async def test_while_the_coordinator_loads_the_client_must_wait(api: str) -> None:
+    """A heartbeat is believed unseen, so that nobody rejoins for nothing."""
+    async with Rig() as rig:
+        await rig.create("letters")
+        await rig.node.group_coordinator.ensure_topic()
+        for shard in rig.node.group_coordinator.runtime.shards():
+            shard.unload(ShardStatus.LOADING)
+        assert await ask(rig, api) is (NONE if api == "heartbeat" else ErrorCode.coordinator_load_in_progress)
