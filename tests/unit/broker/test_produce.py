@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from datetime import timedelta
 from typing import Any
 
@@ -87,7 +88,7 @@ async def test_a_failing_flush_is_told_at_once_and_never_acknowledged() -> None:
     poll = rig.connect()
     poll.send("fetch", 12, **fetch([("t", 0, 0)], max_wait_ms=30_000))
     await settle()
-    rig.fs.inject(Fault("fdatasync", 1, path_part="t-0"))
+    rig.fs.inject(Fault("fdatasync", 1, errno.EINVAL, path_part="t-0"))
     workers.run_all()
     await settle()
     assert results(client) == [("kafka_storage_error", -1), ("none", 0)]
