@@ -1,0 +1,297 @@
+"""Consumer groups, beside Apache Kafka's: `python -m benchmarks.groups --help`.
+
+The members speak the protocol by hand, one connection each, so that the client, which shares the machine's cores with
+the broker, costs little: 1,000 members in 50 groups that send heartbeats, 100 members of one group that rebalance, and
+50 members that commit an offset as often as they are answered.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import struct
+import sys
+import time
+import uuid
+from asyncio import Future
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from benchmarks.contenders import Contender, Kafka, Odradek
+from benchmarks.first_record import wait_for_first_record
+from benchmarks.measures import Topic, cpu_seconds
+from benchmarks.run import KAFKA
+
+GROUPS, MEMBERS = 50, 20
+LARGE_GROUP = 100
+REBALANCES = 10
+FLOOD_SECONDS = 4.0
+SESSION_MS = 45_000
+REBALANCE_MS = 60_000
+MEMBER_ID_REQUIRED = 79
+OFFSET_COMMIT, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 8, 10, 11, 12, 13, 14
+VERSIONS = {OFFSET_COMMIT: 7, FIND_COORDINATOR: 1, JOIN_GROUP: 5, HEARTBEAT: 3, LEAVE_GROUP: 3, SYNC_GROUP: 3}
+NULL = struct.pack(">h", -1)
+
+
+def text(value: str) -> bytes:
+    return struct.pack(">h", len(value)) + value.encode()
+
+
+def data(value: bytes) -> bytes:
+    return struct.pack(">i", len(value)) + value
+
+
+def frame(api: int, *fields: bytes) -> bytes:
+    body = struct.pack(">hhi", api, VERSIONS[api], 0) + text("bench") + b"".join(fields)
+    return data(body)
+
+
+class Member(asyncio.Protocol):
+    """One member on its connection; `ask` sends a whole frame and gives the answer's body."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        self.member_id = ""
+        self.generation = -1
+        self.leads = False
+        self.others: list[str] = []
+        self.on_answer: Callable[[bytes], None] = self._answered
+        self._answer: Future[bytes] | None = None
+        self._buffer = bytearray()
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def data_received(self, received: bytes) -> None:
+        self._buffer += received
+        while len(self._buffer) >= 4:
+            end = 4 + int.from_bytes(self._buffer[:4], "big")
+            if len(self._buffer) < end:
+                return
+            body = bytes(self._buffer[8:end])
+            del self._buffer[:end]
+            self.on_answer(body)
+
+    def _answered(self, body: bytes) -> None:
+        assert self._answer is not None
+        self._answer.set_result(body)
+
+    async def ask(self, request: bytes) -> bytes:
+        self._answer = asyncio.get_running_loop().create_future()
+        self.transport.write(request)
+        return await asyncio.wait_for(self._answer, 60)
+
+    # -- requests
+
+    async def join(self, metadata: bytes) -> None:
+        timeouts = struct.pack(">ii", SESSION_MS, REBALANCE_MS)
+        protocols = struct.pack(">i", 1) + text("range") + data(metadata)
+        while True:
+            body = await self.ask(
+                frame(JOIN_GROUP, text(self.group), timeouts, text(self.member_id), NULL, text("consumer"), protocols)
+            )
+            error, self.generation = struct.unpack_from(">hi", body, 4)
+            _, at = _text_at(body, 10)
+            leader, at = _text_at(body, at)
+            self.member_id, at = _text_at(body, at)
+            if error != MEMBER_ID_REQUIRED:
+                break
+        assert error == 0, error
+        self.leads = leader == self.member_id
+        (count,) = struct.unpack_from(">i", body, at)
+        at += 4
+        self.others = []
+        for _ in range(count):
+            member_id, at = _text_at(body, at)
+            self.others.append(member_id)
+            at += 2  # no instance id
+            at += 4 + int.from_bytes(body[at : at + 4], "big")
+
+    async def sync(self) -> None:
+        shares = [text(member_id) + data(b"a share of a topic's partitions") for member_id in self.others]
+        own = struct.pack(">i", self.generation) + text(self.member_id) + NULL
+        body = await self.ask(frame(SYNC_GROUP, text(self.group), own, struct.pack(">i", len(shares)), *shares))
+        assert body[4:6] == b"\0\0", body
+
+    @property
+    def heartbeat(self) -> bytes:
+        return frame(HEARTBEAT, text(self.group), struct.pack(">i", self.generation), text(self.member_id), NULL)
+
+    def commit(self, topic: str) -> bytes:
+        place = struct.pack(">iiqi", 1, 0, 0, -1)  # one partition, the first: offset 0, no leader epoch
+        places = struct.pack(">i", 1) + text(topic) + place + text("")
+        return frame(
+            OFFSET_COMMIT, text(self.group), struct.pack(">i", self.generation), text(self.member_id), NULL, places
+        )
+
+
+def _text_at(body: bytes, at: int) -> tuple[str, int]:
+    (length,) = struct.unpack_from(">h", body, at)
+    end = at + 2 + max(length, 0)
+    return body[at + 2 : end].decode(), end
+
+
+async def connect(port: int, group: str) -> Member:
+    loop = asyncio.get_running_loop()
+    _, member = await loop.create_connection(lambda: Member(group), "127.0.0.1", port)
+    return member
+
+
+async def together(work: Sequence[Coroutine[Any, Any, None]]) -> None:
+    await asyncio.gather(*work)
+
+
+async def rebalance(members: Sequence[Member], metadata: bytes) -> None:
+    """All join, with metadata that ask for a rebalance where they are others than before, and sync."""
+    await together([member.join(metadata) for member in members])
+    await together([member.sync() for member in members])
+
+
+async def flood(members: Sequence[Member], requests: Sequence[bytes], seconds: float) -> float:
+    """Answers a second, where each member asks again as soon as it is answered."""
+    began = time.perf_counter()
+    deadline = began + seconds
+    answers = 0
+    asking = len(members)
+    over: Future[None] = asyncio.get_running_loop().create_future()
+
+    def asker(member: Member, request: bytes) -> Callable[[bytes], None]:
+        write = member.transport.write
+
+        def answered(body: bytes) -> None:
+            nonlocal answers, asking
+            answers += 1
+            if time.perf_counter() < deadline:
+                write(request)
+                return
+            asking -= 1
+            if not asking:
+                over.set_result(None)
+
+        return answered
+
+    for member, request in zip(members, requests, strict=True):
+        assert (await member.ask(request))[-2:] == b"\0\0", "refused"
+        member.on_answer = asker(member, request)
+    began = time.perf_counter()
+    deadline = began + seconds
+    for member, request in zip(members, requests, strict=True):
+        member.transport.write(request)
+    await over
+    for member in members:
+        member.on_answer = member._answered
+    return answers / (time.perf_counter() - began)
+
+
+async def paced(members: Sequence[Member], seconds: int) -> list[float]:
+    """Round trips of heartbeats in ms; every member sends one a second, evenly spread."""
+    trips: list[float] = []
+
+    async def beat(member: Member, delay: float) -> None:
+        await asyncio.sleep(delay)
+        request = member.heartbeat
+        for _ in range(seconds):
+            began = time.perf_counter()
+            await member.ask(request)
+            took = time.perf_counter() - began
+            trips.append(took * 1000)
+            await asyncio.sleep(max(1 - took, 0))
+
+    await together([beat(member, number / len(members)) for number, member in enumerate(members)])
+    return trips
+
+
+async def leave(members: Sequence[Member]) -> None:
+    for member in members:
+        one = struct.pack(">i", 1) + text(member.member_id) + NULL
+        await member.ask(frame(LEAVE_GROUP, text(member.group), one))
+        member.transport.close()
+
+
+async def coordinated(port: int, group: str) -> None:
+    """Until the coordinator of the group answers."""
+    member = await connect(port, group)
+    for _ in range(100):
+        if (await member.ask(frame(FIND_COORDINATOR, text(group), b"\0")))[4:6] == b"\0\0":
+            break
+        await asyncio.sleep(0.1)
+    member.transport.close()
+
+
+def one_pass(contender: Contender) -> dict[str, float]:
+    """Every measure once, by name."""
+    with Topic(f"127.0.0.1:{contender.port}") as topic:
+        return uvloop.run(measure(contender.port, contender.pid(), topic))
+
+
+async def measure(port: int, pid: int, topic: str) -> dict[str, float]:
+    found: dict[str, float] = {}
+    run = uuid.uuid4().hex[:6]
+    names = [f"bench-{run}-{number}" for number in range(GROUPS)]
+    await together([coordinated(port, name) for name in names])
+    members = [await connect(port, name) for name in names for _ in range(MEMBERS)]
+    await rebalance(members, b"")
+
+    before = cpu_seconds(pid)
+    rate = await flood(members, [member.heartbeat for member in members], FLOOD_SECONDS)
+    found["1,000 members: heartbeats/s"] = rate
+    found["1,000 members: broker CPU us/heartbeat"] = (cpu_seconds(pid) - before) * 1e6 / (rate * FLOOD_SECONDS)
+    trips = await paced(members, 3)
+    found["1,000 heartbeats a second: p99 ms"] = statistics.quantiles(trips, n=100)[98]
+
+    leaders = [member for member in members if member.leads]
+    before = cpu_seconds(pid)
+    rate = await flood(leaders, [member.commit(topic) for member in leaders], FLOOD_SECONDS)
+    found["50 members: offset commits/s"] = rate
+    found["50 members: broker CPU us/commit"] = (cpu_seconds(pid) - before) * 1e6 / (rate * FLOOD_SECONDS)
+    await leave(members)
+
+    large = [await connect(port, f"bench-{run}-large") for _ in range(LARGE_GROUP)]
+    await coordinated(port, f"bench-{run}-large")
+    await rebalance(large, b"")
+    took = []
+    for number in range(REBALANCES):
+        began = time.perf_counter()
+        await rebalance(large, b"%d" % number)
+        took.append((time.perf_counter() - began) * 1000)
+    found["100 members: rebalance ms"] = statistics.median(took)
+    await leave(large)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.groups", description=__doc__)
+    parser.add_argument("--kafka", default=KAFKA, help="script that runs Kafka's classes (default: %(default)s)")
+    parser.add_argument("--alone", action="store_true", help="measure Odradek only")
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    contenders: list[Contender] = [Odradek(), *([] if options.alone else [Kafka(Path(options.kafka))])]
+    figures: dict[str, dict[str, list[float]]] = {}
+    try:
+        for contender in contenders:
+            contender.prepare()
+            contender.start()
+            wait_for_first_record(contender.port)
+            one_pass(contender)  # warms up
+        for number in range(options.rounds):
+            for contender in contenders if number % 2 == 0 else reversed(contenders):
+                for name, figure in one_pass(contender).items():
+                    figures.setdefault(name, {}).setdefault(contender.name, []).append(figure)
+    finally:
+        for contender in contenders:
+            contender.stop()
+    for name, by_contender in figures.items():
+        medians = [statistics.median(by_contender[contender.name]) for contender in contenders]
+        ratio = f"{medians[0] / medians[1]:12.2f}" if len(medians) == 2 else ""
+        sys.stdout.write(f"{name:44}" + "".join(f"{median:12,.2f}" for median in medians) + ratio + "\n")
+
+
+if __name__ == "__main__":
+    main()
