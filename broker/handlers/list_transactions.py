@@ -1,11 +1,10 @@
 """ListTransactions 0-2 (KIP-664, KIP-994, KIP-1152; Kafka's `TransactionStateManager.listTransactionStates`).
 
-Deviation: patterns are Python's, whose syntax is nearly that of RE2/J.
+Deviation: of RE2/J's patterns, scripts and quoting are not served (`broker.patterns`).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,8 @@ from kio.schema.list_transactions.v2.response import TransactionState
 from broker.answers import when_all_settled
 from broker.context import RequestContext
 from broker.error_responses import ZERO
+from broker.pattern_parts import InvalidPattern
+from broker.patterns import Pattern
 from coordinator.transaction.metadata import TransactionMetadata
 from coordinator.transaction.shard import TransactionShard
 from coordinator.transaction.states import BY_WIRE_NAME
@@ -31,14 +32,14 @@ class Filter:
     states: frozenset[str]
     producer_ids: frozenset[int]
     longer_than_ms: int
-    pattern: re.Pattern[str] | None
+    pattern: Pattern | None
 
     def lets_through(self, transactional_id: str, metadata: TransactionMetadata, now_ms: int) -> bool:
         return (
             (not self.states or metadata.state.wire_name in self.states)
             and (not self.producer_ids or metadata.producer_id in self.producer_ids)
             and (self.longer_than_ms < 0 or now_ms - metadata.start_ms > self.longer_than_ms)
-            and (self.pattern is None or self.pattern.fullmatch(transactional_id) is not None)
+            and (self.pattern is None or self.pattern.matches(transactional_id))
         )
 
 
@@ -68,21 +69,28 @@ def handle(
 def _filter(request: ListTransactionsRequest) -> Filter:
     pattern = request.transactional_id_pattern
     try:
-        compiled = re.compile(pattern) if pattern else None
-    except re.error as error:
-        raise InvalidRegularExpression(f"Transaction ID pattern {pattern} is invalid: {error}") from error
+        compiled = Pattern(pattern) if pattern else None
+    except InvalidPattern as error:
+        raise _invalid(error) from error
     return Filter(
         frozenset(request.state_filters), frozenset(request.producer_id_filters), request.duration_filter, compiled
     )
 
 
+def _invalid(error: InvalidPattern) -> InvalidRegularExpression:
+    return InvalidRegularExpression(f"The pattern of transactional ids is invalid: {error}")
+
+
 def _found(state: TransactionShard, wanted: Filter, now_ms: int) -> list[TransactionState]:
-    return [
-        TransactionState(
-            transactional_id=transactional_id,
-            producer_id=metadata.producer_id,
-            transaction_state=metadata.state.wire_name,
-        )
-        for transactional_id, metadata in state.items()
-        if wanted.lets_through(transactional_id, metadata, now_ms)
-    ]
+    try:
+        return [
+            TransactionState(
+                transactional_id=transactional_id,
+                producer_id=metadata.producer_id,
+                transaction_state=metadata.state.wire_name,
+            )
+            for transactional_id, metadata in state.items()
+            if wanted.lets_through(transactional_id, metadata, now_ms)
+        ]
+    except InvalidPattern as error:
+        raise _invalid(error) from error

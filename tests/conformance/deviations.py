@@ -115,13 +115,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "Kafka breaks over an empty topic name; here it is refused like other invalid names.",
     ),
     Deviation(
-        "list_transactions",
-        "lists",
-        ("by a pattern of a character that is none",),
-        answered,
-        "Patterns are Python's: a class of characters that RE2 does not know is a set of characters.",
-    ),
-    Deviation(
         "frames",
         "bodies",
         ("array length -2", "string that is not UTF-8", "compact array far too long", "produce: records of length -5"),

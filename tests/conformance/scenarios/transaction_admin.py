@@ -5,6 +5,25 @@ from typing import Any
 from tests.conformance.runner import Talk, scenario
 from tests.conformance.transactor import Transactor, described, producers
 
+PATTERNS = (
+    *("(?i)OPEN", "[[:alpha:]]+", "[^o].*", r"\w{4}", r"\w{4,}", "(?:open|done)", "(?P<name>open)", "o.*?n", "open$"),
+    *(
+        "(open",
+        "[[:foo:]]+",
+        "op**",
+        "(?=open)",
+        r"(o)\1",
+        "o{2,1}",
+        "[z-a]",
+        "open)",
+        "*",
+        "(?z)",
+        "o{1001}",
+        "[a",
+        "a|*",
+    ),
+)
+
 
 @scenario("describe_producers")
 def describes(t: Talk, v: int) -> None:
@@ -78,6 +97,6 @@ def lists(t: Talk, v: int) -> None:
         ask("by a pattern in the middle", transactional_id_pattern="open")
         ask("by any pattern", transactional_id_pattern=f"{t.prefix}.*")
         ask("by an empty pattern", transactional_id_pattern="")
-        ask("by a pattern that is none", transactional_id_pattern="(")
-        ask("by a pattern of a character that is none", transactional_id_pattern="[[:foo:]]")
+        for pattern in PATTERNS:
+            ask(f"by {pattern}", transactional_id_pattern=t.prefix + pattern)
     open_one.ended("open: aborted", 5, False)
