@@ -1,7 +1,7 @@
 """All logs of this node: loading, creating, deleting, checkpointing (Kafka's LogManager)."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +25,8 @@ from storage.recovery import LoadRequest, load
 logger = structlog.get_logger(__name__)
 
 T = TypeVar("T")
+
+PROGRESS_MS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class LogManager:
         wrong with.
         """
         manager = cls(services, dirs, new_id=new_id, producer_expiration_ms=producer_expiration_ms)
-        started = services.clock.monotonic_ms()
+        started = told = services.clock.monotonic_ms()
         found = [item for log_dir in dirs.dirs for item in manager._find(log_dir)]
         dirs.forget_clean_shutdown()
         unclean = [log_dir.path for log_dir in dirs.dirs if not log_dir.clean]
@@ -97,8 +99,9 @@ class LogManager:
                 )
             manager.logs[partition] = log
             manager._settle(partition, log.folder.rpartition("/")[0])
-            if done % 500 == 0:
-                logger.info("loading logs", done=done, of=len(found))
+            if services.clock.monotonic_ms() - told >= PROGRESS_MS:
+                told = services.clock.monotonic_ms()
+                logger.info("loading logs", done=done, of=len(found), last=str(partition))
         if found:
             took = round(services.clock.monotonic_ms() - started)
             logger.info("loaded logs", partitions=len(found), took_ms=took, clean=not unclean)
@@ -368,8 +371,16 @@ def _close(log: PartitionLog) -> KafkaError | None:
     return None
 
 
-def _run(jobs: Sequence[Callable[[], T]], threads: int) -> list[T]:
+def _run(jobs: Sequence[Callable[[], T]], threads: int) -> Iterator[T]:
+    """Results in order, each as soon as it and those before it are there. One that fails ends it all."""
     if threads <= 1 or len(jobs) <= 1:
-        return [job() for job in jobs]
+        for job in jobs:
+            yield job()
+        return
     with ThreadPoolExecutor(threads, thread_name_prefix="log-recovery") as pool:
-        return [future.result() for future in [pool.submit(job) for job in jobs]]
+        futures = [pool.submit(job) for job in jobs]
+        try:
+            for future in futures:
+                yield future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)

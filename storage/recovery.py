@@ -6,14 +6,15 @@ can explain, is removed. What an open log holds at its start is on the device: i
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
 from storage.append_types import LogConfig
 from storage.files import FileSystem
 from storage.index import CorruptIndexError
-from storage.leader_epochs import LeaderEpochs
+from storage.leader_epochs import FILE_NAME as EPOCHS_FILE
+from storage.leader_epochs import CorruptCheckpointError, LeaderEpochs
 from storage.log_segments import LogSegments
 from storage.producer_state import ProducerStateManager
 from storage.segment import (
@@ -29,6 +30,8 @@ from storage.segment_recovery import recover_segment, whole_batches
 from storage.txn_index import CorruptTxnIndexError
 
 logger = structlog.get_logger(__name__)
+
+UNBOUNDED = 2**63 - 1
 
 
 @dataclass(slots=True)
@@ -63,7 +66,15 @@ def load(request: LoadRequest) -> LoadedState:
     """Open, and recover if need be, the log in a folder. Blocking; raises OSError."""
     fs, folder = request.fs, request.folder
     _finish_swaps(fs, folder, request.config)
-    epochs = LeaderEpochs(fs, folder)
+    try:
+        epochs = LeaderEpochs(fs, folder)
+    except CorruptCheckpointError as error:
+        logger.warning("finding out leader epochs from the log", partition=request.name, reason=str(error))
+        fs.unlink(f"{folder}/{EPOCHS_FILE}")
+        epochs = LeaderEpochs(fs, folder)
+        # A scan takes no gap for lost writes up to the recovery point, and nothing is lost after a clean stop.
+        sure = UNBOUNDED if request.clean else request.recovery_point
+        request = replace(request, clean=False, recovery_point=0, cleaned_to=max(request.cleaned_to or 0, sure))
     segments = [
         LogSegment.open(fs, folder, base_offset, request.config, jitter_ms=request.jitter_ms())
         for base_offset in _segment_offsets(fs, folder)
