@@ -7,7 +7,7 @@ good: otherwise a write that was delayed would hang for ever, or join a later tr
 
 from __future__ import annotations
 
-from asyncio import Future
+from asyncio import Future, get_running_loop
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -143,7 +143,9 @@ class _Admission:
     def ask(self) -> Future[Any]:
         transactional_id, producer, wanted = self._transactional_id, self._producer, self._wanted
         if not transactional_id:
-            raise InvalidRequest
+            refused: Future[Any] = get_running_loop().create_future()
+            refused.set_exception(InvalidRequest())
+            return refused
         if self._clients.adds_partitions:
             return self._coordinator.write(
                 transactional_id, lambda state: state.add_partitions(transactional_id, producer, wanted, V2)

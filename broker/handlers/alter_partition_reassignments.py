@@ -31,7 +31,7 @@ def handle(ctx: RequestContext, request: AlterPartitionReassignmentsRequest) -> 
         require_time_left(request.timeout)
     return AlterPartitionReassignmentsResponse(
         throttle_time=ZERO,
-        allow_replication_factor_change=request.allow_replication_factor_change,
+        allow_replication_factor_change=request.allow_replication_factor_change or not request.topics,
         error_code=ErrorCode.none,
         error_message=None if request.topics else "",
         responses=tuple(

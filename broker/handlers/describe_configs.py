@@ -33,6 +33,7 @@ from protocol.errors import InvalidRequest, InvalidTopic, KafkaError, UnknownTop
 if TYPE_CHECKING:
     from broker.node import Node
 
+KNOWN_TYPES = frozenset(map(int, ResourceType))
 DEFAULT_SOURCE = 5
 LOGGER_SOURCE = 6
 CLIENT_METRICS_SOURCE = 7
@@ -40,6 +41,8 @@ GROUP_SOURCE = 8
 
 
 def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    if any(resource.resource_type not in KNOWN_TYPES for resource in request.resources):
+        raise InvalidRequest(InvalidRequest.default_message)  # for all of them, as in Kafka
     return DescribeConfigsResponse(
         throttle_time=ZERO, results=tuple(_result(ctx, request, resource) for resource in request.resources)
     )

@@ -32,12 +32,13 @@ FIRST_VERSION_OF_TRANSACTIONS_V2 = 5
 
 Answer = TxnOffsetCommitResponse
 Named = dict[str, list[TxnOffsetCommitResponsePartition]]
+Topic = tuple[str, list[TxnOffsetCommitResponsePartition]]
 
 
 def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> Answer | Awaitable[Answer]:
     offsets, refused = _split(ctx, request)
     if not offsets:
-        return _response(refused)
+        return _response(refused.items())
     if not request.group_id:
         raise InvalidGroupId
     partition = _groups_partition(ctx, request.group_id)
@@ -88,7 +89,7 @@ def _commit(
         transaction=ProducerEpoch(request.producer_id, request.producer_epoch),
     )
     answer = ctx.node.group_coordinator.write(request.group_id, lambda state: state.offsets.commit(commit))
-    return when_done(answer, lambda codes: _response(_merged(refused, zip(offsets, codes, strict=True))))
+    return when_done(answer, lambda codes: _response(_merged(request, refused, zip(offsets, codes, strict=True))))
 
 
 def _split(ctx: RequestContext, request: TxnOffsetCommitRequest) -> tuple[list[OffsetToCommit], Named]:
@@ -114,22 +115,32 @@ def _split(ctx: RequestContext, request: TxnOffsetCommitRequest) -> tuple[list[O
     return offsets, refused
 
 
-def _merged(refused: Named, codes: Iterable[tuple[OffsetToCommit, ErrorCode]]) -> Named:
+def _merged(
+    request: TxnOffsetCommitRequest, refused: Named, codes: Iterable[tuple[OffsetToCommit, ErrorCode]]
+) -> Iterable[Topic]:
+    """With nothing refused a topic that is named twice is answered twice; otherwise it is one."""
+    if not refused:
+        by_index = iter(codes)
+        return [
+            (topic.name, [_partition(asked.partition_index, next(by_index)[1]) for asked in topic.partitions])
+            for topic in request.topics
+            if topic.partitions
+        ]
     merged = {topic: list(partitions) for topic, partitions in refused.items()}
     for offset, code in codes:
         merged.setdefault(offset.topic, []).append(_partition(offset.partition, code))
-    return merged
+    return merged.items()
 
 
 def _partition(index: int, code: ErrorCode) -> TxnOffsetCommitResponsePartition:
     return TxnOffsetCommitResponsePartition(partition_index=index, error_code=code)
 
 
-def _response(topics: Named) -> Answer:
+def _response(topics: Iterable[Topic]) -> Answer:
     return TxnOffsetCommitResponse(
         throttle_time=ZERO,
         topics=tuple(
-            TxnOffsetCommitResponseTopic(name=name, partitions=tuple(partitions)) for name, partitions in topics.items()
+            TxnOffsetCommitResponseTopic(name=name, partitions=tuple(partitions)) for name, partitions in topics
         ),
     )
 
@@ -137,4 +148,4 @@ def _response(topics: Named) -> Answer:
 def error_response(ctx: RequestContext, request: TxnOffsetCommitRequest, error: KafkaError) -> Answer:
     """The error for every partition that the coordinator was asked about."""
     offsets, refused = _split(ctx, request)
-    return _response(_merged(refused, [(offset, error.code) for offset in offsets]))
+    return _response(_merged(request, refused, [(offset, error.code) for offset in offsets]))

@@ -111,7 +111,8 @@ class Draw:
             return None
         if not f.nullable and self.chance(self.wild / 20):
             return None
-        count = self.rng.choices((0, 1, 2, 3), (2 * self.wild + 0.02, 1.0, 0.3, 0.1))[0]
+        shared = self.api in EVERYTHING_IS_SHARED
+        count = self.rng.choices((0, 1, 2, 3), (0 if shared else 2 * self.wild + 0.02, 1.0, 0.3, 0.1))[0]
         items = [self._struct(f.struct) if f.struct else self._drawn(f) for _ in range(count)]
         if self.chance(1 - self.wild):  # the same name twice is odd, too
             seen: list[Any] = []
@@ -397,17 +398,19 @@ class Draw:
     def _any_text(self, name: str) -> Any:
         if name in ("member_id",):
             return self.one("", "nobody", Held("member", self.one("g1/0", "g1/1", "g2/0"), ""))
+        if name in ("groups", "groups_names"):
+            return self.one(Named("g1"), Named("nogroup"))  # the group of no name may be anybody's
         if "group" in name:
             return self.one(Named("g1"), Named("g2"), Named("nogroup"), "")
         if "transactional_id" in name:
             return self.one(Named("tx1"), Named("tx2"), Named("notx"), "")
         if name == "value":
             return self.one("1", "-1", "zip", "", "abc", " 5 ", "compact,delete")
-        if name in ("name", "configuration_keys") and self.chance(0.3):
+        if name == "configuration_keys":
             return self.one("nonsense", "", "Retention.ms", "retention.ms")
         if name in ("topic", "name", "topic_name", "topics", "resource_name"):
             return self.one(Named("a"), Named("b"), Named("missing"), Named("c"), "", "a b", ".", "x" * 250,
-                            "x" * 249, "caf\u00e9")  # fmt: skip
+                            Named(LONGEST), "caf\u00e9")  # fmt: skip
         return self.one("", "x", "\u00e9", "bogus", "consumer", Named("a"))
 
     def _any_number(self, f: schema.Field) -> Any:
@@ -431,6 +434,8 @@ class Draw:
         return self.one(-2, -1, 0, 1, 2, 3, 5, 99, largest)
 
 
+LONGEST = "x" * 239
+"""With the prefix, as long as a topic's name may be."""
 NULLABLE = ("string", "bytes", "records", "uuid")
-EVERYTHING_IS_SHARED = ("elect_leaders",)
-"""APIs where a null list names what others own."""
+EVERYTHING_IS_SHARED = ("elect_leaders", "describe_topic_partitions")
+"""APIs where a null or empty list names what others own."""

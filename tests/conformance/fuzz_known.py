@@ -61,6 +61,12 @@ CASES: tuple[Case, ...] = (
         answered,
     ),
     ("write_txn_markers", _marker_twice, answered),
+    (
+        "describe_topic_partitions",
+        lambda body: 2**31 - 1 in [(body.get("cursor") or {}).get("partition_index")],
+        anything,
+    ),
+    ("fetch", lambda body: body.get("session_id") == 2**31 - 1, anything),
     ("fetch", lambda body: any(i in (None, schema.NO_ID) for i in named(body, "topic_id")), answered),
     ("describe_topic_partitions", lambda body: "" in named(body, "name"), refused_as("17 INVALID_TOPIC")),
 )

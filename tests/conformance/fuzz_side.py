@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.conformance import schema
-from tests.conformance.fuzz_bodies import TOPICS, Batch, Held, Named, Time
+from tests.conformance.fuzz_bodies import LONGEST, TOPICS, Batch, Held, Named, Time
 from tests.conformance.group_members import MEMBER_ID
 from tests.conformance.runner import Talk
 from tests.conformance.transactor import described
@@ -18,7 +18,7 @@ WAITS = {"join_group": 0.7, "sync_group": 0.7}
 """How long an answer that may rightly wait for others is waited for, in seconds; all others 5."""
 
 PROPAGATED = ("create_topics", "delete_topics", "create_partitions", "alter_configs", "incremental_alter_configs",
-              "metadata", "delete_records")  # fmt: skip
+              "delete_records")  # fmt: skip
 """What Kafka's controller has done when it answers, and its broker shortly after."""
 GROUPS = ("join_group", "sync_group", "leave_group", "heartbeat", "delete_groups")
 TRANSACTIONS = ("init_producer_id", "end_txn", "add_partitions_to_txn", "add_offsets_to_txn", "produce",
@@ -48,7 +48,7 @@ class Side:
             topic = self.t.topic(name, partitions)
             self.held["topic_id", name] = topic.id
             self.t.fill(topic, 0, self.t.batch(3), self.t.batch(1))
-        for name in ("c", "d", "missing"):
+        for name in ("c", "d", "missing", LONGEST):
             self.t.name(name)
         for name in ("idem", "tx1"):
             self.init_producer(name)
@@ -94,7 +94,7 @@ class Side:
         silent_anyway = api == "produce" and resolved.get("acks") == 0
         outcome = wire.receive(0.3 if silent_anyway else WAITS.get(api, 5.0))
         answer = self._read(outcome, wire, api, version, correlation_id, body)
-        self._settle(api)
+        self._settle(api, resolved, answer)
         late = [] if api not in GROUPS else self._came_late()
         return {"answer": answer, "late": late} if late else answer
 
@@ -186,8 +186,10 @@ class Side:
 
     # ---- waiting for what a broker does in its own time
 
-    def _settle(self, api: str) -> None:
-        if api in PROPAGATED:
+    def _settle(self, api: str, body: dict[str, Any], answer: Any) -> None:
+        if api == "metadata" and body.get("allow_auto_topic_creation", True) and "UNKNOWN_TOPIC" in str(answer):
+            time.sleep(0.6)
+        elif api in PROPAGATED:
             time.sleep(0.15)
         elif api in GROUPS:
             time.sleep(0.03)
