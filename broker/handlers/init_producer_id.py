@@ -46,8 +46,9 @@ def _answer(ctx: RequestContext, request: InitProducerIdRequest) -> Answer | Awa
         return _response(ProducerEpoch(ctx.node.producer_ids.take(), 0))
     expected = None if request.producer_id == NONE else ProducerEpoch(request.producer_id, request.producer_epoch)
     timeout_ms = request.transaction_timeout // MILLISECOND
+    client = f"{ctx.client_id} at {ctx.connection.client_host}"
     answer = ctx.node.transaction_coordinator.write(
-        transactional_id, lambda state: state.init_producer_id(transactional_id, timeout_ms, expected)
+        transactional_id, lambda state: state.init_producer_id(transactional_id, timeout_ms, expected, client)
     )
     return when_done(answer, _response)
 

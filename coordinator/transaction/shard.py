@@ -72,9 +72,11 @@ class TransactionShard:
     # -- requests
 
     def init_producer_id(
-        self, transactional_id: str, timeout_ms: int, expected: ProducerEpoch | None
+        self, transactional_id: str, timeout_ms: int, expected: ProducerEpoch | None, client: str = ""
     ) -> Outcome[ProducerEpoch | ConcurrentTransactions]:
         """The producer, or ConcurrentTransactions as the answer after a transaction that was open has been fenced.
+
+        ``client`` is for the log lines, which say who fenced whom.
 
         Raises InvalidTxnTimeout and what ``rules.init_producer_id`` does.
         """
@@ -84,17 +86,14 @@ class TransactionShard:
         target = rules.init_producer_id(
             current, timeout_ms, expected, self._new_producer_id, self._server_version(), self._now_ms()
         )
+        log = logger.bind(transactional_id=transactional_id, by=client)
+        if current is not None and current.producer_epoch >= 0:
+            log = log.bind(fenced=f"{current.producer_id} epoch {current.producer_epoch}")
         if target.state is TransactionState.EMPTY:
             producer = ProducerEpoch(target.producer_id, target.producer_epoch)
-            logger.info("producer initialized", transactional_id=transactional_id, **producer._asdict())
+            log.info("producer initialized", **producer._asdict())
             return self._move(transactional_id, target, producer)
-        logger.info(
-            "open transaction fenced by a new producer",
-            transactional_id=transactional_id,
-            producer_id=target.producer_id,
-            producer_epoch=target.producer_epoch,
-            by=expected,
-        )
+        log.warning("open transaction fenced by a new producer, and aborted")
         self.metrics.fenced += 1
         return self._move(transactional_id, target, ConcurrentTransactions())
 
