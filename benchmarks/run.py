@@ -79,7 +79,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--alone", action="store_true", help="measure Odradek only")
     parser.add_argument("--quick", action="store_true", help="two rounds of a third of the work, in two minutes")
     parser.add_argument("--rounds", type=int)
-    parser.add_argument("--bulk", type=int, help="records of 1 KB for the MB/s")
+    parser.add_argument("--bulk", type=int, help="records of 1 KB for the MB/s, a multiple of 1,000")
     parser.add_argument("--singles", type=int, help="single-record requests")
     parser.add_argument("--paced", type=int, help="records, one a millisecond, for the latency")
     parser.add_argument("--json", default=str(ROOT / "build" / "bench.json"))
