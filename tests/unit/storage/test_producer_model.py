@@ -17,6 +17,7 @@ from protocol.errors import InvalidProducerEpoch, InvalidTxnState, OutOfOrderSeq
 from protocol.records.batch import read_header
 from protocol.records.build import ControlRecordType, EndTransactionMarker, Record, build_batch, build_end_marker
 from storage.append_types import AppendInfo, AppendOrigin, LogConfig
+from storage.txn_index import collect_aborted
 from tests.unit.storage.support import NOW, Rig, contents
 
 PRODUCERS = (7, 8, 9)
@@ -202,7 +203,11 @@ class ProducerMachine(RuleBasedStateMachine):
     def the_broker_starts_again(self, kill: bool) -> None:
         self.log = self.rig.kill() if kill else self.rig.restart()
         for producer in self.producers.values():
-            producer.known = producer.producer_id in self.log.producers.producers
+            entry = self.log.producers.producers.get(producer.producer_id)
+            producer.known = entry is not None
+            gone = producer.first is not None and producer.first < self.log.log_start_offset
+            if gone and (entry is None or entry.txn_first_offset < 0):
+                producer.first = None
 
     @rule()
     def the_idle_are_forgotten(self) -> None:
@@ -225,8 +230,9 @@ class ProducerMachine(RuleBasedStateMachine):
 
     @invariant()
     def readers_are_told_what_is_aborted(self) -> None:
-        plan = self.log.plan_read(self.log.log_start_offset, 1 << 20, self.log.end, True)
-        told = {(one.producer_id, one.first_offset) for one in self.log.aborted_transactions(plan, 1 << 20)}
+        indexes = (segment.txn_index for segment in self.log.segments)
+        found = collect_aborted(indexes, self.log.log_start_offset, self.log.log_end_offset)
+        told = {(one.producer_id, one.first_offset) for one in found}
         assert told == {(one.producer_id, one.first) for one in self.aborted}
 
 
