@@ -185,8 +185,10 @@ def _check_first_batches(request: ProduceRequest) -> None:
         for _, records in partitions:
             if records is not None and first_batch_size(records):
                 flags = records[ATTRIBUTES_LOW_BYTE]
-                if flags & TRANSACTIONAL_FLAG and records[MAGIC_BYTE] == MAGIC and request.transactional_id is None:
-                    raise TransactionalIdAuthorization
+                if flags & TRANSACTIONAL_FLAG and records[MAGIC_BYTE] == MAGIC:
+                    if request.transactional_id is None:
+                        raise TransactionalIdAuthorization
+                    return  # Kafka looks for one such batch, and for nothing after it
 
 
 def _check_old_compressions(ctx: RequestContext, request: ProduceRequest) -> None:
