@@ -5,6 +5,7 @@ What survives a crash is chosen by a seeded random source, as harshly as POSIX a
 created, renamed or removed since its last `fsync_dir`.
 """
 
+import copy
 import errno
 import random
 from collections.abc import Callable
@@ -145,6 +146,12 @@ class MemoryFileSystem:
     def inject(self, fault: Fault) -> None:
         """Have an operation fail."""
         self._faults.append(fault)
+
+    def copy(self) -> "MemoryFileSystem":
+        """The same files and names, synced or not, to be crashed in place of these; nothing is open or locked."""
+        other = MemoryFileSystem(self.now_ms)
+        other._root = copy.deepcopy(self._root)
+        return other
 
     def crash(self, unsynced: Unsynced = Unsynced.LOST, seed: int = 0) -> None:
         """Power failure: keep what was synced, and of the rest what `unsynced` says. Forget open files after it."""
