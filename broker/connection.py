@@ -91,6 +91,7 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         self.client_host = peer[0] if peer else ""
         self.last_active_ms = self._monotonic_ms()
+        self._server.size_buffers(transport)
         if not self._server.admit(self):
             transport.abort()  # type: ignore[attr-defined]
 

@@ -53,7 +53,7 @@ NETWORK_DEFS: tuple[ConfigDef, ...] = (
         "socket.receive.buffer.bytes",
         INT,
         100 << 10,
-        "Receive buffer asked of the operating system for each connection; -1 leaves its default.",
+        "Receive buffer asked of the operating system for each connection; with -1 and the default it adapts its own.",
         unit="bytes",
         importance=HIGH,
     ),

@@ -190,3 +190,24 @@ async def test_nobody_is_served_before_every_listener_is_bound(monkeypatch: pyte
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.close()
     await rig.stop()
+
+
+@pytest.mark.parametrize(
+    ("config", "asked"),
+    [
+        ({}, [(socket.SO_SNDBUF, 102400)]),
+        ({"socket.send.buffer.bytes": "-1"}, []),
+        ({"socket.receive.buffer.bytes": "65536"}, [(socket.SO_SNDBUF, 102400), (socket.SO_RCVBUF, 65536)]),
+    ],
+)
+async def test_socket_buffers(config: dict[str, str], asked: list[tuple[int, int]]) -> None:
+    class Socket:
+        def setsockopt(self, level: int, option: int, size: int) -> None:
+            assert level == socket.SOL_SOCKET
+            found.append((option, size))
+
+    found: list[tuple[int, int]] = []
+    async with Rig(config=config) as rig:
+        rig.node.server.size_buffers(asyncio.BaseTransport({"socket": Socket()}))
+        rig.node.server.size_buffers(asyncio.BaseTransport())
+    assert found == asked
