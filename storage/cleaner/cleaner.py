@@ -26,6 +26,8 @@ logger = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
+FLUSH_POLL_MS = 5
+
 
 class Cleaning:
     """One pass over one log."""
@@ -47,6 +49,7 @@ class Cleaning:
         that cannot be read.
         """
         target, log = self._target, self._log
+        await self._flush(log.log_end_offset)
         start, end = target.first_dirty, target.first_uncleanable
         seen = CleanedTransactions()
         seen.announce(collect_aborted((one.txn_index for one in log.segments.from_offset(start)), start, end))
@@ -65,6 +68,16 @@ class Cleaning:
         for group in groups:
             await self._clean_group(group)
         return clean_to
+
+    async def _flush(self, end_offset: int) -> None:
+        """What is not on the device may be lost, and must not have taken the place of what is.
+
+        That goes for markers too, wherever they are: without its marker a transaction commits nothing.
+        """
+        while self._log.flushed.offset < end_offset:
+            self._log.flush()
+            await self._log.services.clock.sleep(FLUSH_POLL_MS)
+            self._check()
 
     async def _clean_group(self, group: list[LogSegment]) -> None:
         log = self._log

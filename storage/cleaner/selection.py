@@ -47,8 +47,7 @@ def examine(log: PartitionLog, cleaned_to: int | None, last_stable_offset: int, 
             logger.warning("cleaning starts anew", partition=f"{log.topic}-{log.partition}", cleaned_to=first_dirty)
         first_dirty = start
     sealed = _sealed_from(log, first_dirty)
-    # What is not on the device yet may be lost, and must not have taken the place of what is.
-    uncleanable = min(last_stable_offset, log.segments.active.base_offset, log.flushed.offset)
+    uncleanable = min(last_stable_offset, log.segments.active.base_offset)
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
         young = next((one.base_offset for one in sealed if one.largest_timestamp > now_ms - lag_ms), uncleanable)

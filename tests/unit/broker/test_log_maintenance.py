@@ -149,6 +149,8 @@ def fill(rig: Rig, log: PartitionLog) -> None:
     log.roll()
     put(log, (b"last", b"record"))
     rig.workers.run_all()
+    log.flush()
+    rig.workers.run_all()
 
 
 async def test_a_compacted_log_is_cleaned_soon_and_looked_at_every_backoff() -> None:
@@ -161,6 +163,8 @@ async def test_a_compacted_log_is_cleaned_soon_and_looked_at_every_backoff() -> 
     hosted.log.config = LogConfig(compact=True, min_cleanable_dirty_ratio=0.0)
     hosted.log.roll()
     put(hosted.log, (b"b", b"1"))
+    hosted.rig.workers.run_all()
+    hosted.log.flush()
     hosted.rig.workers.run_all()
     await hosted.pass_ms(900)
     assert [one.value for one in records(hosted.log)] == [b"2", b"record", b"3", b"1"]

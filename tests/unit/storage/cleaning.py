@@ -12,7 +12,6 @@ from storage.append_types import AppendOrigin
 from storage.cleaner.log_cleaner import CleanerConfig, LogCleaner
 from storage.partition_log import PartitionLog
 from tests.unit.storage.support import NOW, Rig, append, contents
-from timing.clock import ManualClock
 
 T = TypeVar("T")
 
@@ -35,13 +34,15 @@ def last_stable_offset(log: PartitionLog) -> int:
     return log.log_end_offset if first is None else first
 
 
-def run(clock: ManualClock, coroutine: Coroutine[Any, Any, T]) -> T:
-    """The coroutine's result, time passing as it sleeps."""
+def run(rig: Rig, coroutine: Coroutine[Any, Any, T]) -> T:
+    """The coroutine's result, time passing and workers working as it sleeps."""
+    clock = rig.clock
 
     async def drive() -> T:
         task = asyncio.ensure_future(coroutine)
         while not task.done():
             await asyncio.sleep(0)
+            rig.workers.run_all()
             deadline = clock.next_deadline_ms()
             if not task.done() and deadline is not None:
                 clock.advance(deadline - clock.monotonic_ms())
@@ -51,9 +52,8 @@ def run(clock: ManualClock, coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def clean(rig: Rig, config: CleanerConfig | None = None) -> bool:
-    """One turn of the cleaner, after everything written is on disk."""
-    rig.workers.run_all()
-    return run(rig.clock, cleaner(rig, config).run_once())
+    """One turn of the cleaner."""
+    return run(rig, cleaner(rig, config).run_once())
 
 
 def keyed(

@@ -152,7 +152,7 @@ class CleanerMachine(RuleBasedStateMachine):
         if sealed:
             self.seal()
         config = CleanerConfig(dedupe_buffer_size=keys * BYTES_PER_KEY, load_factor=1.0)
-        run(self.rig.clock, cleaner(self.rig, config).run_once())
+        run(self.rig, cleaner(self.rig, config).run_once())
 
     @rule(survived=st.integers(0, 60), unsynced=st.sampled_from(Unsynced), seed=st.integers(0, 1000))
     def crash_while_cleaning(self, survived: int, unsynced: Unsynced, seed: int) -> None:
