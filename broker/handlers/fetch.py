@@ -231,9 +231,9 @@ class Fetch:
         key = target.key[0]
         if not isinstance(key, str) and key != partition.topic_id:
             raise InconsistentTopicId
+        partition.check_leader_epoch(target.current_leader_epoch)
         if self._request.replica_id >= 0:
             raise NotLeaderOrFollower
-        partition.check_leader_epoch(target.current_leader_epoch)
         isolation = self._request.isolation_level
         result.high_watermark = partition.high_watermark
         result.last_stable_offset = partition.last_stable_offset

@@ -25,14 +25,29 @@ VERSIONS = {api.name: range(api.lowest, api.highest + 1) for api in API_TABLE}
 NOT_ASKED = ("update_features", "get_telemetry_subscriptions", "push_telemetry", "api_versions")
 """Those that change the whole cluster, or say what differs on purpose."""
 THEMES = (
-    ("produce", "fetch", "list_offsets", "delete_records", "offset_for_leader_epoch", "describe_producers"),
-    ("produce", "init_producer_id", "add_partitions_to_txn", "add_offsets_to_txn", "txn_offset_commit", "end_txn",
-     "describe_transactions", "list_transactions", "write_txn_markers", "fetch", "offset_fetch"),
-    ("join_group", "sync_group", "heartbeat", "leave_group", "offset_commit", "offset_fetch", "describe_groups",
-     "list_groups", "delete_groups", "offset_delete", "txn_offset_commit"),
+    ("produce", "produce", "fetch", "list_offsets", "delete_records", "offset_for_leader_epoch", "describe_producers"),
+    ("produce", "produce", "init_producer_id", "add_partitions_to_txn", "add_partitions_to_txn", "end_txn", "end_txn",
+     "describe_transactions", "list_transactions", "write_txn_markers", "fetch", "list_offsets", "describe_producers"),
+    ("add_offsets_to_txn", "txn_offset_commit", "txn_offset_commit", "end_txn", "init_producer_id", "offset_fetch",
+     "offset_commit", "offset_delete", "delete_groups", "describe_transactions"),
+    ("join_group", "join_group", "join_group", "sync_group", "sync_group", "heartbeat", "leave_group", "offset_commit",
+     "offset_fetch", "describe_groups", "list_groups", "delete_groups", "offset_delete", "txn_offset_commit"),
     ("create_topics", "delete_topics", "create_partitions", "metadata", "describe_configs", "alter_configs",
      "incremental_alter_configs", "describe_topic_partitions", "produce", "fetch"),
 )  # fmt: skip
+"""What a conversation is about: a request is one of these; the more often named, the more often asked."""
+FOLLOWING = {
+    "join_group": ("join_group", "sync_group"),
+    "sync_group": ("heartbeat", "offset_commit", "join_group", "describe_groups"),
+    "init_producer_id": ("add_partitions_to_txn", "add_offsets_to_txn", "produce"),
+    "add_partitions_to_txn": ("produce",),
+    "add_offsets_to_txn": ("txn_offset_commit",),
+    "txn_offset_commit": ("end_txn",),
+    "produce": ("produce", "end_txn", "fetch"),
+    "end_txn": ("add_partitions_to_txn", "fetch", "init_producer_id"),
+    "fetch": ("fetch",),
+}
+"""What a client would go on with."""
 ONLY_TELLING = tuple(api for api in VERSIONS if api.startswith(("describe_", "list_", "offset_fetch", "metadata")))
 SHORTLY = 0.4
 STEPS = 25
@@ -86,8 +101,9 @@ class Session:
         """The first difference, told; None if there is none."""
         try:
             list(pool.map(Side.prepare, self.sides))
+            api = ""
             for step in range(STEPS):
-                api = self.rng.choice(self.apis)
+                api = self._next(api)
                 version = self.rng.choice(VERSIONS[api])
                 damage = (
                     Damage(self.rng.choice(KINDS), self.rng.random())
@@ -102,6 +118,10 @@ class Session:
             return None
         finally:
             list(pool.map(Side.end, self.sides))
+
+    def _next(self, last: str) -> str:
+        following = [api for api in FOLLOWING.get(last, ()) if api in self.apis]
+        return self.rng.choice(following if following and self.rng.random() < 0.5 else self.apis)
 
     def _step(
         self, pool: ThreadPoolExecutor, step: str, api: str, version: int, body: dict[str, Any], damage: Damage | None

@@ -59,6 +59,7 @@ class Cast:
     session: str
     topic: str = "a"
     partition: int = 0
+    config: str = ""
 
 
 @dataclass(slots=True)
@@ -70,9 +71,10 @@ class Draw:
     sequences: dict[tuple[str, str, int, int], int] = field(default_factory=dict)
     epochs: dict[str, int] = field(default_factory=dict)
     sent: list[tuple[tuple[str, str, int, int], int]] = field(default_factory=list)
-    cast: Cast = field(init=False)
+    cast: Any = None
     api: str = ""
     version: int = 0
+    without_epoch: bool = False
 
     def one(self, *values: Any) -> Any:
         return self.rng.choice(values)
@@ -81,17 +83,21 @@ class Draw:
         return self.rng.random() < p
 
     def body(self, api: str, version: int) -> dict[str, Any]:
-        self.api, self.version, self.sent = api, version, []
-        tx = self.one("tx1", "tx1", "tx1", "tx2")
-        if api in ("produce", "init_producer_id") and self.chance(0.5):
-            tx = None
-        group = self.one("g1", "g1", "g1", "g2")
-        self.cast = Cast(tx, group, f"{group}/{self.one(0, 0, 0, 1)}", self.one("s1", "s1", "s2"))
+        self.api, self.version, self.sent, self.without_epoch = api, version, [], False
+        if self.cast is None or self.chance(0.4):
+            self.cast = self._new_cast(api)
         body = self._struct(schema.message_class(api, version, "request"))
         resources = body.get("resources")
         if resources and "validate_only" in body and any(r["resource_type"] != 2 for r in resources):
             body["validate_only"] = True  # others share that broker
         return body
+
+    def _new_cast(self, api: str) -> Cast:
+        tx = self.one("tx1", "tx1", "tx1", "tx2")
+        if api in ("produce", "init_producer_id") and self.chance(0.5):
+            tx = None
+        group = self.one("g1", "g1", "g1", "g2")
+        return Cast(tx, group, f"{group}/{self.one(0, 0, 0, 1)}", self.one("s1", "s1", "s2"))
 
     def _struct(self, cls: type) -> dict[str, Any]:
         out: dict[str, Any] = {}
@@ -112,6 +118,8 @@ class Draw:
         if not f.nullable and self.chance(self.wild / 20):
             return None
         shared = self.api in EVERYTHING_IS_SHARED
+        if f.name == "assignments" and self.api in ("create_topics", "create_partitions") and self.chance(0.85):
+            return [] if self.api == "create_topics" else None
         count = self.rng.choices((0, 1, 2, 3), (0 if shared else 2 * self.wild + 0.02, 1.0, 0.3, 0.1))[0]
         items = [self._struct(f.struct) if f.struct else self._drawn(f) for _ in range(count)]
         if self.chance(1 - self.wild):  # the same name twice is odd, too
@@ -143,7 +151,7 @@ class Draw:
 
     def _name(self) -> Any:
         if self.api == "join_group":
-            return self.one("range", "roundrobin", "sticky")
+            return self.one("range", "range", "range", "roundrobin")
         if self.api == "metadata" and self.version >= 10 and self.chance(0.3):
             return None
         return self._topic()
@@ -163,13 +171,20 @@ class Draw:
     _partition_index = _index = _partitions = _partition_indexes = _partition
 
     def _configuration_keys(self) -> str:
-        return str(self.one("retention.ms", "cleanup.policy", "segment.bytes", "max.message.bytes", "compression.type",
-                            "min.insync.replicas", "segment.ms", "flush.ms"))  # fmt: skip
+        self.cast.config = self.one("retention.ms", "cleanup.policy", "segment.bytes", "max.message.bytes", "flush.ms",
+                                    "compression.type", "min.insync.replicas", "segment.ms")  # fmt: skip
+        return self.cast.config
 
     _config_name = _configuration_keys
 
     def _value(self) -> str:
-        return str(self.one("1000000", "delete", "compact", "gzip", "1048576", "delete,compact", "2"))
+        match self.cast.config:
+            case "cleanup.policy":
+                return str(self.one("delete", "compact", "compact,delete"))
+            case "compression.type":
+                return str(self.one("gzip", "zstd", "producer", "uncompressed"))
+            case _:
+                return str(self.one("1000000", "1048576", "2", "1"))
 
     def _transactional_id(self) -> Any:
         if self.cast.tx is None and self.api not in ("produce", "init_producer_id"):
@@ -183,12 +198,12 @@ class Draw:
 
     def _producer_id(self) -> Any:
         if self.api == "init_producer_id" and self.chance(0.6):
-            self.cast.member = ""  # stands for: without the epoch, too
+            self.without_epoch = True
             return -1
         return Held("producer_id", self._producer(), -1)
 
     def _producer_epoch(self) -> Any:
-        if self.api == "init_producer_id" and not self.cast.member:
+        if self.api == "init_producer_id" and self.without_epoch:
             return -1
         return Held("producer_epoch", self._producer(), -1)
 
@@ -208,7 +223,7 @@ class Draw:
     _coordinator_keys = _key
 
     def _member_id(self) -> Any:
-        if self.api in ("sync_group", "leave_group"):
+        if self.api in ("sync_group", "leave_group") and self.chance(0.25):
             return Held("member", f"{self.cast.group}/{self.one(0, 0, 1)}", "")
         if self.api in ("offset_commit", "txn_offset_commit", "offset_fetch") and self.chance(0.3):
             return ""
@@ -230,8 +245,8 @@ class Draw:
     def _protocol_type(self) -> str:
         return "consumer"
 
-    def _protocol_name(self) -> str:
-        return str(self.one("range", "range", "roundrobin"))
+    def _protocol_name(self) -> Any:
+        return Held("protocol_name", self.cast.group, "range")
 
     def _metadata(self) -> Any:
         return subscription("topic")
@@ -276,9 +291,10 @@ class Draw:
         return int(self.one(0, 0, -1, 1))
 
     def _fetch_offset(self) -> int:
-        return self.rng.randrange(8)
+        return self.rng.randrange(8) if self.cast.partition == 0 else int(self.one(0, 0, 1, 3))
 
-    _offset = _fetch_offset
+    def _offset(self) -> int:
+        return int(self.one(0, 1, 2, 3, 4, -1, 6))
 
     def _committed_offset(self) -> int:
         return self.rng.randrange(100)
