@@ -17,11 +17,11 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-SESSION_MS = 3_000
-STATIC_SESSION_MS = 10_000
+SESSION_MS = 5_000
+STATIC_SESSION_MS = 15_000
 """Long enough for a static member's process to be started again."""
 HEARTBEAT_MS = 500
-REBALANCE_MS = 10_000
+REBALANCE_MS = 15_000
 POLL_SECONDS = 0.2
 
 

@@ -22,7 +22,7 @@ from protocol.internal.group_records import GROUP_METADATA, OFFSET_COMMIT
 from tests.client import java_tools
 
 SCRIPT = Path(__file__).parent / "group_member.py"
-SECONDS = 40.0
+SECONDS = 60.0
 """How long anything may take that a group does."""
 
 PARTITIONS = 6

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import ConsumerGroupState, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from coordinator.hashing import partition_for
@@ -42,6 +42,13 @@ class Tool:
         text = UUID.sub("ID", text.replace(self._crew.group, "G").replace(self._crew.topic, "T"))
         lines = [" ".join(line.split()) for line in text.replace(self._crew.bootstrap, "BROKER").splitlines()]
         return sorted(line for line in lines if line and not line.startswith("at "))
+
+
+def state(crew: Crew) -> ConsumerGroupState:
+    admin = AdminClient({"bootstrap.servers": crew.bootstrap})
+    described = admin.describe_consumer_groups([crew.group])[crew.group].result(groups.SECONDS)
+    found: ConsumerGroupState = described.state
+    return found
 
 
 @pytest.fixture
@@ -100,7 +107,7 @@ def test_a_group_with_members_then_without(crew: Crew, tool: Tool) -> None:
         "TOPIC PARTITION STATUS",
     ]
     member.kill()
-    crew.wait_for("empty", lambda: NOBODY in tool("--describe", "--group", "G"))
+    crew.wait_for("empty", lambda: state(crew) is ConsumerGroupState.EMPTY)
     assert tool("--describe", "--group", "G") == [NOBODY, "G T 0 10 10 0 - - -", "G T 1 10 10 0 - - -", OFFSETS]
     assert tool("--describe", "--group", "G", "--state") == [NOBODY, "G BROKER (1) - Empty 0", state_head]
 
