@@ -41,10 +41,10 @@ def init_producer_id(
     """
     if current is None:
         current = _unborn(new_producer_id(), timeout_ms, now_ms)
-    if expected is not None and not _may_be(current, expected):
-        raise ProducerFenced
     if current.state in PREPARED:
         raise ConcurrentTransactions
+    if expected is not None and not _may_be(current, expected):
+        raise ProducerFenced
     if current.state is TransactionState.ONGOING:
         return fence(current, server_version, now_ms)
     if current.epochs_exhausted:
@@ -107,8 +107,6 @@ def _check_producer(current: TransactionMetadata | None, producer: ProducerEpoch
         raise InvalidPidMapping
     if current.producer_epoch != producer.producer_epoch or current.producer_epoch > LAST_EPOCH_FOR_CLIENTS:
         raise ProducerFenced
-    if current.state in PREPARED:
-        raise ConcurrentTransactions
     return current
 
 
@@ -121,8 +119,10 @@ def add_partitions(
 ) -> TransactionMetadata | None:
     """Ongoing with the partitions; None if they are in the transaction already.
 
-    Raises InvalidPidMapping, ProducerFenced, ConcurrentTransactions.
+    Raises ConcurrentTransactions (first: whoever asks may be early), InvalidPidMapping, ProducerFenced.
     """
+    if current is not None and current.state in PREPARED:
+        raise ConcurrentTransactions
     current = _check_producer(current, producer)
     if current.state is TransactionState.ONGOING and current.partitions.issuperset(partitions):
         return None
@@ -133,7 +133,10 @@ def verified(
     current: TransactionMetadata | None, producer: ProducerEpoch, partitions: Collection[TopicPartition]
 ) -> frozenset[TopicPartition]:
     """Those of the partitions that are in the producer's open transaction. Raises as ``add_partitions`` does."""
-    return _check_producer(current, producer).partitions.intersection(partitions)
+    current = _check_producer(current, producer)
+    if current.state in PREPARED:
+        raise ConcurrentTransactions
+    return current.partitions.intersection(partitions)
 
 
 # -- EndTxn
@@ -166,6 +169,8 @@ def _end_v1(
         raise InvalidPidMapping
     if current.producer_epoch != producer.producer_epoch:
         raise ProducerFenced
+    if current.state in PREPARED:
+        raise ConcurrentTransactions
     if current.state is TransactionState.ONGOING:
         return current.prepared(commit, V1, now_ms)
     _check_repeated(current, commit)
@@ -176,6 +181,8 @@ def _end_v2(
     current: TransactionMetadata, producer: ProducerEpoch, commit: bool, new_producer_id: NewProducerId, now_ms: int
 ) -> TransactionMetadata | None:
     """With the epoch bumped by every end, one epoch behind is a repeat, and the present epoch a new request."""
+    if current.state in PREPARED:
+        raise ConcurrentTransactions
     used_up = (
         current.previous_producer_id == producer.producer_id
         and producer.producer_epoch == LAST_EPOCH_FOR_CLIENTS
@@ -199,8 +206,6 @@ def _end_v2(
 def _epoch_is_valid(state: TransactionState, present: bool, one_behind: bool, used_up: bool) -> bool:
     if state in (TransactionState.ONGOING, TransactionState.EMPTY):
         return present
-    if state in PREPARED:
-        return one_behind
     return one_behind or used_up or present
 
 
@@ -208,5 +213,3 @@ def _check_repeated(current: TransactionMetadata, commit: bool) -> None:
     """Raises unless a transaction ended the way that is asked for."""
     if current.state is TransactionState.EMPTY or current.committed is not commit:
         raise InvalidTxnState
-    if current.state in PREPARED:
-        raise ConcurrentTransactions

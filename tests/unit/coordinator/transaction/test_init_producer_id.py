@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, ProducerEpoch
 from coordinator.transaction.metadata import LAST_EPOCH_FOR_CLIENTS, V1, V2
-from protocol.errors import ConcurrentTransactions, InvalidTxnState, InvalidTxnTimeout, ProducerFenced
+from protocol.errors import ConcurrentTransactions, InvalidTxnTimeout, ProducerFenced
 from protocol.internal.transaction_records import TRANSACTION_LOG
 from tests.unit.coordinator.transaction.rig import Rig
 
@@ -44,7 +44,7 @@ async def test_an_open_transaction_is_fenced_and_aborted_first(version: int) -> 
     assert rig.state() == "PrepareAbort"
     with pytest.raises(ConcurrentTransactions):
         rig.producer()
-    with pytest.raises(ProducerFenced if version == V1 else InvalidTxnState):
+    with pytest.raises(ProducerFenced if version == V1 else ConcurrentTransactions):
         rig.end(old, commit=True, version=version).result()
     rig.partitions.release()
     rig.clock.advance(1000)
@@ -61,7 +61,7 @@ async def test_a_prepared_transaction_ends_as_it_was_decided() -> None:
     rig.partitions.refuse = {P}
     bumped = rig.end(old, commit=True).result()
     assert rig.state() == "PrepareCommit"
-    for expected in (None, old, bumped):
+    for expected in (None, old, bumped, ProducerEpoch(7, 0)):
         with pytest.raises(ConcurrentTransactions):
             rig.producer(expected=expected)
     rig.partitions.release()

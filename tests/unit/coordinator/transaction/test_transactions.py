@@ -62,19 +62,25 @@ async def test_an_answer_waits_until_the_decision_is_in_the_log_for_good(version
 
 @BOTH
 async def test_while_markers_travel_nothing_new_may_begin(version: int) -> None:
+    """Asked of Kafka 4.1 while it wrote the markers of a hundred partitions."""
     rig = await Rig().started()
     producer = rig.producer()
     rig.add(producer, P, version=version).result()
     rig.partitions.refuse = {P}
     after = rig.end(producer, commit=True, version=version).result()
-    for request in (
-        rig.add(after, Q, version=version),
-        rig.end(producer, commit=True, version=version),
-    ):
+    other, older = ProducerEpoch(7, 0), ProducerEpoch(after.producer_id, after.producer_epoch - 1)
+    for who in (after, older, other):
         with pytest.raises(ConcurrentTransactions):
-            request.result()
-    with pytest.raises(InvalidTxnState):
-        rig.end(producer, commit=False, version=version).result()
+            rig.add(who, Q, version=version).result()
+        for commit in (True, False):
+            with pytest.raises(ConcurrentTransactions):
+                rig.end(who, commit).result()
+    for who, error in ((after, ConcurrentTransactions), (older, ProducerFenced), (other, InvalidPidMapping)):
+        with pytest.raises(error):
+            rig.verified(who, {P})
+        for commit in (True, False):
+            with pytest.raises(error):
+                rig.end(who, commit, version=V1).result()
     rig.partitions.release()
     rig.clock.advance(1000)
     assert rig.end(producer, commit=True, version=version).result() == after
