@@ -61,6 +61,12 @@ class Append:
             entry is not None and entry.txn_first_offset >= 0 and entry.producer_epoch == self.producer.producer_epoch
         )
 
+    @property
+    def is_fenced(self) -> bool:
+        """The log knows a later epoch of the producer: nobody else is asked."""
+        entry = self.partition.log.producers.producers.get(self.producer.producer_id)
+        return entry is not None and self.producer.producer_epoch < entry.producer_epoch
+
     def is_out_of_order(self, verifications: Verifications, adds_partitions: bool) -> bool:
         """An earlier batch was tried and has to come first; with V2 each transaction starts at sequence 0 besides."""
         producer_id = self.producer.producer_id
@@ -111,7 +117,11 @@ def admit(
         return NO_REFUSALS
     if not clients.adds_partitions and not node.config.boolean("transaction.partition.verification.enable"):
         return NO_REFUSALS
-    admission = _Admission(node, transactional_id, unknown, clients)
+    fenced: Refusals = {one.partition.key: InvalidProducerEpoch() for one in unknown if one.is_fenced}
+    unknown = [append for append in unknown if not append.is_fenced]
+    if not unknown:
+        return fenced
+    admission = _Admission(node, transactional_id, unknown, clients, fenced)
     answer = admission.ask()
     if answer.done() and not isinstance(answer.exception(), ConcurrentTransactions):
         return admission.refusals(answer)
@@ -128,12 +138,15 @@ def ended(node: Node, appends: Iterable[Append]) -> None:
 class _Admission:
     """The coordinator's answer about one producer's appends."""
 
-    def __init__(self, node: Node, transactional_id: str, appends: Sequence[Append], clients: Clients) -> None:
+    def __init__(
+        self, node: Node, transactional_id: str, appends: Sequence[Append], clients: Clients, fenced: Refusals
+    ) -> None:
         self._node = node
         self._coordinator = node.transaction_coordinator
         self._transactional_id = transactional_id
         self._appends = appends
         self._clients = clients
+        self._fenced = fenced
         self._producer = appends[0].producer
         self._wanted = [append.partition.key for append in appends]
         for append in appends:
@@ -157,13 +170,13 @@ class _Admission:
     def refusals(self, answer: Future[Any]) -> dict[TopicPartition, KafkaError]:
         error = answer.exception()
         if isinstance(error, KafkaError):
-            return dict.fromkeys(self._wanted, self._clients.told(error))
+            return {**self._fenced, **dict.fromkeys(self._wanted, self._clients.told(error))}
         if error is not None:
             raise error
-        refusals: dict[TopicPartition, KafkaError] = {}
+        refusals: dict[TopicPartition, KafkaError] = dict(self._fenced)
         if not self._clients.adds_partitions:
             abortable = self._clients.told(TransactionAbortable())
-            refusals = {partition: abortable for partition in self._wanted if partition not in answer.result()}
+            refusals |= {partition: abortable for partition in self._wanted if partition not in answer.result()}
         for append in self._appends:
             key = append.partition.key
             if key not in refusals and append.is_out_of_order(

@@ -107,7 +107,7 @@ def _topics(codes: dict[TopicPartition, ErrorCode]) -> tuple[WritableTxnMarkerTo
 def error_response(_ctx: RequestContext, request: WriteTxnMarkersRequest, error: KafkaError) -> WriteTxnMarkersResponse:
     codes: Codes = {}
     for one in request.markers:
-        codes.pop(one.producer_id, None)  # the last of a producer's markers is told alone
+        codes[one.producer_id] = {}  # the last of a producer's markers is told alone
         for partition in _partitions(one):
             _note(codes, one.producer_id, partition, error)
     return _response(codes)

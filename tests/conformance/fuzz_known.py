@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tests.conformance import schema
-from tests.conformance.deviations import answered, refused_as
+from tests.conformance.deviations import answered
 from tests.conformance.fuzz_damage import OVERWRITTEN, Damage
 
 Body = dict[str, Any]
@@ -68,7 +68,7 @@ CASES: tuple[Case, ...] = (
     ),
     ("fetch", lambda body: body.get("session_id") == 2**31 - 1, anything),
     ("fetch", lambda body: any(i in (None, schema.NO_ID) for i in named(body, "topic_id")), answered),
-    ("describe_topic_partitions", lambda body: "" in named(body, "name"), refused_as("17 INVALID_TOPIC")),
+    ("describe_topic_partitions", lambda body: "" in named(body, "name"), answered),
 )
 
 
@@ -76,4 +76,6 @@ def known(api: str, body: Body, damage: Damage | None, expected: Any, got: Any) 
     """Whether a listed deviation explains it."""
     if damage is not None and damage.kind == OVERWRITTEN and got == "closed":
         return True
+    if isinstance(got, dict) and isinstance(got.get("late"), list) and got.get("answer") == expected:
+        return all(answer.get("error_code") == "27 REBALANCE_IN_PROGRESS" for _, answer in got["late"])
     return any(name == api and has(body) and accepts(expected, got) for name, has, accepts in CASES)
