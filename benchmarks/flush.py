@@ -1,0 +1,109 @@
+"""Flush before acknowledgement (`flush.messages=1`), beside Apache Kafka: `python -m benchmarks.flush --help`.
+
+Each producer sends a record, waits for it and sends the next, to one partition. Measured: records a second over all
+producers, and how long one waits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import struct
+import sys
+import threading
+import time
+from pathlib import Path
+
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from benchmarks.contenders import Contender, Kafka, Odradek
+from benchmarks.first_record import wait_for_first_record
+from benchmarks.run import KAFKA
+
+TOPIC = "flushed"
+PRODUCERS = (1, 10, 100)
+
+
+def main() -> None:
+    options = _options()
+    contenders: list[Contender] = [Odradek()]
+    if not options.alone:
+        contenders.append(Kafka(Path(options.kafka)))
+    for contender in contenders:
+        contender.prepare()
+        contender.start()
+        try:
+            wait_for_first_record(contender.port)
+            make_topic(contender.port)
+            measure(contender.port, 4, options.seconds)  # not counted
+            for producers in PRODUCERS:
+                waits = sorted(measure(contender.port, producers, options.seconds))
+                sys.stdout.write(
+                    f"{contender.name}: {producers} producers: {len(waits) / options.seconds:.0f} records/s, "
+                    f"p50 {waits[len(waits) // 2]:.2f} ms, p99 {waits[len(waits) * 99 // 100]:.2f} ms\n"
+                )
+                sys.stdout.flush()
+        finally:
+            contender.stop()
+
+
+def make_topic(port: int) -> None:
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"})
+    admin.create_topics([NewTopic(TOPIC, 1, 1, config={"flush.messages": "1"})])[TOPIC].result(30)
+
+
+def measure(port: int, producers: int, seconds: float) -> list[float]:
+    """Milliseconds that each record took."""
+    request = _request()
+    waits: list[list[float]] = [[] for _ in range(producers)]
+    until = time.monotonic() + seconds
+    threads = [threading.Thread(target=_produce, args=(port, request, until, one)) for one in waits]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [wait for one in waits for wait in one]
+
+
+def _produce(port: int, request: bytes, until: float, waits: list[float]) -> None:
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while (began := time.perf_counter()) and time.monotonic() < until:
+            connection.sendall(request)
+            size = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))[0]
+            answer = connection.recv(size, socket.MSG_WAITALL)
+            (error,) = struct.unpack_from(">h", answer, 4 + 4 + 2 + len(TOPIC) + 4 + 4)
+            assert error == 0, error
+            waits.append((time.perf_counter() - began) * 1000)
+
+
+def _request() -> bytes:
+    """Produce 3 with acks=all, of one record of 100 bytes."""
+    builder = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=0,
+        is_transactional=False,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        batch_size=1000,
+    )
+    builder.append(0, int(time.time() * 1000), None, b"x" * 100, [])
+    records = bytes(builder.build())
+    body = struct.pack(">hhi", -1, -1, 30_000) + struct.pack(">ih", 1, len(TOPIC)) + TOPIC.encode()
+    body += struct.pack(">iii", 1, 0, len(records)) + records
+    payload = struct.pack(">hhih", 0, 3, 1, 5) + b"bench" + body
+    return struct.pack(">i", len(payload)) + payload
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=5.0, help="for each number of producers")
+    parser.add_argument("--alone", action="store_true", help="without Apache Kafka")
+    parser.add_argument("--kafka", default=KAFKA, help="the script that runs Apache Kafka's classes")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
