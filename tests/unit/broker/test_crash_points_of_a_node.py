@@ -77,7 +77,7 @@ class Run:
             for number in range(ROUNDS):
                 await self._produce(client, b"plain %d" % number)
                 sequence = await self._transact(producer, b"txn %d" % number, sequence, commit=number % 3 > 0)
-                await self._commit_offset(client, number)
+                await self.commit_offset(client, number)
                 await rig.clock.run(1000)
             rig.fs.hook = None
 
@@ -94,7 +94,7 @@ class Run:
         self.promised.fates[value] = commit
         return sequence + 1 if producer.epoch == epoch else 0
 
-    async def _commit_offset(self, client: Client, offset: int) -> None:
+    async def commit_offset(self, client: Client, offset: int) -> None:
         self.last_offset = offset
         place = OffsetCommitRequestPartition(
             partition_index=0, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""

@@ -1,0 +1,57 @@
+"""`__consumer_offsets` and `__transaction_state` are compacted, and mean the same afterwards."""
+
+from __future__ import annotations
+
+from storage.memory_files import Unsynced
+from storage.partition_log import PartitionLog
+from storage.segment_recovery import whole_batches
+from tests.unit.broker.rig import Rig
+from tests.unit.broker.test_crash_points_of_a_node import Run, committed_offset
+from tests.unit.broker.test_transactions import CONFIG, Producer, begun, read
+from timing.clock import settle
+
+COMMITS = 60
+
+
+def stored(log: PartitionLog) -> int:
+    """How many records are in the log's files."""
+    return sum(
+        header.record_count
+        for segment in log.segments
+        for _, header, _ in whole_batches(segment.file.open(), 0, segment.size)
+    )
+
+
+async def test_internal_topics_are_compacted_and_say_the_same() -> None:
+    async with Rig(config=CONFIG | {"log.cleaner.backoff.ms": "100"}) as rig:
+        await rig.create("t")
+        producer = await begun(rig)
+        client = rig.connect()
+        await client.ask("find_coordinator", 4, key_type=0, coordinator_keys=("readers",))
+        run = Run(set())
+        for number in range(COMMITS):
+            await run.commit_offset(client, number)
+            assert await producer.produce(b"txn %d" % number, 0) == ["none"]
+            assert await producer.end(True) == "none"
+            await settle()
+        logs = [rig.node.partitions.get(name, 0).log for name in ("__consumer_offsets", "__transaction_state")]
+        before = [stored(log) for log in logs]
+        assert min(before) >= COMMITS
+        for log in logs:
+            log.roll()
+        await run.commit_offset(client, COMMITS)
+        assert await producer.produce(b"last", 0) == ["none"]
+        assert await producer.end(True) == "none"
+        await rig.clock.run(2000)
+        assert all(log.cleaned_to for log in logs)
+        assert [stored(log) < 10 for log in logs] == [True, True]
+        following = await rig.crash(Unsynced.KEPT)
+        again = following.connect()
+        await again.ask("find_coordinator", 4, key_type=1, coordinator_keys=("tx",))
+        await following.clock.run(3000)
+        assert await committed_offset(again) == COMMITS
+        resumed = Producer(again)
+        assert await resumed.init() == "none"
+        assert resumed.producer_id == producer.producer_id
+        assert b"last" in await read(following, isolation=1)
+        await following.stop()
