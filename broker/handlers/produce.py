@@ -45,7 +45,7 @@ from protocol.hot.produce import (
     decode_request,
     encode_response,
 )
-from protocol.records.batch import HEADER_SIZE, read_header
+from protocol.records.batch import HEADER_SIZE, NO_PRODUCER_ID, read_header
 from storage.append_types import AppendOrigin
 from storage.validator import first_batch_size, single_batch_size
 
@@ -120,6 +120,8 @@ def _transactional(ctx: RequestContext, request: ProduceRequest) -> Iterator[App
                 except KafkaError:
                     continue  # told when it is looked at for the append
                 header = read_header(records)
+                if header.producer_id == NO_PRODUCER_ID:
+                    continue  # nobody's transaction: Kafka takes it like any other batch
                 producer = ProducerEpoch(header.producer_id, header.producer_epoch)
                 yield Append(partition, producer, header.base_sequence)
 
@@ -140,10 +142,11 @@ def _append_all(
                 partition = _partition(ctx, key, index)
                 if refusals or acks not in ACKS:
                     _check_all_of_records(ctx.version, records or NOTHING)
-                if refusals and partition.key in refusals:
-                    raise _refused(refusals[partition.key], partition, answer)
-                if acks not in ACKS:
+                refusal = refusals.get(partition.key) if refusals else None
+                if acks not in ACKS and (refusal is None or isinstance(refusal, OutOfOrderSequence)):
                     raise InvalidRequiredAcks
+                if refusal is not None:
+                    raise _refused(refusal, partition, answer)
                 _append(ctx, partition, records, answer, now_ms)
             except KafkaError as error:
                 _refuse(ctx, answer, error)

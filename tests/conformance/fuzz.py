@@ -15,10 +15,11 @@ import click
 
 from protocol.api_table import API_TABLE
 from tests.conformance import golden
-from tests.conformance.fuzz_bodies import TOPICS, Draw, Named
+from tests.conformance.fuzz_bodies import Draw
 from tests.conformance.fuzz_damage import KINDS, Damage
 from tests.conformance.fuzz_known import known
 from tests.conformance.fuzz_side import Side
+from tests.conformance.fuzz_symbols import TOPICS, Named
 from tests.conformance.runner import ODD_HOURS_AGO_MS
 
 VERSIONS = {api.name: range(api.lowest, api.highest + 1) for api in API_TABLE}

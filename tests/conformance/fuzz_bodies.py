@@ -4,49 +4,17 @@ A body is drawn once for both brokers. What differs between them (ids that they 
 record batches a `Batch`; `fuzz_side.Side.resolve` puts in what that broker gave.
 """
 
-import random
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.conformance import batches, schema
+from tests.conformance.fuzz_symbols import NOBODYS, TOPICS, Batch, Held, Named, Time
+from tests.conformance.fuzz_wild import Wild
 from tests.conformance.group_members import subscription
 
-TOPICS = {"a": 3, "b": 1}
-"""Topics that every session starts with, and their partitions; "c" and "missing" may come to be."""
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What a broker gave out under this name, or the default if it did not."""
-
-    kind: str
-    name: str
-    default: Any = None
-    plus: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """A name of this run: the prefix comes before it."""
-
-    short: str
-
-
-@dataclass(frozen=True, slots=True)
-class Time:
-    """Milliseconds after the run's time."""
-
-    after: int
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """`batches.batch` of these fields; then `flip` turns over one bit, or `cut` shortens it, at that fraction of it."""
-
-    records: int
-    fields: dict[str, Any]
-    flip: float | None = None
-    cut: float | None = None
+NULLABLE = ("string", "bytes", "records", "uuid")
+EVERYTHING_IS_SHARED = ("elect_leaders", "describe_topic_partitions")
+"""APIs where a null or empty list names what others own."""
 
 
 @dataclass(slots=True)
@@ -63,10 +31,9 @@ class Cast:
 
 
 @dataclass(slots=True)
-class Draw:
+class Draw(Wild):
     """`wild` is how often a value is drawn from all that there are, instead of those that make sense."""
 
-    rng: random.Random
     wild: float
     sequences: dict[tuple[str, str, int, int], int] = field(default_factory=dict)
     epochs: dict[str, int] = field(default_factory=dict)
@@ -75,12 +42,6 @@ class Draw:
     api: str = ""
     version: int = 0
     without_epoch: bool = False
-
-    def one(self, *values: Any) -> Any:
-        return self.rng.choice(values)
-
-    def chance(self, p: float) -> bool:
-        return self.rng.random() < p
 
     def body(self, api: str, version: int) -> dict[str, Any]:
         self.api, self.version, self.sent, self.without_epoch = api, version, [], False
@@ -105,7 +66,7 @@ class Draw:
             if f.array:
                 out[f.name] = self._array(f)
             elif f.name == "name" and "Config" in cls.__name__:
-                out[f.name] = self._any_text("configuration_keys") if self.chance(self.wild) else self._config_name()
+                out[f.name] = self.any_text("configuration_keys") if self.chance(self.wild) else self._config_name()
             elif f.struct:
                 out[f.name] = None if f.nullable and self.chance(0.7) else self._struct(f.struct)
             elif f.tag is None or self.chance(0.2):
@@ -137,9 +98,9 @@ class Draw:
                 return None
             if not f.nullable and f.kind in ("string", "bytes") and self.chance(0.05):
                 return None
-            return self._any(f)
+            return self._damaged() if f.kind == "records" else self.any_value(self.api, f)
         sane = getattr(self, f"_{f.name}", None)
-        return self._other(f) if sane is None else sane()
+        return self.plain_value(f) if sane is None else sane()
 
     # ---- values that make sense, by the field's name
 
@@ -210,7 +171,7 @@ class Draw:
     _v3_and_below_producer_id, _v3_and_below_producer_epoch = _producer_id, _producer_epoch
 
     def _producer_id_filters(self) -> Any:
-        return Held("producer_id", self.one("tx1", "tx2", "idem"), 1)
+        return Held("producer_id", self.one("tx1", "tx2", "idem"), NOBODYS)
 
     def _group_id(self) -> Any:
         return Named(self.cast.group)
@@ -352,7 +313,7 @@ class Draw:
         if self.cast.tx is not None or self.chance(0.4):
             producer = self._producer()
             key = (producer, self.cast.topic, self.cast.partition, self.epochs.get(producer, 0))
-            fields["pid"], fields["epoch"] = Held("producer_id", producer, 5), Held("producer_epoch", producer, 0)
+            fields["pid"], fields["epoch"] = Held("producer_id", producer, NOBODYS), Held("producer_epoch", producer, 0)
             fields["sequence"] = self.sequences.get(key, 0)
             self.sent.append((key, fields["sequence"] + count))
         if self.cast.tx is not None:
@@ -362,96 +323,22 @@ class Draw:
                 {"sequence": self.one(0, 1, 2, 5, -1, 2147483647)}, {"epoch": self.one(-1, 0, 1, 2)},
                 {"attributes": self.one(5, 6, 7, 8, 16, 32, 48, 64)}, {"count": self.one(0, 1, 5, -1)},
                 {"last_offset_delta": self.one(-1, 0, 5)}, {"base_offset": self.one(-1, 5)},
-                {"magic": self.one(0, 1, 3, -1)}, {"leader_epoch": self.one(0, 5)}, {"pid": self.one(-1, 0, 7, -2)},
+                {"magic": self.one(0, 1, 3, -1)}, {"leader_epoch": self.one(0, 5)}, {"pid": self.one(-1, NOBODYS, -2)},
                 {"base_timestamp": self.one(-1, 0, Time(4 * 3_600_000 + 60_000))},
             )  # fmt: skip
         return Batch(count, fields)
+
+    def _damaged(self) -> Any:
+        batch = self._records()
+        how = self.rng.random()
+        if how < 0.3:
+            return Batch(batch.records, batch.fields, flip=self.rng.random())
+        if how < 0.6:
+            return Batch(batch.records, batch.fields, cut=self.rng.random())
+        return b"" if how < 0.9 else batch
 
     def settled(self, *, without_error: bool, epochs: dict[str, int]) -> None:
         """What the answer did: sequences go on where all was appended."""
         if without_error:
             self.sequences.update(self.sent)
         self.epochs = epochs
-
-    # ---- values of any kind
-
-    def _other(self, f: schema.Field) -> Any:
-        """A field that nothing above knows."""
-        match f.kind:
-            case "bool":
-                return self.chance(0.5)
-            case "string":
-                return self.one("", "x", "yy")
-            case "bytes":
-                return self.one(b"", b"abc")
-            case "uuid":
-                return Held("topic_id", "a", schema.NO_ID)
-            case _:
-                return self.one(0, 1, -1)
-
-    def _any(self, f: schema.Field) -> Any:
-        match f.kind:
-            case "bool":
-                return self.chance(0.5)
-            case "uuid":
-                return self.one(Held("topic_id", "a", schema.NO_ID), Held("topic_id", "b", schema.NO_ID),
-                                schema.NO_ID, "f" * 32)  # fmt: skip
-            case "records":
-                batch = self._records()
-                how = self.rng.random()
-                if how < 0.3:
-                    return Batch(batch.records, batch.fields, flip=self.rng.random())
-                if how < 0.6:
-                    return Batch(batch.records, batch.fields, cut=self.rng.random())
-                return b"" if how < 0.9 else batch
-            case "bytes":
-                return self.one(b"", b"abc", b"\0\0\0\0")
-            case "string":
-                return self._any_text(f.name)
-            case _:
-                return self._any_number(f)
-
-    def _any_text(self, name: str) -> Any:
-        if name in ("member_id",):
-            return self.one("", "nobody", Held("member", self.one("g1/0", "g1/1", "g2/0"), ""))
-        if name in ("groups", "groups_names"):
-            return self.one(Named("g1"), Named("nogroup"))  # the group of no name may be anybody's
-        if "group" in name:
-            return self.one(Named("g1"), Named("g2"), Named("nogroup"), "")
-        if "transactional_id" in name:
-            return self.one(Named("tx1"), Named("tx2"), Named("notx"), "")
-        if name == "value":
-            return self.one("1", "-1", "zip", "", "abc", " 5 ", "compact,delete")
-        if name == "configuration_keys":
-            return self.one("nonsense", "", "Retention.ms", "retention.ms")
-        if name in ("topic", "name", "topic_name", "topics", "resource_name"):
-            return self.one(Named("a"), Named("b"), Named("missing"), Named("c"), "", "a b", ".", "x" * 250,
-                            Named(LONGEST), "caf\u00e9")  # fmt: skip
-        return self.one("", "x", "\u00e9", "bogus", "consumer", Named("a"))
-
-    def _any_number(self, f: schema.Field) -> Any:
-        if f.name in ("max_wait", "timeout") and self.api in ("fetch", "produce"):
-            return self.one(0, -1, 10)
-        if f.name in ("session_timeout", "rebalance_timeout"):
-            return self.one(60_000, 0, -1, 5999, 6000, 1_800_000, 1_800_001, 2147483647)
-        if f.name == "transaction_timeout":
-            return self.one(0, -1, 60_000, 900_000, 900_001, 2147483647)
-        if f.name in ("num_partitions", "count"):
-            return self.one(-2, -1, 0, 1, 2, 3)
-        if f.name == "timestamp":
-            return self.one(-6, -7, 0, 9_000_000_000_000_000, Time(-1))
-        if f.name == "acks":
-            return self.one(0, 2, -2)
-        if f.name == "resource_type":
-            return self.one(0, 1, 4, 8, 16, 32, 99, -1)
-        if f.name == "resource_types":
-            return self.one(0, 2, 4, 8, 16, 32, 99, -1)
-        largest = {"int8": 127, "int16": 32_767, "int64": 2**63 - 1}.get(f.kind, 2**31 - 1)
-        return self.one(-2, -1, 0, 1, 2, 3, 5, 99, largest)
-
-
-LONGEST = "x" * 239
-"""With the prefix, as long as a topic's name may be."""
-NULLABLE = ("string", "bytes", "records", "uuid")
-EVERYTHING_IS_SHARED = ("elect_leaders", "describe_topic_partitions")
-"""APIs where a null or empty list names what others own."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.conformance import schema
-from tests.conformance.fuzz_bodies import LONGEST, TOPICS, Batch, Held, Named, Time
+from tests.conformance.fuzz_symbols import LONGEST, TOPICS, Batch, Held, Named, Time
 from tests.conformance.group_members import MEMBER_ID
 from tests.conformance.runner import Talk
 from tests.conformance.transactor import described
@@ -160,6 +160,7 @@ class Side:
                 self.held["member", slot] = answer["member_id"]
                 if error == "0":
                     self.held["generation", group] = answer["generation_id"]
+                    self.held["protocol_name", group] = answer["protocol_name"]
             case "fetch" if error == "0" and isinstance(body.get("session_id"), Held):
                 name = body["session_id"].name
                 if answer.get("session_id"):
@@ -194,7 +195,7 @@ class Side:
         elif api in GROUPS:
             time.sleep(0.03)
         elif api in TRANSACTIONS:
-            self.t.until("markers", self._no_markers)
+            self.t.until(f"markers of {self.t.prefix} at {self.t.port}", self._no_markers)
 
     def _no_markers(self) -> bool:
         ids = [self.t.prefix + name for name in ("tx1", "tx2")]
