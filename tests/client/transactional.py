@@ -22,7 +22,7 @@ Play = Callable[[str, str, str, Sequence[str]], None]
 records have all arrived before its end."""
 
 Read = Callable[[str, str, str, int], list[bytes]]
-"""(bootstrap, topic, isolation level, count): at least so many values of partition 0, and what comes at once after."""
+"""(bootstrap, topic, isolation level, count): so many values of partition 0, and mostly what comes at once after."""
 
 
 def values(number: int, outcome: str) -> list[bytes]:
@@ -132,7 +132,7 @@ def read_java(bootstrap: str, topic: str, isolation: str, count: int) -> list[by
     run = java_tools.java(
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
         *("--bootstrap-server", bootstrap, "--topic", topic, "--partition", "0", "--offset", "earliest"),
-        *("--isolation-level", isolation, "--timeout-ms", "2000"),
+        *("--isolation-level", isolation, "--max-messages", str(count), "--timeout-ms", "20000"),
     )
     return run.stdout.splitlines()
 
