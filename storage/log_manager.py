@@ -166,6 +166,11 @@ class LogManager:
 
     # -- logs
 
+    @property
+    def failed_folders(self) -> set[str]:
+        """The folders of `log.dirs` whose device failed, as they were given."""
+        return {log_dir.path for log_dir in self._dirs.dirs if log_dir.failed}
+
     def get(self, topic: str, partition: int) -> PartitionLog | None:
         """The open log of a partition."""
         return self.logs.get(TopicPartition(topic, partition))

@@ -48,6 +48,8 @@ def log_dir_of(partition: Partition) -> str:
 
 
 def _result(node: Node, path: str, partitions: list[Partition]) -> DescribeLogDirsResult:
+    if path in {os.path.abspath(failed) for failed in node.logs.failed_folders}:
+        return DescribeLogDirsResult(error_code=ErrorCode.kafka_storage_error, log_dir=path, topics=())
     by_topic: defaultdict[str, list[Partition]] = defaultdict(list)
     for partition in partitions:
         by_topic[partition.topic].append(partition)

@@ -149,7 +149,7 @@ async def with_partition() -> Rig:
     rig.node.partitions = Partitions({("t", 0): FakePartition()})
     rig.node.config = rig.node.config.of({"node.id": "1", "log.dirs": "/data,/other"})
     rig.fs.mkdir("/other")
-    rig.node.logs = SimpleNamespace(services=SimpleNamespace(fs=rig.fs))
+    rig.node.logs = SimpleNamespace(services=SimpleNamespace(fs=rig.fs), failed_folders=set())
     return rig
 
 
@@ -185,6 +185,10 @@ async def test_describe_log_dirs() -> None:
     assert await ask(()) == [("/data", []), ("/other", [])]
     answer = await rig.ask("describe_log_dirs", topics=())
     assert (answer.results[0].total_bytes, answer.results[0].usable_bytes) == rig.fs.space("/data")
+    rig.node.logs.failed_folders.add("/data")
+    answer = await rig.ask("describe_log_dirs", topics=None)
+    told = [(one.log_dir, one.error_code.name, len(one.topics)) for one in answer.results]
+    assert told == [("/data", "kafka_storage_error", 0), ("/other", "none", 0)]
 
 
 async def test_alter_replica_log_dirs() -> None:

@@ -211,6 +211,7 @@ def test_a_failing_device_takes_its_folder_offline_and_no_other(folders: Folders
         assert len(contents(log)) == 2
     assert {folder_of(folders.log("new", index)) for index in range(3)} == {"/two"}
     folders.manager.checkpoint_recovery_points()
+    assert folders.manager.failed_folders == {"/one"}
 
 
 def test_only_the_folder_that_failed_needs_recovery(folders: Folders) -> None:
