@@ -83,10 +83,11 @@ def _pairs(change: ResourceChange) -> list[tuple[str, str | None]]:
 
 
 def _topic(node: Node, change: ResourceChange) -> Mapping[str, str]:
-    if not change.name:
-        raise InvalidRequest("Default topic resources are not allowed.")
     topic = node.topics.get(change.name)
     overrides = {} if topic is None else topic.configs
+    alter.changed_overrides(overrides, change.changes)  # what is wrong with them is told first, as in Kafka
+    if not change.name:
+        raise InvalidRequest("Default topic resources are not allowed.")
     reason = topic_names.invalid_reason(change.name)
     if reason is not None:
         raise InvalidTopic(reason)

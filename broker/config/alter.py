@@ -45,16 +45,21 @@ class Change:
     value: str | None
 
 
+def changed_overrides(overrides: Mapping[str, str], changes: Sequence[Change]) -> dict[str, str]:
+    """A topic's overrides after changes that are well formed; whether the values fit is not looked at."""
+    return _apply(overrides, _well_formed(changes), TOPIC_CONFIGS)
+
+
 def alter_topic(broker_config: BrokerConfig, overrides: Mapping[str, str], changes: Sequence[Change]) -> dict[str, str]:
     """A topic's overrides after incremental changes."""
-    altered = _apply(overrides, _well_formed(changes), TOPIC_CONFIGS)
+    altered = changed_overrides(overrides, changes)
     parse_topic_configs(broker_config, altered)
     return altered
 
 
 def replace_topic(broker_config: BrokerConfig, pairs: Sequence[tuple[str, str | None]]) -> dict[str, str]:
     """A topic's overrides as AlterConfigs gives them, in place of all earlier ones."""
-    altered = _apply({}, _well_formed([Change(name, AlterOp.SET, value) for name, value in pairs]), TOPIC_CONFIGS)
+    altered = changed_overrides({}, [Change(name, AlterOp.SET, value) for name, value in pairs])
     parse_topic_configs(broker_config, altered)
     return altered
 

@@ -67,6 +67,8 @@ class Wild:
     def _number(self, api: str, f: schema.Field) -> Any:
         if f.name in ("max_wait", "timeout") and api in ("fetch", "produce"):
             return self.one(0, -1, 10)
+        if f.name == "timeout":
+            return self.one(0, -1, 5000, 2147483647)
         if f.name in ("session_timeout", "rebalance_timeout"):
             return self.one(60_000, 0, -1, 5999, 6000, 1_800_000, 1_800_001, 2147483647)
         if f.name == "transaction_timeout":
