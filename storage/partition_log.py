@@ -310,17 +310,8 @@ class PartitionLog:
         """How far the log is on the device for sure; its offset is the recovery point."""
         return self.flusher.flushed
 
-    @property
-    def on_flush(self) -> Callable[[LogOffsetMetadata], None] | None:
-        """Called with `flushed` when it advances."""
-        return self.flusher.on_flush
-
-    @on_flush.setter
-    def on_flush(self, callback: Callable[[LogOffsetMetadata], None] | None) -> None:
-        self.flusher.on_flush = callback
-
     def flush(self) -> None:
-        """Ask for a flush of all that is appended by now; `on_flush` tells when it is done."""
+        """Ask for a flush of all that is appended by now; `flusher.on_flush` tells when it is done."""
         self.flusher.request()
 
     # -- going offline

@@ -91,7 +91,7 @@ class Run:
         def flushed(_: object) -> None:
             self.durable[topic] = log.flushed.offset
 
-        log.on_flush = flushed
+        log.flusher.on_flush = flushed
         flushed(None)
 
     # -- steps

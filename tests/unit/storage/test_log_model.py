@@ -53,7 +53,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def watch(self, log: PartitionLog) -> None:
         self.log = log
-        log.on_flush = lambda _: self.note_flush()
+        log.flusher.on_flush = lambda _: self.note_flush()
         self.note_flush()
 
     def note_flush(self) -> None:

@@ -232,7 +232,7 @@ def test_a_flush_covers_what_was_appended_before_it(fs: MemoryFileSystem) -> Non
     rig = Rig(fs)
     log = rig.log()
     flushed: list[int] = []
-    log.on_flush = lambda where: flushed.append(where.offset)
+    log.flusher.on_flush = lambda where: flushed.append(where.offset)
     append(log)
     log.flush()
     append(log)
