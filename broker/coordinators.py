@@ -91,5 +91,7 @@ class HostedCoordinator(Generic[S]):
             self._partitions = len(topic.partitions)
         for index in range(len(topic.partitions)):
             partition = node.partitions.get(topic.name, index)
-            if partition is not None and index not in self.runtime:
+            if partition is None or partition.log.is_offline:
+                continue  # what is in an offline log is not known: no answer is better than that there is nothing
+            if index not in self.runtime:
                 self.runtime.load(index, PartitionCoordinatorLog(partition, node.clock, buffer_bytes))

@@ -153,6 +153,7 @@ class Node:
                 dirs,
                 self._topic_config,
                 new_id=self._new_id,
+                topic_id_of=self._topic_id,
                 recovery_threads=config.integer("num.recovery.threads.per.data.dir"),
                 producer_expiration_ms=config.integer("producer.id.expiration.ms"),
             )
@@ -175,6 +176,10 @@ class Node:
         """What the log of a topic uses; the broker's defaults for one that is unknown."""
         topic = self.topics.get(name)
         return log_config(self.config, {} if topic is None else topic.configs)
+
+    def _topic_id(self, name: str) -> UUID | None:
+        topic = self.topics.get(name)
+        return None if topic is None else topic.id
 
     def _new_id(self) -> UUID:
         return UUID(int=self.random.getrandbits(128), version=4)

@@ -107,9 +107,12 @@ class Partition:
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
         """KIP-320: a client that names an epoch must name ours.
 
+        :raises KafkaStorage: The log is offline.
         :raises FencedLeaderEpoch: The client's is older.
         :raises UnknownLeaderEpoch: The client's is newer.
         """
+        if self.log.is_offline:
+            raise self.log.storage_error()
         if current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
             return
         if current_leader_epoch < self.leader_epoch:

@@ -27,7 +27,8 @@ PREPARING = 3
 class Partitions:
     """Opens, creates and deletes the logs that the topics ask for (Kafka's ``ReplicaManager``, for its own part).
 
-    The store is the truth: a folder whose topic is gone is removed, a partition without a folder gets an empty one.
+    The store is the truth: a folder whose topic is gone is removed, a partition without a folder gets an empty one. But
+    while a folder of ``log.dirs`` cannot be used, a partition without one may lie there: it is offline, not made anew.
     """
 
     def __init__(
@@ -66,7 +67,10 @@ class Partitions:
             )
             if stray:
                 log.warning("removing a stray partition", partition=str(topic_partition))
-                await self._logs.delete_log(topic_partition)
+                try:
+                    await self._logs.delete_log(topic_partition)
+                except (KafkaStorage, OSError) as error:  # the next start removes it
+                    log.error("stray partition not removed", partition=str(topic_partition), reason=str(error))
         for topic in self._topics.all():
             self._open(topic)
         self._topics.host_by(self)
@@ -135,11 +139,13 @@ class Partitions:
                 self._logs.adopt(prepared)
             partition_log = self._logs.get(*key)
             if partition_log is None:
+                partition_log = self._logs.absent_log(topic.name, index, topic.id, config)
+            if partition_log is None:
                 partition_log = self._logs.create_log(topic.name, index, topic.id, config, assignment.leader_epoch)
             self._host(topic, index, assignment.leader_epoch, partition_log)
 
     def _host(self, topic: Topic, index: int, leader_epoch: int, partition_log: PartitionLog) -> None:
-        if partition_log.leader_epochs.latest != leader_epoch:
+        if partition_log.leader_epochs.latest != leader_epoch and not partition_log.is_offline:
             partition_log.assign_epoch(leader_epoch, partition_log.log_end_offset)
         self._by_key[topic.name, index] = Partition(
             topic.name, topic.id, index, partition_log, leader_epoch, self._on_advance

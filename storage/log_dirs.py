@@ -1,8 +1,9 @@
 """The folders of `log.dirs`: locked for this process, and marked as this node's."""
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 from uuid import UUID
 
 import structlog
@@ -14,6 +15,8 @@ from storage.meta_properties import MetaProperties, MetaPropertiesError
 
 logger = structlog.get_logger(__name__)
 
+T = TypeVar("T")
+
 LOCK_FILE = ".lock"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 
@@ -24,7 +27,10 @@ class LogDirError(Exception):
 
 @dataclass(slots=True)
 class LogDir:
-    """One folder. `clean`: the last process that used it stopped in good order. `failed`: its device gave an error."""
+    """One folder. `clean`: the last process that used it stopped in good order. `failed`: its device gave an error.
+
+    Of a folder that failed before it could be read `directory_id` is empty.
+    """
 
     path: str
     directory_id: str
@@ -63,40 +69,50 @@ class LogDirs:
     ) -> "LogDirs":
         """Make, lock and check the folders; new ones get a `meta.properties`.
 
-        Without `cluster_id` the folders' own is taken, or a new one made. Raises LogDirError if a folder is in use by
-        another broker, belongs to another node or cluster, or cannot be read.
+        Without `cluster_id` the folders' own is taken, or a new one made. A folder with an I/O error counts as failed,
+        unless it is the first, which holds the metadata. Raises LogDirError if that cannot be used, or one is in use by
+        another broker, belongs to another node or cluster, or has a `meta.properties` that makes no sense.
         """
         unlock: list[Callable[[], None]] = []
+        failures: dict[str, OSError] = {}
+
+        def attempt(path: str, step: Callable[[str], T]) -> T | None:
+            if path in failures:
+                return None
+            try:
+                return step(path)
+            except OSError as error:
+                if path == paths[0]:
+                    raise
+                failures[path] = error
+                logger.error("log directory is offline", path=path, error=str(error))
+                return None
+
+        def prepare(path: str) -> LogDir:
+            new = MetaProperties(common, node_id, uuids.to_text(_usable(new_id)))
+            return _prepare(fs, path, found[path], new, now_ms)
+
         try:
             for path in paths:
-                _make_folder(fs, path)
-                release = fs.lock(f"{path}/{LOCK_FILE}")
-                if release is None:
-                    raise LogDirError(
-                        f"Failed to acquire lock on file {LOCK_FILE} in {path}. A broker in another process is using "
-                        "this directory."
-                    )
-                unlock.append(release)
-            found = [meta_properties.read(fs, path) for path in paths]
-            cluster_id = _one_cluster(paths, found, cluster_id, node_id) or uuids.to_text(_usable(new_id))
-            dirs = [
-                _prepare(fs, path, known, MetaProperties(cluster_id, node_id, uuids.to_text(_usable(new_id))), now_ms)
-                for path, known in zip(paths, found, strict=True)
-            ]
+                release = attempt(path, lambda path: _lock(fs, path))
+                if release is not None:
+                    unlock.append(release)
+            found = {path: attempt(path, lambda path: meta_properties.read(fs, path)) for path in paths}
+            common = _one_cluster(found, cluster_id, node_id) or uuids.to_text(_usable(new_id))
+            dirs = [attempt(path, prepare) or LogDir(path, "", clean=False, failed=True) for path in paths]
         except (OSError, MetaPropertiesError) as error:
             _release(unlock)
             raise LogDirError(f"Log directories {', '.join(paths)} cannot be used: {error}") from error
         except LogDirError:
             _release(unlock)
             raise
-        return cls(fs, cluster_id, node_id, dirs, unlock)
+        return cls(fs, common, node_id, dirs, unlock)
 
-    def forget_clean_shutdown(self) -> None:
-        """From now on a stop counts as unclean until `mark_clean`. Raises OSError."""
-        for log_dir in self.dirs:
-            if log_dir.clean:
-                self._fs.unlink(f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}")
-                self._fs.fsync_dir(log_dir.path)
+    def forget_clean_shutdown(self, log_dir: LogDir) -> None:
+        """From now on a stop of this folder counts as unclean until `mark_clean`. Raises OSError."""
+        if log_dir.clean:
+            self._fs.unlink(f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}")
+            self._fs.fsync_dir(log_dir.path)
 
     def mark_clean(self, broker_epoch: int, spoiled: Collection[str] = ()) -> None:
         """Everything is on disk, but in these folders: the last thing a stopping broker writes. Raises OSError."""
@@ -114,6 +130,17 @@ class LogDirs:
 def _release(unlock: list[Callable[[], None]]) -> None:
     while unlock:
         unlock.pop()()
+
+
+def _lock(fs: FileSystem, path: str) -> Callable[[], None]:
+    _make_folder(fs, path)
+    release = fs.lock(f"{path}/{LOCK_FILE}")
+    if release is None:
+        raise LogDirError(
+            f"Failed to acquire lock on file {LOCK_FILE} in {path}. A broker in another process is using this "
+            "directory."
+        )
+    return release
 
 
 def _make_folder(fs: FileSystem, path: str) -> None:
@@ -134,10 +161,8 @@ def _usable(new_id: Callable[[], UUID]) -> UUID:
     return candidate
 
 
-def _one_cluster(
-    paths: list[str], found: list[MetaProperties | None], cluster_id: str | None, node_id: int
-) -> str | None:
-    for path, known in zip(paths, found, strict=True):
+def _one_cluster(found: Mapping[str, MetaProperties | None], cluster_id: str | None, node_id: int) -> str | None:
+    for path, known in found.items():
         if known is None:
             continue
         if known.node_id != node_id:

@@ -1,11 +1,9 @@
 """All logs of this node: loading, creating, deleting, checkpointing (Kafka's LogManager)."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
 from uuid import UUID
 
 import structlog
@@ -17,27 +15,14 @@ from storage.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION,
 from storage.files import is_device_failure
 from storage.log_checkpoints import LogCheckpoints
 from storage.log_dirs import LogDir, LogDirs
+from storage.log_opening import Found, absent_log, find_logs, open_log, remove_folder, run_in_order
 from storage.log_services import LogServices
 from storage.partition_log import PartitionLog
-from storage.producer_state import DEFAULT_EXPIRATION_MS, ProducerStateManager
-from storage.recovery import LoadRequest, load
+from storage.producer_state import DEFAULT_EXPIRATION_MS
 
 logger = structlog.get_logger(__name__)
 
-T = TypeVar("T")
-
 PROGRESS_MS = 2000
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A folder with a log in it."""
-
-    partition: TopicPartition
-    log_dir: LogDir
-    recovery_point: int
-    log_start_offset: int
-    cleaned_to: int | None = None
 
 
 class LogManager:
@@ -74,34 +59,34 @@ class LogManager:
         config_for: Callable[[str], LogConfig],
         *,
         new_id: Callable[[], UUID],
+        topic_id_of: Callable[[str], UUID | None] = lambda _: None,
         recovery_threads: int = 2,
         producer_expiration_ms: int = DEFAULT_EXPIRATION_MS,
     ) -> "LogManager":
         """Load every log; those of a folder that was not closed in good order are recovered, some in parallel.
 
-        Blocking. `config_for` gives a topic's configuration. Raises OSError, and what a log's files are found to be
-        wrong with.
+        Blocking. `config_for` gives a topic's configuration, `topic_id_of` its id. A folder that fails meanwhile is
+        done without, all of its logs offline, unless it is the first. Raises OSError, and what a log's files are found
+        to be wrong with.
         """
         manager = cls(services, dirs, new_id=new_id, producer_expiration_ms=producer_expiration_ms)
         started = told = services.clock.monotonic_ms()
-        found = [item for log_dir in dirs.dirs for item in manager._find(log_dir)]
-        dirs.forget_clean_shutdown()
-        unclean = [log_dir.path for log_dir in dirs.dirs if not log_dir.clean]
+        found = list(manager._find())
+        unclean = [log_dir.path for log_dir in dirs.dirs if not log_dir.clean and not log_dir.failed]
         if found and unclean:
             logger.info("recovering logs after an unclean shutdown", log_dirs=unclean, partitions=len(found))
         jobs = [partial(manager._load, item, config_for(item.partition.topic)) for item in found]
         threads = recovery_threads if unclean else 1
-        for done, log in enumerate(_run(jobs, threads), 1):
-            partition = TopicPartition(log.topic, log.partition)
-            if partition in manager.logs:
-                raise KafkaStorage(
-                    f"Two log directories hold {partition}: {manager.logs[partition].folder}, {log.folder}"
-                )
-            manager.logs[partition] = log
-            manager._settle(partition, log.folder.rpartition("/")[0])
+        for done, (item, log) in enumerate(zip(found, run_in_order(jobs, threads), strict=True), 1):
+            if isinstance(log, OSError):
+                manager.fail_folder(item.log_dir, log)
+                continue
+            manager._take(log, item.log_dir, topic_id_of(item.partition.topic))
+            if item.log_dir.failed:
+                log.fail(OSError("its log directory has failed"))
             if services.clock.monotonic_ms() - told >= PROGRESS_MS:
                 told = services.clock.monotonic_ms()
-                logger.info("loading logs", done=done, of=len(found), last=str(partition))
+                logger.info("loading logs", done=done, of=len(found), last=str(item.partition))
         if found:
             took = round(services.clock.monotonic_ms() - started)
             logger.info("loaded logs", partitions=len(found), took_ms=took, clean=not unclean)
@@ -109,60 +94,63 @@ class LogManager:
 
     # -- loading
 
-    def _find(self, log_dir: LogDir) -> list[_Found]:
-        recovery_points = self._checkpoints.read(log_dir, RECOVERY_POINT)
-        log_starts = self._checkpoints.read(log_dir, LOG_START)
-        cleaned = self._checkpoints.read(log_dir, CLEANER)
-        found = []
-        for name in sorted(self._fs.listdir(log_dir.path)):
-            path = f"{log_dir.path}/{name}"
-            if name.endswith(log_names.DELETE_SUFFIX) and self._fs.is_dir(path):
-                self._remove_folder(path)
+    def _find(self) -> Iterator[Found]:
+        for number, log_dir in enumerate(self._dirs.dirs):
+            if log_dir.failed:
                 continue
-            partition = log_names.parse(name)
-            if partition is None or partition.topic == "__cluster_metadata" or not self._fs.is_dir(path):
-                if name.endswith((log_names.STRAY_SUFFIX, log_names.FUTURE_SUFFIX)):
-                    logger.warning("ignoring a folder", path=path)
-                continue
-            recovery_point, log_start = recovery_points.get(partition, 0), log_starts.get(partition, 0)
-            found.append(_Found(partition, log_dir, recovery_point, log_start, cleaned.get(partition)))
-        return found
+            try:
+                found = find_logs(self._fs, self._checkpoints, log_dir)
+                self._dirs.forget_clean_shutdown(log_dir)
+            except OSError as error:
+                if number == 0:
+                    raise
+                self.fail_folder(log_dir, error)
+            else:
+                yield from found
 
-    def _load(self, found: _Found, config: LogConfig) -> PartitionLog:
-        folder = f"{found.log_dir.path}/{log_names.folder_name(found.partition)}"
-        topic_id = partition_metadata.read(self._fs, folder)
-        return self._open_log(found, folder, topic_id, config, clean=found.log_dir.clean)
+    def _load(self, found: Found, config: LogConfig) -> PartitionLog | OSError:
+        """The log, or what keeps it, and with it its whole folder, from being used. Any thread."""
+        if found.log_dir.failed:
+            return OSError("its log directory has failed")
+        try:
+            topic_id = partition_metadata.read(self._fs, found.folder)
+            return self._open_log(found, topic_id, config, clean=found.log_dir.clean)
+        except OSError as error:
+            if found.log_dir is self._dirs.dirs[0]:
+                raise
+            return error
 
-    def _open_log(
-        self, found: _Found, folder: str, topic_id: UUID | None, config: LogConfig, *, clean: bool
-    ) -> PartitionLog:
-        name = str(found.partition)
-        request = LoadRequest(
-            fs=self._fs,
-            folder=folder,
-            name=name,
-            config=config,
-            clean=clean,
-            recovery_point=found.recovery_point,
-            log_start_offset=found.log_start_offset,
-            cleaned_to=found.cleaned_to,
-            now_ms=self.services.clock.wall_ms(),
-            jitter_ms=partial(self.services.jitter_ms, config),
-            producers=ProducerStateManager(self._fs, folder, name, self._producer_expiration_ms),
-        )
-        topic, index = found.partition
-        log = PartitionLog(
+    def _open_log(self, found: Found, topic_id: UUID | None, config: LogConfig, *, clean: bool) -> PartitionLog:
+        return open_log(
             self.services,
-            folder,
-            topic=topic,
-            partition=index,
-            topic_id=topic_id,
-            config=config,
-            state=load(request),
+            found,
+            topic_id,
+            config,
+            clean=clean,
             host=_Folder(self, found.log_dir),
+            producer_expiration_ms=self._producer_expiration_ms,
         )
-        log.cleaned_to = found.cleaned_to
-        return log
+
+    def _take(self, log: PartitionLog, log_dir: LogDir, topic_id: UUID | None) -> None:
+        """Count a loaded log in; of two of a partition, the one that is not of the topic's id is what a deletion left.
+
+        Raises KafkaStorage where that does not tell.
+        """
+        key = TopicPartition(log.topic, log.partition)
+        other = self.logs.get(key)
+        if other is not None:
+            rightful = [one for one in (other, log) if one.topic_id == topic_id]
+            if len(rightful) != 1:
+                raise KafkaStorage(f"Two log directories hold {key}: {other.folder}, {log.folder}")
+            doomed = log if rightful[0] is other else other
+            logger.warning("removing a stray partition", partition=str(key), folder=doomed.folder)
+            doomed.retire()
+            remove_folder(self._fs, doomed.folder)
+            if doomed is log:
+                return
+            self._leave(key)
+        self.logs[key] = log
+        self._settle(key, log_dir.path)
 
     # -- logs
 
@@ -174,6 +162,21 @@ class LogManager:
     def get(self, topic: str, partition: int) -> PartitionLog | None:
         """The open log of a partition."""
         return self.logs.get(TopicPartition(topic, partition))
+
+    def absent_log(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog | None:
+        """An offline log for a partition that no usable folder has, if a folder failed that may have it; for the start.
+
+        Which folder a partition lies in is noted nowhere but in that folder. Raises OSError.
+        """
+        failed = next((one for one in self._dirs.dirs if one.failed), None)
+        if failed is None:
+            return None
+        key = TopicPartition(topic, partition)
+        host = _Folder(self, failed)
+        log = absent_log(self.services, Found(key, failed), topic_id, config, usable=self._dirs.dirs[0], host=host)
+        self._settle(key, failed.path)
+        self.adopt(log)
+        return log
 
     def create_log(
         self, topic: str, partition: int, topic_id: UUID, config: LogConfig, leader_epoch: int = 0
@@ -215,13 +218,13 @@ class LogManager:
         folder = f"{log_dir.path}/{log_names.folder_name(key)}"
         try:
             if self._fs.exists(folder):
-                self._remove_folder(folder)  # left behind by a failure
+                remove_folder(self._fs, folder)  # left behind by a failure
             for other in self._dirs.dirs:
                 if other is not log_dir and not other.failed:  # a deleted log of that name must be gone
                     self._fs.fsync_dir(other.path)
             self._checkpoints.forget_predecessor(key, log_dir)
             self._fs.mkdir(folder)
-            log = self._open_log(_Found(key, log_dir, 0, 0), folder, topic_id, config, clean=True)
+            log = self._open_log(Found(key, log_dir), topic_id, config, clean=True)
             partition_metadata.write(self._fs, folder, topic_id)
             log.assign_epoch(leader_epoch, 0)  # syncs the folder, and with it the other names
         except OSError as error:
@@ -247,7 +250,7 @@ class LogManager:
         folder = f"{self._leave(key)}/{log_names.folder_name(key)}"
         if log is not None:
             log.retire()
-        return lambda: self._remove_folder(folder) if self._fs.exists(folder) else None
+        return lambda: remove_folder(self._fs, folder) if self._fs.exists(folder) else None
 
     def delete_log_soon(self, topic: str, partition: int) -> None:
         """Close the log and rename its folder now; remove it after `file.delete.delay.ms`. Raises KafkaStorage.
@@ -260,7 +263,7 @@ class LogManager:
 
         def remove() -> None:
             services.workers.submit(
-                partial(self._remove_folder, folder),
+                partial(remove_folder, self._fs, folder),
                 lambda _: logger.info("removed the folder of a deleted partition", folder=folder),
                 lambda error: logger.error("cannot remove a deleted partition", folder=folder, error=str(error)),
             )
@@ -270,7 +273,7 @@ class LogManager:
     async def delete_log(self, partition: TopicPartition) -> None:
         """Close the log and remove its folder. Raises KafkaStorage, OSError."""
         _, folder = self._retire(partition)
-        await self.services.workers.call(partial(self._remove_folder, folder))
+        await self.services.workers.call(partial(remove_folder, self._fs, folder))
 
     def _retire(self, key: TopicPartition) -> tuple[PartitionLog, str]:
         log = self.logs.pop(key)
@@ -282,11 +285,6 @@ class LogManager:
         except OSError as error:
             raise KafkaStorage(f"Cannot delete the log of {key}: {error}") from error
         return log, folder
-
-    def _remove_folder(self, path: str) -> None:
-        for name in self._fs.listdir(path):
-            self._fs.unlink(f"{path}/{name}")
-        self._fs.rmdir(path)
 
     # -- flushing, checkpoints, closing
 
@@ -374,18 +372,3 @@ def _close(log: PartitionLog) -> KafkaError | None:
     except KafkaError as error:
         return error
     return None
-
-
-def _run(jobs: Sequence[Callable[[], T]], threads: int) -> Iterator[T]:
-    """Results in order, each as soon as it and those before it are there. One that fails ends it all."""
-    if threads <= 1 or len(jobs) <= 1:
-        for job in jobs:
-            yield job()
-        return
-    with ThreadPoolExecutor(threads, thread_name_prefix="log-recovery") as pool:
-        futures = [pool.submit(job) for job in jobs]
-        try:
-            for future in futures:
-                yield future.result()
-        finally:
-            pool.shutdown(cancel_futures=True)

@@ -285,6 +285,7 @@ class MemoryFileSystem:
         return 1 << 40, 1 << 39
 
     def lock(self, path: str) -> Callable[[], None] | None:
+        self.count("lock", path)
         self.open(path, create=True).close()
         if path in self._locked:
             return None

@@ -1,0 +1,132 @@
+"""A node that starts without one of its log folders: what clients are told of the partitions in there."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsTopic
+from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition, OffsetForLeaderTopic
+
+from tests.unit.broker.rig import Client, Rig
+from tests.unit.broker.wire import batch, fetch, produce
+from timing.clock import settle
+
+FOLDERS = {"log.dirs": "/one,/two", "offsets.topic.num.partitions": "2"}
+LATEST = -1
+
+
+async def append(client: Client, topic: str, index: int) -> str:
+    done = await client.ask("produce", 9, **produce(topic, {index: batch(b"a")}))
+    return str(done.responses[0].partition_responses[0].error_code.name)
+
+
+async def read(client: Client, topic: str, index: int) -> str:
+    done = await client.ask("fetch", 12, **fetch([(topic, index, 0)], max_wait_ms=0))
+    return str(done.responses[0].partitions[0].error_code.name)
+
+
+async def end_of(client: Client, topic: str, index: int) -> tuple[str, int]:
+    wanted = ListOffsetsTopic(
+        name=topic, partitions=(ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=LATEST),)
+    )
+    done = await client.ask("list_offsets", 7, replica_id=-1, isolation_level=0, topics=(wanted,))
+    (one,) = done.topics[0].partitions
+    return one.error_code.name, one.offset
+
+
+async def end_of_epoch(client: Client, topic: str, index: int) -> tuple[str, int]:
+    wanted = OffsetForLeaderPartition(partition=index, current_leader_epoch=-1, leader_epoch=0)
+    topics = (OffsetForLeaderTopic(topic=topic, partitions=(wanted,)),)
+    done = await client.ask("offset_for_leader_epoch", 4, replica_id=-1, topics=topics)
+    (one,) = done.topics[0].partitions
+    return one.error_code.name, one.end_offset
+
+
+async def log_dirs(client: Client) -> Any:
+    done = await client.ask("describe_log_dirs", 4, topics=None)
+    return {
+        one.log_dir: (
+            one.error_code.name,
+            one.total_bytes,
+            {(topic.name, part.partition_index) for topic in one.topics for part in topic.partitions},
+        )
+        for one in done.results
+    }
+
+
+async def test_partitions_of_a_folder_that_is_gone_are_offline_until_it_is_back() -> None:
+    async with Rig(config=FOLDERS) as rig:
+        await rig.create("t", 2)
+        client = rig.connect()
+        assert [await append(client, "t", index) for index in (0, 1)] == ["none", "none"]
+
+    def gone(operation: str, path: str) -> None:
+        if path.startswith("/two"):
+            raise OSError(errno.EIO, "gone", path)
+
+    rig.fs.hook = gone
+    async with Rig(fs=rig.fs, clock=rig.clock, seed=2, config=FOLDERS) as crippled:
+        client = crippled.connect()
+        assert [await append(client, "t", index) for index in (0, 1)] == ["none", "kafka_storage_error"]
+        assert [await read(client, "t", index) for index in (0, 1)] == ["none", "kafka_storage_error"]
+        assert await end_of(client, "t", 0) == ("none", 2)
+        assert (await end_of(client, "t", 1))[0] == "kafka_storage_error"
+        assert await end_of_epoch(client, "t", 0) == ("none", 2)
+        assert (await end_of_epoch(client, "t", 1))[0] == "kafka_storage_error"
+        told = await log_dirs(client)
+        assert told["/one"][0::2] == ("none", {("t", 0)})
+        assert told["/two"] == ("kafka_storage_error", -1, set())
+        await crippled.create("new", 2)
+        assert [await append(client, "new", index) for index in (0, 1)] == ["none", "none"]
+        assert (await log_dirs(client))["/one"][2] == {("t", 0), ("new", 0), ("new", 1)}
+
+    rig.fs.hook = None
+    async with Rig(fs=rig.fs, clock=rig.clock, seed=3, config=FOLDERS) as whole:
+        client = whole.connect()
+        assert [await end_of(client, "t", index) for index in (0, 1)] == [("none", 2), ("none", 1)]
+        assert (await log_dirs(client))["/two"][0::2] == ("none", {("t", 1)})
+
+
+async def test_a_topic_deleted_while_its_folder_is_gone_stays_deleted() -> None:
+    async with Rig(config=FOLDERS) as rig:
+        await rig.create("t", 2)
+        await append(rig.connect(), "t", 1)
+
+    def gone(operation: str, path: str) -> None:
+        if path.startswith("/two"):
+            raise OSError(errno.EIO, "gone", path)
+
+    rig.fs.hook = gone
+    async with Rig(fs=rig.fs, clock=rig.clock, seed=2, config=FOLDERS) as crippled:
+        await crippled.delete("t")
+        await crippled.create("t", 2)
+        assert await append(crippled.connect(), "t", 1) == "none"
+        assert await append(crippled.connect(), "t", 1) == "none"
+
+    rig.fs.hook = None
+    async with Rig(fs=rig.fs, clock=rig.clock, seed=3, config=FOLDERS) as whole:
+        assert await end_of(whole.connect(), "t", 1) == ("none", 2)
+        assert not whole.fs.exists("/two/t-1")
+
+
+async def test_groups_of_an_offline_partition_are_not_taken_for_empty() -> None:
+    async with Rig(config=FOLDERS) as rig:
+        rig.connect().send("find_coordinator", 4, key_type=0, coordinator_keys=("g",))
+        await rig.clock.run(1000)
+        assert len(rig.node.partitions) == 2
+
+    def gone(operation: str, path: str) -> None:
+        if path.startswith("/two"):
+            raise OSError(errno.EIO, "gone", path)
+
+    rig.fs.hook = gone
+    async with Rig(fs=rig.fs, clock=rig.clock, seed=2, config=FOLDERS) as crippled:
+        await settle()
+        told = set()
+        for group in "abcd":
+            done = await crippled.connect().ask(
+                "describe_groups", 5, groups=(group,), include_authorized_operations=False
+            )
+            told.add(done.groups[0].error_code.name)
+        assert told == {"none", "not_coordinator"}

@@ -1,0 +1,172 @@
+"""A folder of `log.dirs` that cannot be used at the start: what it holds is offline, and the rest is served."""
+
+import errno
+import random
+from uuid import UUID
+
+import pytest
+
+from protocol.errors import KafkaStorage
+from storage import partition_metadata
+from storage.log_dirs import LogDirError, LogDirs
+from storage.log_manager import LogManager
+from storage.log_services import LogServices
+from storage.memory_files import MemoryFileSystem
+from storage.partition_log import PartitionLog
+from tests.unit.storage.support import TOPIC_ID, Rig, append, contents
+
+OTHER_ID = UUID(int=0x5678)
+
+
+class TwoFolders(Rig):
+    """Of four partitions those with an odd number come to lie in /two. `refuse` makes an operation on a path fail."""
+
+    topic_id = TOPIC_ID
+
+    def open(self) -> LogManager:
+        self.services = LogServices(self.fs, self.clock, self.workers, random.Random(0))
+        paths = ["/one", "/two"]
+        self.dirs = LogDirs.open(self.fs, paths, node_id=1, new_id=self.new_id, now_ms=self.clock.wall_ms())
+        return LogManager.open(
+            self.services, self.dirs, lambda _: self.config, new_id=self.new_id, topic_id_of=lambda _: self.topic_id
+        )
+
+    def fill(self) -> None:
+        for index in range(4):
+            append(self.log("t", index))
+        assert [folder_of(self.log("t", index)) for index in range(4)] == ["/one", "/two"] * 2
+
+    def stop(self) -> None:
+        self.manager.close()
+
+    def refuse(self, operation: str, path: str, error: int = errno.EIO) -> None:
+        def hook(asked: str, where: str) -> None:
+            if asked == operation and where.startswith(path):
+                raise OSError(error, "refused")
+
+        assert isinstance(self.fs, MemoryFileSystem)
+        self.fs.hook = hook
+
+    def heal(self) -> None:
+        assert isinstance(self.fs, MemoryFileSystem)
+        self.fs.hook = None
+
+    def start(self) -> None:
+        self.manager = self.open()
+
+    def absent(self, index: int) -> PartitionLog:
+        log = self.manager.absent_log("t", index, TOPIC_ID, self.config)
+        assert log is not None
+        return log
+
+
+@pytest.fixture
+def rig() -> TwoFolders:
+    return TwoFolders(MemoryFileSystem())
+
+
+def folder_of(log: PartitionLog) -> str:
+    return log.folder.rpartition("/")[0]
+
+
+UNUSABLE = [
+    ("lock", "/two/.lock", errno.EIO),
+    ("lock", "/two/.lock", errno.EACCES),
+    ("open", "/two/meta.properties", errno.EIO),
+    ("listdir", "/two", errno.EIO),
+    ("open", "/two/recovery-point", errno.EIO),
+    ("unlink", "/two/.kafka_cleanshutdown", errno.EROFS),
+    ("open", "/two/t-3/partition.metadata", errno.EIO),
+]
+
+
+@pytest.mark.parametrize(("operation", "path", "error"), UNUSABLE)
+def test_the_others_are_served_and_nothing_is_made_anew(rig: TwoFolders, operation: str, path: str, error: int) -> None:
+    rig.fill()
+    rig.stop()
+    rig.refuse(operation, path, error)
+    rig.start()
+    assert rig.manager.failed_folders == {"/two"}
+    for index in (0, 2):
+        append(rig.log("t", index))
+        assert len(contents(rig.log("t", index))) == 2
+    for index in (1, 3):
+        log = rig.manager.get("t", index) or rig.absent(index)
+        assert log.is_offline
+        assert folder_of(log) == "/two"
+        with pytest.raises(KafkaStorage):
+            append(log)
+    assert {folder_of(rig.log("new", index)) for index in range(3)} == {"/one"}
+    rig.manager.checkpoint_recovery_points()
+    rig.stop()
+    rig.heal()
+    rig.start()
+    assert rig.manager.failed_folders == set()
+    assert [len(contents(rig.log("t", index))) for index in range(4)] == [2, 1, 2, 1]
+    assert rig.manager.absent_log("t", 9, TOPIC_ID, rig.config) is None
+
+
+def test_a_folder_that_cannot_be_made_is_done_without() -> None:
+    fs = MemoryFileSystem()
+    fs.mkdir("/one")
+    fs.open("/two", create=True).close()
+    rig = TwoFolders(fs)
+    assert rig.manager.failed_folders == {"/two"}
+    assert folder_of(rig.log()) == folder_of(rig.log("u")) == "/one"
+
+
+@pytest.mark.parametrize(("operation", "path", "error"), UNUSABLE)
+def test_the_first_folder_is_needed(rig: TwoFolders, operation: str, path: str, error: int) -> None:
+    rig.fill()
+    rig.stop()
+    rig.refuse(operation, path.replace("/two", "/one").replace("t-3", "t-2"), error)
+    with pytest.raises((LogDirError, OSError)):
+        rig.start()
+
+
+def test_a_folder_in_use_stops_the_start(rig: TwoFolders) -> None:
+    rig.stop()
+    assert rig.fs.lock("/two/.lock") is not None
+    with pytest.raises(LogDirError, match="/two"):
+        rig.start()
+
+
+def test_a_folder_that_was_never_touched_is_as_clean_as_it_was(rig: TwoFolders) -> None:
+    rig.fill()
+    rig.stop()
+    rig.refuse("lock", "/two/.lock")
+    rig.start()
+    rig.stop()
+    rig.heal()
+    rig.start()
+    assert [log_dir.clean for log_dir in rig.dirs.dirs] == [True, True]
+
+
+def test_a_partition_deleted_and_made_again_meanwhile_is_the_new_one(rig: TwoFolders) -> None:
+    rig.fill()
+    rig.stop()
+    rig.refuse("lock", "/two/.lock")
+    rig.start()
+    rig.absent(1)
+    rig.refuse("rename", "/two")
+    with pytest.raises(KafkaStorage):
+        rig.manager.delete_log_soon("t", 1)
+    made = rig.manager.create_log("t", 1, OTHER_ID, rig.config)
+    append(made)
+    append(made)
+    rig.stop()
+    rig.heal()
+    rig.topic_id = OTHER_ID
+    rig.start()
+    found = rig.log("t", 1)
+    assert (found.folder, found.topic_id, len(contents(found))) == ("/one/t-1", OTHER_ID, 2)
+    assert not rig.fs.exists("/two/t-1")
+
+
+def test_two_folders_with_one_partition_stop_the_start(rig: TwoFolders) -> None:
+    rig.fill()
+    rig.stop()
+    rig.fs.mkdir("/two/t-0")
+    partition_metadata.write(rig.fs, "/two/t-0", TOPIC_ID)
+    with pytest.raises(KafkaStorage, match=r"hold t-0: /one/t-0, /two/t-0"):
+        rig.start()
