@@ -46,12 +46,12 @@ class ProducerIds:
     async def ready(self) -> None:
         """Returns when there was an id at hand. Raises MetadataStoreFailed when no block can be claimed."""
         if not self._block.left:
-            block = await asyncio.shield(self._claim_started())
-            if not self._block.left and block.left:
-                self._block, self._claiming = block, None
+            await asyncio.shield(self._claim_started())
+            self._use_claimed()
 
     def take(self) -> int:
         """An id at hand. Raises CoordinatorLoadInProgress, as Kafka answers until it has claimed a block."""
+        self._use_claimed()
         block = self._block
         if not block.left:
             self._claim_started()
@@ -61,6 +61,13 @@ class ProducerIds:
         if block.left < PREFETCH_BELOW:
             self._claim_started()
         return producer_id
+
+    def _use_claimed(self) -> None:
+        """Goes on with the block that has been claimed, if the present one is used up."""
+        claim = self._claiming
+        if self._block.left or claim is None or not claim.done() or claim.cancelled() or claim.exception() is not None:
+            return
+        self._block, self._claiming = claim.result(), None
 
     def _claim_started(self) -> asyncio.Task[_Block]:
         failed = self._claiming is not None and self._claiming.done() and self._claiming.exception() is not None

@@ -10,8 +10,11 @@ import pytest
 from broker.local_metadata_store import LocalMetadataStore
 from broker.metadata_store import MetadataStoreFailed
 from broker.producer_ids import BLOCK_SIZE, ProducerIds
+from protocol.errors import CoordinatorLoadInProgress
 from storage.files import OsFileSystem
-from storage.workers import ThreadWorkers
+from storage.memory_files import MemoryFileSystem
+from storage.workers import LoopWorkers, ThreadWorkers
+from timing.clock import settle
 
 
 async def opened(folder: Path) -> LocalMetadataStore:
@@ -48,6 +51,17 @@ async def test_the_next_block_is_claimed_before_the_last_one_is_used_up(tmp_path
     await claimed.wait()
     await store.close()  # what is claimed is usable without the store
     assert [await ids.next() for _ in range(BLOCK_SIZE)][-1] == 2 * BLOCK_SIZE - 51
+
+
+async def test_who_cannot_wait_is_refused_only_until_a_block_is_claimed() -> None:
+    """EndTxn takes an id when its producer's epochs are used up, and may be the first to need one since the start."""
+    ids = ProducerIds(await LocalMetadataStore.open(MemoryFileSystem(), "/", LoopWorkers()))
+    with pytest.raises(CoordinatorLoadInProgress):
+        ids.take()
+    await settle()
+    assert [ids.take() for _ in range(BLOCK_SIZE)] == list(range(BLOCK_SIZE))
+    await settle()
+    assert ids.take() == BLOCK_SIZE  # claimed ahead
 
 
 async def test_a_store_that_fails_is_asked_again(tmp_path: Path) -> None:
