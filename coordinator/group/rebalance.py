@@ -166,7 +166,9 @@ class Rebalances:
         waits = group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
         if group.sync_phase is operation and waits and group.pending_sync:
             late = sorted(group.pending_sync)
-            self._expel(group, [group.members[m] for m in late], "did not sync within the rebalance timeout")
+            # A static member may have come back under another id since: as in Kafka, that is a rebalance too.
+            members = [group.members[member_id] for member_id in late if member_id in group.members]
+            self._expel(group, members, "did not sync within the rebalance timeout")
             self.prepare(group, f"removing {late} on pending sync request expiration")
 
     def hand_out(self, group: ClassicGroup) -> None:

@@ -148,6 +148,22 @@ async def test_is_not_expelled_for_missing_a_rebalance_but_by_its_session() -> N
     assert absent.member_id not in rig.group.members
 
 
+async def test_having_come_back_before_it_synced_it_stays_when_the_sync_phase_times_out() -> None:
+    rig = await Rig.started()
+    leader, follower = static(rig, 1), static(rig, 2)
+    await completing(rig, leader, follower)
+    told(leader.sync(assign_all((leader, follower))))
+    again = static(rig, 2)
+    told(again.join())
+    told(again.sync())
+    rig.states.clear()
+    for _ in range(7):
+        await rig.pass_ms(9_000)
+        beats = [leader.heartbeat(), again.heartbeat()]
+    assert rig.states == [PREPARING]
+    assert [refused(beat) for beat in beats] == [ErrorCode.rebalance_in_progress] * 2
+
+
 async def test_an_unknown_instance_id_makes_a_known_member_unknown() -> None:
     rig = await Rig.started()
     member = Client(rig, "c1")
