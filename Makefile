@@ -8,7 +8,7 @@ DATA ?= data
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test unit conformance client crash torture external lint types bench image lock clean tools
+.PHONY: help run test unit conformance client crash churn torture soak crashpoints external lint types bench image lock clean tools
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -36,6 +36,12 @@ crash: $(VENV)/.dev tools ## kill -9, locked data folder, graceful stop
 
 torture: $(VENV)/.dev tools ## exactly once through many kills of workers and broker; takes minutes
 	$(PYTEST) --torture -o timeout=1800 $(ARGS) tests/client/test_exactly_once.py
+
+soak: $(VENV)/.dev ## half an hour of mixed load; what it took is given back in the end
+	ODRADEK_SOAK_SECONDS=1800 $(PYTEST) $(ARGS) tests/crash/test_soak.py
+
+crashpoints: $(VENV)/.dev ## the power failing before every single operation of a run; takes minutes
+	ODRADEK_CRASH_POINTS=1 $(PYTEST) $(ARGS) tests/unit/storage/test_crash_points.py
 
 external: $(VENV)/.dev ## aiokafka's own integration tests, from a checkout of aio-libs/aiokafka: AIOKAFKA=path
 	$(BIN)/python -m tests.external.aiokafka_suite $(AIOKAFKA) $(ARGS)
