@@ -207,9 +207,14 @@ class Connection(asyncio.BufferedProtocol):
         return None
 
     def _compact(self) -> None:
-        """Moves what is not handled yet to the front of the scratch buffer; makes it the larger one if it was full."""
+        """Moves what is not handled yet to the front of the scratch buffer; makes it the larger one if it was full.
+
+        A request that waits may still look at its records, which stay where they are.
+        """
         kept = self._end - self._start
-        scratch = self._scratch if len(self._scratch) > SCRATCH_BYTES else bytearray(LARGEST_SCRATCH_BYTES)
+        waits = bool(self._replies) and self._replies[-1].exclusive
+        large = len(self._scratch) > SCRATCH_BYTES
+        scratch = self._scratch if large and not waits else bytearray(LARGEST_SCRATCH_BYTES)
         scratch[:kept] = self._scratch[self._start : self._end]
         self._scratch, self._view = scratch, memoryview(scratch)
         self._start, self._end = 0, kept

@@ -9,11 +9,12 @@ from typing import Any
 from kio.schema.find_coordinator.v4.response import Coordinator
 from prometheus_client.exposition import generate_latest
 
+from broker.connection import LARGEST_SCRATCH_BYTES, SCRATCH_BYTES
 from broker.metrics_collector import registry_of
 from storage.memory_files import Unsynced
 from storage.workers import LoopWorkers, QueuedWorkers
 from tests.unit.broker.rig import Client, Rig
-from tests.unit.broker.wire import answer, batch, fetch, produce
+from tests.unit.broker.wire import answer, batch, fetch, frame, produce
 from timing.clock import settle
 
 CONFIG = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
@@ -42,7 +43,8 @@ class Producer:
             self.producer_id, self.epoch = told.producer_id, told.producer_epoch
         return str(told.error_code.name)
 
-    def send(self, value: bytes, sequence: int, version: int = V2, topic: str = "t") -> None:
+    def fields(self, value: bytes, sequence: int, topic: str = "t") -> dict[str, Any]:
+        """Those of a Produce request."""
         records = batch(
             value,
             producer_id=self.producer_id,
@@ -50,7 +52,10 @@ class Producer:
             base_sequence=sequence,
             transactional=True,
         )
-        self.client.send("produce", version, **produce(topic, {0: records}), transactional_id=self.name)
+        return {**produce(topic, {0: records}), "transactional_id": self.name}
+
+    def send(self, value: bytes, sequence: int, version: int = V2, topic: str = "t") -> None:
+        self.client.send("produce", version, **self.fields(value, sequence, topic))
 
     def told(self, version: int = V2) -> list[str]:
         """The errors of the answers since the last call."""
@@ -161,6 +166,24 @@ async def test_the_next_transaction_waits_a_while_for_the_markers_of_the_last() 
     assert producer.told() == ["none", "none"]
     committed = await read(rig, isolation=0)
     assert committed.index(b"second") < committed.index(b"third")
+    await rig.stop()
+
+
+async def test_records_that_wait_are_not_overwritten_by_the_next_request() -> None:
+    """Here the receive buffer ends with the request that waits, to the byte."""
+    rig, workers, producer = await marker_held()
+    transport = producer.client.transport
+    transport.feed(frame("api_versions", 0, 1, client_id="x" * SCRATCH_BYTES))  # the larger buffer from here on
+    producer.client.replies()
+    size = LARGEST_SCRATCH_BYTES - 1_000
+    size += LARGEST_SCRATCH_BYTES - len(frame("produce", V2, 1, **producer.fields(bytes(size), 0)))
+    producer.send(bytes(size), 0)
+    producer.send(b"third", 1)
+    await rig.clock.run(50)
+    for _ in range(4):
+        workers.run_all()
+        await rig.clock.run(20)
+    assert producer.told() == ["none", "none"]
     await rig.stop()
 
 
