@@ -121,8 +121,12 @@ class LogSegment:
             if fs.exists(segment.path(suffix)):
                 fs.unlink(segment.path(suffix))
         segment.file.open(create=True)
-        segment.offset_index.reset()
-        segment.time_index.reset()
+        try:
+            segment.offset_index.reset()
+            segment.time_index.reset()
+        except OSError:
+            segment.file.close()
+            raise
         segment._ready = True
         return segment
 

@@ -91,18 +91,7 @@ class Cleaning:
                     (one.txn_index for one in log.segments.from_offset(segment.base_offset)), segment.base_offset, upper
                 )
             )
-        cleaned = await services.workers.call(
-            partial(
-                LogSegment.create,
-                services.fs,
-                log.folder,
-                group[0].base_offset,
-                log.config,
-                jitter_ms=group[0].jitter_ms,
-                now_ms=self._now_ms,
-                file_suffix=CLEANED_SUFFIX,
-            )
-        )
+        cleaned = await services.workers.call(partial(_create, log, group[0], self._now_ms))
         try:
             self._transactions.index = cleaned.txn_index
             rules = CopyRules(
@@ -164,11 +153,36 @@ def _last_records(log: PartitionLog) -> dict[int, LastRecord]:
     }
 
 
+def _create(log: PartitionLog, first: LogSegment, now_ms: int) -> LogSegment:
+    """The new segment, for a group that starts with `first`; blocking.
+
+    What is left behind would, after a crash, make recovery take a finished segment for a half-made one.
+    """
+    fs = log.services.fs
+    base_offset, jitter_ms = first.base_offset, first.jitter_ms
+    with log.removal.lock:
+        if log.removal.is_stopped:
+            raise CleaningAbortedError
+        try:
+            return LogSegment.create(
+                fs, log.folder, base_offset, log.config, jitter_ms=jitter_ms, now_ms=now_ms, file_suffix=CLEANED_SUFFIX
+            )
+        except OSError:
+            for path in LogSegment(
+                fs, log.folder, base_offset, log.config, file_suffix=CLEANED_SUFFIX
+            ).existing_files():
+                fs.unlink(path)
+            raise
+
+
 def _settle(log: PartitionLog, cleaned: LogSegment, last: LogSegment) -> None:
     """Put the new segment on the device, as old as the youngest that went into it; blocking."""
     fs = log.services.fs
-    cleaned.seal()
-    fs.set_modified_ms(cleaned.file.path, fs.modified_ms(last.file.path))
+    with log.removal.lock:
+        if log.removal.is_stopped:
+            raise CleaningAbortedError
+        cleaned.seal()
+        fs.set_modified_ms(cleaned.file.path, fs.modified_ms(last.file.path))
     cleaned.sync()
 
 

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from protocol.records.batch import BatchHeader
+from storage.cleaner.batches import batches_of
 from storage.cleaner.offset_map import OffsetMap
 from storage.cleaner.records import View, empty, rebuild, section_of, views
 from storage.cleaner.steps import RECORDS_A_STEP, Steps
 from storage.cleaner.transactions import CleanedTransactions
 from storage.files import Buffer, write_fully
 from storage.segment import LogSegment
-from storage.segment_recovery import whole_batches
 
 _WRITE_BYTES = 256 << 10
 
@@ -51,7 +51,7 @@ def copy_segment(source: LogSegment, target: LogSegment, rules: CopyRules) -> St
     """Appends what stays of `source` to `target`, indexes included. Raises OSError, ValueError, IndexError."""
     out = target.file.open()
     pending = bytearray()
-    for _, header, batch in whole_batches(source.file.open(), 0, source.size):
+    for header, batch in batches_of(source):
         kept = yield from _filter(header, batch, rules)
         rules.stats.bytes_read += len(batch)
         if kept is None:

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from protocol.records.batch import BatchHeader
+from storage.cleaner.batches import batches_of
 from storage.cleaner.offset_map import OffsetMap
 from storage.cleaner.records import section_of, views
 from storage.cleaner.steps import RECORDS_A_STEP, Steps
 from storage.cleaner.transactions import CleanedTransactions
 from storage.files import Buffer
 from storage.segment import LogSegment
-from storage.segment_recovery import whole_batches
 
 
 def map_keys(
@@ -25,8 +25,7 @@ def map_keys(
     """
     following = [segment.base_offset for segment in dirty[1:]] + [end]
     for segment, next_base in zip(dirty, following, strict=True):
-        file = segment.file.open()
-        for _, header, batch in whole_batches(file, segment.offset_index.lookup(start), segment.size):
+        for header, batch in batches_of(segment, segment.offset_index.lookup(start)):
             if header.is_control:
                 transactions.on_control_batch(header, batch)
             elif not transactions.on_batch(header) and not (yield from _map_batch(header, batch, start, offsets)):

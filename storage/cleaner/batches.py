@@ -1,0 +1,21 @@
+"""Reading a segment that must be whole: what compaction does not read, it would drop."""
+
+from collections.abc import Iterator
+
+from protocol.records.batch import BatchHeader
+from storage.segment import LogSegment
+from storage.segment_recovery import whole_batches
+
+
+def batches_of(segment: LogSegment, start: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """(header, bytes) of every batch from the position `start`, a batch's, to the segment's end.
+
+    Raises OSError, and ValueError where something else than a batch comes before the end, for which Kafka's cleaner
+    leaves a log alone (CorruptRecordException).
+    """
+    end = start
+    for position, header, batch in whole_batches(segment.file.open(), start, segment.size):
+        yield header, batch
+        end = position + header.size
+    if end != segment.size:
+        raise ValueError(f"{segment.file.path} holds no whole batch at {end}, though it has {segment.size} bytes")
