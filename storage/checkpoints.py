@@ -62,8 +62,12 @@ class OffsetCheckpoint:
         return offsets
 
     def __contains__(self, partition: TopicPartition) -> bool:
-        """Whether the file, as read or written last by this object, has an offset of the partition."""
-        return self._written is not None and partition in self._written
+        """Whether the file, as read or written last by this object, has an offset of the partition.
+
+        Waits for who writes it just now.
+        """
+        with self._lock:
+            return self._written is not None and partition in self._written
 
     def write(self, offsets: Callable[[], Mapping[TopicPartition, int]]) -> None:
         """Replace the file with what `offsets` says at its turn, so that the last of two writers writes the newest.

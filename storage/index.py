@@ -155,8 +155,8 @@ class OffsetIndex:
     def append(self, offset: int, position: int) -> None:
         """Add the entry of a batch whose last offset is `offset`."""
         offsets = self.load()
+        self._positions.append(position)  # first: a lookup in another thread goes by the offsets
         offsets.append(offset - self._file.base_offset)
-        self._positions.append(position)
 
     def lookup(self, offset: int) -> int:
         """Position of the last indexed batch whose last offset is at most `offset`; 0 if there is none."""
@@ -261,8 +261,10 @@ class TimeIndex:
         timestamps = self.load()
         if timestamp <= (timestamps[-1] if timestamps else -1):
             return
+        self._offsets.append(
+            offset - self._file.base_offset
+        )  # first: a lookup in another thread goes by the timestamps
         timestamps.append(timestamp)
-        self._offsets.append(offset - self._file.base_offset)
 
     def last_entry(self) -> TimestampOffset:
         """The largest timestamp indexed, (-1, base offset) when empty; does not load the index."""

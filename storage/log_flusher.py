@@ -1,7 +1,8 @@
 """Flushing one log: `fdatasync` in a worker thread, one at a time, covering every append before it started."""
 
+import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from protocol.errors import KafkaError
 from storage.files import File, FileSystem
@@ -26,9 +27,25 @@ class _Work:
     names: list[str]
     folder: str | None
     release: Callable[[], None]
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+    _done: bool = False
+    _error: OSError | None = None
 
     def run(self) -> None:
-        """Blocking; any thread. Raises OSError."""
+        """Blocking; any thread. Done once: who comes second waits for the first, and fares like it. Raises OSError."""
+        with self._turn:
+            if self._error is not None:
+                raise self._error
+            if self._done:
+                return
+            try:
+                self._sync()
+            except OSError as error:
+                self._error = error
+                raise
+            self._done = True
+
+    def _sync(self) -> None:
         for file in self.files:
             file.fdatasync()
         for name in self.names:
@@ -139,12 +156,13 @@ class LogFlusher:
 
     def flush_now(self) -> None:
         """Flush on this thread, with what a clean shutdown needs too. Raises KafkaStorage."""
+        running = self._running
         work = self._prepare(closing=True)
         if work is None:
             return
         try:
-            if self._running is not None:
-                self._running.run()  # what it was given is not done for sure, and is not in `work`
+            if running is not None:
+                running.run()  # what it was given is not done for sure, and is not in `work`
             work.run()
         except OSError as error:
             raise self._failed(error) from error

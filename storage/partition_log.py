@@ -22,7 +22,7 @@ from storage.recovery import LoadedState
 from storage.segment import LogOffsetMetadata, LogSegment
 from storage.segment_removal import SegmentRemoval
 from storage.time_lookup import TimestampOffsetEpoch
-from storage.txn_index import AbortedTxn, collect_aborted
+from storage.txn_index import AbortedTxn
 from storage.validator import validate
 
 logger = structlog.get_logger(__name__)
@@ -276,14 +276,7 @@ class PartitionLog:
 
     def aborted_transactions(self, plan: ReadPlan, size: int) -> list[AbortedTxn]:
         """What a read-committed consumer of a plan's `size` bytes must be told (LocalLog.addAbortedTransactions)."""
-        segment = plan.segment
-        if segment is None:
-            return []
-        upper = segment.offset_index.upper_bound(plan.start.position + size)
-        following = self.segments.from_offset(segment.base_offset)
-        if upper is None:
-            upper = following[1].base_offset if len(following) > 1 else self.log_end_offset
-        return collect_aborted((one.txn_index for one in following), plan.start_offset, upper)
+        return plan.aborted_transactions(size, self.log_end_offset)
 
     async def offset_for_timestamp(self, timestamp: int) -> TimestampOffsetEpoch | None:
         """The first record at or after a time in ms, for ListOffsets. Raises KafkaStorage, CorruptMessage."""
@@ -385,9 +378,10 @@ class PartitionLog:
         self.flusher.stop()
         self.removal.stop()
         self._offline = NotLeaderOrFollower(f"The log of {self._name} was deleted.")
-        self.release_files()
+        for segment in self.segments:
+            segment.file.retire()
 
     def release_files(self) -> None:
-        """Close descriptors, at once or when their readers are done."""
+        """Close descriptors, at once or when their readers are done; later readers open them again."""
         for segment in self.segments:
             segment.file.close()

@@ -7,6 +7,7 @@ from storage.files import Buffer
 from storage.log_segments import LogSegments
 from storage.segment import LogOffsetMetadata, LogSegment
 from storage.segment_file import Read, WouldBlockError
+from storage.txn_index import AbortedTxn, collect_aborted
 from storage.workers import Workers
 
 
@@ -92,6 +93,25 @@ class ReadPlan:
                 return data
             self.segment = self._segments.higher(segment.base_offset)
         return b""
+
+    def aborted_transactions(self, size: int, log_end_offset: int) -> list[AbortedTxn]:
+        """Those that touch the `size` bytes that were read.
+
+        The segment may have been removed or compacted meanwhile: what it knew itself counts all the same.
+        """
+        segment = self.segment
+        if segment is None:
+            return []
+        upper = segment.offset_index.upper_bound(self.start.position + size)
+        if upper is None:
+            higher = self._segments.higher(segment.base_offset)
+            upper = log_end_offset if higher is None else higher.base_offset
+        following = self._segments.from_offset(segment.base_offset)
+        found = collect_aborted((one.txn_index for one in following), self.start_offset, upper)
+        if following[0] is segment:
+            return found
+        known, _ = segment.txn_index.collect(self.start_offset, upper)
+        return list(dict.fromkeys(known + found))
 
     def _find_again(self, gone: LogSegment, error: FileNotFoundError) -> None:
         """Retention or compaction has taken the segment since the read was planned; otherwise its file is missing."""

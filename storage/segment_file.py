@@ -1,5 +1,6 @@
 """A segment's `.log` file: opened when first used, closed when the last reader lets go; and the scan of its batches."""
 
+import errno
 import struct
 import threading
 from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ class WouldBlockError(Exception):
 class SegmentFile:
     """Counts who uses the descriptor, so that a delete never closes one that a worker thread reads."""
 
-    __slots__ = ("_closing", "_file", "_fs", "_users", "path")
+    __slots__ = ("_closing", "_file", "_fs", "_retired", "_users", "path")
 
     def __init__(self, fs: FileSystem, path: str) -> None:
         self._fs = fs
@@ -32,12 +33,15 @@ class SegmentFile:
         self._file: File | None = None
         self._users = 0
         self._closing = False
+        self._retired = False
 
     def open(self, *, create: bool = False) -> File:
         """The open file; it stays open until `close`."""
         if self._file is None:
             with _naming:
                 if self._file is None:
+                    if self._retired:
+                        raise FileNotFoundError(errno.ENOENT, "the log was deleted", self.path)
                     self._file = self._fs.open(self.path, create=create)
         return self._file
 
@@ -64,6 +68,11 @@ class SegmentFile:
         if self._file is not None and not self._users:
             self._file.close()
             self._file = None
+
+    def retire(self) -> None:
+        """Close for good: the name may soon be that of another log's file."""
+        self._retired = True
+        self.close()
 
     def read_nowait(self, size: int, position: int) -> Buffer:
         """Raises WouldBlockError instead of waiting for the device."""

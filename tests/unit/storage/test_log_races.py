@@ -1,0 +1,145 @@
+"""What worker threads and the loop do to one log at the same time, one turn after the other."""
+
+import threading
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from protocol.errors import KafkaStorage, NotLeaderOrFollower
+from storage.append_types import LogConfig
+from storage.checkpoints import RECOVERY_POINT, OffsetCheckpoint, TopicPartition
+from storage.index import OffsetIndex, TimeIndex, TimestampOffset
+from storage.memory_files import Fault, MemoryFileSystem
+from storage.retention import delete_old_segments
+from storage.workers import QueuedWorkers
+from tests.unit.storage.cleaning import end_txn, put
+from tests.unit.storage.support import TOPIC_ID, Rig, append, batch, headers_in, now
+
+
+def test_aborted_transactions_of_a_segment_that_goes_while_it_is_read_are_told() -> None:
+    rig = Rig(config=LogConfig(retention_ms=-1, retention_bytes=0))
+    log = rig.log()
+    put(log, (b"a", b"1"), producer_id=7, transactional=True)
+    end_txn(log, 7, commit=False)
+    log.roll()
+    append(log)
+    plan = log.plan_read(0, 1 << 20, log.end, True)
+    data = plan.try_read()
+    assert data is not None
+    assert [one.is_control for one in headers_in(data)] == [False, True]
+    delete_old_segments(log, log.log_end_offset)
+    assert [one.producer_id for one in log.aborted_transactions(plan, len(data))] == [7]
+
+
+class _SeenByAThread(array):  # type: ignore[type-arg]
+    """An array beside which another thread runs as soon as it has one entry more."""
+
+    thread: Callable[[], Any]
+
+    def append(self, value: int) -> None:
+        super().append(value)
+        self.thread()
+
+
+def test_an_offset_index_can_be_looked_up_in_the_middle_of_an_append() -> None:
+    index = OffsetIndex(MemoryFileSystem(), "/i", 0, 1 << 10)
+    index.reset()
+    index.append(3, 100)
+    found: list[int] = []
+    for name in ("_offsets", "_positions"):
+        watched = _SeenByAThread("I", getattr(index, name))
+        watched.thread = lambda: found.append(index.lookup(9))
+        setattr(index, name, watched)
+    index.append(9, 200)
+    assert found == [100, 200]
+
+
+def test_a_time_index_can_be_looked_up_in_the_middle_of_an_append() -> None:
+    index = TimeIndex(MemoryFileSystem(), "/t", 0, 1 << 10)
+    index.reset()
+    index.maybe_append(10, 3)
+    found: list[TimestampOffset] = []
+    for name, code in (("_timestamps", "q"), ("_offsets", "I")):
+        watched = _SeenByAThread(code, getattr(index, name))
+        watched.thread = lambda: found.append(index.lookup(30))
+        setattr(index, name, watched)
+    index.maybe_append(20, 9)
+    assert found == [TimestampOffset(10, 3), TimestampOffset(20, 9)]
+
+
+class _LateWorkers(QueuedWorkers):
+    """The work is done, but the loop has not heard of it yet."""
+
+    def submit(self, work: Callable[[], Any], done: Callable[[Any], None], failed: Callable[[Exception], Any]) -> None:
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - handed on, later
+            late = error
+            super().submit(lambda: self._raise(late), done, failed)
+        else:
+            super().submit(lambda: None, done, failed)
+
+    @staticmethod
+    def _raise(error: Exception) -> None:
+        raise error
+
+
+def test_a_flush_that_failed_just_before_a_stop_is_not_made_good_by_another() -> None:
+    rig = Rig(config=LogConfig(flush_messages=1))
+    log = rig.log()
+    rig.workers.run_all()
+    assert isinstance(rig.fs, MemoryFileSystem)
+    rig.fs.inject(Fault("fdatasync", 1, path_part=".log"))
+    late = _LateWorkers()
+    object.__setattr__(rig.services, "workers", late)
+    append(log)
+    with pytest.raises(KafkaStorage):
+        log.close()
+
+
+def test_a_checkpoint_that_is_being_written_tells_what_will_be_in_it() -> None:
+    fs = MemoryFileSystem()
+    fs.mkdir("/data")
+    checkpoint = OffsetCheckpoint(fs, "/data", RECOVERY_POINT)
+    checkpoint.write(dict)
+    key = TopicPartition("t", 0)
+    told: list[bool] = []
+    other = threading.Thread(target=lambda: told.append(key in checkpoint))
+
+    def meanwhile(operation: str, _: str) -> None:
+        if operation == "rename":
+            fs.hook = None
+            other.start()
+            other.join(0.02)
+
+    fs.hook = meanwhile
+    checkpoint.write(lambda: {key: 5})
+    other.join()
+    assert told == [True]
+
+
+def test_a_deleted_log_reads_nothing_of_the_one_that_took_its_place() -> None:
+    rig = Rig()
+    log = rig.log()
+    append(log, batch(b"old"))
+    plan = log.plan_read(0, 1 << 20, log.end, True)
+    rig.manager.delete_log_soon("t", 0)
+    anew = rig.manager.create_log("t", 0, TOPIC_ID, rig.config)
+    append(anew, batch(b"new"))
+    with pytest.raises(NotLeaderOrFollower):
+        now(plan.read())
+
+
+def test_a_deleted_log_leaves_no_descriptor_open() -> None:
+    rig = Rig()
+    assert isinstance(rig.fs, MemoryFileSystem)
+    log = rig.log()
+    append(log)
+    plan = log.plan_read(0, 1 << 20, log.end, True)
+    rig.manager.delete_log_soon("t", 0)
+    rig.manager.create_log("t", 0, TOPIC_ID, rig.config).release_files()
+    with pytest.raises(NotLeaderOrFollower):
+        now(plan.read())
+    assert rig.fs.open_files == 0
