@@ -25,6 +25,7 @@ from protocol.errors import (
     CoordinatorLoadInProgress,
     KafkaError,
     NotCoordinator,
+    RecordBatchTooLarge,
     UnknownServerError,
 )
 from protocol.records.compression import Compression
@@ -164,13 +165,11 @@ class Shard(Generic[S]):
     def _write(self, state: S, outcome: Outcome[Any]) -> KafkaError | None:
         """Append and replay the records. Returns the error after a failure, whose consequences have been drawn."""
         producer = outcome.transaction
-        batches = encode_batches(
-            outcome.records,
-            self.clock.wall_ms(),
-            producer,
-            self._surroundings.compression,
-            None if outcome.atomic else self._log.max_batch_bytes,
-        )
+        try:
+            batches = self._encode(outcome)
+        except Exception:
+            logger.exception("records that cannot be encoded", shard=self.name)
+            return self._append_failed(RecordBatchTooLarge(), outcome.effects)
         for batch, records in batches:
             try:
                 offset = self._log.append(batch)
@@ -183,6 +182,11 @@ class Shard(Generic[S]):
                 logger.exception("unexpected error in replay", shard=self.name)
                 return self._give_up(UnknownServerError())
         return None
+
+    def _encode(self, outcome: Outcome[Any]) -> list[tuple[bytearray, Sequence[CoordinatorRecord]]]:
+        limit = None if outcome.atomic else self._log.max_batch_bytes
+        compression = self._surroundings.compression
+        return list(encode_batches(outcome.records, self.clock.wall_ms(), outcome.transaction, compression, limit))
 
     def _replay(self, state: S, records: Sequence[CoordinatorRecord], offset: int, producer: ProducerEpoch) -> None:
         rows = self._surroundings.rows

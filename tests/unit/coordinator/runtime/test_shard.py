@@ -1,6 +1,7 @@
 """What the runtime promises to the state machines on it (coordinator/runtime's docstring)."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -145,6 +146,21 @@ async def test_an_append_that_the_records_are_to_blame_for_fails_alone() -> None
         await too_large
     assert [type(error) for error in heard] == [UnknownServerError]
     assert await rig.numbers() == {"a": 1}
+
+
+async def test_records_that_cannot_be_encoded_fail_alone_too() -> None:
+    """A member id that a record cannot hold, say: the operation's effects hear of it, and the mailbox goes on."""
+
+    def two(state: Register) -> Outcome[Any]:
+        state.shard.tell(lambda state: state.put("later", 1))
+        return state.put("a", 1 << 32, effects=heard.append)
+
+    rig = await Rig().start()
+    heard: list[Any] = []
+    with pytest.raises(UnknownServerError):
+        await rig.runtime.write(0, two)
+    assert [type(error) for error in heard] == [UnknownServerError]
+    assert await rig.numbers() == {"later": 1}
 
 
 async def test_a_fenced_producer_is_told_so() -> None:
