@@ -13,6 +13,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 INT16 = Struct(">h")
 INT32 = Struct(">i")
+LONGEST_STRING = 0x7FFF
 
 
 class DecodeError(ValueError):
@@ -92,6 +93,9 @@ def _read_length(buf: Buffer, pos: int, what: str, size: Struct) -> tuple[int, i
 
 
 def decode_text(data: Buffer, what: str) -> str:
+    """A string; a compact one may be no longer than the others can (Kafka's generated messages)."""
+    if len(data) > LONGEST_STRING:
+        raise DecodeError(f"{what} has invalid length {len(data)}")
     try:
         return str(data, "utf-8")
     except UnicodeDecodeError as error:

@@ -143,6 +143,7 @@ def test_mutated_requests_are_read_or_refused(version: int, generator: Any, kio_
         (9, b"\x00\xff\xff\0\0\0\x01\x00", "topic data is null"),
         (8, b"\xff\xff\xff\xff\0\0\0\x01\xff\xff\xff\xff", "topic data has length -1"),
         (8, b"\xff\xfe\xff\xff\0\0\0\x01", "transactional id has negative length -2"),
+        (9, b"\x81\x80\x02" + bytes(32_768), "transactional id has invalid length 32768"),
         (9, b"\x00\xff\xff\0\0\0\x01\x02\x00", "topic name is null"),
         (9, b"\x00\xff\xff\0\0\0\x01\x02\x03\xff\xff", "topic name is not UTF-8"),
         (9, b"\x00\xff\xff\0\0\0\x01\xff\xff\xff\xff\x0f", "cut short"),

@@ -92,6 +92,7 @@ def test_unknown_tagged_fields_are_skipped(kio_bytes: Any) -> None:
         ("metadata", 1, b"\0\0\0\x01\0\x03ab", "MetadataRequestTopic.name needs 3 bytes at position 6, 2 are left"),
         ("metadata", 9, b"\x02\x04ab", "MetadataRequestTopic.name needs 3 bytes at position 2, 2 are left"),
         ("metadata", 9, b"\x02\xff\xff\xff\xff\x0fab", "MetadataRequestTopic.name needs 4294967294 bytes"),
+        ("metadata", 9, b"\x02\x81\x80\x02" + bytes(32_768), "MetadataRequestTopic.name has invalid length 32768"),
         ("metadata", 10, b"\x02abc", "MetadataRequestTopic.topic_id needs 16 bytes"),
         ("delete_topics", 6, b"\x00", "DeleteTopicsRequest.topics is null"),
         ("describe_topic_partitions", 0, b"\x01\0\0\0\x01", "Cursor needs 1 bytes"),
