@@ -9,6 +9,7 @@ import structlog
 
 from protocol.errors import KafkaError
 from storage.cleaner.log_cleaner import CleanerConfig, LogCleaner
+from storage.producer_state import DEFAULT_EXPIRATION_MS
 from storage.retention import delete_old_segments
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class LogMaintenance:
         self._workers = logs.services.workers
         self.cleaner = LogCleaner(logs, self._high_watermark, self._last_stable_offset)
         self._cleans = False
+        self._producer_expiration_ms = DEFAULT_EXPIRATION_MS
 
     def start(self, config: BrokerConfig, periodic: Periodic) -> None:
         """Hands the tasks over, each with the period that its configuration says."""
@@ -57,7 +59,8 @@ class LogMaintenance:
         self.reconfigure(config)
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """The configuration changed; the cleaner goes by it from the next log on."""
+        """The configuration changed; the cleaner goes by it from the next log on, the expiry from its next turn on."""
+        self._producer_expiration_ms = config.integer("producer.id.expiration.ms")
         if self._cleans:
             self.cleaner.configure(
                 CleanerConfig(
@@ -91,6 +94,7 @@ class LogMaintenance:
         for number, one in enumerate(list(self._logs.logs.values())):
             if number % AT_A_TIME == 0:
                 await self._clock.sleep(0)
+            one.producers.expiration_ms = self._producer_expiration_ms
             one.producers.remove_expired(self._clock.wall_ms())
 
     async def _flush_dirty_logs(self) -> None:

@@ -70,6 +70,7 @@ class Partition:
         self.flush_gated = log.config.flush_messages == 1
         self._on_advance = on_advance
         self._listeners: list[Listener] = []
+        log.producers.on_high_watermark(self.high_watermark)
         log.flusher.on_flush = self._flushed
         log.on_offline = self._went_offline
 

@@ -3,9 +3,11 @@
 All of it blocks on the device: followers truncate once per leader change, and what was cut must not come back.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from protocol.errors import OffsetOutOfRange
+from storage.files import is_disk_full
 from storage.recovery import rebuild_producers
 from storage.segment import LogSegment
 
@@ -23,12 +25,17 @@ def increment_start(log: "PartitionLog", offset: int) -> bool:
         return False
     log.log_start_offset = offset
     if log.leader_epochs.truncate_from_start(offset):
-        log.services.workers.submit(log.leader_epochs.save, _saved, log.fail)
+        log.services.workers.submit(log.leader_epochs.save, _saved, partial(_not_saved, log))
     return True
 
 
 def _saved(_: None) -> None:
     """Nobody waits for it: loading the log makes the same of what was saved before."""
+
+
+def _not_saved(log: "PartitionLog", error: Exception) -> None:
+    if not is_disk_full(error):
+        log.fail(error)
 
 
 def truncate_to(log: "PartitionLog", offset: int) -> bool:

@@ -4,7 +4,7 @@ The rules are those of Kafka's ProducerStateManager and ProducerAppendInfo (KIP-
 which changes nothing, and published once it is in the log.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -336,6 +336,15 @@ class ProducerStateManager:
         if path in self._unsynced:
             self._unsynced.remove(path)
         return path
+
+    def forget_strays(self, segment_bases: Set[int]) -> None:
+        """Delete the snapshots of earlier stops, which go with no segment; the newest stays. Raises OSError.
+
+        The rule is ProducerStateManager.removeStraySnapshots'.
+        """
+        for offset in self._snapshots[:-1]:
+            if offset not in segment_bases:
+                self.delete_snapshot(offset)
 
     def delete_snapshot(self, offset: int) -> None:
         """Delete one snapshot; fine if its file is gone. Raises OSError."""

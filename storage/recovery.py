@@ -104,6 +104,7 @@ def load(request: LoadRequest) -> LoadedState:
     epochs.truncate_from_end(log_end_offset)
     if epochs.truncate_from_start(log_start_offset):
         epochs.save()
+    producers.forget_strays({segment.base_offset for segment in segments})
     rebuild_producers(producers, segments, log_start_offset, log_end_offset, request.now_ms)
     if not request.clean:
         fs.fsync_dir(folder)
@@ -141,8 +142,9 @@ def _scan(segments: list[LogSegment], first: int, request: LoadRequest, epochs: 
     log_end_offset = segments[first].base_offset
     for position in range(first, len(segments)):
         segment = segments[position]
-        # Compaction leaves gaps too, but goes no further than the checkpoints say.
-        if segment.base_offset > max(log_end_offset, request.recovery_point, request.cleaned_to or 0):
+        # Compaction leaves gaps too, but goes no further than the checkpoints say. A clean stop has lost nothing.
+        known = max(log_end_offset, request.recovery_point, request.cleaned_to or 0)
+        if not request.clean and segment.base_offset > known:
             logger.warning("segment after a gap", partition=request.name, segment=segment.base_offset)
             _remove(request.fs, segments[position:])
             del segments[position:]

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import structlog
 
+from storage.files import is_disk_full
 from storage.partition_log import PartitionLog
 from storage.segment import LogSegment
 
@@ -56,10 +57,10 @@ def _over_age(log: PartitionLog) -> Breaches:
 def _remove(log: PartitionLog, high_watermark: int, breaches: Breaches, reason: str) -> int:
     try:
         doomed = _doomed(log, high_watermark, breaches)
+        if doomed and len(doomed) == len(log.segments) and not _rolled(log):
+            doomed.pop()
         if not doomed:
             return 0
-        if len(doomed) == len(log.segments):
-            log.roll()
     except OSError as error:
         raise log.fail(error) from error
     following = log.segments.higher(doomed[-1].base_offset)
@@ -78,6 +79,17 @@ def _remove(log: PartitionLog, high_watermark: int, breaches: Breaches, reason: 
         reason=reason,
     )
     return len(doomed)
+
+
+def _rolled(log: PartitionLog) -> bool:
+    """False where there is no room for a new segment: what goes instead makes some. Raises OSError."""
+    try:
+        log.roll()
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+        return False
+    return True
 
 
 def _doomed(log: PartitionLog, high_watermark: int, breaches: Breaches) -> list[LogSegment]:

@@ -18,7 +18,8 @@ from kio.schema.errors import ErrorCode
 from broker.context import RequestContext
 from broker.error_responses import ZERO
 from broker.topic_names import INTERNAL_TOPICS
-from protocol.errors import InvalidTopic, KafkaError, UnknownTopicOrPartition
+from protocol.errors import InvalidTopic, KafkaError, KafkaStorage, UnknownTopicOrPartition
+from storage.files import is_disk_full
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -63,12 +64,16 @@ def _partition(node: Node, name: str, index: int) -> Partition:
 async def _make_durable(
     node: Node, moved: list[Partition], results: dict[tuple[str, int], DeleteRecordsPartitionResult]
 ) -> None:
-    """Puts the new starts on disk; a partition for which that fails goes offline and is answered so."""
+    """Puts the new starts on disk; a partition for which that fails is answered so.
+
+    It goes offline, unless there is just no room: then the client may ask again, and what it asks for makes some.
+    """
     try:
         await node.logs.services.workers.call(node.logs.checkpoint_log_start_offsets)
     except OSError as error:
         for partition in moved:
-            results[partition.key] = _failed(partition.index, partition.log.fail(error))
+            failure = KafkaStorage() if is_disk_full(error) else partition.log.fail(error)
+            results[partition.key] = _failed(partition.index, failure)
     for partition in moved:
         node.fetch_purgatory.check_and_complete(partition.key)
 

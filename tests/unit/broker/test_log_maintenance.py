@@ -14,7 +14,7 @@ from broker.periodic import Periodic
 from protocol.errors import OffsetOutOfRange, PolicyViolation
 from storage.append_types import LogConfig
 from storage.partition_log import PartitionLog
-from tests.unit.storage.cleaning import put, records
+from tests.unit.storage.cleaning import end_txn, put, records
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch
 
 PERIODS = {
@@ -237,3 +237,27 @@ async def test_a_log_deleted_while_it_is_compacted_is_let_go() -> None:
     await hosted.pass_ms(2000)
     assert [one.value for one in records(made)] == [b"2", b"record"]
     await hosted.maintenance.stop()
+
+
+async def test_producers_expire_by_the_configuration_of_today() -> None:
+    hosted = Hosted()
+    put(hosted.log, (b"a", b"1"), producer_id=7)
+    await hosted.start()
+    hosted.maintenance.reconfigure(CLEANER.with_dynamic({}, {"producer.id.expiration.ms": "1000"}))
+    await hosted.pass_ms(PERIODS["producer.id.expiration.check.interval.ms"])
+    assert hosted.log.producers.producers == {}
+    await hosted.maintenance.stop()
+    await hosted.periodic.stop()
+
+
+def test_what_was_committed_before_a_stop_is_stable_though_no_snapshot_tells() -> None:
+    rig = Rig()
+    log = rig.log()
+    put(log, (b"a", b"1"), producer_id=7, transactional=True, sequence=0)
+    end_txn(log, 7, commit=True)
+    rig.manager.close()
+    for name in rig.fs.listdir(log.folder):
+        if name.endswith(".snapshot"):
+            rig.fs.unlink(f"{log.folder}/{name}")
+    partition = Partition("t", TOPIC_ID, 0, rig.reopen(), 0, lambda _: None)
+    assert partition.last_stable_offset == 2

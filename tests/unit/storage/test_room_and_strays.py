@@ -1,0 +1,93 @@
+"""Retention where there is no room, and what earlier stops leave in a folder."""
+
+import errno
+
+from storage.append_types import LogConfig
+from storage.memory_files import Fault, MemoryFileSystem
+from storage.retention import delete_old_segments
+from tests.unit.storage.cleaning import clean, put, records
+from tests.unit.storage.support import Rig, append
+from tests.unit.storage.test_cleaner import COMPACT, roll
+from tests.unit.storage.test_retention import DAY, bases, filled
+
+
+def memory(rig: Rig) -> MemoryFileSystem:
+    assert isinstance(rig.fs, MemoryFileSystem)
+    return rig.fs
+
+
+def test_retention_without_room_for_a_new_segment_removes_the_others() -> None:
+    rig, log = filled(retention_ms=DAY)
+    rig.clock.advance(30 * DAY)
+    memory(rig).inject(Fault("open", 1, errno.ENOSPC, path_part="8.log"))
+    assert delete_old_segments(log, log.log_end_offset) == 3
+    assert bases(log) == [6]
+    assert delete_old_segments(log, log.log_end_offset) == 1
+    assert (bases(log), log.is_offline) == ([8], False)
+
+
+def test_retention_without_any_room_leaves_the_only_segment_and_the_log_online() -> None:
+    rig, log = filled(1, retention_ms=DAY)
+    rig.clock.advance(30 * DAY)
+    memory(rig).inject(Fault("open", 1, errno.ENOSPC, path_part="2.log"))
+    assert delete_old_segments(log, log.log_end_offset) == 0
+    assert (bases(log), log.is_offline) == ([0], False)
+
+
+def test_leader_epochs_without_room_keep_no_log_from_retention() -> None:
+    rig, log = filled(retention_bytes=0)
+    memory(rig).inject(Fault("open", 1, errno.ENOSPC, path_part="leader-epoch"))
+    assert delete_old_segments(log, log.log_end_offset) == 4
+    rig.workers.run_all()
+    assert not log.is_offline
+    log = rig.restart()
+    assert log.leader_epochs.entries == ((0, 8),)
+
+
+def test_snapshots_of_earlier_stops_go_at_the_start() -> None:
+    rig = Rig(config=LogConfig())
+    log = rig.log()
+    for number in range(6):
+        put(log, (b"a", b"1"), producer_id=7, sequence=number)
+        if number == 2:
+            log.roll()
+        log = rig.restart()
+    assert [name for name in sorted(rig.fs.listdir(log.folder)) if name.endswith(".snapshot")] == [
+        f"{offset:020d}.snapshot" for offset in (3, 6)
+    ]
+    assert log.producers.producers[7].last_sequence == 5
+
+
+def test_gaps_of_compaction_are_no_lost_writes_after_a_clean_stop_whatever_checkpoints_are_there() -> None:
+    rig = Rig(config=COMPACT)
+    log = rig.log()
+    put(log, (b"a", b"1"))
+    log.roll()
+    put(log, (b"b", b"1"))
+    put(log, (b"c", b"1"))
+    log.roll()
+    put(log, (b"c", b"2"))
+    put(log, (b"b", b"2"))
+    roll(log)
+    log.config = LogConfig(
+        compact=True, delete=False, segment_bytes=100, min_cleanable_dirty_ratio=0.0, file_delete_delay_ms=1
+    )
+    assert clean(rig)
+    assert [(one.base_offset, one.size > 0) for one in log.segments] == [(0, True), (1, False), (3, True), (5, True)]
+    before = records(log)
+    rig.manager.close()
+    for name in ("recovery-point-offset-checkpoint", "cleaner-offset-checkpoint"):
+        rig.fs.unlink(f"/data/{name}")
+    rig.fs.unlink(log.segments.first.offset_index.path)
+    assert records(rig.reopen()) == before
+
+
+def test_segments_after_a_gap_go_after_a_crash() -> None:
+    rig = Rig()
+    log = rig.log()
+    for _ in range(3):
+        append(log)
+        log.roll()
+    rig.fs.unlink(log.segments.floor(1).file.path)  # type: ignore[union-attr]
+    log = rig.kill()
+    assert (bases(log), log.log_end_offset) == ([0], 1)
