@@ -17,12 +17,18 @@ _NO_NOWAIT_SUPPORT = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 _DEVICE_FAILURES = frozenset({errno.EIO, errno.EROFS, errno.ENXIO, errno.ENODEV})
 
 
 def is_disk_full(error: Exception) -> bool:
     """Whether there was no room: what was refused may be tried again."""
     return isinstance(error, OSError) and error.errno in _DISK_FULL
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether there was no room, or no descriptor left: what was refused may be tried again."""
+    return isinstance(error, OSError) and (error.errno in _DISK_FULL or error.errno in _OUT_OF_DESCRIPTORS)
 
 
 def is_device_failure(error: Exception) -> bool:

@@ -13,7 +13,7 @@ from protocol.errors import KafkaError, KafkaStorage, NotLeaderOrFollower, Offse
 from protocol.records.batch import set_offsets_and_epoch
 from storage import log_truncation, time_lookup
 from storage.append_types import AppendInfo, AppendOrigin, LogConfig
-from storage.files import is_disk_full
+from storage.files import is_disk_full, is_passing
 from storage.log_flusher import LogFlusher
 from storage.log_services import LogHost, LogServices
 from storage.producer_state import CompletedTxn, Duplicate
@@ -160,13 +160,13 @@ class PartitionLog:
                 raise self.fail(error) from error
 
     def _failed_append(self, error: OSError) -> KafkaError:
-        """What to raise. Where there is just no room, the log is as before, and the next append may find some."""
+        """What to raise. Where there is no room, or no descriptor left, the log is as before, and may find some later."""
         try:
             self.segments.active.cut_back()
         except OSError as second:
             logger.error("append left a part behind", partition=self._name, error=str(second))
             return self.fail(error)
-        if is_disk_full(error):
+        if is_passing(error):
             return KafkaStorage(f"There is no room for the log of {self._name} in {self.folder}: {error}")
         return self.fail(error)
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from protocol.errors import KafkaError, OffsetOutOfRange
-from storage.files import Buffer
+from protocol.errors import KafkaError, KafkaStorage, OffsetOutOfRange
+from storage.files import Buffer, is_passing
 from storage.log_segments import LogSegments
 from storage.segment import LogOffsetMetadata, LogSegment
 from storage.segment_file import Read, WouldBlockError
@@ -69,7 +69,7 @@ class ReadPlan:
             except (WouldBlockError, FileNotFoundError):
                 return None
             except OSError as error:
-                raise self._offline(error) from error
+                raise self._failure(error) from error
             if data is not None:
                 return data
             self.segment = self._segments.higher(segment.base_offset)
@@ -88,11 +88,14 @@ class ReadPlan:
                 self._find_again(segment, error)
                 continue
             except OSError as error:
-                raise self._offline(error) from error
+                raise self._failure(error) from error
             if data is not None:
                 return data
             self.segment = self._segments.higher(segment.base_offset)
         return b""
+
+    def _failure(self, error: OSError) -> KafkaError:
+        return KafkaStorage(str(error)) if is_passing(error) else self._offline(error)
 
     def aborted_transactions(self, size: int, log_end_offset: int) -> list[AbortedTxn]:
         """Those that touch the `size` bytes that were read.

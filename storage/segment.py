@@ -216,8 +216,9 @@ class LogSegment:
         )
 
     def cut_back(self) -> None:
-        """Drop from the file what a failed append left behind."""
-        self.file.open().truncate(self.size)
+        """Drop from the file what a failed append left behind, if it could be opened at all."""
+        if self.file.is_open:
+            self.file.open().truncate(self.size)
 
     def _get_ready(self) -> None:
         self._index_full = self.offset_index.is_full() or self.time_index.is_full()

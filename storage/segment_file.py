@@ -45,6 +45,10 @@ class SegmentFile:
                     self._file = self._fs.open(self.path, create=create)
         return self._file
 
+    @property
+    def is_open(self) -> bool:
+        return self._file is not None
+
     def rename(self, path: str) -> None:
         """Give the file another name; any thread. Raises OSError."""
         with _naming:
