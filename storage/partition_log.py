@@ -160,7 +160,7 @@ class PartitionLog:
                 raise self.fail(error) from error
 
     def _failed_append(self, error: OSError) -> KafkaError:
-        """What to raise. Where there is no room, or no descriptor left, the log is as before, and may find some later."""
+        """What to raise. Without room, or a free descriptor, the log is as before, and a later append may find some."""
         try:
             self.segments.active.cut_back()
         except OSError as second:
