@@ -20,7 +20,8 @@ and an operation started while another runs (from its effects, say) waits in the
   `state.replay_end_marker`. `atomic=False` lets a long list of records be split over several batches.
 - **effects** is `effects(error: KafkaError | None) -> None`, for soft state: who waits, timers, pending members. It
   runs right after replay with None, or with the (translated) error when the append failed; then nothing was written or
-  replayed. It may answer waiters, set timers, and `shard.tell(operation)` what is to happen next.
+  replayed; not at all where the state is thrown away by then, since the log went offline. It may answer waiters, set
+  timers, and `shard.tell(operation)` what is to happen next.
 - **reply** is the answer, or a `Waiter` when the answer comes by a later operation:
 
     waiter = shard.waiter()              # in the operation

@@ -197,11 +197,11 @@ class Shard(Generic[S]):
     def _append_failed(self, error: KafkaError, effects: Effects | None) -> KafkaError:
         translated = errors.translate(error)
         logger.warning("append failed", shard=self.name, error=error.code.name)
+        if self._state is None:
+            return translated  # the log told of its failure first: whoever waited is answered, the state thrown away
         sound = effects is None or self._run_effects(effects, translated)
         if sound and not isinstance(error, errors.OF_THE_RECORDS):
             self._give_up(translated)
-        if self._state is None:
-            self.timers.cancel_all()  # the log may have told of its failure first, and the effects set more
         return translated
 
     def _end_transaction(self, producer: ProducerEpoch, coordinator_epoch: int, committed: bool) -> Future[None]:
@@ -268,7 +268,11 @@ class Shard(Generic[S]):
         self.status = ShardStatus.LOADING
         started = self.clock.monotonic_ms()
         state = self._surroundings.new_state(self)
-        replayed = await replay_log(self._log, self._surroundings.rows, state, self.name)
+        try:
+            replayed = await replay_log(self._log, self._surroundings.rows, state, self.name)
+        except BaseException:
+            state.unloaded()
+            raise
         self._written = self._log.log_end_offset
         self._unlisten = self._log.listen(self._advanced, self._log_failed)
         self._state = state

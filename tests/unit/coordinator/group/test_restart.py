@@ -5,6 +5,7 @@ from kio.schema.errors import ErrorCode
 
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import NotCoordinator
+from protocol.records.build import Record, build_batch
 from tests.unit.coordinator.group.rig import (
     DEAD,
     EMPTY,
@@ -157,3 +158,12 @@ async def test_a_deleted_group_is_gone() -> None:
     assert rig.states == [DEAD]
     await rig.restart()
     assert rig.shard.groups.find(GROUP) is None
+
+
+async def test_groups_of_a_log_that_cannot_be_read_to_its_end_are_not_counted() -> None:
+    rig = await Rig.started()
+    await stable(rig, Client(rig, "c1"))
+    rig.log.append(build_batch([Record(0, 0, None, b"what has no key")]))
+    await rig.restart()
+    assert refused(Client(rig, "c2").join()) is ErrorCode.not_coordinator
+    assert not any(rig.metrics.groups.values())

@@ -1,20 +1,15 @@
 """What the runtime promises to the state machines on it (coordinator/runtime's docstring)."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from coordinator.runtime.outcome import Outcome, ProducerEpoch
 from protocol.errors import (
     CoordinatorLoadInProgress,
-    CoordinatorNotAvailable,
     IllegalGeneration,
-    InvalidProducerEpoch,
     KafkaError,
-    KafkaStorage,
     NotCoordinator,
-    NotEnoughReplicas,
     UnknownServerError,
 )
 from protocol.records.batch import read_header
@@ -134,109 +129,6 @@ async def test_a_request_from_inside_an_operation_waits_in_the_mailbox() -> None
     await rig.runtime.write(0, nested)
     assert await inner[0] == "b=2"
     assert [record.key for record in rig.log.records()] == [b"\x00\x07a", b"\x00\x07b"]
-
-
-async def test_an_append_that_the_records_are_to_blame_for_fails_alone() -> None:
-    rig = await Rig().start()
-    await rig.runtime.write(0, lambda state: state.put("a", 1))
-    heard: list[KafkaError | None] = []
-    long = "x" * rig.log.max_batch_bytes
-    too_large = rig.runtime.write(0, lambda state: state.put(long, 1, effects=heard.append))
-    with pytest.raises(UnknownServerError):
-        await too_large
-    assert [type(error) for error in heard] == [UnknownServerError]
-    assert await rig.numbers() == {"a": 1}
-
-
-async def test_records_that_cannot_be_encoded_fail_alone_too() -> None:
-    """A member id that a record cannot hold, say: the operation's effects hear of it, and the mailbox goes on."""
-
-    def two(state: Register) -> Outcome[Any]:
-        state.shard.tell(lambda state: state.put("later", 1))
-        return state.put("a", 1 << 32, effects=heard.append)
-
-    rig = await Rig().start()
-    heard: list[Any] = []
-    with pytest.raises(UnknownServerError):
-        await rig.runtime.write(0, two)
-    assert [type(error) for error in heard] == [UnknownServerError]
-    assert await rig.numbers() == {"later": 1}
-
-
-async def test_a_fenced_producer_is_told_so() -> None:
-    rig = await Rig().start()
-    rig.log.fail_with = InvalidProducerEpoch()
-    with pytest.raises(InvalidProducerEpoch):
-        await rig.runtime.write(0, lambda _: Outcome((number("a", 1),), transaction=ProducerEpoch(5, 0)))
-    rig.log.fail_with = None
-    assert await rig.numbers() == {}
-
-
-@pytest.mark.parametrize(
-    ("error", "told"), [(NotEnoughReplicas(), CoordinatorNotAvailable), (KafkaStorage(), NotCoordinator)]
-)
-async def test_a_failing_log_fails_everything_held_back_with_one_error_and_loads_anew(
-    error: KafkaError, told: type[KafkaError]
-) -> None:
-    rig = await Rig().start()
-    await rig.runtime.write(0, lambda state: state.put("a", 1))
-    rig.log.hold = True
-    parked = rig.runtime.write(0, lambda state: state.put("b", 2))
-    waiting = rig.runtime.write(0, lambda state: Outcome(reply=state.shard.waiter()))
-    rig.log.fail_with = error
-    failed = rig.runtime.write(0, lambda state: state.put("c", 3))
-    for future in (parked, failed):
-        with pytest.raises(told):
-            await future
-    with pytest.raises(NotCoordinator):
-        await waiting
-    rig.log.fail_with = None
-    rig.log.hold = False
-    await rig.runtime.loaded()
-    rig.log.commit()
-    assert await rig.numbers() == {"a": 1, "b": 2}
-
-
-async def test_a_high_watermark_that_never_comes_fails_what_waits_for_it() -> None:
-    rig = await Rig().start()
-    rig.log.hold = True
-    parked = rig.runtime.write(0, lambda state: state.put("a", 1))
-    rig.log.fail(KafkaStorage())
-    with pytest.raises(NotCoordinator):
-        await parked
-    with pytest.raises(CoordinatorLoadInProgress):
-        await rig.runtime.write(0, lambda state: state.put("b", 1))
-
-
-async def test_a_bug_in_an_operation_is_answered_and_nothing_is_written() -> None:
-    def broken(state: Register) -> Outcome[None]:
-        raise ZeroDivisionError
-
-    rig = await Rig().start()
-    with pytest.raises(UnknownServerError):
-        await rig.runtime.write(0, broken)
-    assert rig.log.written == []
-    assert await rig.runtime.write(0, lambda state: state.put("a", 1)) == "a=1"
-
-
-async def test_a_bug_in_effects_starts_the_shard_over() -> None:
-    def broken(error: KafkaError | None) -> None:
-        raise ZeroDivisionError
-
-    rig = await Rig().start()
-    with pytest.raises(UnknownServerError):
-        await rig.runtime.write(0, lambda state: state.put("a", 1, effects=broken))
-    await rig.runtime.loaded()
-    assert await rig.numbers() == {"a": 1}
-
-
-async def test_a_bug_in_replay_leaves_no_half_applied_state_behind() -> None:
-    rig = await Rig().start()
-    with pytest.raises(UnknownServerError):
-        await rig.runtime.write(0, lambda _: Outcome((number("a", 1), number("b", 666))))
-    await rig.runtime.loaded()
-    with pytest.raises(NotCoordinator):  # the log holds what cannot be replayed
-        await rig.numbers()
 
 
 async def test_requests_while_loading_are_told_so_and_loading_replays_everything() -> None:
