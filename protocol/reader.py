@@ -32,6 +32,7 @@ Read: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
 _FORMATS = NUMBER_FORMATS | {"uuid": "16s", "timedelta_i32": "i", "timedelta_i64": "q", "datetime_i64": "q"}
 _ZERO_UUID = bytes(16)
 _LONGEST_MS = timedelta.max // timedelta(milliseconds=1)
+_SHORTEST_MS = timedelta.min // timedelta(milliseconds=1)
 
 
 @cache
@@ -194,7 +195,7 @@ def _converter(kind: str, nullable: bool) -> Callable[[Any], Any] | None:
 
 def _duration(ms: int) -> timedelta:
     """Python's durations end at 2.7 million years; Kafka's int64 does later, and clients do send its end for "ever"."""
-    return timedelta(milliseconds=max(-_LONGEST_MS, min(ms, _LONGEST_MS)))
+    return timedelta(milliseconds=max(_SHORTEST_MS, min(ms, _LONGEST_MS)))
 
 
 def _time(ms: int) -> datetime:

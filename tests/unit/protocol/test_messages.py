@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tracemalloc
 from dataclasses import fields
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,6 +30,7 @@ from protocol.messages import (
 from protocol.schema import default_entity, field_plans
 from protocol.writer import entity_writer
 
+MILLISECOND = timedelta(milliseconds=1)
 ROOT = Path(__file__).parents[3]
 OF_ONE_TRANSACTION = ("transactional_id", "producer_id", "producer_epoch", "topics")
 VERSIONS = [(api, version) for api in API_TABLE for version in range(api.lowest, api.highest + 1)]
@@ -300,3 +302,10 @@ def test_a_length_that_lies_takes_no_memory(api: Api, version: int, generator: A
     finally:
         tracemalloc.stop()
     assert peak < 1_000_000
+
+
+@pytest.mark.parametrize(("sent", "read"), [(2**63 - 1, timedelta.max), (-(2**63), timedelta.min), (-1, -MILLISECOND)])
+def test_durations_that_python_lacks_are_its_longest(sent: int, read: timedelta) -> None:
+    body = b"\0\x01g" + bytes(4) + b"\0\x01m" + sent.to_bytes(8, "big", signed=True) + bytes(4)
+    told = decode_request(API_BY_NAME["offset_commit"], 2, body, 0).retention_time
+    assert told // MILLISECOND == read // MILLISECOND
