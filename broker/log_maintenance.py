@@ -83,9 +83,11 @@ class LogMaintenance:
         for number, partition in enumerate(list(self._partitions)):
             if number % AT_A_TIME == 0:
                 await self._clock.sleep(0)
-            if not partition.log.config.compact and not self.cleaner.is_busy_with(partition.log):
+            one = partition.log
+            rests = partition.key in self._logs.moving or self.cleaner.is_busy_with(one)
+            if not one.config.compact and not rests:
                 try:
-                    delete_old_segments(partition.log, partition.high_watermark)
+                    delete_old_segments(one, partition.high_watermark)
                 except KafkaError as error:
                     log.error("retention failed", topic=partition.topic, partition=partition.index, error=str(error))
 

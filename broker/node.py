@@ -23,6 +23,7 @@ from broker.fetch_session import FetchSessionCache
 from broker.group_coordinator import GroupCoordinator
 from broker.local_metadata_store import LocalMetadataStore
 from broker.log_maintenance import LogMaintenance
+from broker.log_moves import LogMoves
 from broker.loop_lag import LoopLag
 from broker.metrics import Metrics
 from broker.node_metrics import register_gauges
@@ -69,6 +70,7 @@ class Node:
     metadata: LocalMetadataStore
     topics: Topics
     logs: LogManager
+    log_moves: LogMoves
     partitions: Partitions
     producer_ids: ProducerIds
     resource_configs: ResourceConfigs
@@ -164,6 +166,7 @@ class Node:
         )
         await self.partitions.start()
         self._maintenance = LogMaintenance(self.logs, self.partitions)
+        self.log_moves = LogMoves(self.logs, self._maintenance.cleaner.is_busy_with, self._new_id)
         self.group_coordinator = GroupCoordinator(self)
         self.group_coordinator.start()
         self.transaction_coordinator = TransactionCoordinator(self)
@@ -228,6 +231,7 @@ class Node:
         self.group_coordinator.stop()
         await self.server.stop()
         await self.dispatcher.drain()
+        await self.log_moves.stop()
         await self._maintenance.stop()
         await self._periodic.stop()
         await self.metadata.close()

@@ -17,7 +17,8 @@ from storage.files import FileSystem, read_file, write_fully
 MAX_RELATIVE_OFFSET = 2**31 - 1
 _TIME_ENTRY = struct.Struct(">qI")
 _OFFSET_ENTRY = struct.Struct(">II")
-_loading = threading.Lock()
+loading = threading.Lock()
+"""Held while an index is read, or its file given another name."""
 
 
 class CorruptIndexError(Exception):
@@ -74,7 +75,7 @@ class _IndexFile:
 
     def rename(self, path: str) -> None:
         """Not while another thread loads it."""
-        with _loading:
+        with loading:
             self._fs.rename(self.path, path)
             self.path = path
 
@@ -107,6 +108,10 @@ class OffsetIndex:
         """The file's path."""
         return self._file.path
 
+    def relocate(self, path: str) -> None:
+        """The file lies elsewhere now; the caller holds `loading`."""
+        self._file.path = path
+
     def rename(self, path: str) -> None:
         """Give the file another name; any thread. Raises OSError."""
         self._file.rename(path)
@@ -120,7 +125,7 @@ class OffsetIndex:
         """The relative offsets. Raises CorruptIndexError or OSError if the file is wrong or missing."""
         if self._offsets is not None:
             return self._offsets
-        with _loading:
+        with loading:
             if self._offsets is None:
                 entries = array("I", self._file.read())
                 if sys.byteorder == "little":
@@ -213,6 +218,10 @@ class TimeIndex:
         """The file's path."""
         return self._file.path
 
+    def relocate(self, path: str) -> None:
+        """The file lies elsewhere now; the caller holds `loading`."""
+        self._file.path = path
+
     def rename(self, path: str) -> None:
         """Give the file another name; any thread. Raises OSError."""
         self._file.rename(path)
@@ -226,7 +235,7 @@ class TimeIndex:
         """The timestamps. Raises CorruptIndexError or OSError if the file is wrong or missing."""
         if self._timestamps is not None:
             return self._timestamps
-        with _loading:
+        with loading:
             if self._timestamps is None:
                 timestamps, offsets = array("q"), array("I")
                 for timestamp, offset in _TIME_ENTRY.iter_unpack(self._file.read()):

@@ -31,6 +31,9 @@ class LeaderEpochs:
     """The epochs of one partition, ascending in epoch and start offset.
 
     Every change but `truncate_from_start` is written before it returns.
+
+    Attributes:
+        writing: held while the file is written.
     """
 
     def __init__(self, fs: FileSystem, folder: str) -> None:
@@ -38,7 +41,7 @@ class LeaderEpochs:
         self._fs = fs
         self._path = f"{folder}/{FILE_NAME}"
         self._entries: list[EpochEntry] = []
-        self._writing = threading.Lock()
+        self.writing = threading.Lock()
         if fs.exists(self._path):
             for entry in _decode(read_file(fs, self._path)):
                 self._put(entry)
@@ -129,13 +132,17 @@ class LeaderEpochs:
         """Write what is known now; blocking, any thread. Raises OSError."""
         self._write()
 
+    def relocate(self, folder: str) -> None:
+        """The file lies in another folder now; the caller holds `writing`."""
+        self._path = f"{folder}/{FILE_NAME}"
+
     def clear(self) -> None:
         """Remove all epochs. Raises OSError."""
         self._entries = []
         self._write()
 
     def _write(self) -> None:
-        with self._writing:
+        with self.writing:
             entries = list(self._entries)
             lines = [str(_VERSION), str(len(entries))]
             lines += [f"{entry.epoch} {entry.start_offset}" for entry in entries]

@@ -23,7 +23,10 @@ OffsetOf = Callable[[PartitionLog], int | None]
 
 
 class LogCheckpoints:
-    """`logs` are the open logs, `root` tells the folder of each. Folders that failed are left alone."""
+    """`logs` are the open logs, `root` tells the folder of each, `moving` where some will be, too.
+
+    Folders that failed are left alone.
+    """
 
     def __init__(
         self,
@@ -31,10 +34,12 @@ class LogCheckpoints:
         dirs: LogDirs,
         logs: Mapping[TopicPartition, PartitionLog],
         root: Mapping[TopicPartition, str],
+        moving: Mapping[TopicPartition, str],
     ) -> None:
         self._dirs = dirs
         self._logs = logs
         self._root = root
+        self._moving = moving
         self._files = {
             (log_dir.path, name): OffsetCheckpoint(fs, log_dir.path, name)
             for log_dir in dirs.dirs
@@ -66,6 +71,11 @@ class LogCheckpoints:
         for name in (RECOVERY_POINT, CLEANER):
             self._write(log_dir, name, _OFFSETS[name])
 
+    def write_folder(self, log_dir: LogDir) -> None:
+        """What a load of one folder goes by. Raises OSError."""
+        for name, offset_of in _OFFSETS.items():
+            self._write(log_dir, name, offset_of)
+
     def forget_predecessor(self, key: TopicPartition, log_dir: LogDir) -> None:
         """Take what a deleted partition of that name left in the checkpoints out of them, lest a load believes it."""
         for name, offset_of in _OFFSETS.items():
@@ -76,7 +86,11 @@ class LogCheckpoints:
         path = log_dir.path
 
         def offsets() -> dict[TopicPartition, int]:
-            known = [(key, offset_of(log)) for key, log in list(self._logs.items()) if self._root.get(key) == path]
+            known = [
+                (key, offset_of(log))
+                for key, log in list(self._logs.items())
+                if path in (self._root.get(key), self._moving.get(key))
+            ]
             return {key: offset for key, offset in known if offset is not None}
 
         self._files[path, name].write(offsets)

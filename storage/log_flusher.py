@@ -85,6 +85,7 @@ class LogFlusher:
         "_segments",
         "_services",
         "_stopped",
+        "_then",
         "flushed",
         "last_flush_ms",
         "on_flush",
@@ -115,6 +116,7 @@ class LogFlusher:
         self._running: _Work | None = None
         self._requested = False
         self._stopped = False
+        self._then: Callable[[], None] | None = None
 
     def note_new_segment(self, sealed: LogSegment | None) -> None:
         """Files were created; `sealed` is the segment that they follow."""
@@ -138,6 +140,28 @@ class LogFlusher:
     def note_removed(self, segments: Sequence[LogSegment]) -> None:
         """Segments are gone, and whoever removed them syncs the folder: there is nothing left of them to flush."""
         self._sealed = [segment for segment in self._sealed if segment not in segments]
+
+    def relocate(self, folder: str) -> None:
+        """The log lies in another folder now; no flush is under way."""
+        self._folder = folder
+
+    def note_synced(self) -> None:
+        """The whole log is on the device."""
+        self.flushed = self._end()
+        if self.on_flush is not None:
+            self.on_flush(self.flushed)
+
+    def when_idle(self, action: Callable[[], None]) -> None:
+        """Call once, on the loop, when no flush is under way: now, or before the next one starts."""
+        if self._running is None:
+            action()
+        else:
+            self._then = action
+
+    def _call_waiting(self) -> None:
+        action, self._then = self._then, None
+        if action is not None:
+            action()
 
     def stop(self) -> None:
         """No flush starts any more."""
@@ -206,6 +230,7 @@ class LogFlusher:
         self._running = None
         work.release()
         self._advance(work)
+        self._call_waiting()
         if self._requested:
             self._requested = False
             self.request()
@@ -214,3 +239,4 @@ class LogFlusher:
         self._running = None
         work.release()
         self._failed(error)
+        self._call_waiting()

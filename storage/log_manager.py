@@ -1,7 +1,8 @@
 """All logs of this node: loading, creating, deleting, checkpointing (Kafka's LogManager)."""
 
+import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
@@ -12,10 +13,10 @@ from protocol.errors import KafkaError, KafkaStorage
 from storage import log_names, partition_metadata
 from storage.append_types import LogConfig
 from storage.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION, TopicPartition
-from storage.files import is_device_failure
+from storage.files import File, is_device_failure
 from storage.log_checkpoints import LogCheckpoints
 from storage.log_dirs import LogDir, LogDirs
-from storage.log_opening import Found, absent_log, find_logs, open_log, remove_folder, run_in_order
+from storage.log_opening import Found, absent_log, find_all, open_log, remove_folder, run_in_order
 from storage.log_services import LogServices
 from storage.partition_log import PartitionLog
 from storage.producer_state import DEFAULT_EXPIRATION_MS
@@ -30,6 +31,7 @@ class LogManager:
 
     Attributes:
         logs: every open log, by partition.
+        moving: the folders that logs are being copied to; retention and cleaning leave those alone.
         services: the file system, clock, workers and random source given.
     """
 
@@ -48,7 +50,8 @@ class LogManager:
         self._new_id = new_id
         self._producer_expiration_ms = producer_expiration_ms
         self._root: dict[TopicPartition, str] = {}
-        self._checkpoints = LogCheckpoints(self._fs, dirs, self.logs, self._root)
+        self.moving: dict[TopicPartition, str] = {}
+        self._checkpoints = LogCheckpoints(self._fs, dirs, self.logs, self._root, self.moving)
         self._taken = Counter[str]()  # logs by folder
 
     @classmethod
@@ -71,7 +74,7 @@ class LogManager:
         """
         manager = cls(services, dirs, new_id=new_id, producer_expiration_ms=producer_expiration_ms)
         started = told = services.clock.monotonic_ms()
-        found = list(manager._find())
+        found = find_all(manager._fs, manager._checkpoints, dirs, new_id, manager.fail_folder)
         unclean = [log_dir.path for log_dir in dirs.dirs if not log_dir.clean and not log_dir.failed]
         if found and unclean:
             logger.info("recovering logs after an unclean shutdown", log_dirs=unclean, partitions=len(found))
@@ -93,20 +96,6 @@ class LogManager:
         return manager
 
     # -- loading
-
-    def _find(self) -> Iterator[Found]:
-        for number, log_dir in enumerate(self._dirs.dirs):
-            if log_dir.failed:
-                continue
-            try:
-                found = find_logs(self._fs, self._checkpoints, log_dir)
-                self._dirs.forget_clean_shutdown(log_dir)
-            except OSError as error:
-                if number == 0:
-                    raise
-                self.fail_folder(log_dir, error)
-            else:
-                yield from found
 
     def _load(self, found: Found, config: LogConfig) -> PartitionLog | OSError:
         """The log, or what keeps it, and with it its whole folder, from being used. Any thread."""
@@ -259,13 +248,22 @@ class LogManager:
         """
         key = TopicPartition(topic, partition)
         log, folder = self._retire(key)
+        self.remove_soon(log, folder)
+
+    def remove_soon(self, log: PartitionLog, folder: str, files: Sequence[File] = ()) -> None:
+        """Remove a folder, and close its open files, after `file.delete.delay.ms`."""
         services = self.services
+
+        def close_and_remove() -> None:
+            for file in files:
+                file.close()
+            remove_folder(self._fs, folder)
 
         def remove() -> None:
             services.workers.submit(
-                partial(remove_folder, self._fs, folder),
-                lambda _: logger.info("removed the folder of a deleted partition", folder=folder),
-                lambda error: logger.error("cannot remove a deleted partition", folder=folder, error=str(error)),
+                close_and_remove,
+                lambda _: logger.info("removed the folder of a partition", folder=folder),
+                lambda error: logger.error("cannot remove the folder of a partition", folder=folder, error=str(error)),
             )
 
         services.clock.call_later(log.config.file_delete_delay_ms, remove)
@@ -285,6 +283,23 @@ class LogManager:
         except OSError as error:
             raise KafkaStorage(f"Cannot delete the log of {key}: {error}") from error
         return log, folder
+
+    # -- moving (see log_move)
+
+    def log_dir(self, path: str) -> LogDir:
+        """The folder of `log.dirs` at an absolute path. Raises StopIteration if none is."""
+        return next(one for one in self._dirs.dirs if os.path.abspath(one.path) == path)
+
+    def checkpoint_folder(self, log_dir: LogDir) -> None:
+        """Write what a load of one folder goes by; blocking. Raises OSError."""
+        self._checkpoints.write_folder(log_dir)
+
+    def settle_move(self, log: PartitionLog, target: LogDir) -> None:
+        """The log lies in `target` from now on."""
+        key = TopicPartition(log.topic, log.partition)
+        self._leave(key)
+        self._settle(key, target.path)
+        log.host = _Folder(self, target)
 
     # -- flushing, checkpoints, closing
 

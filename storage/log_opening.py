@@ -1,6 +1,6 @@
 """Finding and opening the logs of one log folder (the loading half of Kafka's LogManager)."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,7 @@ from storage.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, TopicPartiti
 from storage.files import FileSystem
 from storage.leader_epochs import LeaderEpochs
 from storage.log_checkpoints import LogCheckpoints
-from storage.log_dirs import LogDir
+from storage.log_dirs import LogDir, LogDirs
 from storage.log_segments import LogSegments
 from storage.log_services import LogHost, LogServices
 from storage.partition_log import PartitionLog
@@ -43,25 +43,82 @@ class Found:
         return f"{self.log_dir.path}/{log_names.folder_name(self.partition)}"
 
 
+def find_all(
+    fs: FileSystem,
+    checkpoints: LogCheckpoints,
+    dirs: LogDirs,
+    new_id: Callable[[], UUID],
+    fail: Callable[[LogDir, Exception], None],
+) -> list[Found]:
+    """The logs of every usable folder, none of which counts as cleanly shut down any more.
+
+    A folder that gives an error is done without (`fail`), unless it is the first. Blocking; raises OSError.
+    """
+
+    def each(look: Callable[[LogDir], T]) -> list[tuple[LogDir, T]]:
+        told = []
+        for number, log_dir in enumerate(dirs.dirs):
+            if not log_dir.failed:
+                try:
+                    told.append((log_dir, look(log_dir)))
+                except OSError as error:
+                    if number == 0:
+                        raise
+                    fail(log_dir, error)
+        return told
+
+    for log_dir, moved in each(partial(moved_logs, fs)):
+        others = [one for one in dirs.dirs if one is not log_dir and not one.failed]
+        finish_moves(fs, log_dir, moved, others, new_id)
+    found = each(partial(find_logs, fs, checkpoints))
+    each(dirs.forget_clean_shutdown)
+    return [item for log_dir, items in found for item in items if not log_dir.failed]
+
+
 def find_logs(fs: FileSystem, checkpoints: LogCheckpoints, log_dir: LogDir) -> list[Found]:
-    """The logs in a folder; those on their way out are removed. Blocking; raises OSError."""
+    """The logs in a folder; those on their way out, and unfinished copies, are removed. Blocking; raises OSError."""
     recovery_points = checkpoints.read(log_dir, RECOVERY_POINT)
     log_starts = checkpoints.read(log_dir, LOG_START)
     cleaned = checkpoints.read(log_dir, CLEANER)
     found = []
     for name in sorted(fs.listdir(log_dir.path)):
         path = f"{log_dir.path}/{name}"
-        if name.endswith(log_names.DELETE_SUFFIX) and fs.is_dir(path):
+        if name.endswith((log_names.DELETE_SUFFIX, log_names.FUTURE_SUFFIX)) and fs.is_dir(path):
             remove_folder(fs, path)
             continue
         partition = log_names.parse(name)
         if partition is None or partition.topic == "__cluster_metadata" or not fs.is_dir(path):
-            if name.endswith((log_names.STRAY_SUFFIX, log_names.FUTURE_SUFFIX)):
+            if name.endswith(log_names.STRAY_SUFFIX):
                 logger.warning("ignoring a folder", path=path)
             continue
         recovery_point, log_start = recovery_points.get(partition, 0), log_starts.get(partition, 0)
         found.append(Found(partition, log_dir, recovery_point, log_start, cleaned.get(partition)))
     return found
+
+
+def moved_logs(fs: FileSystem, log_dir: LogDir) -> dict[str, TopicPartition]:
+    """The folders of logs that were changing places when a crash came, by name. Blocking; raises OSError."""
+    names = {name: log_names.parse_moved(name) for name in sorted(fs.listdir(log_dir.path))}
+    return {name: partition for name, partition in names.items() if partition is not None}
+
+
+def finish_moves(
+    fs: FileSystem,
+    log_dir: LogDir,
+    moved: Mapping[str, TopicPartition],
+    others: Sequence[LogDir],
+    new_id: Callable[[], UUID],
+) -> None:
+    """What was moved to `log_dir` counts, and no other folder of these partitions. Blocking; raises OSError."""
+    for name, partition in moved.items():
+        folder = log_names.folder_name(partition)
+        for other in others:
+            if fs.exists(f"{other.path}/{folder}"):
+                fs.rename(f"{other.path}/{folder}", f"{other.path}/{log_names.delete_name(partition, new_id())}")
+                fs.fsync_dir(other.path)
+        logger.info("finishing an interrupted move", partition=str(partition), log_dir=log_dir.path)
+        fs.rename(f"{log_dir.path}/{name}", f"{log_dir.path}/{folder}")
+        fs.fsync_dir(log_dir.path)
 
 
 def open_log(

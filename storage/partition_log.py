@@ -13,7 +13,7 @@ from protocol.errors import KafkaError, KafkaStorage, NotLeaderOrFollower, Offse
 from protocol.records.batch import set_offsets_and_epoch
 from storage import log_truncation, time_lookup
 from storage.append_types import AppendInfo, AppendOrigin, LogConfig
-from storage.files import is_disk_full, is_passing
+from storage.files import File, is_disk_full, is_passing
 from storage.log_flusher import LogFlusher
 from storage.log_services import LogHost, LogServices
 from storage.producer_state import CompletedTxn, Duplicate
@@ -380,6 +380,13 @@ class PartitionLog:
         self._offline = NotLeaderOrFollower(f"The log of {self._name} was deleted.")
         for segment in self.segments:
             segment.file.retire()
+
+    def relocate(self, folder: str) -> list[File]:
+        """All files lie in another folder now, with the same content; returns open ones, to be closed later."""
+        self.folder = folder
+        for part in (self.flusher, self.removal, self.producers, self.leader_epochs):
+            part.relocate(folder)
+        return [file for segment in self.segments if (file := segment.relocate(folder)) is not None]
 
     def release_files(self) -> None:
         """Close descriptors, at once or when their readers are done; later readers open them again."""

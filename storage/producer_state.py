@@ -327,6 +327,11 @@ class ProducerStateManager:
         taken, self._unsynced = self._unsynced, []
         return taken
 
+    def relocate(self, folder: str) -> None:
+        """The snapshot files lie in another folder now, all of them synced."""
+        self._folder = folder
+        self._unsynced = []
+
     def forget_snapshot(self, offset: int) -> str | None:
         """Its segment goes: the caller removes the file, whose path this is; None if there is no such snapshot."""
         if offset not in self._snapshots:

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from storage.append_types import LogConfig
-from storage.files import Buffer, FileSystem, write_fully
+from storage.files import Buffer, File, FileSystem, write_fully
 from storage.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex, TimestampOffset
 from storage.producer_state import CompletedTxn
 from storage.segment_file import Read, SegmentFile, find_batch, headers
@@ -347,6 +347,15 @@ class LogSegment:
                 self._fs.rename(old, after[suffix])
         if self._txn_index is not None:
             self._txn_index.path = self.path(TXN_INDEX_SUFFIX)
+
+    def relocate(self, folder: str) -> File | None:
+        """The files lie in another folder now; the caller holds the locks. Returns the open `.log`, to close later."""
+        self.folder = folder
+        self.offset_index.relocate(self.path(INDEX_SUFFIX))
+        self.time_index.relocate(self.path(TIME_INDEX_SUFFIX))
+        if self._txn_index is not None:
+            self._txn_index.path = self.path(TXN_INDEX_SUFFIX)
+        return self.file.relocate(self.path(LOG_SUFFIX))
 
     def index_paths(self) -> list[str]:
         """Paths of the index files that exist."""

@@ -15,7 +15,8 @@ Read = Callable[[int, int], Buffer]
 MIN_BATCH_SIZE = HEADER_SIZE
 _OFFSETS = struct.Struct(">qi11xi")  # base offset, batch length, last offset delta
 _SCAN_BYTES = 4096
-_naming = threading.Lock()
+naming = threading.Lock()
+"""Held while files are opened by name, or given another one."""
 
 
 class WouldBlockError(Exception):
@@ -38,7 +39,7 @@ class SegmentFile:
     def open(self, *, create: bool = False) -> File:
         """The open file; it stays open until `close`."""
         if self._file is None:
-            with _naming:
+            with naming:
                 if self._file is None:
                     if self._retired:
                         raise FileNotFoundError(errno.ENOENT, "the log was deleted", self.path)
@@ -51,9 +52,14 @@ class SegmentFile:
 
     def rename(self, path: str) -> None:
         """Give the file another name; any thread. Raises OSError."""
-        with _naming:
+        with naming:
             self._fs.rename(self.path, path)
             self.path = path
+
+    def relocate(self, path: str) -> File | None:
+        """The file lies elsewhere now; the caller holds `naming`. Returns the open one, to close later."""
+        old, self._file, self.path = self._file, None, path
+        return old
 
     def acquire(self) -> File:
         """The open file, which `release` must follow. Call both on the loop."""

@@ -44,6 +44,10 @@ class SegmentRemoval:
         with self.lock:
             self._stopped = True
 
+    def relocate(self, folder: str) -> None:
+        """The log lies in another folder now; nothing is on its way out."""
+        self._folder = folder
+
     @property
     def is_stopped(self) -> bool:
         return self._stopped

@@ -1,7 +1,4 @@
-"""AlterReplicaLogDirs 1-2 (KIP-113; Kafka's `ReplicaManager.alterReplicaLogDirs`).
-
-Deviation: a partition is not moved to another folder (INVALID_REQUEST); Kafka copies it in the background.
-"""
+"""AlterReplicaLogDirs 1-2 (KIP-113; Kafka's `ReplicaManager.alterReplicaLogDirs`): answered at once, done later."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.context import RequestContext
 from broker.error_responses import ZERO
-from broker.handlers.describe_log_dirs import log_dir_of, log_dirs
+from broker.handlers.describe_log_dirs import log_dirs
 from protocol.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -51,7 +48,11 @@ def _outcome(node: Node, key: tuple[str, int], path: str) -> ErrorCode:
     partition = node.partitions.get(*key)
     if partition is None:
         return ErrorCode.unknown_topic_or_partition
-    return ErrorCode.none if log_dir_of(partition) == path else ErrorCode.invalid_request
+    try:
+        node.log_moves.request(partition.log, path)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.none
 
 
 def _response(outcomes: dict[tuple[str, int], ErrorCode]) -> AlterReplicaLogDirsResponse:

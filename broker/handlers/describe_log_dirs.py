@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kio.schema.describe_log_dirs.v4 import DescribeLogDirsRequest, DescribeLogDirsResponse
@@ -27,10 +28,11 @@ def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogD
     wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    by_dir: defaultdict[str, list[Partition]] = defaultdict(list)
+    by_dir: defaultdict[str, dict[str, list[DescribeLogDirsPartition]]] = defaultdict(lambda: defaultdict(list))
     for partition in node.partitions:
         if wanted is None or partition.key in wanted:
-            by_dir[log_dir_of(partition)].append(partition)
+            for path, told in _replicas(node, partition):
+                by_dir[path][partition.topic].append(told)
     return DescribeLogDirsResponse(
         throttle_time=ZERO,
         error_code=ErrorCode.none,
@@ -43,16 +45,25 @@ def log_dirs(node: Node) -> list[str]:
     return [os.path.abspath(path) for path in node.config.log_dirs]
 
 
-def log_dir_of(partition: Partition) -> str:
-    return os.path.abspath(partition.log.folder.rpartition("/")[0])
+def _replicas(node: Node, partition: Partition) -> Iterator[tuple[str, DescribeLogDirsPartition]]:
+    """The partition's log, and its copy in another folder if it is being moved; each with its folder."""
+
+    def told(size: int, offset_lag: int, *, is_future: bool) -> DescribeLogDirsPartition:
+        return DescribeLogDirsPartition(
+            partition_index=partition.index, partition_size=size, offset_lag=offset_lag, is_future_key=is_future
+        )
+
+    log = partition.log
+    # The lag of a replica is that behind the high watermark, which no leader has.
+    yield os.path.abspath(os.path.dirname(log.folder)), told(log.size, 0, is_future=False)
+    move = node.log_moves.future_of(log)
+    if move is not None:
+        yield os.path.abspath(move.target.path), told(move.size, log.log_end_offset - move.copied_to, is_future=True)
 
 
-def _result(node: Node, path: str, partitions: list[Partition]) -> DescribeLogDirsResult:
+def _result(node: Node, path: str, by_topic: dict[str, list[DescribeLogDirsPartition]]) -> DescribeLogDirsResult:
     if path in {os.path.abspath(failed) for failed in node.logs.failed_folders}:
         return DescribeLogDirsResult(error_code=ErrorCode.kafka_storage_error, log_dir=path, topics=())
-    by_topic: defaultdict[str, list[Partition]] = defaultdict(list)
-    for partition in partitions:
-        by_topic[partition.topic].append(partition)
     try:
         total, usable = node.logs.services.fs.space(path)
     except OSError:
@@ -60,19 +71,7 @@ def _result(node: Node, path: str, partitions: list[Partition]) -> DescribeLogDi
     return DescribeLogDirsResult(
         error_code=ErrorCode.none,
         log_dir=path,
-        topics=tuple(
-            DescribeLogDirsTopic(
-                name=topic,
-                partitions=tuple(
-                    # The lag of a replica is that behind the high watermark, which no leader has.
-                    DescribeLogDirsPartition(
-                        partition_index=one.index, partition_size=one.log.size, offset_lag=0, is_future_key=False
-                    )
-                    for one in found
-                ),
-            )
-            for topic, found in by_topic.items()
-        ),
+        topics=tuple(DescribeLogDirsTopic(name=topic, partitions=tuple(found)) for topic, found in by_topic.items()),
         total_bytes=total,
         usable_bytes=usable,
     )

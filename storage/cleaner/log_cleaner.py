@@ -114,7 +114,10 @@ class LogCleaner:
         for partition, log in list(self._manager.logs.items()):
             if not log.config.compact or log.is_offline or log in self._in_progress or log in self._uncleanable:
                 continue
-            if self._put_off.get(partition, 0) > self._services.clock.monotonic_ms():
+            if (
+                partition in self._manager.moving
+                or self._put_off.get(partition, 0) > self._services.clock.monotonic_ms()
+            ):
                 continue
             self._put_off.pop(partition, None)
             try:
@@ -181,8 +184,9 @@ class LogCleaner:
     # -- retention
 
     def _apply_retention(self) -> None:
-        for log in list(self._manager.logs.values()):
-            if log.config.compact and log not in self._in_progress and log not in self._uncleanable:
+        busy = (*self._in_progress, *self._uncleanable)
+        for partition, log in list(self._manager.logs.items()):
+            if log.config.compact and log not in busy and partition not in self._manager.moving:
                 try:
                     delete_old_segments(log, self._high_watermark(log))
                 except KafkaError as error:

@@ -15,7 +15,7 @@ from kio.schema.elect_leaders.v2.request import TopicPartitions
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition, OffsetForLeaderTopic
 
 from broker.topics import Topic, assign
-from protocol.errors import FencedLeaderEpoch, UnsupportedVersion
+from protocol.errors import FencedLeaderEpoch, KafkaStorage, UnsupportedVersion
 from tests.unit.broker.admin_rig import Rig
 
 SECOND = datetime.timedelta(seconds=1)
@@ -124,6 +124,19 @@ async def test_an_unknown_resource_type_cannot_be_listed() -> None:
         await (await opened()).ask("list_config_resources", resource_types=(2, 99))
 
 
+class FakeMoves:
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def request(self, _log: object, path: str) -> None:
+        if path == "/broken":
+            raise KafkaStorage
+        self.asked.append(path)
+
+    def future_of(self, _log: object) -> None:
+        return None
+
+
 class FakePartition:
     topic, index, key = "t", 0, ("t", 0)
     log = SimpleNamespace(folder="/data/t-0", size=123)
@@ -147,8 +160,10 @@ async def with_partition() -> Rig:
             return iter(self.values())
 
     rig.node.partitions = Partitions({("t", 0): FakePartition()})
-    rig.node.config = rig.node.config.of({"node.id": "1", "log.dirs": "/data,/other"})
+    rig.node.config = rig.node.config.of({"node.id": "1", "log.dirs": "/data,/other,/broken"})
     rig.fs.mkdir("/other")
+    rig.fs.mkdir("/broken")
+    rig.node.log_moves = FakeMoves()
     rig.node.logs = SimpleNamespace(services=SimpleNamespace(fs=rig.fs), failed_folders=set())
     return rig
 
@@ -180,15 +195,19 @@ async def test_describe_log_dirs() -> None:
         ]
 
     held = [("t", [(0, 123)])]
-    assert await ask(None) == [("/data", held), ("/other", [])]
-    assert await ask((DescribableLogDirTopic(topic="t", partitions=(0, 7)),)) == [("/data", held), ("/other", [])]
-    assert await ask(()) == [("/data", []), ("/other", [])]
+    assert await ask(None) == [("/data", held), ("/other", []), ("/broken", [])]
+    assert await ask((DescribableLogDirTopic(topic="t", partitions=(0, 7)),)) == [
+        ("/data", held),
+        ("/other", []),
+        ("/broken", []),
+    ]
+    assert await ask(()) == [("/data", []), ("/other", []), ("/broken", [])]
     answer = await rig.ask("describe_log_dirs", topics=())
     assert (answer.results[0].total_bytes, answer.results[0].usable_bytes) == rig.fs.space("/data")
     rig.node.logs.failed_folders.add("/data")
     answer = await rig.ask("describe_log_dirs", topics=None)
     told = [(one.log_dir, one.error_code.name, len(one.topics)) for one in answer.results]
-    assert told == [("/data", "kafka_storage_error", 0), ("/other", "none", 0)]
+    assert told == [("/data", "kafka_storage_error", 0), ("/other", "none", 0), ("/broken", "none", 0)]
 
 
 async def test_alter_replica_log_dirs() -> None:
@@ -205,4 +224,6 @@ async def test_alter_replica_log_dirs() -> None:
     assert await ask("/nowhere", "no") == "log_dir_not_found"
     assert await ask("/data", "no") == "unknown_topic_or_partition"
     assert await ask("/data", "t", 1) == "unknown_topic_or_partition"
-    assert await ask("/other") == "invalid_request"
+    assert await ask("/other") == "none"
+    assert rig.node.log_moves.asked == ["/data", "/other"]
+    assert await ask("/broken") == "kafka_storage_error"

@@ -1,0 +1,117 @@
+"""Moves between log folders as a client sees them."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDir, AlterReplicaLogDirTopic
+
+from storage.memory_files import Fault
+from tests.unit.broker.rig import Client, Rig
+from tests.unit.broker.wire import batch, fetch, produce
+from timing.clock import settle
+
+FOLDERS = {"log.dirs": "/one,/two,/three", "log.retention.check.interval.ms": "1000"}
+
+
+async def move(client: Client, path: str, topic: str = "t", index: int = 0) -> str:
+    wanted = AlterReplicaLogDir(path=path, topics=(AlterReplicaLogDirTopic(name=topic, partitions=(index,)),))
+    done = await client.ask("alter_replica_log_dirs", 2, dirs=(wanted,))
+    return str(done.results[0].partitions[0].error_code.name)
+
+
+async def append(client: Client, value: bytes) -> str:
+    done = await client.ask("produce", 9, **produce("t", {0: batch(value)}))
+    return str(done.responses[0].partition_responses[0].error_code.name)
+
+
+async def values(client: Client) -> int:
+    done = await client.ask("fetch", 12, **fetch([("t", 0, 0)], max_wait_ms=0))
+    (one,) = done.responses[0].partitions
+    assert one.error_code.name == "none"
+    return int(one.high_watermark)
+
+
+async def where(client: Client) -> list[tuple[str, bool, int]]:
+    done = await client.ask("describe_log_dirs", 4, topics=None)
+    return [
+        (one.log_dir, partition.is_future_key, partition.offset_lag)
+        for one in done.results
+        for topic in one.topics
+        for partition in topic.partitions
+    ]
+
+
+async def test_a_partition_moves_while_it_is_written_to_and_read() -> None:
+    async with Rig(config=FOLDERS) as rig:
+        await rig.create("t")
+        client = rig.connect()
+        for _ in range(3):
+            assert await append(client, b"before") == "none"
+        moving, other = rig.connect(), rig.connect()
+        wanted = AlterReplicaLogDir(path="/two", topics=(AlterReplicaLogDirTopic(name="t", partitions=(0,)),))
+        moving.send("alter_replica_log_dirs", 2, dirs=(wanted,))
+        other.send("describe_log_dirs", 4, topics=None)
+        moving.send("produce", 9, **produce("t", {0: batch(b"meanwhile")}))
+        await settle()
+        assert len(moving.replies()) == 2
+        assert await where(client) == [("/two", False, 0)]
+        assert await append(client, b"after") == "none"
+        assert await values(client) == 5
+        assert await move(client, "/two") == "none"
+        assert await where(client) == [("/two", False, 0)]
+    async with Rig(fs=rig.fs, clock=rig.clock, seed=2, config=FOLDERS) as again:
+        client = again.connect()
+        assert await values(client) == 5
+        assert await where(client) == [("/two", False, 0)]
+        assert again.fs.exists("/two/t-0")
+
+
+async def test_the_copy_is_told_of_while_it_grows() -> None:
+    async with Rig(config=FOLDERS) as rig:
+        await rig.create("t")
+        client = rig.connect()
+        await append(client, b"before")
+        partition = rig.node.partitions.get("t", 0)
+        assert partition is not None
+        partition.log.removal.unsynced += 1  # so that it waits
+        assert await move(client, "/two") == "none"
+        assert await where(client) == [("/one", False, 0), ("/two", True, 1)]
+        assert await move(client, "/two") == "none"
+        assert await move(client, "/three") == "none"
+        assert await where(client) == [("/one", False, 0), ("/three", True, 1)]
+        assert await move(client, "/one") == "none"
+        assert await where(client) == [("/one", False, 0)]
+        partition.log.removal.unsynced -= 1
+        await rig.clock.run(1000)
+        assert await where(client) == [("/one", False, 0)]
+        assert [name for name in rig.fs.listdir("/two") if name.startswith("t-")] == []
+
+
+async def test_a_stop_gives_a_move_up() -> None:
+    async with Rig(config=FOLDERS) as rig:
+        await rig.create("t")
+        client = rig.connect()
+        await append(client, b"before")
+        partition = rig.node.partitions.get("t", 0)
+        assert partition is not None
+        partition.log.removal.unsynced += 1
+        assert await move(client, "/two") == "none"
+    async with Rig(fs=rig.fs, clock=rig.clock, seed=2, config=FOLDERS) as again:
+        assert await where(again.connect()) == [("/one", False, 0)]
+        assert await values(again.connect()) == 1
+
+
+async def test_nothing_is_moved_to_or_beside_a_folder_that_failed() -> None:
+    async with Rig(config=FOLDERS) as rig:
+        for topic in ("t", "u"):
+            await rig.create(topic)
+        client = rig.connect()
+        rig.fs.inject(Fault("pwrite", 1, errno.EIO, path_part="/two/"))
+        done: Any = await client.ask("produce", 9, **produce("u", {0: batch(b"lost")}))
+        assert done.responses[0].partition_responses[0].error_code.name == "kafka_storage_error"
+        for path, topic in (("/two", "t"), ("/three", "t"), ("/three", "u")):
+            assert await move(client, path, topic) == "kafka_storage_error"
+        assert await move(client, "/one") == "none"
+        assert await where(client) == [("/one", False, 0)]

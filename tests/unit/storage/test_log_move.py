@@ -1,0 +1,370 @@
+"""Moving a log to another folder while it is written to, with the power failing at any moment."""
+
+import asyncio
+import errno
+import random
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from protocol.errors import KafkaStorage
+from protocol.records.build import ControlRecordType, EndTransactionMarker, Record, build_batch, build_end_marker
+from storage.append_types import AppendOrigin, LogConfig
+from storage.log_move import LogMove, MoveEndedError
+from storage.memory_files import Fault, MemoryFileSystem, Unsynced
+from storage.partition_log import PartitionLog
+from tests.unit.storage.support import NOW, Rig, append, batch, contents
+from tests.unit.storage.test_unusable_folders import TwoFolders, folder_of
+
+CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=1, flush_messages=3)
+UNIQUE = UUID(int=7)
+SAMPLE = 60
+
+
+class MovingRig(TwoFolders):
+    """t-0 lies in /one."""
+
+    def move(self, path: str = "/two") -> LogMove:
+        return LogMove(self.manager, self.log(), self.manager.log_dir(path), UNIQUE, lambda _: False)
+
+    @property
+    def files(self) -> MemoryFileSystem:
+        assert isinstance(self.fs, MemoryFileSystem)
+        return self.fs
+
+
+@pytest.fixture
+def rig() -> MovingRig:
+    return MovingRig(MemoryFileSystem(), CONFIG)
+
+
+async def finish(rig: Rig, moving: Coroutine[Any, Any, None]) -> None:
+    """Run it to its end, with the flushes that it waits for."""
+    task = asyncio.ensure_future(moving)
+    while not task.done():
+        await asyncio.sleep(0)
+        rig.workers.run_all()
+    await task
+
+
+def fill(log: PartitionLog, count: int = 12) -> None:
+    """Plain and idempotent batches, an aborted transaction, and an open one; several segments."""
+    sequence = log.log_end_offset
+    for number in range(count):
+        append(log, batch(b"plain %d" % number))
+        append(log, batch(b"idempotent", producer_id=1, sequence=sequence + number))
+    append(log, transactional(2, 0))
+    log.append_as_leader(marker(2), leader_epoch=0, origin=AppendOrigin.COORDINATOR, now_ms=NOW)
+    append(log, transactional(3, 0))
+    log.producers.on_high_watermark(log.log_end_offset)
+
+
+def transactional(producer_id: int, sequence: int) -> memoryview:
+    records = [Record(0, NOW, None, b"transactional")]
+    return memoryview(
+        build_batch(records, producer_id=producer_id, producer_epoch=0, base_sequence=sequence, transactional=True)
+    )
+
+
+def marker(producer_id: int) -> memoryview:
+    abort = EndTransactionMarker(ControlRecordType.ABORT, 0)
+    return memoryview(build_end_marker(abort, producer_id=producer_id, producer_epoch=0, timestamp=NOW))
+
+
+@dataclass
+class State:
+    """All that a log knows, to be compared."""
+
+    contents: list[bytes]
+    offsets: tuple[int, int, int | None]
+    producers: dict[int, tuple[int, int]]
+    epochs: tuple[Any, ...]
+    aborted: list[Any]
+    segments: list[tuple[int, int, int]] = field(default_factory=list)
+
+
+def state_of(log: PartitionLog) -> State:
+    return State(
+        contents(log),
+        (log.log_start_offset, log.log_end_offset, log.first_unstable_offset),
+        {key: (one.last_sequence, one.txn_first_offset) for key, one in log.producers.producers.items()},
+        log.leader_epochs.entries,
+        [entry for one in log.segments for entry in one.txn_index.entries],
+        [(one.base_offset, one.size, one.max_timestamp) for one in log.segments],
+    )
+
+
+def folders(fs: MemoryFileSystem) -> list[str]:
+    return [f"{root}/{name}" for root in ("/one", "/two") for name in fs.listdir(root) if name.startswith("t-0")]
+
+
+async def test_a_log_that_moved_is_what_it_was(rig: MovingRig) -> None:
+    log = rig.log()
+    fill(log)
+    log.increment_log_start_offset(5)
+    before = state_of(log)
+    assert len(before.segments) > 2
+    assert before.aborted
+    await finish(rig, rig.move().run())
+    assert log is rig.log()
+    assert folder_of(log) == "/two"
+    assert state_of(log) == before
+    assert log.flushed.offset == log.log_end_offset
+    rig.restart()
+    assert state_of(rig.log()) == before
+    assert folder_of(rig.log()) == "/two"
+    assert folders(rig.files) == ["/two/t-0"]
+
+
+@pytest.mark.parametrize("stop", ["restart", "kill", "crash"])
+async def test_appends_go_on_after_the_move(rig: MovingRig, stop: str) -> None:
+    fill(rig.log())
+    await finish(rig, rig.move().run())
+    log = rig.log()
+    for number in range(30):
+        append(log, batch(b"later %d" % number))
+    rig.workers.run_all()
+    before = state_of(log)
+    if stop == "crash":
+        log.flush()
+        rig.workers.run_all()
+        rig.files.crash(Unsynced.LOST)
+        rig.reopen()
+    else:
+        getattr(rig, stop)()
+    assert state_of(rig.log()) == before
+    assert folder_of(rig.log()) == "/two"
+
+
+async def test_there_and_back_again(rig: MovingRig) -> None:
+    fill(rig.log())
+    before = state_of(rig.log())
+    await finish(rig, rig.move().run())
+    rig.clock.advance(60_000)
+    rig.workers.run_all()
+    assert folders(rig.files) == ["/two/t-0"]
+    await finish(rig, rig.move("/one").run())
+    assert state_of(rig.log()) == before
+    rig.files.crash(Unsynced.LOST)
+    assert state_of(rig.reopen()) == before
+    assert folders(rig.files) == ["/one/t-0"]
+
+
+async def test_the_old_folder_goes_later_and_reads_under_way_end_well(rig: MovingRig) -> None:
+    log = rig.log()
+    fill(log)
+    plan = log.plan_read(0, 100, log.end, True)
+    expected = plan.try_read()
+    old = log.segments.first.file.acquire()
+    await finish(rig, rig.move().run())
+    assert bytes(old.pread(100, 0)) == bytes(expected or b"")[:100]
+    log.segments.first.file.release()
+    assert [name.rpartition("-")[2] for name in folders(rig.files)] == ["delete", "0"]
+    rig.clock.advance(60_000)
+    rig.workers.run_all()
+    assert folders(rig.files) == ["/two/t-0"]
+    assert not log.is_offline
+
+
+async def test_what_is_appended_meanwhile_comes_along(rig: MovingRig) -> None:
+    log = rig.log()
+    fill(log)
+    moving = asyncio.ensure_future(rig.move().run())
+    step = rig.services.workers.call
+    added = 0
+
+    async def busy(work: Any) -> Any:
+        nonlocal added
+        if added < 40:
+            append(log, batch(b"meanwhile %d" % added))
+            added += 1
+            if added % 5 == 0:
+                log.flush()
+        await asyncio.sleep(0)
+        return await step(work)
+
+    rig.workers.call = busy  # type: ignore[method-assign]
+    while not moving.done():
+        await asyncio.sleep(0)
+        rig.workers.run_all()
+    await moving
+    rig.workers.call = step  # type: ignore[method-assign]
+    assert added > 10
+    assert folder_of(log) == "/two"
+    assert sum(b"meanwhile" in one for one in contents(log)) == added
+    before = state_of(log)
+    rig.files.crash(Unsynced.LOST)
+    assert state_of(rig.reopen()) == before
+
+
+async def test_a_log_that_cannot_be_written_there_stays(rig: MovingRig) -> None:
+    fill(rig.log())
+    before = state_of(rig.log())
+    for operation in ("pwrite", "fdatasync", "mkdir", "open"):
+        rig.files.inject(Fault(operation, 1, errno.ENOSPC, path_part="-future"))
+        with pytest.raises(OSError, match="injected"):
+            await finish(rig, rig.move().run())
+        assert folders(rig.files) == ["/one/t-0"]
+        assert not rig.log().is_offline
+        assert not rig.manager.moving
+    append(rig.log(), batch(b"more"))
+    await finish(rig, rig.move().run())
+    assert len(contents(rig.log())) == len(before.contents) + 1
+
+
+async def test_a_failure_while_changing_places_takes_the_log_offline_until_the_start(rig: MovingRig) -> None:
+    fill(rig.log())
+    rig.log().flush()
+    rig.workers.run_all()
+    before = state_of(rig.log())
+    rig.files.inject(Fault("rename", 1, errno.EIO, path_part="/one/t-0"))
+    with pytest.raises(KafkaStorage):
+        await finish(rig, rig.move().run())
+    assert rig.log().is_offline
+    with pytest.raises(KafkaStorage):
+        append(rig.log())
+    rig.kill()
+    assert state_of(rig.log()) == before
+    assert folders(rig.files) == ["/two/t-0"]
+
+
+async def test_a_deleted_partition_is_not_moved(rig: MovingRig) -> None:
+    fill(rig.log())
+    move = rig.move()
+    rig.manager.delete_log_soon("t", 0)
+    with pytest.raises(MoveEndedError):
+        await finish(rig, move.run())
+    assert [name for name in folders(rig.files) if not name.endswith("-delete")] == []
+
+
+async def test_a_cancelled_move_leaves_no_copy(rig: MovingRig) -> None:
+    fill(rig.log())
+    move = rig.move()
+    moving = asyncio.ensure_future(move.run())
+    await asyncio.sleep(0)
+    move.cancel()
+    with pytest.raises(MoveEndedError):
+        await finish(rig, _wait(moving))
+    assert folders(rig.files) == ["/one/t-0"]
+
+
+async def _wait(task: "asyncio.Task[None]") -> None:
+    await task
+
+
+async def test_a_move_waits_for_the_cleaner(rig: MovingRig) -> None:
+    fill(rig.log())
+    cleaning = True
+    move = LogMove(rig.manager, rig.log(), rig.manager.log_dir("/two"), UNIQUE, lambda _: cleaning)
+    moving = asyncio.ensure_future(move.run())
+    await rig.clock.run(1000)
+    assert not moving.done()
+    assert folders(rig.files) == ["/one/t-0"]
+    assert ("t", 0) in rig.manager.moving
+    cleaning = False
+    await rig.clock.run(1000)
+    await finish(rig, _wait(moving))
+    assert folder_of(rig.log()) == "/two"
+
+
+def test_an_unfinished_copy_is_removed_at_the_start(rig: MovingRig) -> None:
+    append(rig.log())
+    rig.fs.mkdir("/two/t-0.0000000000000000000000000000000a-future")
+    rig.restart()
+    assert folders(rig.files) == ["/one/t-0"]
+    assert len(contents(rig.log())) == 1
+
+
+# -- crashes
+
+
+@dataclass
+class Promise:
+    """What the disk held before an operation, and what must be found on it."""
+
+    fs: MemoryFileSystem
+    operation: str
+    flushed: int
+    start: int
+    appended: list[bytes]
+
+
+async def moved_with_appends(keep: set[int]) -> tuple[int, list[Promise]]:
+    """A move with appends and a new log start on the way; the moments to `keep`, and how many there were."""
+    rig = MovingRig(MemoryFileSystem(), CONFIG)
+    log = rig.log()
+    fill(log)
+    rig.workers.run_all()
+    appended = contents(log)
+    log.increment_log_start_offset(3)
+    rig.manager.checkpoint_log_start_offsets()
+    promises: list[Promise] = []
+    start, count = 3, 0
+
+    def note(operation: str, path: str) -> None:
+        nonlocal count
+        count += 1
+        if count in keep:
+            rig.files.hook = None
+            promises.append(Promise(rig.files.copy(), f"{operation} {path}", log.flushed.offset, start, appended))
+            rig.files.hook = note
+
+    def add(value: bytes) -> None:
+        data = batch(value)
+        append(log, data)
+        appended.append(bytes(data))
+
+    rig.files.hook = note
+    step = rig.services.workers.call
+
+    async def busy(work: Any) -> Any:
+        nonlocal start
+        if log.log_end_offset < 50:
+            add(b"meanwhile %d" % log.log_end_offset)
+        if log.log_end_offset == 40:
+            log.increment_log_start_offset(9)
+            rig.manager.checkpoint_log_start_offsets()
+            start = 9
+        await asyncio.sleep(0)
+        return await step(work)
+
+    rig.workers.call = busy  # type: ignore[method-assign]
+    await finish(rig, rig.move().run())
+    rig.workers.call = step  # type: ignore[method-assign]
+    for number in range(8):
+        add(b"after %d" % number)
+        log.flush()
+        rig.workers.run_all()
+    rig.clock.advance(60_000)
+    rig.workers.run_all()
+    rig.files.hook = None
+    return count, promises
+
+
+@pytest.mark.parametrize("unsynced", list(Unsynced))
+async def test_whenever_the_power_fails_there_is_one_log_with_all_that_was_promised(unsynced: Unsynced) -> None:
+    total, _ = await moved_with_appends(set())
+    assert total > 100
+    chosen = set(random.Random(unsynced.value).sample(range(1, total + 1), SAMPLE)) | set(range(total - 130, total))
+    _, promises = await moved_with_appends(chosen)
+    found_in = set()
+    for promise in promises:
+        promise.fs.crash(unsynced, seed=unsynced.value)
+        for _ in range(2):
+            rig = MovingRig(promise.fs, CONFIG)
+            log = rig.manager.get("t", 0)
+            assert log is not None, promise.operation
+            assert folders(promise.fs) == [log.folder], promise.operation
+            assert log.log_end_offset >= promise.flushed, promise.operation
+            assert log.log_start_offset >= promise.start, promise.operation
+            mine = contents(log)
+            first = promise.appended.index(mine[0])
+            assert mine == promise.appended[first : first + len(mine)], promise.operation
+            assert [one.epoch for one in log.leader_epochs.entries] == [0]
+            assert log.producers.producers[1].last_sequence >= 11
+            found_in.add(folder_of(log))
+            rig.manager.close()
+    assert found_in == {"/one", "/two"}
