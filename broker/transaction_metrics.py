@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.metrics import Values
-from coordinator.transaction.states import TransactionState
-from storage.producer_entry import NO_OFFSET
+from coordinator.transaction.states import AT_REST, TransactionState
+from storage.producer_entry import NO_OFFSET, ProducerStateEntry
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -33,15 +34,15 @@ def register_transaction_metrics(node: Node) -> None:
     metrics.gauge("odradek_transactional_ids", "Transactional ids by state.", ("state",), lambda: _by_state(node))
     metrics.gauge(
         "odradek_oldest_open_transaction_seconds",
-        "How long ago the producer of a partition's oldest open transaction last wrote there.",
+        "Age of a partition's oldest open transaction; of one that no coordinator knows, since its last record.",
         ("topic", "partition"),
-        lambda: [((one.topic, str(one.index)), age / 1000) for one, age in _ages_ms(node)],
+        lambda: _ages(node),
     )
     metrics.gauge(
         "kafka_server_replicamanager_partitionswithlatetransactionscount",
         "Partitions with a transaction open for longer than any timeout and five minutes: it hangs.",
         (),
-        lambda: sum(age > _late_after_ms(node) for _, age in _ages_ms(node)),
+        lambda: _late(node),
     )
     for name, documentation in COUNTERS.items():
         metrics.counter(f"odradek_transactions_{name}_total", documentation, (), partial(getattr, counts, name))
@@ -52,24 +53,34 @@ def _by_state(node: Node) -> Values:
     return [((state.wire_name,), found[state]) for state in TransactionState]
 
 
-def _late_after_ms(node: Node) -> int:
-    return node.config.integer("transaction.max.timeout.ms") + LATE_AFTER_THE_LONGEST_TIMEOUT_MS
-
-
-def _ages_ms(node: Node) -> list[tuple[Partition, int]]:
+def _ages(node: Node) -> Values:
+    begun = {
+        metadata.producer_id: metadata.start_ms
+        for _, metadata in node.transaction_coordinator.metadata()
+        if metadata.state not in AT_REST
+    }
     now_ms = node.clock.wall_ms()
-    return [
-        (partition, now_ms - last_ms)
-        for partition in node.partitions
-        if (last_ms := _last_written_ms(partition)) is not None
-    ]
+    ages = []
+    for partition, oldest in _oldest_open(node):
+        begun_ms = begun.get(oldest.producer_id, oldest.last_timestamp)
+        ages.append(((partition.topic, str(partition.index)), (now_ms - begun_ms) / 1000))
+    return ages
 
 
-def _last_written_ms(partition: Partition) -> int | None:
-    """By the producer of the oldest open transaction; None if there is none."""
-    producers = partition.log.producers
-    if producers.first_unstable_offset is None:
-        return None
-    opened = (one for one in producers.producers.values() if one.txn_first_offset != NO_OFFSET)
-    oldest = min(opened, key=lambda one: one.txn_first_offset, default=None)
-    return None if oldest is None else oldest.last_timestamp
+def _late(node: Node) -> int:
+    """Counted from the producer's last record on, as in Kafka."""
+    longest_ms = node.config.integer("transaction.max.timeout.ms") + LATE_AFTER_THE_LONGEST_TIMEOUT_MS
+    now_ms = node.clock.wall_ms()
+    return sum(now_ms - oldest.last_timestamp > longest_ms for _, oldest in _oldest_open(node))
+
+
+def _oldest_open(node: Node) -> Iterator[tuple[Partition, ProducerStateEntry]]:
+    """Partitions with open transactions, each with the producer of the oldest."""
+    for partition in node.partitions:
+        producers = partition.log.producers
+        if producers.first_unstable_offset is None:
+            continue
+        opened = (one for one in producers.producers.values() if one.txn_first_offset != NO_OFFSET)
+        oldest = min(opened, key=lambda one: one.txn_first_offset, default=None)
+        if oldest is not None:
+            yield partition, oldest
