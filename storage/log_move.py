@@ -215,6 +215,8 @@ class LogMove:
         ended = asyncio.get_running_loop().create_future()
 
         def attempt() -> None:
+            if ended.done():
+                return  # nobody waits for it any more
             try:
                 ended.set_result(self._swap())
             except (OSError, KafkaError, MoveEndedError) as error:
@@ -227,9 +229,8 @@ class LogMove:
         self._check_wanted()
         log = self.log
         if sum(one.size - self._copied.get(one.base_offset, 0) for one in log.segments) > self._tail:
-            self._tail = min(
-                self._tail * 2, LONGEST_TAIL
-            )  # a log that grows as fast as it is copied must end somewhere
+            # A log that grows as fast as it is copied must end somewhere.
+            self._tail = min(self._tail * 2, LONGEST_TAIL)
             return False
         for step in self._steps():
             step()

@@ -168,6 +168,7 @@ class Shard(Generic[S]):
         try:
             batches = self._encode(outcome)
         except Exception:
+            # A bug of the state machine. Like records that are too large it fails this operation, not the shard.
             logger.exception("records that cannot be encoded", shard=self.name)
             return self._append_failed(RecordBatchTooLarge(), outcome.effects)
         for batch, records in batches:
