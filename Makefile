@@ -8,7 +8,7 @@ DATA ?= data
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test unit conformance client crash churn torture soak crashpoints external lint types bench image lock clean tools
+.PHONY: help run test unit conformance client crash churn torture soak crashpoints external lint types bench image lock clean tools pipeline
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -16,7 +16,7 @@ help: ## list the targets
 run: $(VENV)/.runtime ## a broker on 127.0.0.1:9092 that keeps its data in ./data (ARGS="--set key=value" to change it)
 	@exec $(BIN)/odradek serve --set listeners=PLAINTEXT://127.0.0.1:9092 --set log.dirs=$(DATA) $(ARGS)
 
-test: $(VENV)/.dev tools ## every test: unit, conformance, client, crash
+test: $(VENV)/.dev $(VENV)/.pipeline tools ## every test: unit, conformance, client, crash, pipeline
 	$(PYTEST) $(ARGS) tests
 
 unit: $(VENV)/.dev ## the tests that need no process and no socket, in under a minute
@@ -33,6 +33,9 @@ churn: $(VENV)/.dev tools ## consumer groups of twenty members that join, leave 
 
 crash: $(VENV)/.dev tools ## kill -9, locked data folder, graceful stop
 	$(PYTEST) $(ARGS) tests/crash
+
+pipeline: $(VENV)/.dev $(VENV)/.pipeline tools ## the Spark jobs, on local Spark against a broker over sockets
+	$(PYTEST) $(ARGS) tests/pipeline
 
 torture: $(VENV)/.dev tools ## exactly once through many kills of workers and broker; takes minutes
 	$(PYTEST) --torture -o timeout=1800 $(ARGS) tests/client/test_exactly_once.py
@@ -51,7 +54,7 @@ lint: $(VENV)/.dev ## ruff, ruff format, import-linter
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports
 
-types: $(VENV)/.dev ## mypy --strict
+types: $(VENV)/.dev $(VENV)/.pipeline ## mypy --strict
 	$(BIN)/mypy
 
 bench: $(VENV)/.dev ## figures beside Apache Kafka's, in one run
@@ -63,6 +66,7 @@ image: $(VENV)/.runtime ## build the container image and try it, without a regis
 lock: ## compile the pinned requirements again (needs uv on the PATH)
 	uv pip compile pyproject.toml --group build --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements.txt
 	uv pip compile pyproject.toml --group build --group dev -c requirements.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-dev.txt
+	uv pip compile pyproject.toml --group build --extra pipeline --group pipeline -c requirements-dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-pipeline.txt
 	uv pip compile --group data --no-deps --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-data.txt
 
 clean: ## remove what was built; the data folder stays
@@ -80,6 +84,11 @@ $(VENV)/.runtime: requirements.txt pyproject.toml
 $(VENV)/.dev: $(VENV)/.runtime requirements-dev.txt requirements-data.txt
 	$(PIP) install -q --require-hashes -r requirements-dev.txt
 	$(PIP) install -q --require-hashes --no-deps --no-build-isolation -r requirements-data.txt
+	@touch $@
+
+# PySpark is a source distribution, built with the setuptools that .dev brings along.
+$(VENV)/.pipeline: $(VENV)/.dev requirements-pipeline.txt
+	$(PIP) install -q --require-hashes --no-build-isolation -r requirements-pipeline.txt
 	@touch $@
 
 # What the tests use beyond Python: kcat and Apache Kafka's jars. A test whose tool is missing skips and says so.

@@ -1,0 +1,44 @@
+"""Options that every command has which starts Spark."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+
+def spark_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds `--master`, `--packages` and `--conf`; the command gets them as `master`, `packages` and `conf`."""
+    for option in (
+        click.option(
+            "--conf",
+            multiple=True,
+            metavar="KEY=VALUE",
+            callback=pairs,
+            help="a setting of Spark's; may be given many times",
+        ),
+        click.option(
+            "--packages",
+            callback=_coordinates,
+            help="Maven coordinates in place of ours, separated by commas; '' when the cluster has the jars",
+        ),
+        click.option("--master", help="Spark's master  [default: what spark-submit was given, else local[*]]"),
+    ):
+        function = option(function)
+    return function
+
+
+def pairs(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """click callback: KEY=VALUE arguments as a dict. Raises BadParameter without a `=`."""
+    found = {}
+    for value in values:
+        key, separator, rest = value.partition("=")
+        if not separator or not key:
+            raise click.BadParameter(f"{value!r} is not KEY=VALUE", ctx, parameter)
+        found[key] = rest
+    return found
+
+
+def _coordinates(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    return tuple(part.strip() for part in value.split(",") if part.strip())

@@ -1,0 +1,54 @@
+"""One JVM and one broker for all tests of this folder: tests use topics, tables and checkpoints of their own."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from odradek import Broker
+from pipeline import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the Iceberg catalog `odradek_lake`."""
+    return tmp_path_factory.mktemp("warehouse")
+
+
+@pytest.fixture(scope="session")
+def spark(warehouse: Path) -> Iterator[SparkSession]:
+    """Local Spark with the Kafka connector and both table formats; skips where Java or the jars cannot be had."""
+    options = session.SessionOptions(
+        app_name="tests",
+        master="local[2]",
+        parts=(session.KAFKA, session.DELTA, session.ICEBERG),
+        warehouse=str(warehouse),
+        conf={"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"},
+    )
+    try:
+        started = session.build(options)
+    except session.NotInstalled as error:
+        pytest.skip(error.message)
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    """A broker of this checkout; tests that kill it start their own."""
+    with Broker() as started:
+        yield started
+        log = started.log()
+    assert "Traceback" not in log, log
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"t-{uuid.uuid4().hex[:12]}"

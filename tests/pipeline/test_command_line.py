@@ -1,0 +1,59 @@
+"""The command line without Spark, and what it says of a machine that lacks something."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline import session
+
+
+def test_the_help_needs_no_spark() -> None:
+    program = "import sys; from pipeline.cli import main; main(['--help'], standalone_mode=False); print('pyspark' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert told.stdout.splitlines()[-1] == "False"
+
+
+@pytest.mark.parametrize(
+    ("told", "major"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15\nOpenJDK Runtime Environment', 17),
+        ('openjdk version "21" 2023-09-19', 21),
+        ('java version "1.8.0_292"', 8),
+        ("no such thing", 0),
+    ],
+)
+def test_javas_version_is_read(told: str, major: int) -> None:
+    assert session.java_major(told) == major
+
+
+def test_no_java_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(session.NotInstalled, match=r"^Spark needs Java and there is none: install Java 17 .*\Z"):
+        session.check_java()
+
+
+def test_an_old_java_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(session.NotInstalled, match=r"is Java 11: install Java 17"):
+        session.check_java()
+
+
+def test_the_connector_has_sparks_version() -> None:
+    assert session.coordinates((session.KAFKA, session.ICEBERG), "4.1.3") == (
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3",
+        "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.10.0",
+    )
+
+
+def test_local_masters_have_no_ui_and_clusters_keep_theirs() -> None:
+    options = session.SessionOptions(conf={"spark.sql.shuffle.partitions": "7"})
+    assert session.settings(options, "local[2]", "4.0.0")["spark.ui.enabled"] == "false"
+    assert "spark.ui.enabled" not in session.settings(options, "spark://host:7077", "4.0.0")
+    assert session.settings(options, "local[2]", "4.0.0")["spark.sql.shuffle.partitions"] == "7"
