@@ -10,7 +10,8 @@ from pipeline import session
 
 
 def test_the_help_needs_no_spark() -> None:
-    program = "import sys; from pipeline.cli import main; main(['--help'], standalone_mode=False); print('pyspark' in sys.modules)"
+    look = "print('pyspark' in sys.modules)"
+    program = f"import sys; from pipeline.cli import main; main(['--help'], standalone_mode=False); {look}"
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert told.stdout.splitlines()[-1] == "False"
 
