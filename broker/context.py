@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from protocol.api_table import API_BY_KEY
+from protocol.messages import decode_request
+
 if TYPE_CHECKING:
     from broker.node import Node
 
@@ -26,9 +29,9 @@ class Peer(Protocol):
 class RequestContext:
     """One request's surroundings.
 
-    ``version`` is the API version that was asked for; ``raw`` is the request at that version, for the fields that the
-    newest version no longer has (None for the hot-path APIs, whose codecs keep every field). A pipelined API sets
-    ``begun`` to False when it could not do its part in the order of requests at once: the next request has to wait.
+    ``version`` is the API version that was asked for, ``body`` the request as it came, without its header (empty for
+    the hot-path APIs). A pipelined API sets ``begun`` to False when it could not do its part in the order of requests
+    at once: the next request has to wait.
     """
 
     node: Node
@@ -37,5 +40,10 @@ class RequestContext:
     version: int
     correlation_id: int
     client_id: str | None
-    raw: Any = None
+    body: bytes = b""
     begun: bool = True
+
+    @property
+    def raw(self) -> Any:
+        """The request as kio's class of ``version``, for the fields that the newest version no longer has."""
+        return decode_request(API_BY_KEY[self.api_key], self.version, self.body)

@@ -60,7 +60,6 @@ class Route:
         self.handle: Callable[[RequestContext, Any], Any]
         self.decode: Callable[[int, memoryview, int], Any] | None
         self.encode: Callable[[Any, int, int], Buffers] | None
-        self.newest: type[Any] | None = None
         self.only_reads = False
 
     def load(self) -> ModuleType:
@@ -70,8 +69,6 @@ class Route:
             self.decode = getattr(module, "decode", None)
             self.encode = getattr(module, "encode", None)
             self.only_reads = getattr(module, "ONLY_READS", False)
-            if self.decode is None:
-                self.newest = messages.newest_request(self.api)
             self._module = module
         return self._module
 
@@ -114,8 +111,8 @@ class Dispatcher:
             if route.decode is not None:
                 request = route.decode(version, frame, body)
             else:
-                ctx.raw = messages.decode_request(api, version, frame, body)
-                request = messages.lift(ctx.raw, route.newest)
+                ctx.body = bytes(frame[body:])  # its strings are cheaper to slice than a memoryview's
+                request = messages.read_request(api, version, ctx.body)
         except DecodeError as error:
             raise CloseConnection(f"{api.name} v{version}: {error}") from error
         except Exception as error:

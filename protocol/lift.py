@@ -64,6 +64,19 @@ def lift(entity: Entity, cls: EntityClass) -> Entity:
     return _lifter(entity.__class__, cls)(entity)
 
 
+def is_reshaped(old: EntityClass, new: EntityClass) -> bool:
+    """Whether ``RESHAPED`` has a say in what an instance of ``old`` becomes."""
+    old_plans = {plan.name: plan for plan in field_plans(old)}
+    for plan in field_plans(new):
+        rule = RESHAPED.get((new.__name__, plan.name))
+        if rule is not None and old.__version__ <= rule.until:
+            return True
+        known = old_plans.get(plan.name)
+        if known is not None and known.entity is not None and is_reshaped(known.entity, plan.entity):
+            return True
+    return False
+
+
 @cache
 def _lifter(old: EntityClass, new: EntityClass) -> Convert:
     reshaped: list[tuple[str, Reshaped]] = []

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from protocol.api_table import Api
 from protocol.headers import finish_frame, response_frame
-from protocol.lift import lift
+from protocol.lift import is_reshaped, lift
 from protocol.primitives import Buffer, DecodeError
 from protocol.schema import Entity, EntityClass
 
 if TYPE_CHECKING:
+    from protocol.value_readers import Read
     from protocol.value_writers import Write
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "lift",
     "newest_request",
     "newest_response",
+    "read_request",
     "request_class",
     "response_class",
 ]
@@ -53,17 +55,37 @@ def newest_response(api: Api) -> EntityClass:
     return response_class(api.key, api.highest)
 
 
-def decode_request(api: Api, version: int, buf: Buffer, pos: int) -> Entity:
-    """The request whose body starts at ``pos``, as kio's class of ``version``. Bytes after it are ignored, as in Kafka.
+def decode_request(api: Api, version: int, body: bytes) -> Entity:
+    """The request as kio's class of ``version``. Bytes after it are ignored, as in Kafka.
 
-    Raises DecodeError for malformed input; memory taken stays in proportion to the buffer, whatever lengths it claims.
+    Raises DecodeError for malformed input; memory taken stays in proportion to the body, whatever lengths it claims.
     """
     from protocol.reader import entity_reader
 
-    # Copied once: slices of bytes are cheaper than of a memoryview, and the entity outlives the receive buffer.
-    body = bytes(buf) if pos == 0 else bytes(buf[pos:])
-    entity, _ = entity_reader(request_class(api.key, version))(body, 0)
+    cls = request_class(api.key, version)
+    entity, _ = entity_reader(cls, cls)(body, 0)
     return entity
+
+
+def read_request(api: Api, version: int, body: bytes) -> Entity:
+    """As ``decode_request``, as kio's class of the newest version: see ``lift`` for what older ones lack."""
+    return _request_reader(api.key, version, api.highest)(body, 0)[0]
+
+
+@cache
+def _request_reader(key: int, version: int, newest: int) -> Read:
+    from protocol.reader import entity_reader
+
+    cls, into = request_class(key, version), request_class(key, newest)
+    if not is_reshaped(cls, into):
+        return entity_reader(cls, into)
+    read = entity_reader(cls, cls)
+
+    def read_and_lift(buf: Buffer, pos: int) -> tuple[Entity, int]:
+        entity, pos = read(buf, pos)
+        return lift(entity, into), pos
+
+    return read_and_lift
 
 
 def encode_response(response: Entity, api: Api, version: int, correlation_id: int) -> bytes:

@@ -1,25 +1,32 @@
-"""Writers of single values: strings, bytes, UUIDs, durations, times and numbers."""
+"""Writers of single values: strings, bytes, UUIDs, durations, times, numbers, and arrays of whatever has a writer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from struct import Struct
 from typing import Any, TypeAlias
 from uuid import UUID
 
 from protocol.primitives import INT16, INT32, append_uvarint
-from protocol.schema import NUMBER_FORMATS, Entity
+from protocol.schema import NUMBER_FORMATS
 
 Write: TypeAlias = Callable[[bytearray, Any], None]
-"""Appends (some of) an entity to the bytes so far."""
-
-Get: TypeAlias = Callable[[Any], Any]
-"""Takes the value to write out of what a ``Write`` was given."""
+"""Appends a value to the bytes so far."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _ZERO_UUID = bytes(16)
+_SHORT_ARRAY = 16
+
+NULL_STRING = {
+    (True, True): b"\x00",
+    (True, False): b"\x01",
+    (False, True): b"\xff\xff",
+    (False, False): b"\x00\x00",
+}
+"""By flexible and nullable; a null where the version has none is written as the empty string."""
 
 
 def append_length(out: bytearray, length: int, flexible: bool) -> None:
@@ -29,34 +36,38 @@ def append_length(out: bytearray, length: int, flexible: bool) -> None:
         out += INT32.pack(length)
 
 
-def primitive_writer(kind: str, flexible: bool, nullable: bool, get: Get) -> Write:
+def milliseconds(value: timedelta | int) -> int:
+    """Of a timedelta, or of an int that is milliseconds already."""
+    return value if isinstance(value, int) else value // _MILLISECOND
+
+
+def primitive_writer(kind: str, flexible: bool, nullable: bool) -> Write:
     """The writer of one value. A null where the version has none is written as the empty value or zero."""
     match kind:
         case "string":
-            return _string_writer(flexible, nullable, get)
+            return _string_writer(flexible, nullable)
         case "bytes" | "records":
-            return _bytes_writer(flexible, nullable, get)
+            return _bytes_writer(flexible, nullable)
         case "uuid":
-            return _uuid_writer(get)
+            return _write_uuid
         case "timedelta_i32":
-            return _duration_writer(Struct(">i"), get)
+            return _duration_writer(Struct(">i"))
         case "timedelta_i64":
-            return _duration_writer(Struct(">q"), get)
+            return _duration_writer(Struct(">q"))
         case "datetime_i64":
-            return _time_writer(get)
+            return _write_time
     pack = Struct(">" + NUMBER_FORMATS[kind]).pack
 
-    def write_number(out: bytearray, entity: Entity) -> None:
-        out += pack(get(entity))
+    def write_number(out: bytearray, value: Any) -> None:
+        out += pack(value)
 
     return write_number
 
 
-def _string_writer(flexible: bool, nullable: bool, get: Get) -> Write:
-    null = (b"\x00" if flexible else b"\xff\xff") if nullable else (b"\x01" if flexible else b"\x00\x00")
+def _string_writer(flexible: bool, nullable: bool) -> Write:
+    null = NULL_STRING[flexible, nullable]
 
-    def write_string(out: bytearray, entity: Entity) -> None:
-        value: str | None = get(entity)
+    def write_string(out: bytearray, value: str | None) -> None:
         if value is None:
             out += null
             return
@@ -70,9 +81,8 @@ def _string_writer(flexible: bool, nullable: bool, get: Get) -> Write:
     return write_string
 
 
-def _bytes_writer(flexible: bool, nullable: bool, get: Get) -> Write:
-    def write_bytes(out: bytearray, entity: Entity) -> None:
-        value: bytes | bytearray | memoryview | None = get(entity)
+def _bytes_writer(flexible: bool, nullable: bool) -> Write:
+    def write_bytes(out: bytearray, value: bytes | bytearray | memoryview | None) -> None:
         if value is None:
             append_length(out, -1 if nullable else 0, flexible)
             return
@@ -82,35 +92,75 @@ def _bytes_writer(flexible: bool, nullable: bool, get: Get) -> Write:
     return write_bytes
 
 
-def _uuid_writer(get: Get) -> Write:
-    def write_uuid(out: bytearray, entity: Entity) -> None:
-        value: UUID | None = get(entity)
-        out += _ZERO_UUID if value is None else value.bytes
-
-    return write_uuid
+def _write_uuid(out: bytearray, value: UUID | None) -> None:
+    out += _ZERO_UUID if value is None else value.bytes
 
 
-def _duration_writer(layout: Struct, get: Get) -> Write:
-    """Milliseconds of a timedelta, or of an int that is milliseconds already."""
-
-    def write_duration(out: bytearray, entity: Entity) -> None:
-        value: timedelta | int = get(entity)
-        out += layout.pack(value if isinstance(value, int) else value // _MILLISECOND)
+def _duration_writer(layout: Struct) -> Write:
+    def write_duration(out: bytearray, value: timedelta | int) -> None:
+        out += layout.pack(milliseconds(value))
 
     return write_duration
 
 
-def _time_writer(get: Get) -> Write:
+_pack_time = Struct(">q").pack
+
+
+def _write_time(out: bytearray, value: datetime | int | None) -> None:
     """Milliseconds since 1970 of a datetime, or of an int that is that already; -1 for None."""
-    pack = Struct(">q").pack
+    if value is None:
+        out += _pack_time(-1)
+    elif isinstance(value, int):
+        out += _pack_time(value)
+    else:
+        out += _pack_time((value - _EPOCH) // _MILLISECOND)
 
-    def write_time(out: bytearray, entity: Entity) -> None:
-        value: datetime | int | None = get(entity)
+
+def nullable_writer(write: Write) -> Write:
+    """A struct behind a byte that is -1 for null and 1 otherwise (KIP-893)."""
+
+    def write_nullable(out: bytearray, value: Any) -> None:
         if value is None:
-            out += pack(-1)
-        elif isinstance(value, int):
-            out += pack(value)
+            out.append(0xFF)
         else:
-            out += pack((value - _EPOCH) // _MILLISECOND)
+            out.append(1)
+            write(out, value)
 
-    return write_time
+    return write_nullable
+
+
+def array_writer(write_item: Write, flexible: bool, nullable: bool) -> Write:
+    def write_array(out: bytearray, items: Any) -> None:
+        if items is None:
+            append_length(out, -1 if nullable else 0, flexible)
+            return
+        append_length(out, len(items), flexible)
+        for item in items:
+            write_item(out, item)
+
+    return write_array
+
+
+@cache
+def _short_array_packers(code: str, flexible: bool) -> list[Callable[..., bytes]]:
+    """By count: packs the length and that many numbers in one call."""
+    return [Struct(f">{'B' if flexible else 'i'}{count}{code}").pack for count in range(_SHORT_ARRAY)]
+
+
+def number_array_writer(code: str, flexible: bool, nullable: bool) -> Write:
+    """An array of numbers with the letter ``code`` of ``struct``."""
+    packers = _short_array_packers(code, flexible)
+    extra = 1 if flexible else 0
+
+    def write_number_array(out: bytearray, items: Any) -> None:
+        if items is None:
+            append_length(out, -1 if nullable else 0, flexible)
+            return
+        count = len(items)
+        if count < _SHORT_ARRAY:
+            out += packers[count](count + extra, *items)
+        else:
+            append_length(out, count, flexible)
+            out += Struct(f">{count}{code}").pack(*items)
+
+    return write_number_array

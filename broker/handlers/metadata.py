@@ -35,6 +35,7 @@ class Response(MetadataResponse):
 
 FIRST_VERSION_WHERE_EMPTY_IS_NONE = 1
 FIRST_VERSION_WITH_TOPIC_ID_REQUESTS = 12
+VERSIONS_WITH_CLUSTER_OPERATIONS = range(8, 11)
 
 
 def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse | Awaitable[MetadataResponse]:
@@ -90,7 +91,8 @@ def _response(ctx: RequestContext, request: MetadataRequest, topics: list[Metada
     broker = MetadataResponseBroker(
         node_id=node.node_id, host=address.host, port=address.port, rack=node.config.optional_string("broker.rack")
     )
-    cluster_operations = getattr(ctx.raw, "include_cluster_authorized_operations", False)
+    with_operations = ctx.version in VERSIONS_WITH_CLUSTER_OPERATIONS
+    cluster_operations = with_operations and ctx.raw.include_cluster_authorized_operations
     return Response(
         throttle_time=ZERO,
         brokers=(broker,),

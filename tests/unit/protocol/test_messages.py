@@ -24,6 +24,7 @@ from protocol.messages import (
     lift,
     newest_request,
     newest_response,
+    read_request,
     request_class,
     response_class,
 )
@@ -62,8 +63,9 @@ def test_requests_decode_as_kio_wrote_them_and_trailing_bytes_are_ignored(
     make = generator((api.name, version))
     for _ in range(8):
         request = make.entity(request_class(api.key, version))
-        frame = memoryview(bytearray(b"123" + kio_bytes(request) + b"trailing"))
-        assert decode_request(api, version, frame, 3) == request
+        body = kio_bytes(request) + b"trailing"
+        assert decode_request(api, version, body) == request
+        assert read_request(api, version, body) == lift(request, newest_request(api))
 
 
 def test_importing_the_codecs_imports_no_kio() -> None:
@@ -77,9 +79,9 @@ def test_unknown_tagged_fields_are_skipped(kio_bytes: Any) -> None:
     request = default_entity(newest_request(api))
     body = kio_bytes(request)
     assert body.endswith(b"\0")
-    assert decode_request(api, 13, body[:-1] + b"\x02\x05\x02ab\xff\x7f\x00", 0) == request
+    assert decode_request(api, 13, body[:-1] + b"\x02\x05\x02ab\xff\x7f\x00") == request
     with pytest.raises(DecodeError, match="tagged field 5 needs 3 bytes"):
-        decode_request(api, 13, body[:-1] + b"\x01\x05\x03ab", 0)
+        decode_request(api, 13, body[:-1] + b"\x01\x05\x03ab")
 
 
 @pytest.mark.parametrize(
@@ -102,14 +104,14 @@ def test_unknown_tagged_fields_are_skipped(kio_bytes: Any) -> None:
 )
 def test_what_is_wrong_with_a_request_is_told(name: str, version: int, body: bytes, reason: str) -> None:
     with pytest.raises(DecodeError, match=reason):
-        decode_request(API_BY_NAME[name], version, body, 0)
+        decode_request(API_BY_NAME[name], version, body)
 
 
 @pytest.mark.parametrize(("marker", "null"), [(0xFF, True), (0x80, True), (0x01, False), (0x7F, False)])
 def test_a_struct_is_null_behind_any_negative_byte(marker: int, null: bool) -> None:
     cursor = b"" if null else b"\x02t\0\0\0\x05\0"
     body = b"\x01\0\0\0\x01" + bytes([marker]) + cursor + b"\0"
-    request = decode_request(API_BY_NAME["describe_topic_partitions"], 0, body, 0)
+    request = decode_request(API_BY_NAME["describe_topic_partitions"], 0, body)
     assert (request.cursor is None) == null
 
 
@@ -280,7 +282,7 @@ def test_mutated_requests_are_decoded_or_refused(api: Api, version: int, generat
             at = rng.randrange(len(body) + 1)
             body[at : at + rng.randrange(3)] = rng.choice([rng.randbytes(2), b"\xff" * 5, b"\x80\0\0\0", b"\x7f\xff"])
         try:
-            decode_request(api, version, body, 0)
+            decode_request(api, version, bytes(body))
         except DecodeError as error:
             assert str(error)
 
@@ -295,7 +297,7 @@ def test_a_length_that_lies_takes_no_memory(api: Api, version: int, generator: A
             for huge in (b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x07", b"\x7f\xff\xff\xff", b"\x80\0\0\0"):
                 lying = body[:at] + huge + body[at + 1 :]
                 try:
-                    decode_request(api, version, lying, 0)
+                    decode_request(api, version, lying)
                 except DecodeError as error:
                     assert str(error)
         _, peak = tracemalloc.get_traced_memory()
@@ -307,5 +309,5 @@ def test_a_length_that_lies_takes_no_memory(api: Api, version: int, generator: A
 @pytest.mark.parametrize(("sent", "read"), [(2**63 - 1, timedelta.max), (-(2**63), timedelta.min), (-1, -MILLISECOND)])
 def test_durations_that_python_lacks_are_its_longest(sent: int, read: timedelta) -> None:
     body = b"\0\x01g" + bytes(4) + b"\0\x01m" + sent.to_bytes(8, "big", signed=True) + bytes(4)
-    told = decode_request(API_BY_NAME["offset_commit"], 2, body, 0).retention_time
+    told = decode_request(API_BY_NAME["offset_commit"], 2, body).retention_time
     assert told // MILLISECOND == read // MILLISECOND

@@ -1,0 +1,156 @@
+"""Readers of single values, with every length checked, and what is wrong told by the field's name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from struct import Struct
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from protocol.primitives import (
+    Buffer,
+    DecodeError,
+    decode_text,
+    read_compact_length,
+    read_length16,
+    read_length32,
+    underflow,
+)
+from protocol.schema import NUMBER_FORMATS
+
+Read: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
+"""``(buffer, position) -> (value, next position)``; raises DecodeError alone."""
+
+_FORMATS = NUMBER_FORMATS | {"uuid": "16s", "timedelta_i32": "i", "timedelta_i64": "q", "datetime_i64": "q"}
+_ZERO_UUID = bytes(16)
+_LONGEST_MS = timedelta.max // timedelta(milliseconds=1)
+_SHORTEST_MS = timedelta.min // timedelta(milliseconds=1)
+
+
+def array_reader(item: Read, flexible: bool, nullable: bool, what: str) -> Read:
+    """An array, as a tuple."""
+    read_length = read_compact_length if flexible else read_length32
+
+    def read_array(buf: Buffer, pos: int) -> tuple[tuple[Any, ...] | None, int]:
+        count, pos = read_length(buf, pos, what)
+        if count < 0:
+            if not nullable:
+                raise DecodeError(f"{what} is null")
+            return None, pos
+        items = []
+        for _ in range(count):
+            value, pos = item(buf, pos)
+            items.append(value)
+        return tuple(items), pos
+
+    return read_array
+
+
+def nullable_reader(read: Read, what: str) -> Read:
+    """A struct behind a byte that is negative for null (KIP-893)."""
+
+    def read_nullable(buf: Buffer, pos: int) -> tuple[Any, int]:
+        if pos >= len(buf):
+            raise underflow(what, 1, buf, pos)
+        if buf[pos] & 0x80:
+            return None, pos + 1
+        return read(buf, pos + 1)
+
+    return read_nullable
+
+
+def primitive_reader(kind: str, flexible: bool, nullable: bool, what: str) -> Read:
+    if kind == "string":
+        return _bytes_reader(read_compact_length if flexible else read_length16, _text, nullable, what)
+    if kind in ("bytes", "records"):
+        return _bytes_reader(read_compact_length if flexible else read_length32, _blob, nullable, what)
+    return _fixed_reader(Struct(">" + _FORMATS[kind]), _converter(kind, nullable), what)
+
+
+def _text(data: Buffer, what: str) -> str:
+    return decode_text(data, what)
+
+
+def _blob(data: Buffer, what: str) -> bytes:
+    return bytes(data)
+
+
+def _bytes_reader(
+    read_length: Callable[[Buffer, int, str], tuple[int, int]],
+    convert: Callable[[Buffer, str], Any],
+    nullable: bool,
+    what: str,
+) -> Read:
+    def read_bytes(buf: Buffer, pos: int) -> tuple[Any, int]:
+        length, pos = read_length(buf, pos, what)
+        if length < 0:
+            if not nullable:
+                raise DecodeError(f"{what} is null")
+            return None, pos
+        end = pos + length
+        return convert(buf[pos:end], what), end
+
+    return read_bytes
+
+
+def _fixed_reader(layout: Struct, convert: Callable[[Any], Any] | None, what: str) -> Read:
+    size = layout.size
+    unpack_from = layout.unpack_from
+
+    def read_fixed(buf: Buffer, pos: int) -> tuple[Any, int]:
+        end = pos + size
+        if end > len(buf):
+            raise underflow(what, size, buf, pos)
+        return unpack_from(buf, pos)[0], end
+
+    if convert is None:
+        return read_fixed
+
+    def read_converted(buf: Buffer, pos: int) -> tuple[Any, int]:
+        value, end = read_fixed(buf, pos)
+        try:
+            return convert(value), end
+        except (ValueError, OverflowError, OSError) as error:
+            raise DecodeError(f"{what} cannot be {value!r}: {error}") from None
+
+    return read_converted
+
+
+def _converter(kind: str, nullable: bool) -> Callable[[Any], Any] | None:
+    match kind:
+        case "uuid":
+            return lambda raw: None if raw == _ZERO_UUID else UUID(bytes=raw)
+        case "error_code":
+            from kio.schema.errors import ErrorCode
+
+            return ErrorCode
+        case "timedelta_i32" | "timedelta_i64":
+            return _duration
+        case "datetime_i64":
+            return _nullable_time if nullable else _time
+        case "float64":
+            return _finite
+    return None
+
+
+def _duration(ms: int) -> timedelta:
+    """Python's durations end at 2.7 million years; Kafka's int64 does later, and clients do send its end for "ever"."""
+    return timedelta(milliseconds=max(_SHORTEST_MS, min(ms, _LONGEST_MS)))
+
+
+def _time(ms: int) -> datetime:
+    if ms < 0:
+        raise ValueError("a time before 1970")
+    return datetime.fromtimestamp(ms // 1000, UTC).replace(microsecond=ms % 1000 * 1000)
+
+
+def _nullable_time(ms: int) -> datetime | None:
+    return None if ms == -1 else _time(ms)
+
+
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError("not finite")
+    return value
