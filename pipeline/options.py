@@ -21,7 +21,7 @@ def spark_options(function: Callable[..., Any]) -> Callable[..., Any]:
             callback=_coordinates,
             help="Maven coordinates in place of ours, separated by commas; '' when the cluster has the jars",
         ),
-        click.option("--master", help="Spark's master  [default: what spark-submit was given, else local[*]]"),
+        click.option("--master", help="Spark's master  [default: what spark-submit was given, else local[*,4]]"),
     ):
         function = option(function)
     return function

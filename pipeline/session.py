@@ -23,6 +23,8 @@ KAFKA = "kafka"
 DELTA = "delta"
 ICEBERG = "iceberg"
 ICEBERG_CATALOG = "odradek_lake"
+LOCAL_MASTER = "local[*,4]"
+"""All cores, and four tries for a task, as on a cluster: plain `local[*]` has one."""
 
 
 class NotInstalled(click.ClickException):
@@ -35,7 +37,7 @@ class NotInstalled(click.ClickException):
 class SessionOptions:
     """What a user may say about the session.
 
-    `master` None: what spark-submit was given, else `local[*]`. `parts` are the jars wanted: KAFKA, DELTA, ICEBERG.
+    `master` None: what spark-submit was given, else `local[*,4]`. `parts` are the jars wanted: KAFKA, DELTA, ICEBERG.
     `packages` not None replaces the Maven coordinates chosen by `parts`; empty: the cluster has the jars already.
     `conf` goes into Spark's configuration last. `warehouse` is the folder of the Iceberg catalog `odradek_lake`.
     """
@@ -57,7 +59,7 @@ def build(options: SessionOptions) -> "SparkSession":
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted:
         check_java()
-    master = options.master or (None if submitted else "local[*]")
+    master = options.master or (None if submitted else LOCAL_MASTER)
     if master is not None and master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -1,0 +1,120 @@
+"""`odradek-pipeline replay`: rows of a lake, or of Parquet, JSON or CSV files, to topics, each once."""
+
+import re
+import sys
+import time
+from typing import Any
+
+import click
+
+from pipeline import options, session
+
+JOB_NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
+
+
+def _job_name(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    if JOB_NAME.fullmatch(value) is None:
+        raise click.BadParameter("letters, digits, '.', '_' and '-', 200 at most", ctx, parameter)
+    return value
+
+
+@click.command()
+@click.option(
+    "--source", required=True, metavar="PATH", help="folder, file or pattern; for Iceberg also a table's name"
+)
+@click.option(
+    "--format", "source_format", default="delta", show_default=True, help="delta, iceberg, parquet, json, csv"
+)
+@click.option("--schema", metavar="DDL", help="the source's columns, as in 'id BIGINT, name STRING'")
+@click.option(
+    "--option", "reader", multiple=True, metavar="KEY=VALUE", callback=options.pairs, help="of Spark's reader"
+)
+@click.option("--bootstrap-servers", required=True, metavar="HOST:PORT,...")
+@click.option("--topic", help="where all rows go")
+@click.option("--topic-column", metavar="COL", help="where a row goes; instead of --topic")
+@click.option("--partitions", type=click.IntRange(1), help="make --topic with so many if there is none")
+@click.option("--key-column", metavar="COL")
+@click.option("--key-expr", metavar="SQL", help="instead of --key-column")
+@click.option("--value", metavar="COL", help="a column as it is  [default: the others as a JSON object]")
+@click.option("--headers-column", metavar="COL", help="a map, or an array of (key, value)")
+@click.option("--timestamp-column", metavar="COL", help="a timestamp, or milliseconds  [default: the time of writing]")
+@click.option("--order-by", multiple=True, metavar="COL", help="order of a key's records; may be given many times")
+@click.option("--job", required=True, callback=_job_name, help="started again under this name, a replay goes on")
+@click.option("--tasks", type=click.IntRange(1), help="fixed for a job  [default: by the size of the source]")
+@click.option("--transaction-rows", type=click.IntRange(1), default=100_000, show_default=True)
+@click.option("--transaction-bytes", type=click.IntRange(1), default=64 << 20, show_default=True)
+@click.option("--transaction-seconds", type=click.FloatRange(1, 150), default=10, show_default=True)
+@click.option(
+    "--client-config",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=options.pairs,
+    help="of librdkafka: security.* and such",
+)
+@click.option(
+    "--producer-config", multiple=True, metavar="KEY=VALUE", callback=options.pairs, help="of librdkafka's producer"
+)
+@options.spark_options
+def command(**given: Any) -> None:
+    """Write rows to topics: keyed, in order per key, each exactly once, whatever fails in between.
+
+    Every Spark task writes in transactions and keeps its progress beside them, so that a retried task and a job that
+    is started again go on where the last commit was. The source must not change meanwhile; Delta and Iceberg tables
+    may, for the job keeps to the version that it began with.
+    """
+    if (given["topic"] is None) == (given["topic_column"] is None):
+        raise click.UsageError("one of --topic and --topic-column is needed")
+    if given["key_column"] is not None and given["key_expr"] is not None:
+        raise click.UsageError("--key-column and --key-expr exclude each other")
+    parts = {"delta": (session.DELTA,), "iceberg": (session.ICEBERG,)}.get(given["source_format"], ())
+    spark = session.build(
+        session.SessionOptions(
+            app_name=f"replay {given['job']}",
+            master=given["master"],
+            parts=parts,
+            packages=given["packages"],
+            conf=given["conf"],
+        )
+    )
+    try:
+        _run(spark, given)
+    finally:
+        spark.stop()
+
+
+def _run(spark: Any, given: dict[str, Any]) -> None:
+    from pipeline.replay.job import Replay, replay
+    from pipeline.replay.recipe import Recipe
+    from pipeline.replay.source import Source
+    from pipeline.replay.writer import Limits
+
+    began = time.monotonic()
+    totals = replay(
+        spark,
+        Replay(
+            job=given["job"],
+            source=Source(given["source"], given["source_format"], given["schema"], given["reader"]),
+            recipe=Recipe(
+                topic=given["topic"],
+                topic_column=given["topic_column"],
+                key_column=given["key_column"],
+                key_expression=given["key_expr"],
+                value_column=given["value"],
+                headers_column=given["headers_column"],
+                timestamp_column=given["timestamp_column"],
+                order_by=given["order_by"],
+            ),
+            client={"bootstrap.servers": given["bootstrap_servers"], **given["client_config"]},
+            producer=given["producer_config"],
+            tasks=given["tasks"],
+            partitions=given["partitions"],
+            limits=Limits(given["transaction_rows"], given["transaction_bytes"], given["transaction_seconds"]),
+            bar=sys.stderr.isatty(),
+        ),
+    )
+    now = totals.rows - totals.rows_before
+    click.echo(
+        f"job {given['job']}: {totals.rows} rows ({totals.size / 1e6:.1f} MB) in {totals.tasks} tasks: "
+        f"{now} now, {totals.rows_before} before; {time.monotonic() - began:.1f} s"
+        + (" (it was finished already)" if now == 0 and totals.rows_before else "")
+    )

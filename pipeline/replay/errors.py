@@ -1,0 +1,15 @@
+"""Why a replay does not go on."""
+
+import click
+
+
+class ReplayRefused(click.ClickException):
+    """The job as asked for cannot be exact, or makes no sense; nothing was written by this start. Exit status 1."""
+
+
+class ReplayFailed(click.ClickException):
+    """The job ended before all rows were written; started again, it goes on from there. Exit status 1."""
+
+
+class InputChanged(Exception):
+    """A task found other rows than an earlier attempt had written; raised on executors; a retry finds the same."""

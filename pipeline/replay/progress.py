@@ -1,0 +1,133 @@
+"""How far each task of a job is, in a compacted topic of the job: one partition a task, the latest record counts.
+
+Records and not consumer-group offsets, since those expire (`offsets.retention.minutes`) and rows would come twice.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+MANIFEST_KEY = b"manifest"
+PROGRESS_KEY = b"progress"
+SILENCE_SECONDS = 120.0
+"""So long without a word from the broker ends a read with an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """`rows` of the task were written, in its order, with `size` bytes of keys and values; `done`: it has no more.
+
+    `crc` is the CRC-32 over the digests of these rows: what a later attempt skips must be the same.
+    """
+
+    rows: int = 0
+    size: int = 0
+    crc: int = 0
+    done: bool = False
+
+    def encode(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def decode(cls, value: bytes) -> Self:
+        return cls(**json.loads(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a job reads and how, of which nothing may change between its starts.
+
+    `tasks` is the number of tasks; `source` and `recipe` are plain JSON objects.
+    """
+
+    tasks: int
+    source: Mapping[str, Any]
+    recipe: Mapping[str, Any]
+
+    def encode(self) -> bytes:
+        return json.dumps({"tasks": self.tasks, "source": dict(self.source), "recipe": dict(self.recipe)}).encode()
+
+    @classmethod
+    def decode(cls, value: bytes) -> Self:
+        return cls(**json.loads(value))
+
+    def differences(self, other: "Manifest") -> list[str]:
+        """One line for each thing that is not the same in `other`: its name, what it is here, what it is there."""
+        mine, theirs = ({"tasks": one.tasks, **one.source, **one.recipe} for one in (self, other))
+        return [
+            f"{name}: {mine.get(name)!r}, now {theirs.get(name)!r}"
+            for name in sorted(mine.keys() | theirs.keys())
+            if mine.get(name) != theirs.get(name)
+        ]
+
+
+def topic_of(job: str) -> str:
+    return f"__replay-{job}"
+
+
+def transactional_id(job: str, task: int | None) -> str:
+    """Of a task, or of the job's start (None). No job's name has a colon in it, so no two are the same."""
+    return f"replay:{job}:{'start' if task is None else task}"
+
+
+class ProgressReader:
+    """A read_committed reader of partitions of a job's progress topic, from their beginning; a context manager."""
+
+    def __init__(self, client: Mapping[str, Any], job: str, partitions: Sequence[int]) -> None:
+        """`client` is librdkafka's configuration, `bootstrap.servers` among it."""
+        self.manifest: Manifest | None = None
+        self.tasks: dict[int, Progress] = {}
+        self._partitions = partitions
+        self._consumer = Consumer(
+            {
+                **client,
+                "group.id": transactional_id(job, None),  # asked for by the library; nothing is committed to it
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+            }
+        )
+        self._consumer.assign([TopicPartition(topic_of(job), partition, OFFSET_BEGINNING) for partition in partitions])
+
+    def read_to_end(self) -> None:
+        """Takes in all that is committed now. Raises KafkaException, also after two silent minutes."""
+        waiting: set[int | None] = set(self._partitions)
+        while waiting:
+            message = self._consumer.poll(SILENCE_SECONDS)
+            if message is None:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the progress topic cannot be read"))
+            waiting.discard(self._take_in(message))
+
+    def follow(self, seconds: float) -> None:
+        """Takes in what arrives within `seconds`. Raises KafkaException."""
+        for message in self._consumer.consume(500, seconds):
+            self._take_in(message)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _take_in(self, message: Message) -> int | None:
+        """The partition whose end was met; None while it goes on."""
+        partition, value, error = message.partition(), message.value(), message.error()
+        if error is not None:
+            if error.code() != KafkaError._PARTITION_EOF:
+                raise KafkaException(error)
+            return partition
+        if partition is not None and value is not None:
+            if message.key() == MANIFEST_KEY:
+                self.manifest = Manifest.decode(value)
+            else:
+                self.tasks[partition] = Progress.decode(value)
+        return None

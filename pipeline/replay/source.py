@@ -1,0 +1,84 @@
+"""What a job reads: opened, pinned to one version where the format has versions, and told apart from any other."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+FORMATS = ("delta", "iceberg", "parquet", "json", "csv")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """`path` is a folder, file or pattern (Iceberg: also a table's name), `schema` DDL, `options` the reader's."""
+
+    path: str
+    format: str
+    schema: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSource:
+    """`identity` is a plain JSON object: equal as long as the rows are the same."""
+
+    frame: DataFrame
+    identity: Mapping[str, Any]
+
+
+def open_source(spark: SparkSession, source: Source, begun: Mapping[str, Any] | None) -> OpenSource:
+    """`begun` is the identity that the job began with: a table is read in that version, whatever it holds by now."""
+    same = begun if begun is not None and begun.get("path") == source.path else {}
+    reader = spark.read.format(source.format).options(**source.options)
+    if source.schema is not None:
+        reader = reader.schema(source.schema)
+    match source.format:
+        case "delta":
+            version = same.get("version", _delta_version(spark, source.path))
+            frame = reader.option("versionAsOf", version).load(source.path)
+            state: dict[str, Any] = {"table": _delta_id(spark, source.path), "version": version}
+        case "iceberg":
+            snapshot = same.get("snapshot", _iceberg_snapshot(spark, source.path))
+            frame = reader.option("snapshot-id", snapshot).load(source.path)
+            state = {"snapshot": snapshot}
+        case _:
+            frame = reader.load(source.path)
+            state = _files(spark, source.path)
+    columns = {f"column {name}": kind for name, kind in frame.dtypes}
+    options = {f"option {name}": value for name, value in source.options.items()}
+    zone = spark.conf.get("spark.sql.session.timeZone")  # JSON and text have times in it
+    return OpenSource(
+        frame, {"path": source.path, "format": source.format, "time zone": zone, **state, **options, **columns}
+    )
+
+
+def _delta_version(spark: SparkSession, path: str) -> int:
+    (row,) = spark.sql(f"DESCRIBE HISTORY {_delta_name(path)} LIMIT 1").select("version").collect()
+    return int(row.version)
+
+
+def _delta_id(spark: SparkSession, path: str) -> str:
+    (row,) = spark.sql(f"DESCRIBE DETAIL {_delta_name(path)}").select("id").collect()
+    return str(row.id)
+
+
+def _delta_name(path: str) -> str:
+    return "delta.`" + path.replace("`", "``") + "`"
+
+
+def _iceberg_snapshot(spark: SparkSession, path: str) -> int:
+    references = spark.read.format("iceberg").load(f"{path}#refs" if "/" in path else f"{path}.refs")
+    (row,) = references.where(F.col("name") == "main").select("snapshot_id").collect()
+    return int(row.snapshot_id)
+
+
+def _files(spark: SparkSession, path: str) -> dict[str, Any]:
+    """How many files and bytes, and a hash over their names, sizes and times of change; Spark lists, reads none."""
+    listing = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(path)
+    seen = F.xxhash64("path", "length", "modificationTime")
+    (row,) = listing.agg(
+        F.count("*").alias("files"), F.sum("length").alias("bytes"), F.bit_xor(seen).alias("state")
+    ).collect()
+    return {"files": row.files, "bytes": row.bytes or 0, "state": f"{(row.state or 0) & (1 << 64) - 1:016x}"}
