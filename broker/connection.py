@@ -140,18 +140,22 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._handling = True
         try:
-            while self._may_handle():
+            while not (self._replies or self._closing or self._paused_writing) or self._may_handle():
                 frame = self._next_frame()
                 if frame is None:
                     break
                 self._handle(frame)
+                if self._start == self._end and not self._replies:  # mostly it was the only one
+                    self._start = self._end = 0
+                    break
         except CloseConnection as error:
             log.warning("connection closed", client=self.client_host, reason=str(error))
             self._closing = True  # as soon as the requests before this one are answered
         finally:
             self._handling = False
         self._flush()
-        self._adjust_reading()
+        if self._end or self._paused_reading or self._closing or self._large is not None:
+            self._adjust_reading()
 
     def _may_handle(self) -> bool:
         if self._replies and self._replies[0].done:
@@ -243,6 +247,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answered(self, reply: Reply, future: asyncio.Future[Buffers | None]) -> None:
         self._waiting.discard(future)
+        self.last_active_ms = self._monotonic_ms()
         reply.done = True
         if future.cancelled():
             return
@@ -264,8 +269,10 @@ class Connection(asyncio.BufferedProtocol):
                 self._gather(reply.buffers)
 
     def _flush(self) -> None:
-        self._take_answers()
-        self._send()
+        if self._replies:
+            self._take_answers()
+        if self._out:
+            self._send()
         if not self._replies and (self._closing or self._got_eof) and self._transport is not None:
             self._transport.close()
 
@@ -281,7 +288,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send(self) -> None:
         """Hands the gathered replies to the transport: one system call for all that were answered in one go."""
-        if not self._out or self._transport is None:
+        if self._transport is None:
             return
         out, self._out = self._out, []
         if len(out) == 1:
@@ -291,7 +298,6 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._transport.writelines(out)
         self._out_bytes = 0
-        self.last_active_ms = self._monotonic_ms()
 
     def _adjust_reading(self) -> None:
         """Stops reading while received bytes wait for an earlier answer, so that they wait in the kernel's buffers."""
@@ -317,7 +323,8 @@ class Connection(asyncio.BufferedProtocol):
         """Closes at once; what is written already is still sent."""
         self._closing = True
         self._replies.clear()
-        self._send()
+        if self._out:
+            self._send()
         if self._transport is not None:
             self._transport.close()
 

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import CoroutineType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -56,20 +57,22 @@ class Route:
         self.api = api
         self.module_name = f"broker.handlers.{api.name}"
         self.exclusive = not api.pipelined
-        self._module: ModuleType | None = None
+        self.loaded = False
+        self._module: ModuleType
         self.handle: Callable[[RequestContext, Any], Any]
         self.decode: Callable[[int, memoryview, int], Any] | None
-        self.encode: Callable[[Any, int, int], Buffers] | None
+        self.encode: Callable[[Any, int, int], Buffers]
         self.only_reads = False
 
     def load(self) -> ModuleType:
-        if self._module is None:
+        if not self.loaded:
             module = importlib.import_module(self.module_name)
             self.handle = module.handle
             self.decode = getattr(module, "decode", None)
-            self.encode = getattr(module, "encode", None)
+            self.encode = getattr(module, "encode", None) or partial(messages.encode_response, self.api)
             self.only_reads = getattr(module, "ONLY_READS", False)
             self._module = module
+            self.loaded = True
         return self._module
 
 
@@ -105,7 +108,8 @@ class Dispatcher:
             if api.key == API_VERSIONS:
                 return self._too_new(route, header)
             raise CloseConnection(f"{api.name} version {version}; {api.lowest} to {api.highest} are served")
-        route.load()
+        if not route.loaded:
+            route.load()
         ctx = RequestContext(self._node, connection, api.key, version, header.correlation_id, header.client_id)
         try:
             if route.decode is not None:
@@ -169,19 +173,14 @@ class Dispatcher:
         if response is None:
             return None
         try:
-            return self._frame(route, ctx, response)
+            return route.encode(response, ctx.version, ctx.correlation_id)
         except Exception as error:  # noqa: BLE001 - a response that cannot be written is a bug of its handler
             failed = self._failed(route, ctx, request, error)
         try:
-            return self._frame(route, ctx, failed)
+            return route.encode(failed, ctx.version, ctx.correlation_id)
         except Exception as error:
             self._unexpected(route, ctx, error)
             raise CloseConnection(f"{route.api.name} v{ctx.version} cannot be answered") from error
-
-    def _frame(self, route: Route, ctx: RequestContext, response: Any) -> Buffers:
-        if route.encode is not None:
-            return route.encode(response, ctx.version, ctx.correlation_id)
-        return messages.encode_response(response, route.api, ctx.version, ctx.correlation_id)
 
     def _failed(self, route: Route, ctx: RequestContext, request: Any, error: BaseException) -> Any:
         """The response that tells a request's failure as a whole."""
@@ -205,7 +204,7 @@ class Dispatcher:
     def _too_new(self, route: Route, header: headers.RequestHeader) -> Buffers:
         """ApiVersions in a version that is not served: answered in version 0, so that any client can read it."""
         module = route.load()
-        return messages.encode_response(module.unsupported_version(), route.api, 0, header.correlation_id)
+        return messages.encode_response(route.api, module.unsupported_version(), 0, header.correlation_id)
 
     async def drain(self) -> None:
         """Waits for the work of tasks begun, also of those whose connection is gone, but for ``DRAIN_MS`` at most."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from struct import Struct
 
-from protocol.api_table import API_BY_KEY, Api
+from protocol.api_table import API_BY_KEY
 from protocol.primitives import INT32, Buffer, DecodeError, skip_tagged_fields, underflow
 
 __all__ = [
@@ -14,7 +14,6 @@ __all__ = [
     "finish_frame",
     "frame_with_header",
     "parse_request_header",
-    "response_frame",
 ]
 
 _FIXED = Struct(">hhih")  # api key, api version, correlation id, length of the client id
@@ -60,13 +59,8 @@ def parse_request_header(buf: Buffer, pos: int = 0) -> tuple[RequestHeader, int]
     return RequestHeader(key, version, correlation_id, client_id), pos
 
 
-def response_frame(api: Api, version: int, correlation_id: int) -> bytearray:
-    """A new frame that holds a size of zero and the response header; ``finish_frame`` sets the size."""
-    return frame_with_header(api.response_header_version(version), correlation_id)
-
-
 def frame_with_header(header_version: int, correlation_id: int) -> bytearray:
-    """``response_frame`` for who knows the header's version."""
+    """A new frame that holds a size of zero and the response header; ``finish_frame`` sets the size."""
     if header_version == 1:
         return bytearray(_FRAME_V1.pack(0, correlation_id, 0))
     return bytearray(_FRAME_V0.pack(0, correlation_id))

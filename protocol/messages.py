@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from protocol.api_table import Api
-from protocol.headers import finish_frame, response_frame
+from protocol.api_table import API_BY_KEY, Api
+from protocol.headers import finish_frame, frame_with_header
 from protocol.lift import is_reshaped, lift
 from protocol.primitives import Buffer, DecodeError
 from protocol.schema import Entity, EntityClass
@@ -88,19 +88,22 @@ def _request_reader(key: int, version: int, newest: int) -> Read:
     return read_and_lift
 
 
-def encode_response(response: Entity, api: Api, version: int, correlation_id: int) -> bytes:
+def encode_response(api: Api, response: Entity, version: int, correlation_id: int) -> bytearray:
     """The whole frame, size prefix included, of ``response`` at ``version``.
 
     ``response`` has the attributes of kio's newest class. Fields the version lacks are left out. A field that only
     older versions have is written from an attribute of that name if ``response`` has one, and as its default otherwise.
     """
-    frame = response_frame(api, version, correlation_id)
-    _response_writer(api.key, version, api.highest)(frame, response)
-    return bytes(finish_frame(frame))
+    header_version, write = _response_writer(api.key, version)
+    frame = frame_with_header(header_version, correlation_id)
+    write(frame, response)
+    return finish_frame(frame)
 
 
 @cache
-def _response_writer(key: int, version: int, newest: int) -> Write:
+def _response_writer(key: int, version: int) -> tuple[int, Write]:
     from protocol.writer import entity_writer
 
-    return entity_writer(response_class(key, version), response_class(key, newest))
+    api = API_BY_KEY[key]
+    write = entity_writer(response_class(key, version), newest_response(api))
+    return api.response_header_version(version), write

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
 
 class AppendOrigin(Enum):
@@ -12,8 +13,7 @@ class AppendOrigin(Enum):
     COORDINATOR = auto()  # this broker's own records and transaction markers: producer epochs alone
 
 
-@dataclass(frozen=True, slots=True)
-class AppendInfo:
+class AppendInfo(NamedTuple):
     """What an append did, or, when `duplicate`, what the append did that this one repeats.
 
     Attributes:
@@ -67,6 +67,11 @@ class LogConfig:
     preallocate: bool = False
     unclean_leader_election_enable: bool = False
     min_insync_replicas: int = 1
+
+    @property
+    def keeps_batches(self) -> bool:
+        """Whether valid batches are stored byte for byte: neither compressed anew nor given another time."""
+        return self.compression_type == "producer" and self.message_timestamp_type == "CreateTime"
 
     @property
     def max_segment_ms(self) -> int:

@@ -80,6 +80,7 @@ class Shard(Generic[S]):
         self._unlisten: Callable[[], None] | None = None
         self._state: S | None = None
         self._written = 0  # the log's end after our last append
+        self._committed = 0  # the high watermark
         self._busy = False
         self._mailbox: deque[tuple[Operation[S, Any], Future[Any]]] = deque()
         self._parked: deque[tuple[int, Future[Any], Any, KafkaError | None]] = deque()
@@ -98,7 +99,14 @@ class Shard(Generic[S]):
             promised: Future[T] = self._create_future()
             self._mailbox.append((operation, promised))
             return promised
-        return self._turn(lambda: self._process(operation))
+        self._busy = True
+        try:
+            future = self._process(operation)
+            if self._mailbox:
+                self._process_mail()
+        finally:
+            self._busy = False
+        return future
 
     def read(self, operation: Callable[[S], T]) -> Future[T]:
         """What ``operation`` returns, once everything it may have seen is committed."""
@@ -116,22 +124,22 @@ class Shard(Generic[S]):
         """Append the marker that ends a producer's transaction here, and apply it."""
         if self._busy:
             raise RuntimeError("a transaction is not ended from inside an operation")
-        return self._turn(lambda: self._end_transaction(producer, coordinator_epoch, committed))
+        self._busy = True
+        try:
+            future = self._end_transaction(producer, coordinator_epoch, committed)
+            self._process_mail()
+        finally:
+            self._busy = False
+        return future
 
     def waiter(self) -> Waiter[Any]:
         """A reply to be given by a later operation."""
         return Waiter(self._create_future(), self._settle)
 
-    def _turn(self, first: Callable[[], Future[T]]) -> Future[T]:
-        self._busy = True
-        try:
-            future = first()
-            while self._mailbox:
-                operation, promised = self._mailbox.popleft()
-                _forward(self._process(operation), promised)
-        finally:
-            self._busy = False
-        return future
+    def _process_mail(self) -> None:
+        while self._mailbox:
+            operation, promised = self._mailbox.popleft()
+            _forward(self._process(operation), promised)
 
     def _process(self, operation: Operation[S, T]) -> Future[T]:
         state = self._state
@@ -246,18 +254,16 @@ class Shard(Generic[S]):
     def _settle(self, future: Future[Any], value: Any, error: KafkaError | None) -> None:
         """Give the answer as soon as everything written so far is committed."""
         self._waiting.discard(future)
-        if self._parked or self._log.high_watermark < self._written:
+        if self._parked or self._committed < self._written:
             self._parked.append((self._written, future, value, error))
         else:
             _resolve(future, value, error)
 
     def _advanced(self) -> None:
         """The high watermark rose."""
+        self._committed = self._log.high_watermark
         parked = self._parked
-        if not parked:
-            return
-        high_watermark = self._log.high_watermark
-        while parked and parked[0][0] <= high_watermark:
+        while parked and parked[0][0] <= self._committed:
             _, future, value, error = parked.popleft()
             _resolve(future, value, error)
 
@@ -276,6 +282,7 @@ class Shard(Generic[S]):
             raise
         self._written = self._log.log_end_offset
         self._unlisten = self._log.listen(self._advanced, self._log_failed)
+        self._committed = self._log.high_watermark
         self._state = state
         self.status = ShardStatus.ACTIVE
         state.loaded()

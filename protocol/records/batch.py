@@ -111,6 +111,9 @@ class BatchHeader(NamedTuple):
         return advance_sequence(self.base_sequence, self.last_offset_delta)
 
 
+pack_fields = _HEADER.pack
+"""The 61 bytes of a header whose fields, in the order of ``BatchHeader``, are given."""
+
 _new_header = BatchHeader._make
 _unpack_header = _HEADER.unpack_from
 

@@ -61,28 +61,29 @@ _NO_HEADERS = encode_varint(0)
 
 
 def _sized(data: bytes | None) -> bytes:
-    return _NULL if data is None else encode_varint(len(data)) + data
+    if data is None:
+        return _NULL
+    size = len(data)
+    return (_ONE_BYTE[2 * size] if size < 64 else encode_varint(size)) + data
 
 
 def encode_record(offset_delta: int, timestamp_delta: int, record: Record) -> bytes:
     """One record of a records section, its length in front (Kafka's DefaultRecord.writeTo)."""
-    if record.headers:
-        tail = encode_varint(len(record.headers)) + b"".join(
-            _sized(key) + _sized(value) for key, value in record.headers
-        )
-    else:
-        tail = _NO_HEADERS
-    body = b"".join(
-        (
-            b"\x00",
-            encode_varint(timestamp_delta),
-            encode_varint(offset_delta),
-            _sized(record.key),
-            _sized(record.value),
-            tail,
-        )
-    )
+    _, _, key, value, headers = record
+    tail = _NO_HEADERS
+    if headers:
+        tail = encode_varint(len(headers)) + b"".join(_sized(name) + _sized(content) for name, content in headers)
+    deltas = _FIRST if not timestamp_delta and not offset_delta else _encode_deltas(timestamp_delta, offset_delta)
+    body = deltas + _sized(key) + _sized(value) + tail
     return encode_varint(len(body)) + body
+
+
+def _encode_deltas(timestamp_delta: int, offset_delta: int) -> bytes:
+    """With the attributes, which mean nothing, in front."""
+    return b"\x00" + encode_varint(timestamp_delta) + encode_varint(offset_delta)
+
+
+_FIRST = _encode_deltas(0, 0)
 
 
 def build_batch(
@@ -105,12 +106,14 @@ def build_batch(
     Offset deltas count from `base_offset`; `last_offset` is the last record's unless given. The first record's
     timestamp is the base timestamp. With `log_append_time` the batch says that the broker set the time.
     """
-    base_timestamp = records[0].timestamp if records else batches.NO_TIMESTAMP
-    section = b"".join(
-        encode_record(record.offset - base_offset, record.timestamp - base_timestamp, record) for record in records
-    )
+    base_timestamp = max_timestamp = records[0].timestamp if records else batches.NO_TIMESTAMP
+    encoded = []
+    for record in records:
+        timestamp = record.timestamp
+        max_timestamp = max(max_timestamp, timestamp)
+        encoded.append(encode_record(record.offset - base_offset, timestamp - base_timestamp, record))
+    section = b"".join(encoded)
     attributes = int(compression)
-    max_timestamp = max((record.timestamp for record in records), default=batches.NO_TIMESTAMP)
     if log_append_time != batches.NO_TIMESTAMP:
         attributes |= batches.LOG_APPEND_TIME_FLAG
         max_timestamp = log_append_time
@@ -122,22 +125,23 @@ def build_batch(
         last_offset = records[-1].offset if records else base_offset
     if compression is not Compression.NONE:
         section = compress(compression, section, level)
-    header = BatchHeader(
-        base_offset=base_offset,
-        batch_length=batches.HEADER_SIZE - batches.LOG_OVERHEAD + len(section),
-        leader_epoch=leader_epoch,
-        magic=batches.MAGIC,
-        crc=0,
-        attributes=attributes,
-        last_offset_delta=last_offset - base_offset,
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        record_count=len(records),
+    out = bytearray(
+        batches.pack_fields(
+            base_offset,
+            batches.HEADER_SIZE - batches.LOG_OVERHEAD + len(section),
+            leader_epoch,
+            batches.MAGIC,
+            0,  # the CRC comes last
+            attributes,
+            last_offset - base_offset,
+            base_timestamp,
+            max_timestamp,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            len(records),
+        )
     )
-    out = bytearray(batches.pack_header(header))
     out += section
     batches.write_crc(out, 0, len(out))
     return out

@@ -12,7 +12,7 @@ from kio.schema.request_header.v2 import RequestHeader as KioHeader2
 from kio.serial import entity_writer
 
 from protocol.api_table import API_BY_NAME
-from protocol.headers import DecodeError, RequestHeader, finish_frame, parse_request_header, response_frame
+from protocol.headers import DecodeError, RequestHeader, finish_frame, frame_with_header, parse_request_header
 
 
 @pytest.mark.parametrize("client_id", ["abc", "", "é€", "x" * 300, None])
@@ -76,7 +76,7 @@ def test_random_bytes_are_read_or_refused() -> None:
 
 def test_response_frames_carry_header_1_from_the_first_flexible_version_save_for_api_versions() -> None:
     metadata, api_versions = API_BY_NAME["metadata"], API_BY_NAME["api_versions"]
-    assert bytes(finish_frame(response_frame(metadata, 8, 5))) == pack(">ii", 4, 5)
-    assert bytes(finish_frame(response_frame(metadata, 9, 5))) == pack(">iib", 5, 5, 0)
-    assert bytes(finish_frame(response_frame(api_versions, 4, 5))) == pack(">ii", 4, 5)
-    assert bytes(finish_frame(response_frame(metadata, 8, 5), 100)) == pack(">ii", 104, 5)
+    assert bytes(finish_frame(frame_with_header(metadata.response_header_version(8), 5))) == pack(">ii", 4, 5)
+    assert bytes(finish_frame(frame_with_header(metadata.response_header_version(9), 5))) == pack(">iib", 5, 5, 0)
+    assert bytes(finish_frame(frame_with_header(api_versions.response_header_version(4), 5))) == pack(">ii", 4, 5)
+    assert bytes(finish_frame(frame_with_header(metadata.response_header_version(8), 5), 100)) == pack(">ii", 104, 5)

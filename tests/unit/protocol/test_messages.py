@@ -134,7 +134,7 @@ def test_the_newest_response_is_written_in_the_version_asked_for(
     make = generator((api.name, version))
     for _ in range(8):
         newest = make.entity(newest_response(api))
-        frame = encode_response(newest, api, version, -9 & 0x7FFFFFFF)
+        frame = bytes(encode_response(api, newest, version, -9 & 0x7FFFFFFF))
         expected = fitted(newest, cls)
         body = header(api, version, -9 & 0x7FFFFFFF) + kio_bytes(expected)
         assert frame == len(body).to_bytes(4, "big") + body
@@ -253,12 +253,12 @@ def lost_fields(old: Any, new: Any) -> set[str]:
 def test_a_field_only_old_versions_have_is_taken_from_the_response_if_it_has_it() -> None:
     api = API_BY_NAME["metadata"]
     newest = default_entity(newest_response(api))
-    plain, _ = kio_reader(response_class(3, 8))(encode_response(newest, api, 8, 1), 8)
+    plain, _ = kio_reader(response_class(3, 8))(bytes(encode_response(api, newest, 8, 1)), 8)
     assert plain.cluster_authorized_operations == -(2**31)
     richer = SimpleNamespace(
         **{field.name: getattr(newest, field.name) for field in fields(newest)}, cluster_authorized_operations=77
     )
-    rich, _ = kio_reader(response_class(3, 8))(encode_response(richer, api, 8, 1), 8)
+    rich, _ = kio_reader(response_class(3, 8))(bytes(encode_response(api, richer, 8, 1)), 8)
     assert rich.cluster_authorized_operations == 77
 
 
@@ -267,7 +267,7 @@ def test_plain_milliseconds_do_for_durations() -> None:
     newest = default_entity(newest_response(api))
     given = SimpleNamespace(**{field.name: getattr(newest, field.name) for field in fields(newest)})
     given.throttle_time = 1234
-    decoded, _ = kio_reader(newest_response(api))(encode_response(given, api, 13, 1), 9)
+    decoded, _ = kio_reader(newest_response(api))(bytes(encode_response(api, given, 13, 1)), 9)
     assert decoded.throttle_time.total_seconds() == 1.234
 
 
