@@ -1,0 +1,13 @@
+"""What can be wrong with a data folder; every message says where, and what to do about it."""
+
+
+class DataSourceError(Exception):
+    """The folder, or what was asked of it, does not allow the read."""
+
+
+class CorruptLogError(DataSourceError):
+    """Bytes in the middle of a log, or one of its indexes, are not what a broker writes (`failOnCorruption`)."""
+
+
+class DataLossError(DataSourceError):
+    """Records that were asked for are gone: deleted, truncated, or of a topic that was made anew (`failOnDataLoss`)."""

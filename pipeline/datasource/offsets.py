@@ -1,0 +1,105 @@
+"""From what the options say of starts and ends to offsets."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from pipeline.datasource import walk
+from pipeline.datasource.errors import CorruptLogError, DataLossError
+from pipeline.datasource.folders import TopicPartition
+from pipeline.datasource.indexes import read_offset_index, read_time_index
+from pipeline.datasource.log_view import LogState
+from pipeline.datasource.options import EARLIEST, LATEST, Offsets, SourceOptions
+from pipeline.datasource.segments import Segment
+from protocol.records.build import iter_records
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """Offsets [start, end) of a log as it was planned."""
+
+    state: LogState
+    start: int
+    end: int
+
+
+def batch_ranges(states: Mapping[TopicPartition, LogState], options: SourceOptions) -> list[OffsetRange]:
+    """What a batch query reads, by default everything. Raises DataLossError, CorruptLogError, OSError."""
+    starting = EARLIEST if options.starting_offsets is None else options.starting_offsets
+    ranges = []
+    for state in states.values():
+        start = _resolve(state, starting, options.starting_timestamp, EARLIEST, options)
+        end = _resolve(state, options.ending_offsets, options.ending_timestamp, LATEST, options)
+        if start < end:
+            ranges.append(OffsetRange(state, start, end))
+    return ranges
+
+
+def stream_start(state: LogState, options: SourceOptions) -> int:
+    """Where a new stream begins, by default at the end. Raises DataLossError, CorruptLogError, OSError."""
+    starting = LATEST if options.starting_offsets is None else options.starting_offsets
+    return _resolve(state, starting, options.starting_timestamp, EARLIEST, options)
+
+
+def _resolve(
+    state: LogState, wanted: int | Offsets, timestamp: int | None, default: int, options: SourceOptions
+) -> int:
+    """`default` counts for partitions that `wanted` does not name."""
+    if timestamp is not None:
+        return offset_for_timestamp(state, timestamp)
+    topic, number = state.home.partition
+    offset = wanted if isinstance(wanted, int) else wanted.get(topic, {}).get(number, default)
+    if offset == EARLIEST:
+        return state.start
+    if offset == LATEST:
+        return state.end
+    return within(state, offset, options)
+
+
+def within(state: LogState, offset: int, options: SourceOptions) -> int:
+    """An offset that was asked for, or the nearest there is. Raises DataLossError with `failOnDataLoss`."""
+    if state.start <= offset <= state.end:
+        return offset
+    text = f"Offset {offset} of {state.home.partition} is asked for, and there are {state.start} up to {state.end}."
+    if options.fail_on_data_loss:
+        raise DataLossError(f"{text} With failOnDataLoss=false the read goes on with what there is.")
+    logger.warning("offset out of range", detail=text)
+    return min(max(offset, state.start), state.end)
+
+
+def offset_for_timestamp(state: LogState, timestamp: int) -> int:
+    """Offset of the first record at or after a time in milliseconds; the end if there is none.
+
+    The rule is UnifiedLog.searchOffsetInLocalLog's. Raises OSError, CorruptLogError.
+    """
+    segments = state.listing.segments
+    for segment in segments:
+        times = read_time_index(segment)
+        if segment is not segments[-1] and times.largest is not None and times.largest < timestamp:
+            continue
+        found = _first_at_or_after(state, segment, times.lookup(timestamp), timestamp)
+        if found is not None:
+            return found
+    return state.end
+
+
+def _first_at_or_after(state: LogState, segment: Segment, from_offset: int, timestamp: int) -> int | None:
+    with walk.open_log(segment.log) as log:
+        start = read_offset_index(segment).lookup(max(from_offset, state.start))
+        if walk.header_at(log, start, segment.base_offset) is None:
+            start = 0
+        for position, header in walk.headers(log, start):
+            if header.base_offset >= state.end:
+                return state.end
+            if header.max_timestamp < timestamp or header.next_offset <= state.start:
+                continue
+            try:
+                for record in iter_records(log.read(header.size, position), header):
+                    if record.timestamp >= timestamp and record.offset >= state.start:
+                        return min(record.offset, state.end)
+            except ValueError as error:
+                raise CorruptLogError(f"{log.path}: the batch at offset {header.base_offset}: {error}") from error
+    return None

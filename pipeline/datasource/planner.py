@@ -1,0 +1,47 @@
+"""All partitions that are asked for, as they are at a moment."""
+
+from collections.abc import Mapping
+
+from pipeline.datasource.errors import DataSourceError
+from pipeline.datasource.folders import Home, TopicPartition, find_homes
+from pipeline.datasource.log_view import Checkpoints, LogState, LogView
+from pipeline.datasource.options import SourceOptions
+
+
+class Planner:
+    """Remembers what it has walked over, so that a stream's next look is cheap."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._views: dict[TopicPartition, LogView] = {}
+
+    def look(self) -> dict[TopicPartition, LogState]:
+        """The logs of the wanted partitions. Raises DataSourceError and its kin, OSError."""
+        gone: set[Home] = set()
+        while True:
+            homes = find_homes(self._options.paths, lambda one: self._options.wants(*one))
+            checkpoints = {root: Checkpoints.read(root) for root in self._options.paths}
+            states = {}
+            for home in homes:
+                view = self._views.setdefault(home.partition, LogView(self._options))
+                state = view.look(home, checkpoints[home.root])
+                if state is not None:
+                    states[home.partition] = state
+            missed = {home for home in homes if home.partition not in states}
+            if missed <= gone:
+                return states
+            gone = missed  # it was deleted, or lies elsewhere by now, or is being made
+
+    def check_topics(self, states: Mapping[TopicPartition, LogState]) -> None:
+        """Raises DataSourceError when a topic that was named is not there."""
+        missing = (self._options.topics or frozenset()) - {partition.topic for partition in states}
+        if missing:
+            raise DataSourceError(
+                f"No partition of {', '.join(sorted(missing))} is in {', '.join(self._options.paths)}."
+            )
+
+    def forget(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Records before these offsets will not be asked for any more."""
+        for partition, offset in offsets.items():
+            if partition in self._views:
+                self._views[partition].forget(offset)

@@ -1,0 +1,108 @@
+"""`spark.read.format("odradek")`: the pieces planned, and each of them turned into Arrow batches."""
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import structlog
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from pipeline.datasource.aborted import AbortedBatches
+from pipeline.datasource.decode import Chunk, Place, decode
+from pipeline.datasource.errors import CorruptLogError, DataSourceError
+from pipeline.datasource.offsets import OffsetRange, batch_ranges
+from pipeline.datasource.options import SourceOptions
+from pipeline.datasource.planner import Planner
+from pipeline.datasource.scan import PieceScan
+from pipeline.datasource.splits import Piece, Split, plan_splits
+from protocol.records.batch import HEADER_SIZE, BatchHeader
+from protocol.records.compression import Compression, DecompressionError, decompress
+
+logger = structlog.get_logger(__name__)
+
+_ATTEMPTS = 100
+
+
+class OdradekReader(DataSourceReader):
+    """A batch query: what is there when it is planned."""
+
+    def __init__(self, options: SourceOptions, names: Sequence[str]) -> None:
+        self.options = options
+        self.names = tuple(names)
+
+    def partitions(self) -> list[InputPartition]:
+        """Raises DataSourceError and its kin, OSError."""
+        planner = Planner(self.options)
+        for _ in range(_ATTEMPTS):
+            states = planner.look()
+            planner.check_topics(states)
+            try:
+                ranges = self.restrict(batch_ranges(states, self.options))
+                return list(plan_splits(ranges, self.options.split_bytes, self.options.min_partitions))
+            except FileNotFoundError:
+                continue  # a segment was compacted or deleted since the look
+        raise DataSourceError("The files of the logs go faster than they can be opened.")
+
+    def restrict(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
+        """The parts of the ranges that the query's filters let through."""
+        return ranges
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of a split; Spark has one without a value read when there are none."""
+        if not isinstance(partition, Split):
+            return iter(())
+        return read_split(partition, self.options, self.names)
+
+
+def read_split(split: Split, options: SourceOptions, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Arrow batches of about `batchBytes` of decompressed records. Raises DataSourceError and its kin, OSError."""
+    for piece in split.pieces:
+        yield from read_piece(piece, options, names)
+
+
+def read_piece(piece: Piece, options: SourceOptions, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """As `read_split`, for one of its pieces."""
+    aborted = AbortedBatches(piece.aborted)
+    place = Place(*piece.partition, piece.start, piece.end)
+    chunk = Chunk()
+    for header, batch in PieceScan(piece, options).batches():
+        if header.is_control or not header.record_count or header in aborted:
+            continue
+        try:
+            section: bytes | memoryview = batch[HEADER_SIZE:]
+            if header.compression:
+                section = decompress(Compression(header.compression), section)
+        except (DecompressionError, ValueError) as error:
+            _damaged(piece, header, error, options)
+            continue
+        if chunk.size and chunk.size + len(section) > options.batch_bytes:
+            yield from _decoded(chunk, place, options, names)
+            chunk = Chunk()
+        chunk.add(header, section)
+    yield from _decoded(chunk, place, options, names)
+
+
+def _decoded(chunk: Chunk, place: Place, options: SourceOptions, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The chunk's records; if it has a malformed batch, batch by batch."""
+    if not chunk.headers:
+        return
+    try:
+        decoded = decode(chunk, place, names)
+    except ValueError as error:
+        if len(chunk.headers) == 1:
+            _damaged(place, chunk.headers[0], error, options)
+            return
+        for header, section in zip(chunk.headers, chunk.sections, strict=True):
+            one = Chunk()
+            one.add(header, section)
+            yield from _decoded(one, place, options, names)
+        return
+    if decoded.num_rows:
+        yield decoded
+
+
+def _damaged(where: Piece | Place, header: BatchHeader, error: Exception, options: SourceOptions) -> None:
+    partition = where.partition if isinstance(where, Piece) else f"{where.topic}-{where.partition}"
+    text = f"The records of the batch at offset {header.base_offset} of {partition} cannot be read: {error}."
+    if options.fail_on_corruption:
+        raise CorruptLogError(f"{text} With failOnCorruption=false they are left out.") from error
+    logger.warning("damaged batch left out", detail=text)

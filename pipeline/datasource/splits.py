@@ -1,0 +1,137 @@
+"""Cutting what is to be read into pieces of about the same size, by the offset indexes."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from pyspark.sql.datasource import InputPartition
+
+from pipeline.datasource import walk
+from pipeline.datasource.folders import TopicPartition
+from pipeline.datasource.indexes import AbortedTxn, read_offset_index
+from pipeline.datasource.offsets import OffsetRange
+from pipeline.datasource.segments import Segment
+from pipeline.datasource.walk import OpenLog
+
+SMALL_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """Where the first batch of a piece was: a position in the file of that identity, and no other."""
+
+    path: str
+    identity: tuple[int, int]
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Offsets [start, end) of a partition in `folder`; whoever reads it looks for them anew if the hint is out of date.
+
+    `aborted` are the transactions whose records are to be left out.
+    """
+
+    partition: TopicPartition
+    folder: str
+    topic_id: str | None
+    start: int
+    end: int
+    size: int
+    hint: Hint
+    aborted: tuple[AbortedTxn, ...]
+
+
+class Split(InputPartition):
+    """The pieces of one Spark task."""
+
+    def __init__(self, pieces: tuple[Piece, ...]) -> None:
+        super().__init__(pieces)
+        self.pieces = pieces
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """From this offset on, up to the next cut, there are so many bytes."""
+
+    offset: int
+    hint: Hint
+    size: int
+
+
+def plan_splits(ranges: Iterable[OffsetRange], split_bytes: int, min_partitions: int) -> list[Split]:
+    """Splits of up to about `split_bytes` each; small neighbours share one, unless that makes too few.
+
+    Raises FileNotFoundError when a segment went meanwhile, OSError, CorruptLogError.
+    """
+    ranges = list(ranges)
+    target = split_bytes
+    if min_partitions > 1:
+        target = max(1, min(split_bytes, sum(_estimate(one) for one in ranges) // min_partitions))
+    pieces = [piece for one in ranges for piece in _pieces(one, target)]
+    splits: list[Split] = []
+    together: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        if together and size + piece.size > min(target, SMALL_BYTES):
+            splits.append(Split(tuple(together)))
+            together, size = [], 0
+        together.append(piece)
+        size += piece.size
+    if together:
+        splits.append(Split(tuple(together)))
+    return splits
+
+
+def _estimate(wanted: OffsetRange) -> int:
+    return sum(cut.size for cut in _cuts(wanted, 1 << 62))
+
+
+def _pieces(wanted: OffsetRange, target: int) -> list[Piece]:
+    state = wanted.state
+    aborted = state.aborted(wanted.start, wanted.end)
+    bounds = np.array([(txn.first_offset, txn.last_offset) for txn in aborted], np.int64).reshape(-1, 2)
+    pieces: list[Piece] = []
+    cuts = _cuts(wanted, target)
+    at = 0
+    while at < len(cuts):
+        last, size = at, cuts[at].size
+        while last + 1 < len(cuts) and size + cuts[last + 1].size <= target:
+            last += 1
+            size += cuts[last].size
+        start = max(cuts[at].offset, wanted.start) if at else wanted.start
+        end = cuts[last + 1].offset if last + 1 < len(cuts) else wanted.end
+        touching = tuple(aborted[one] for one in np.flatnonzero((bounds[:, 1] >= start) & (bounds[:, 0] < end)))
+        home = state.home
+        pieces.append(Piece(home.partition, home.folder, state.topic_id, start, end, size, cuts[at].hint, touching))
+        at = last + 1
+    return pieces
+
+
+def _cuts(wanted: OffsetRange, target: int) -> list[_Cut]:
+    """Places to cut at, no two in a segment nearer than `target`, the first one at or before the start."""
+    cuts = []
+    for segment in wanted.state.listing.overlapping(wanted.start, wanted.end):
+        with walk.open_log(segment.log) as log:
+            index = read_offset_index(segment)
+            first = _checked(log, index.lookup(wanted.start), segment)
+            marks = [int(position) for position in index.positions]
+            if not marks and log.size > target:
+                marks = [position for position, _ in walk.headers(log, 0)]
+            end = index.position_after(wanted.end) or log.size
+            places = [first]
+            for position in marks:
+                if position >= places[-1][1] + target and position + target // 2 <= end:
+                    header = walk.header_at(log, position, segment.base_offset)
+                    if header is not None and wanted.start < header.base_offset < wanted.end:
+                        places.append((header.base_offset, position))
+            bounds = [position for _, position in places[1:]] + [max(end, places[-1][1])]
+            for (offset, position), following in zip(places, bounds, strict=True):
+                cuts.append(_Cut(offset, Hint(log.path, log.identity, position), following - position))
+    return cuts
+
+
+def _checked(log: OpenLog, position: int, segment: Segment) -> tuple[int, int]:
+    """(offset, position) of a batch that an index points to; of the first batch if it points to none."""
+    header = walk.header_at(log, position, segment.base_offset)
+    return (segment.base_offset, 0) if header is None or not position else (header.base_offset, position)

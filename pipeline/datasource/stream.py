@@ -1,0 +1,149 @@
+"""`spark.readStream.format("odradek")`: offsets by topic and partition, from one micro-batch to the next."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import structlog
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from pipeline.datasource.errors import DataLossError, DataSourceError
+from pipeline.datasource.folders import TopicPartition
+from pipeline.datasource.log_view import LogState
+from pipeline.datasource.offsets import OffsetRange, stream_start, within
+from pipeline.datasource.options import SourceOptions
+from pipeline.datasource.planner import Planner
+from pipeline.datasource.reader import read_split
+from pipeline.datasource.splits import Split, plan_splits
+
+logger = structlog.get_logger(__name__)
+
+_ATTEMPTS = 100
+
+
+class OdradekStreamReader(DataSourceStreamReader):
+    """Spark keeps one for the whole query in a process beside the driver, and makes others for the tasks.
+
+    An offset is `{"offsets": {topic: {partition: offset}}, "ids": {topic: id}}`; the id tells a topic from one of the
+    same name that was made after it was deleted.
+    """
+
+    def __init__(self, options: SourceOptions, names: Sequence[str]) -> None:
+        self.options = options
+        self.names = tuple(names)
+        self._planner = Planner(options)
+        self._position: Position | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new query begins, by default at the logs' ends."""
+        states = self._planner.look()
+        offsets = {key: stream_start(state, self.options) for key, state in states.items()}
+        self._position = Position(offsets, _ids(states))
+        return self._position.to_json()
+
+    def latestOffset(self) -> dict[str, Any]:
+        """The logs' ends, or as far as `maxOffsetsPerTrigger` lets the next micro-batch go. Raises DataLossError."""
+        states = self._planner.look()
+        begin = self._position
+        if begin is None:
+            return Position({key: state.end for key, state in states.items()}, _ids(states)).to_json()
+        starts = {key: offset for key, offset in begin.offsets.items() if not self._is_anew(key, begin, states)}
+        ends = dict(starts)  # of folders that are gone, too: `partitions` tells
+        for key, state in states.items():
+            starts.setdefault(key, state.start)
+            ends[key] = max(state.end, starts[key])
+        return Position(self._limited(starts, ends), begin.ids | _ids(states)).to_json()
+
+    def _is_anew(self, key: TopicPartition, begin: "Position", states: Mapping[TopicPartition, LogState]) -> bool:
+        """Whether the topic is another one of that name than before. Raises DataLossError with `failOnDataLoss`."""
+        state = states.get(key)
+        known = begin.ids.get(key.topic)
+        if state is None or known is None or known == state.topic_id:
+            return False
+        self._lost(f"Topic {key.topic} was deleted and made anew; what was not read of {key} before is gone.")
+        return True
+
+    def _limited(
+        self, starts: Mapping[TopicPartition, int], ends: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        limit = self.options.max_offsets_per_trigger
+        total = sum(end - starts[key] for key, end in ends.items())
+        if limit is None or total <= limit:
+            return ends
+        return {key: starts[key] - (-limit * (end - starts[key]) // total) for key, end in ends.items()}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The splits of a micro-batch; Spark tells the last offset twice after a restart. Raises DataLossError."""
+        begin, self._position = Position.of_json(start), Position.of_json(end)
+        if start == end:
+            return []
+        for _ in range(_ATTEMPTS):
+            ranges = self._ranges(begin, self._position)
+            try:
+                return list(plan_splits(ranges, self.options.split_bytes, self.options.min_partitions))
+            except FileNotFoundError:
+                continue  # a segment was compacted or deleted since the look
+        raise DataSourceError("The files of the logs go faster than they can be opened.")
+
+    def _ranges(self, begin: "Position", end: "Position") -> list[OffsetRange]:
+        states = self._planner.look()
+        ranges = []
+        for key, to_offset in sorted(end.offsets.items()):
+            state = states.get(key)
+            from_offset = begin.offsets.get(key, -1)
+            if begin.ids.get(key.topic) != end.ids.get(key.topic):
+                from_offset = -1
+            if from_offset >= to_offset:
+                continue
+            if state is None or state.topic_id != end.ids.get(key.topic):
+                self._lost(f"The log of {key} is gone, and with it offsets up to {to_offset - 1}.")
+                continue
+            first = state.start if from_offset < 0 else within(state, from_offset, self.options)
+            last = within(state, to_offset, self.options)
+            if first < last:
+                ranges.append(OffsetRange(state, first, last))
+        return ranges
+
+    def _lost(self, text: str) -> None:
+        if self.options.fail_on_data_loss:
+            raise DataLossError(f"{text} With failOnDataLoss=false the stream goes on.")
+        logger.warning("records are gone", detail=text)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of a split, in a Spark task."""
+        if not isinstance(partition, Split):
+            return iter(())
+        return read_split(partition, self.options, self.names)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """The sink has everything up to `end`."""
+        self._planner.forget(Position.of_json(end).offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a stream is: the next offset of each partition, and the topics' ids, so far as they have one."""
+
+    offsets: dict[TopicPartition, int]
+    ids: dict[str, str]
+
+    @classmethod
+    def of_json(cls, told: Mapping[str, Any]) -> "Position":
+        offsets = {
+            TopicPartition(topic, int(number)): offset
+            for topic, by in told["offsets"].items()
+            for number, offset in by.items()
+        }
+        return cls(offsets, dict(told["ids"]))
+
+    def to_json(self) -> dict[str, Any]:
+        """Always in the same order: Spark takes other text for another offset."""
+        offsets: dict[str, dict[str, int]] = {}
+        for (topic, number), offset in sorted(self.offsets.items()):
+            offsets.setdefault(topic, {})[str(number)] = offset
+        return {"offsets": offsets, "ids": dict(sorted(self.ids.items()))}
+
+
+def _ids(states: Mapping[TopicPartition, LogState]) -> dict[str, str]:
+    return {key.topic: state.topic_id for key, state in states.items() if state.topic_id is not None}
