@@ -38,7 +38,7 @@ class LogMaintenance:
         self._logs = logs
         self._partitions = partitions
         self._clock = logs.services.clock
-        self._workers = logs.services.workers
+        self._workers = logs.services.workers.lane("checkpoints")
         self.cleaner = LogCleaner(logs, self._high_watermark, self._last_stable_offset)
         self._cleans = False
         self._producer_expiration_ms = DEFAULT_EXPIRATION_MS

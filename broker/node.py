@@ -138,7 +138,7 @@ class Node:
         )
         undo.callback(dirs.unlock)
         self.cluster_id = dirs.cluster_id
-        self.metadata = await LocalMetadataStore.open(seams.fs, config.log_dirs[0], seams.workers)
+        self.metadata = await LocalMetadataStore.open(seams.fs, config.log_dirs[0], seams.workers.lane("metadata"))
         undo.push_async_callback(self.metadata.close)
         self.topics = await Topics.open(self.metadata)
         self.producer_ids = ProducerIds(self.metadata)

@@ -1,7 +1,7 @@
 """The sparse indexes of a segment: offset -> position and timestamp -> offset, in Kafka's file format.
 
 Entries are big-endian and without padding (Kafka's OffsetIndex and TimeIndex, trimmed as Kafka trims them on a roll).
-They live in memory as arrays, loaded at first use (also by a worker thread: hence the one lock), and go to their file
+They live in memory as arrays, loaded at first use (also by a worker thread: hence the lock), and go to their file
 when the owner says `write_out`: a crash may lose entries of the active segment, whose indexes recovery rebuilds anyway.
 """
 
@@ -17,8 +17,6 @@ from storage.files import FileSystem, read_file, write_fully
 MAX_RELATIVE_OFFSET = 2**31 - 1
 _TIME_ENTRY = struct.Struct(">qI")
 _OFFSET_ENTRY = struct.Struct(">II")
-loading = threading.Lock()
-"""Held while an index is read, or its file given another name."""
 
 
 class CorruptIndexError(Exception):
@@ -33,9 +31,9 @@ class TimestampOffset(NamedTuple):
 
 
 class _IndexFile:
-    """An index file, of which the first `written` entries match memory."""
+    """An index file, of which the first `written` entries match memory; `lock` is held while it is read or renamed."""
 
-    __slots__ = ("_fs", "base_offset", "entry_size", "max_entries", "path", "written")
+    __slots__ = ("_fs", "base_offset", "entry_size", "lock", "max_entries", "path", "written")
 
     def __init__(self, fs: FileSystem, path: str, base_offset: int, max_bytes: int, entry_size: int) -> None:
         self._fs = fs
@@ -43,6 +41,7 @@ class _IndexFile:
         self.base_offset = base_offset
         self.entry_size = entry_size
         self.max_entries = max_bytes // entry_size
+        self.lock = threading.Lock()
         self.written = 0
 
     def create(self) -> None:
@@ -75,7 +74,7 @@ class _IndexFile:
 
     def rename(self, path: str) -> None:
         """Not while another thread loads it."""
-        with loading:
+        with self.lock:
             self._fs.rename(self.path, path)
             self.path = path
 
@@ -108,8 +107,13 @@ class OffsetIndex:
         """The file's path."""
         return self._file.path
 
+    @property
+    def lock(self) -> threading.Lock:
+        """Held while the index is loaded, or its file given another name."""
+        return self._file.lock
+
     def relocate(self, path: str) -> None:
-        """The file lies elsewhere now; the caller holds `loading`."""
+        """The file lies elsewhere now; the caller holds `lock`."""
         self._file.path = path
 
     def rename(self, path: str) -> None:
@@ -125,7 +129,7 @@ class OffsetIndex:
         """The relative offsets. Raises CorruptIndexError or OSError if the file is wrong or missing."""
         if self._offsets is not None:
             return self._offsets
-        with loading:
+        with self._file.lock:
             if self._offsets is None:
                 entries = array("I", self._file.read())
                 if sys.byteorder == "little":
@@ -218,8 +222,13 @@ class TimeIndex:
         """The file's path."""
         return self._file.path
 
+    @property
+    def lock(self) -> threading.Lock:
+        """Held while the index is loaded, or its file given another name."""
+        return self._file.lock
+
     def relocate(self, path: str) -> None:
-        """The file lies elsewhere now; the caller holds `loading`."""
+        """The file lies elsewhere now; the caller holds `lock`."""
         self._file.path = path
 
     def rename(self, path: str) -> None:
@@ -235,7 +244,7 @@ class TimeIndex:
         """The timestamps. Raises CorruptIndexError or OSError if the file is wrong or missing."""
         if self._timestamps is not None:
             return self._timestamps
-        with loading:
+        with self._file.lock:
             if self._timestamps is None:
                 timestamps, offsets = array("q"), array("I")
                 for timestamp, offset in _TIME_ENTRY.iter_unpack(self._file.read()):

@@ -10,6 +10,7 @@ from storage.log_segments import LogSegments
 from storage.log_services import LogServices
 from storage.producer_state import ProducerStateManager
 from storage.segment import LogOffsetMetadata, LogSegment
+from storage.workers import folder_lane
 
 
 @dataclass(slots=True)
@@ -77,6 +78,7 @@ class LogFlusher:
         "_failed",
         "_folder",
         "_generation",
+        "_held",
         "_names_changed",
         "_producers",
         "_requested",
@@ -113,6 +115,7 @@ class LogFlusher:
         self._sealed: list[LogSegment] = []
         self._names_changed = False
         self._generation = 0
+        self._held = False
         self._running: _Work | None = None
         self._requested = False
         self._stopped = False
@@ -145,11 +148,23 @@ class LogFlusher:
         """The log lies in another folder now; no flush is under way."""
         self._folder = folder
 
-    def note_synced(self) -> None:
-        """The whole log is on the device."""
-        self.flushed = self._end()
-        if self.on_flush is not None:
-            self.on_flush(self.flushed)
+    def note_synced(self, end: LogOffsetMetadata) -> None:
+        """The log is on the device up to what was its end; no flush is under way."""
+        if end.offset > self.flushed.offset:
+            self.flushed = end
+            if self.on_flush is not None:
+                self.on_flush(end)
+
+    def hold(self) -> None:
+        """No flush starts until `release`; none is under way."""
+        self._held = True
+
+    def release(self) -> None:
+        """Start what was asked for meanwhile."""
+        self._held = False
+        if self._requested:
+            self._requested = False
+            self.request()
 
     def when_idle(self, action: Callable[[], None]) -> None:
         """Call once, on the loop, when no flush is under way: now, or before the next one starts."""
@@ -169,14 +184,15 @@ class LogFlusher:
 
     def request(self) -> None:
         """Start a flush of all that is appended by now, or have the next one cover it."""
-        if self._running is not None:
+        if self._running is not None or self._held:
             self._requested = True
             return
         work = self._prepare(closing=False)
         if work is None:
             return
         self._running = work
-        self._services.workers.submit(work.run, lambda _: self._finish(work), lambda error: self._fail(work, error))
+        workers = self._services.workers.lane(folder_lane("flush", self._folder))
+        workers.submit(work.run, lambda _: self._finish(work), lambda error: self._fail(work, error))
 
     def flush_now(self) -> None:
         """Flush on this thread, with what a clean shutdown needs too. Raises KafkaStorage."""

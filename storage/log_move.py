@@ -1,41 +1,45 @@
 """Moving a log to another folder of `log.dirs` (KIP-113): its files are copied while it serves, then it changes places.
 
-The copy grows in `<topic>-<partition>.<id>-future`, off the loop. Once all but a little of it is there, and on the
-device, the rest happens on the loop at once, so that no append comes between: the tail is copied and synced, the copy
-becomes `...-moved`, the old folder `...-delete`, the copy `<topic>-<partition>`, each name synced before the next. At
-the start a `-future` folder counts for nothing, a `-moved` one for everything (`log_opening.finish_moves`). The state
-of the log in memory stays as it is: only the paths change.
+The copy grows in `<topic>-<partition>.<id>-future`, in worker threads; nothing on the loop waits for a device:
+
+1. Round after round, what was appended during the last one is copied and synced, while that halves what is missing.
+2. Flushes are held back, so that nothing more is promised to be on the device, and one more round is synced.
+3. Rounds without a sync, until little is missing. A log that is written to as fast as it is copied refuses appends
+   (NOT_LEADER_OR_FOLLOWER, which clients try again) during the last one.
+4. On the loop at once: the little that is missing is copied, the copy becomes `...-moved`, and the log goes on in it.
+5. In worker threads again: it is synced, the old folder becomes `...-delete`, the copy `<topic>-<partition>`, each name
+   synced before the next. Then flushes go on.
+
+At the start a `-future` folder counts for nothing, a `-moved` one for everything (`log_opening.finish_moves`). The
+state of the log in memory stays as it is: only the paths change.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from threading import Lock
 from uuid import UUID
 
 import structlog
 
-from protocol.errors import KafkaError, KafkaStorage
+from protocol.errors import KafkaStorage
 from storage import log_names, partition_metadata
 from storage.checkpoints import TopicPartition
-from storage.files import FileSystem, write_fully
-from storage.index import loading
-from storage.leader_epochs import FILE_NAME as EPOCHS_FILE
-from storage.leader_epochs import EpochEntry
+from storage.files import File, FileSystem
+from storage.log_copy import LogCopy, Step
 from storage.log_dirs import LogDir
 from storage.log_manager import LogManager
 from storage.log_opening import remove_folder
 from storage.partition_log import PartitionLog
-from storage.producer_snapshot import file_name as snapshot_name
-from storage.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, LogSegment, file_name
-from storage.segment_file import naming
 
 logger = structlog.get_logger(__name__)
 
-CHUNK = 4 << 20
-TAIL = 1 << 20
-LONGEST_TAIL = 64 << 20
-"""So many bytes at most are copied on the loop: at first, and for a log that grows as fast as it is copied."""
+LANE = "moves"
+NEARLY = (4 << 20, 16)
+LITTLE = (128 << 10, 2)
+"""(bytes, segments) that may be missing after step 1, and that are copied on the loop in step 4."""
 POLL_MS = 50
+RETRY_MS = 1
 
 
 class MoveEndedError(Exception):
@@ -47,7 +51,6 @@ class LogMove:
 
     Attributes:
         copied_to: the offset up to which the copy has everything.
-        size: bytes of the copy.
     """
 
     def __init__(
@@ -61,20 +64,20 @@ class LogMove:
         self.log = log
         self.target = target
         self.copied_to = 0
-        self.size = 0
         self._manager = manager
-        self._services = manager.services
+        self._clock = manager.services.clock
+        self._workers = manager.services.workers.lane(LANE)
         self._fs: FileSystem = manager.services.fs
         self._key = TopicPartition(log.topic, log.partition)
         self._unique = unique
         self._is_cleaning = is_cleaning
-        self._folder = f"{target.path}/{log_names.future_name(self._key, unique)}"
-        self._copied: dict[int, int] = {}  # bytes of each segment, by its base offset
-        self._complete: set[int] = set()  # segments that were sealed when they were copied
-        self._snapshots: set[int] = set()
-        self._epochs: tuple[EpochEntry, ...] = ()
-        self._tail = TAIL
+        self._copy = LogCopy(log, f"{target.path}/{log_names.future_name(self._key, unique)}")
         self._cancelled = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of the copy."""
+        return self._copy.size
 
     def cancel(self) -> None:
         """Give up at the next step, unless the log has changed places by then."""
@@ -91,167 +94,167 @@ class LogMove:
         moved = False
         try:
             while self._is_cleaning(self.log) or self.log.removal.unsynced:
-                await self._services.clock.sleep(POLL_MS)
+                await self._clock.sleep(POLL_MS)
                 self._check_wanted()
             await self._call(self._make_folder)
-            while not moved:
-                await self._round()
-                moved = await self._try_to_swap()
+            await self._catch_up()
+            await self._hold_flushes()
+            try:
+                try:
+                    old_folder, old_files = await self._switch()
+                finally:
+                    self.log.held_back = False
+                moved = True
+                await self._finish(old_folder, old_files)
+            finally:
+                self.log.flusher.release()
         finally:
             manager.moving.pop(self._key)
             if not moved:
-                await self._services.workers.call(self._discard)
+                await self._workers.call(self._discard)
+
+    @property
+    def _is_current(self) -> bool:
+        return self._manager.logs.get(self._key) is self.log and not self.log.is_offline
 
     def _check_wanted(self) -> None:
-        current = self._manager.logs.get(self._key) is self.log and not self.log.is_offline
-        if self._cancelled or self.target.failed or not current:
+        if self._cancelled or self.target.failed or not self._is_current:
             raise MoveEndedError
 
-    async def _call(self, work: Callable[[], None]) -> None:
-        await self._services.workers.call(work)
+    async def _call(self, work: Step) -> None:
+        await self._workers.call(work)
         self._check_wanted()
 
-    # -- copying; in worker threads
+    # -- copying
 
     def _make_folder(self) -> None:
-        self._fs.mkdir(self._folder)
+        self._fs.mkdir(self._copy.folder)
         if self.log.topic_id is not None:
-            partition_metadata.write(self._fs, self._folder, self.log.topic_id)
+            partition_metadata.write(self._fs, self._copy.folder, self.log.topic_id)
         self._manager.checkpoint_folder(self.target)
 
     def _discard(self) -> None:
         """Remove the copy; the next start does it where this fails."""
         try:
-            if self._fs.exists(self._folder):
-                remove_folder(self._fs, self._folder)
+            if self._fs.exists(self._copy.folder):
+                remove_folder(self._fs, self._copy.folder)
         except OSError as error:
-            logger.error("cannot remove the copy of a log", folder=self._folder, error=str(error))
+            logger.error("cannot remove the copy of a log", folder=self._copy.folder, error=str(error))
 
     async def _round(self) -> None:
-        """Copy what is there now and not in the copy yet, and sync it."""
+        """Copy what is there now and not in the copy yet."""
         end = self.log.log_end_offset
-        for step in self._steps():
-            await self._call(step)
+        await self._do(self._copy.steps())
         self.copied_to = end
 
-    def _steps(self) -> Iterator[Callable[[], None]]:
-        """What to do, in order, for the copy to have what the log has when the first is asked for."""
-        log = self.log
-        active = log.segments.active
-        segments = [(one, one.size) for one in log.segments if one.base_offset not in self._complete]
-        snapshots = [one for one in log.producers.snapshot_offsets if one not in self._snapshots]
-        epochs = log.leader_epochs.entries
-        for segment, size in segments:
-            yield from self._segment_steps(segment, size, is_active=segment is active)
-        for offset in snapshots:
-            yield partial(self._copy_file, snapshot_name(offset))
-            self._snapshots.add(offset)
-        if epochs != self._epochs:
-            yield partial(self._copy_file, EPOCHS_FILE)
-            self._epochs = epochs
-        yield lambda: self._fs.fsync_dir(self._folder)
+    async def _do(self, steps: Iterable[Step]) -> None:
+        for step in steps:
+            await self._call(step)
 
-    def _segment_steps(self, segment: LogSegment, size: int, *, is_active: bool) -> Iterator[Callable[[], None]]:
-        base_offset = segment.base_offset
-        copied = self._copied.get(base_offset, 0)
-        while copied < size:
-            count = min(CHUNK, size - copied)
-            yield partial(self._copy_range, file_name(base_offset, LOG_SUFFIX), copied, count)
-            copied += count
-            self.size += count
-            self._copied[base_offset] = copied
-        # A clean stop syncs the indexes of a touched active segment, and recovery makes them anew.
-        yield partial(self._finish_segment, base_offset, sync_indexes=not (is_active and segment.is_touched))
-        if not is_active:
-            self._complete.add(base_offset)
+    async def _catch_up(self) -> None:
+        gains = True
+        missing = self._copy.missing()
+        while gains and not _within(missing, NEARLY):
+            await self._round()
+            await self._do(self._copy.sync_steps())
+            before, missing = missing, self._copy.missing()
+            gains = _halves(missing, before)
 
-    def _finish_segment(self, base_offset: int, *, sync_indexes: bool) -> None:
-        self._copy_indexes(base_offset, sync=sync_indexes)
-        name = file_name(base_offset, LOG_SUFFIX)
-        self._sync(name)
-        modified_ms = self._fs.modified_ms(f"{self.log.folder}/{name}")
-        self._fs.set_modified_ms(f"{self._folder}/{name}", modified_ms)
+    async def _hold_flushes(self) -> None:
+        held = asyncio.get_running_loop().create_future()
 
-    def _copy_indexes(self, base_offset: int, *, sync: bool) -> None:
-        for suffix in SEGMENT_SUFFIXES:
-            name = file_name(base_offset, suffix)
-            if suffix != LOG_SUFFIX and self._fs.exists(f"{self.log.folder}/{name}"):
-                self._copy_file(name, sync=sync)
+        def hold() -> None:
+            if not held.done():  # else nobody waits for it any more
+                self.log.flusher.hold()
+                held.set_result(None)
 
-    def _copy_file(self, name: str, *, sync: bool = True) -> None:
-        """Copy a small file whole."""
-        self._copy_range(name, 0, None)
-        if sync:
-            self._sync(name)
+        self.log.flusher.when_idle(hold)
+        await held
 
-    def _copy_range(self, name: str, start: int, count: int | None) -> None:
-        """Copy some bytes, or all; then nothing of what the copy held before is left."""
-        source = self._fs.open(f"{self.log.folder}/{name}")
-        try:
-            data = source.pread(source.size() if count is None else count, start)
-        finally:
-            source.close()
-        if count is not None and len(data) != count:
-            raise OSError(f"{self.log.folder}/{name} ends at {start + len(data)}, before {start + count}")
-        copy = self._fs.open(f"{self._folder}/{name}", create=True)
-        try:
-            if count is None:
-                copy.truncate(0)
-            write_fully(copy, data, start)
-        finally:
-            copy.close()
+    # -- changing places
 
-    def _sync(self, name: str) -> None:
-        file = self._fs.open(f"{self._folder}/{name}", create=True)
-        try:
-            file.fdatasync()
-        finally:
-            file.close()
+    async def _switch(self) -> tuple[str, list[File]]:
+        """The log goes on in the copy, which counts from here on; returns the old folder and its open files."""
+        await self._round()
+        await self._do(self._copy.sync_steps())
+        missing = self._copy.missing()
+        while True:
+            if not _within(missing, LITTLE):
+                await self._round()
+                before, missing = missing, self._copy.missing()
+                self.log.held_back = not _halves(missing, before)
+                continue
+            with ExitStack() as locks:
+                if self._take_locks(locks):
+                    return self._switch_now()
+            await self._clock.sleep(RETRY_MS)
+            self._check_wanted()
+            missing = self._copy.missing()
 
-    # -- changing places; on the loop
-
-    async def _try_to_swap(self) -> bool:
-        """Change places when no flush of the log is under way; false if too much is missing in the copy by then."""
-        ended = asyncio.get_running_loop().create_future()
-
-        def attempt() -> None:
-            if ended.done():
-                return  # nobody waits for it any more
-            try:
-                ended.set_result(self._swap())
-            except (OSError, KafkaError, MoveEndedError) as error:
-                ended.set_exception(error)
-
-        self.log.flusher.when_idle(attempt)
-        return bool(await ended)
-
-    def _swap(self) -> bool:
-        self._check_wanted()
-        log = self.log
-        if sum(one.size - self._copied.get(one.base_offset, 0) for one in log.segments) > self._tail:
-            # A log that grows as fast as it is copied must end somewhere.
-            self._tail = min(self._tail * 2, LONGEST_TAIL)
-            return False
-        for step in self._steps():
+    def _switch_now(self) -> tuple[str, list[File]]:
+        old_folder = self.log.folder
+        for step in self._copy.steps():
             step()
-        old_root, old_folder = log.folder.rpartition("/")[0], log.folder
-        doomed = f"{old_root}/{log_names.delete_name(self._key, self._unique)}"
-        try:
-            with naming, loading, log.leader_epochs.writing:
-                self._rename(self._folder, self._moved_folder, self.target.path)
-                self._rename(old_folder, doomed, old_root)
-                self._rename(self._moved_folder, self._final_folder, self.target.path)
-                old_files = log.relocate(self._final_folder)
-        except OSError as error:  # which of the two the next start takes is open: neither may grow any more
-            raise log.fail(KafkaStorage(f"It could not change places: {error}")) from error
-        self._manager.settle_move(log, self.target)
-        log.flusher.note_synced()
-        self._manager.remove_soon(log, doomed, old_files)
+        self.copied_to = self.log.log_end_offset
+        old_files = self._rename(self._moved_folder)
+        self._manager.settle_move(self.log, self.target)
+        return old_folder, old_files
+
+    def _take_locks(self, locks: ExitStack) -> bool:
+        """Nobody opens a file by its name meanwhile; false if somebody does just now."""
+        wanted: list[Lock] = [lock for segment in self.log.segments for lock in segment.locks()]
+        for lock in (*wanted, self.log.leader_epochs.writing):
+            if not lock.acquire(blocking=False):
+                return False
+            locks.callback(lock.release)
         return True
 
-    def _rename(self, old: str, new: str, root: str) -> None:
-        self._fs.rename(old, new)
-        self._fs.fsync_dir(root)
+    def _rename(self, folder: str) -> list[File]:
+        """Gives the copy another name, and the log that for its own; the locks are held."""
+        try:
+            self._fs.rename(self._copy.folder, folder)
+        except OSError as error:
+            raise self._failed(error) from error
+        self._copy.folder = folder
+        return self.log.relocate(folder)
+
+    def _failed(self, error: OSError) -> Exception:
+        """Which of the two the next start takes is open: neither may grow any more."""
+        if self._manager.logs.get(self._key) is not self.log:
+            return MoveEndedError()
+        return self.log.fail(KafkaStorage(f"It could not change places: {error}"))
+
+    async def _finish(self, old_folder: str, old_files: list[File]) -> None:
+        """Makes all of it durable. A log that is deleted or fails meanwhile leaves the rest to the next start."""
+        end = self.log.end
+        old_root = old_folder.rpartition("/")[0]
+        doomed = f"{old_root}/{log_names.delete_name(self._key, self._unique)}"
+        try:
+            for step in self._copy.sync_steps():
+                await self._durably(step)
+            await self._durably(lambda: self._fs.fsync_dir(self.target.path))
+            self._fs.rename(old_folder, doomed)
+            await self._durably(lambda: self._fs.fsync_dir(old_root))
+            old_files += await self._take_final_name()
+            await self._durably(lambda: self._fs.fsync_dir(self.target.path))
+        except OSError as error:
+            raise self._failed(error) from error
+        self.log.flusher.note_synced(end)
+        self._manager.remove_soon(self.log, doomed, old_files)
+
+    async def _durably(self, work: Step) -> None:
+        await self._workers.call(work)
+        if not self._is_current:
+            raise MoveEndedError
+
+    async def _take_final_name(self) -> list[File]:
+        while True:
+            with ExitStack() as locks:
+                if self._take_locks(locks):
+                    return self._rename(self._final_folder)
+            await self._clock.sleep(RETRY_MS)
+            if not self._is_current:
+                raise MoveEndedError
 
     @property
     def _moved_folder(self) -> str:
@@ -260,3 +263,12 @@ class LogMove:
     @property
     def _final_folder(self) -> str:
         return f"{self.target.path}/{log_names.folder_name(self._key)}"
+
+
+def _within(missing: tuple[int, int], bound: tuple[int, int]) -> bool:
+    return missing[0] <= bound[0] and missing[1] <= bound[1]
+
+
+def _halves(missing: tuple[int, int], before: tuple[int, int]) -> bool:
+    """Whether a round has left less than half of what was missing before it, in bytes and in segments."""
+    return missing[0] * 2 <= before[0] and missing[1] * 2 <= before[1] + 1

@@ -10,6 +10,7 @@ from protocol.errors import OffsetOutOfRange
 from storage.files import is_disk_full
 from storage.recovery import rebuild_producers
 from storage.segment import LogSegment
+from storage.workers import folder_lane
 
 if TYPE_CHECKING:
     from storage.partition_log import PartitionLog
@@ -25,7 +26,8 @@ def increment_start(log: "PartitionLog", offset: int) -> bool:
         return False
     log.log_start_offset = offset
     if log.leader_epochs.truncate_from_start(offset):
-        log.services.workers.submit(log.leader_epochs.save, _saved, partial(_not_saved, log))
+        workers = log.services.workers.lane(folder_lane("files", log.folder))
+        workers.submit(log.leader_epochs.save, _saved, partial(_not_saved, log))
     return True
 
 

@@ -37,6 +37,7 @@ class PartitionLog:
         on_offline: called once, when a disk error takes the log offline.
         config: the topic's configuration; replace it when that changes.
         cleaned_to: the offset up to which the log was compacted; None if it never was.
+        held_back: appends are refused for a moment, until the log lies in another folder.
     """
 
     __slots__ = (
@@ -47,6 +48,7 @@ class PartitionLog:
         "config",
         "flusher",
         "folder",
+        "held_back",
         "host",
         "leader_epochs",
         "log_end_offset",
@@ -80,6 +82,7 @@ class PartitionLog:
         self.topic_id = topic_id
         self.config = config
         self.host = host
+        self.held_back = False
         self.cleaned_to: int | None = None
         self.segments = state.segments
         self.producers = state.producers
@@ -115,6 +118,8 @@ class PartitionLog:
         """
         if self._offline is not None:
             raise self.storage_error()
+        if self.held_back:
+            raise NotLeaderOrFollower(f"The log of {self._name} is changing its folder.")
         config = self.config
         data, header, max_timestamp, log_append_time = validate(batch, config, origin, now_ms, self._name)
         base_offset = self.log_end_offset

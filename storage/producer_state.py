@@ -328,9 +328,9 @@ class ProducerStateManager:
         return taken
 
     def relocate(self, folder: str) -> None:
-        """The snapshot files lie in another folder now, all of them synced."""
+        """The snapshot files lie in another folder now."""
         self._folder = folder
-        self._unsynced = []
+        self._unsynced = [f"{folder}/{path.rpartition('/')[2]}" for path in self._unsynced]
 
     def forget_snapshot(self, offset: int) -> str | None:
         """Its segment goes: the caller removes the file, whose path this is; None if there is no such snapshot."""

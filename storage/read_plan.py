@@ -8,7 +8,7 @@ from storage.log_segments import LogSegments
 from storage.segment import LogOffsetMetadata, LogSegment
 from storage.segment_file import Read, WouldBlockError
 from storage.txn_index import AbortedTxn, collect_aborted
-from storage.workers import Workers
+from storage.workers import Workers, folder_lane
 
 
 class ReadPlan:
@@ -80,8 +80,9 @@ class ReadPlan:
         while (segment := self.segment) is not None:
             try:
                 pread = segment.file.acquire().pread
+                workers = self._workers.lane(folder_lane("read", segment.folder))
                 try:
-                    data = await self._workers.call(lambda s=segment, r=pread: self._read(s, r))  # type: ignore[misc]
+                    data = await workers.call(lambda s=segment, r=pread: self._read(s, r))  # type: ignore[misc]
                 finally:
                     segment.file.release()
             except FileNotFoundError as error:

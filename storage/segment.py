@@ -1,5 +1,6 @@
 """One segment of a log: its batches, its two indexes, and when it is full (Kafka's LogSegment)."""
 
+from threading import Lock
 from typing import NamedTuple
 
 from storage.append_types import LogConfig
@@ -348,8 +349,12 @@ class LogSegment:
         if self._txn_index is not None:
             self._txn_index.path = self.path(TXN_INDEX_SUFFIX)
 
+    def locks(self) -> tuple[Lock, ...]:
+        """Held, one by one, while other threads open files by name."""
+        return self.file.lock, self.offset_index.lock, self.time_index.lock
+
     def relocate(self, folder: str) -> File | None:
-        """The files lie in another folder now; the caller holds the locks. Returns the open `.log`, to close later."""
+        """The files lie in another folder now; the caller holds `locks`. Returns the open `.log`, to close later."""
         self.folder = folder
         self.offset_index.relocate(self.path(INDEX_SUFFIX))
         self.time_index.relocate(self.path(TIME_INDEX_SUFFIX))

@@ -15,8 +15,6 @@ Read = Callable[[int, int], Buffer]
 MIN_BATCH_SIZE = HEADER_SIZE
 _OFFSETS = struct.Struct(">qi11xi")  # base offset, batch length, last offset delta
 _SCAN_BYTES = 4096
-naming = threading.Lock()
-"""Held while files are opened by name, or given another one."""
 
 
 class WouldBlockError(Exception):
@@ -24,9 +22,13 @@ class WouldBlockError(Exception):
 
 
 class SegmentFile:
-    """Counts who uses the descriptor, so that a delete never closes one that a worker thread reads."""
+    """Counts who uses the descriptor, so that a delete never closes one that a worker thread reads.
 
-    __slots__ = ("_closing", "_file", "_fs", "_retired", "_users", "path")
+    Attributes:
+        lock: held while the file is opened by its name, or given another one.
+    """
+
+    __slots__ = ("_closing", "_file", "_fs", "_retired", "_users", "lock", "path")
 
     def __init__(self, fs: FileSystem, path: str) -> None:
         self._fs = fs
@@ -35,11 +37,12 @@ class SegmentFile:
         self._users = 0
         self._closing = False
         self._retired = False
+        self.lock = threading.Lock()
 
     def open(self, *, create: bool = False) -> File:
         """The open file; it stays open until `close`."""
         if self._file is None:
-            with naming:
+            with self.lock:
                 if self._file is None:
                     if self._retired:
                         raise FileNotFoundError(errno.ENOENT, "the log was deleted", self.path)
@@ -52,12 +55,12 @@ class SegmentFile:
 
     def rename(self, path: str) -> None:
         """Give the file another name; any thread. Raises OSError."""
-        with naming:
+        with self.lock:
             self._fs.rename(self.path, path)
             self.path = path
 
     def relocate(self, path: str) -> File | None:
-        """The file lies elsewhere now; the caller holds `naming`. Returns the open one, to close later."""
+        """The file lies elsewhere now; the caller holds `lock`. Returns the open one, to close later."""
         old, self._file, self.path = self._file, None, path
         return old
 

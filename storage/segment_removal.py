@@ -14,6 +14,7 @@ from protocol.errors import KafkaError
 from storage.log_flusher import LogFlusher
 from storage.log_services import LogServices
 from storage.segment import DELETED_SUFFIX, LogSegment
+from storage.workers import Workers, folder_lane
 
 logger = structlog.get_logger(__name__)
 
@@ -23,6 +24,7 @@ class SegmentRemoval:
 
     Attributes:
         lock: held while files are renamed, so that a folder is never renamed, and made anew, under somebody's feet.
+            Never while anything is synced: the loop takes it when the log is deleted.
         unsynced: removals of which a power failure may yet bring segments back.
     """
 
@@ -64,15 +66,18 @@ class SegmentRemoval:
             self.unsynced -= 1
             self.unlink_later(segments, paths, delay_ms)
 
-        self._services.workers.submit(partial(self._rename, segments, snapshots), renamed, self._fail)
+        self._workers().submit(partial(self._rename, segments, snapshots), renamed, self._fail)
+
+    def _workers(self) -> Workers:
+        return self._services.workers.lane(folder_lane("files", self._folder))
 
     def _rename(self, segments: Sequence[LogSegment], snapshots: Sequence[str]) -> list[str]:
         with self.lock:
             if self._stopped:
                 return []
             paths = self.mark_deleted(segments, snapshots)
-            self._services.fs.fsync_dir(self._folder)
-            return paths
+        self._services.fs.fsync_dir(self._folder)
+        return paths
 
     def mark_deleted(self, segments: Sequence[LogSegment], snapshots: Sequence[str]) -> list[str]:
         """Rename the files, oldest segment first; the caller has the lock. Returns their new paths; raises OSError."""
@@ -89,14 +94,13 @@ class SegmentRemoval:
 
     def unlink_later(self, segments: Sequence[LogSegment], paths: list[str], delay_ms: int) -> None:
         """Remove files that are marked as deleted, `delay_ms` from now (`file.delete.delay.ms`)."""
-        workers = self._services.workers
 
         def unlinked(_: None) -> None:
             for segment in segments:
                 segment.file.close()
 
         def start() -> None:
-            workers.submit(partial(self._unlink, paths), unlinked, self._fail)
+            self._workers().submit(partial(self._unlink, paths), unlinked, self._fail)
 
         self._services.clock.call_later(delay_ms, start)
 

@@ -10,7 +10,7 @@ from storage.files import File
 from storage.log_segments import LogSegments
 from storage.segment import LogSegment
 from storage.segment_file import headers
-from storage.workers import Workers
+from storage.workers import Workers, folder_lane
 
 
 class TimestampOffsetEpoch(NamedTuple):
@@ -75,7 +75,7 @@ async def _in_worker(
 ) -> TimestampOffsetEpoch | None:
     file = segment.file.acquire()
     try:
-        return await workers.call(lambda: search(file))
+        return await workers.lane(folder_lane("read", segment.folder)).call(lambda: search(file))
     finally:
         segment.file.release()
 

@@ -1,11 +1,19 @@
-"""Where blocking disk work goes: a few threads, whose results come back to the loop."""
+"""Where blocking disk work goes: a few threads, whose results come back to the loop.
+
+Work that may hang for long without all other having to wait for it goes to a lane of its own, that is, other threads.
+"""
 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 
 T = TypeVar("T")
+
+
+def folder_lane(kind: str, log_folder: str) -> str:
+    """The name of a lane for one kind of work on one folder of `log.dirs`, in which the log's folder lies."""
+    return f"{kind} {log_folder.rpartition('/')[0]}"
 
 
 class Workers(Protocol):
@@ -17,13 +25,18 @@ class Workers(Protocol):
     async def call(self, work: Callable[[], T]) -> T:
         """The result of `work`, or what it raised."""
 
+    def lane(self, name: str) -> "Workers":
+        """The workers of that name, always the same ones; work of one lane never waits for that of another."""
+
 
 class ThreadWorkers:
-    """A small thread pool beside one event loop."""
+    """Small thread pools beside one event loop; a thread is made when there is work that no idle one could take."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, threads: int = 4) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, threads: int = 4, name: str = "storage") -> None:
         self._loop = loop
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="storage")
+        self._threads = threads
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._lanes: dict[str, ThreadWorkers] = {}
 
     def submit(self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], object]) -> None:
         def finish(future: "asyncio.Future[T]") -> None:
@@ -40,9 +53,16 @@ class ThreadWorkers:
     async def call(self, work: Callable[[], T]) -> T:
         return await self._loop.run_in_executor(self._pool, work)
 
+    def lane(self, name: str) -> "ThreadWorkers":
+        found = self._lanes.get(name)
+        if found is None:
+            found = self._lanes[name] = ThreadWorkers(self._loop, self._threads, name)
+        return found
+
     def close(self) -> None:
         """Wait for what runs, take nothing more."""
-        self._pool.shutdown()
+        for pool in (self, *self._lanes.values()):
+            pool._pool.shutdown()
 
 
 class QueuedWorkers:
@@ -64,6 +84,9 @@ class QueuedWorkers:
 
     async def call(self, work: Callable[[], T]) -> T:
         return work()
+
+    def lane(self, _name: str) -> Self:
+        return self
 
     def run_all(self) -> None:
         """Run everything queued, and what that queues."""
@@ -92,3 +115,6 @@ class LoopWorkers:
     async def call(self, work: Callable[[], T]) -> T:
         await asyncio.sleep(0)
         return work()
+
+    def lane(self, _name: str) -> Self:
+        return self

@@ -55,9 +55,10 @@ def _replicas(node: Node, partition: Partition) -> Iterator[tuple[str, DescribeL
 
     log = partition.log
     # The lag of a replica is that behind the high watermark, which no leader has.
-    yield os.path.abspath(os.path.dirname(log.folder)), told(log.size, 0, is_future=False)
+    folder = os.path.abspath(os.path.dirname(log.folder))
+    yield folder, told(log.size, 0, is_future=False)
     move = node.log_moves.future_of(log)
-    if move is not None:
+    if move is not None and folder != os.path.abspath(move.target.path):
         yield os.path.abspath(move.target.path), told(move.size, log.log_end_offset - move.copied_to, is_future=True)
 
 

@@ -16,7 +16,7 @@ from storage.cleaner.offset_map import OffsetMap
 from storage.cleaner.selection import LogToClean, group_by_size, segments_between
 from storage.cleaner.slices import Slices
 from storage.cleaner.steps import Steps
-from storage.cleaner.swap import CleaningAbortedError, swap_files
+from storage.cleaner.swap import CleaningAbortedError, swap_files, undeleted
 from storage.cleaner.transactions import CleanedTransactions
 from storage.partition_log import PartitionLog
 from storage.segment import CLEANED_SUFFIX, LogSegment
@@ -27,6 +27,7 @@ logger = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 FLUSH_POLL_MS = 5
+LANE = "cleaner"
 
 
 class Cleaning:
@@ -38,6 +39,7 @@ class Cleaning:
         self._offsets = offsets
         self._slices = slices
         self._is_stopping = is_stopping
+        self._workers = self._log.services.workers.lane(LANE)
         self._transactions = CleanedTransactions()
         self._now_ms = self._log.services.clock.wall_ms()
         self.stats = CleanerStats()
@@ -64,7 +66,7 @@ class Cleaning:
             [], group_by_size(log.services.fs, segments, config.segment_bytes, config.segment_index_bytes, end)
         )
         # Recovery takes gaps past the recovery point for lost writes.
-        await log.services.workers.call(log.host.checkpoint)
+        await self._workers.call(log.host.checkpoint)
         for group in groups:
             await self._clean_group(group)
         return clean_to
@@ -81,7 +83,6 @@ class Cleaning:
 
     async def _clean_group(self, group: list[LogSegment]) -> None:
         log = self._log
-        services = log.services
         self._check()
         for segment in group:
             following = log.segments.higher(segment.base_offset)
@@ -91,7 +92,7 @@ class Cleaning:
                     (one.txn_index for one in log.segments.from_offset(segment.base_offset)), segment.base_offset, upper
                 )
             )
-        cleaned = await services.workers.call(partial(_create, log, group[0], self._now_ms))
+        cleaned = await self._workers.call(partial(_create, log, group[0], self._now_ms))
         try:
             self._transactions.index = cleaned.txn_index
             rules = CopyRules(
@@ -104,10 +105,10 @@ class Cleaning:
                 self.stats,
             )
             await self._sliced(group, _copy(group, cleaned, rules))
-            await services.workers.call(partial(_settle, log, cleaned, group[-1]))
+            await self._workers.call(partial(_settle, log, cleaned, group[-1]))
             self._check()
         except BaseException:
-            await services.workers.call(partial(_discard, log, cleaned))
+            await self._workers.call(partial(_discard, log, cleaned))
             raise
         await self._swap(cleaned, group)
 
@@ -116,7 +117,7 @@ class Cleaning:
         snapshots = [log.producers.forget_snapshot(segment.base_offset) for segment in group[1:]]
         paths = [path for path in snapshots if path is not None]
         try:
-            fresh, doomed = await log.services.workers.call(partial(swap_files, log, cleaned, group, paths))
+            fresh, doomed = await self._workers.call(partial(swap_files, log, cleaned, group, paths))
         except OSError as error:
             raise log.fail(error) from error
         finally:
@@ -160,9 +161,7 @@ def _create(log: PartitionLog, first: LogSegment, now_ms: int) -> LogSegment:
     """
     fs = log.services.fs
     base_offset, jitter_ms = first.base_offset, first.jitter_ms
-    with log.removal.lock:
-        if log.removal.is_stopped:
-            raise CleaningAbortedError
+    with undeleted(log):
         try:
             return LogSegment.create(
                 fs, log.folder, base_offset, log.config, jitter_ms=jitter_ms, now_ms=now_ms, file_suffix=CLEANED_SUFFIX
@@ -178,9 +177,7 @@ def _create(log: PartitionLog, first: LogSegment, now_ms: int) -> LogSegment:
 def _settle(log: PartitionLog, cleaned: LogSegment, last: LogSegment) -> None:
     """Put the new segment on the device, as old as the youngest that went into it; blocking."""
     fs = log.services.fs
-    with log.removal.lock:
-        if log.removal.is_stopped:
-            raise CleaningAbortedError
+    with undeleted(log):
         cleaned.seal()
         fs.set_modified_ms(cleaned.file.path, fs.modified_ms(last.file.path))
     cleaned.sync()

@@ -8,7 +8,7 @@ import structlog
 
 from protocol.errors import KafkaError
 from storage.checkpoints import TopicPartition
-from storage.cleaner.cleaner import Cleaning
+from storage.cleaner.cleaner import LANE, Cleaning
 from storage.cleaner.offset_map import OffsetMap
 from storage.cleaner.selection import LogToClean, examine
 from storage.cleaner.slices import Slices
@@ -50,6 +50,7 @@ class LogCleaner:
     ) -> None:
         self._manager = manager
         self._services = manager.services
+        self._workers = manager.services.workers.lane(LANE)
         self._config = config or CleanerConfig()
         self._high_watermark = high_watermark
         self._last_stable_offset = last_stable_offset
@@ -136,7 +137,7 @@ class LogCleaner:
         config = self._config
         threads = max(config.threads, 1)
         offsets = OffsetMap(config.dedupe_buffer_size // threads, config.load_factor)
-        slices = Slices(self._services.clock, self._services.workers, config.max_bytes_per_second / threads)
+        slices = Slices(self._services.clock, self._workers, config.max_bytes_per_second / threads)
         cleaning = Cleaning(target, offsets, slices, lambda: self._stopping)
         began_ms = self._services.clock.monotonic_ms()
         name = f"{log.topic}-{log.partition}"
@@ -174,7 +175,7 @@ class LogCleaner:
         if stats.records_without_key:
             logger.warning("records without key were removed", partition=name, records=stats.records_without_key)
         log.cleaned_to = clean_to
-        await self._services.workers.call(self._manager.checkpoint_cleaned_offsets)
+        await self._workers.call(self._manager.checkpoint_cleaned_offsets)
 
     def _leave_alone(self, log: PartitionLog, reason: str) -> None:
         logger.error("cleaning failed", partition=f"{log.topic}-{log.partition}", reason=reason)

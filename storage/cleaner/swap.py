@@ -4,7 +4,8 @@ Whatever rename the machine stops at, `storage.recovery` finds either all of the
 new files are `.cleaned` until they are on the device, and `.swap` until the old ones are out of the way.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from storage.partition_log import PartitionLog
 from storage.segment import SWAP_SUFFIX, LogSegment
@@ -23,14 +24,33 @@ def swap_files(
     CleaningAbortedError if the log was deleted.
     """
     fs = log.services.fs
-    with log.removal.lock:
-        if log.removal.is_stopped:
-            raise CleaningAbortedError
+    with undeleted(log):
         cleaned.change_suffix(SWAP_SUFFIX)
-        fs.fsync_dir(log.folder)
+    sync_folder(log)
+    with undeleted(log):
         doomed = log.removal.mark_deleted(replaced, snapshots)
         cleaned.change_suffix("")
-        fs.fsync_dir(log.folder)
+    sync_folder(log)
+    with undeleted(log):
         fresh = LogSegment.open(fs, log.folder, cleaned.base_offset, log.config, jitter_ms=cleaned.jitter_ms)
         fresh.check_indexes()
         return fresh, doomed
+
+
+@contextmanager
+def undeleted(log: PartitionLog) -> Iterator[None]:
+    """While the log's files may be touched: it is not deleted meanwhile. Raises CleaningAbortedError if it is."""
+    with log.removal.lock:
+        if log.removal.is_stopped:
+            raise CleaningAbortedError
+        yield
+
+
+def sync_folder(log: PartitionLog) -> None:
+    """Make sure of the names in the log's folder. Raises OSError, CleaningAbortedError if the folder is gone."""
+    try:
+        log.services.fs.fsync_dir(log.folder)
+    except FileNotFoundError:
+        if log.removal.is_stopped:
+            raise CleaningAbortedError from None
+        raise

@@ -4,13 +4,13 @@ import asyncio
 import errno
 import random
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from protocol.errors import KafkaStorage
+from protocol.errors import KafkaStorage, NotLeaderOrFollower
 from protocol.records.build import ControlRecordType, EndTransactionMarker, Record, build_batch, build_end_marker
 from storage.append_types import AppendOrigin, LogConfig
 from storage.log_move import LogMove, MoveEndedError
@@ -253,6 +253,87 @@ async def test_a_cancelled_move_leaves_no_copy(rig: MovingRig) -> None:
 
 async def _wait(task: "asyncio.Task[None]") -> None:
     await task
+
+
+@pytest.mark.parametrize("segment_bytes", [90, 1 << 20])
+async def test_a_log_that_grows_as_fast_as_it_is_copied_refuses_appends_for_a_moment(
+    rig: MovingRig, segment_bytes: int
+) -> None:
+    log = rig.log()
+    log.config = replace(CONFIG, segment_bytes=segment_bytes)
+    step = rig.workers.call
+    written: list[bytes] = []
+    refused = 0
+
+    async def busy(work: Any) -> Any:
+        nonlocal refused
+        for number in range(3 if folder_of(log) == "/one" else 0):
+            data = batch(b"%d" % number if segment_bytes < 100 else b"x" * (30 << 10))
+            try:
+                append(log, data)
+            except NotLeaderOrFollower:
+                refused += 1
+            else:
+                written.append(bytes(data))
+        return await step(work)
+
+    rig.workers.call = busy  # type: ignore[method-assign]
+    await finish(rig, rig.move().run())
+    rig.workers.call = step  # type: ignore[method-assign]
+    assert refused
+    assert len(written) > 10
+    assert contents(log) == written
+    append(log)
+    log.flush()
+    rig.workers.run_all()
+    assert log.flushed.offset == log.log_end_offset
+    assert folder_of(log) == "/two"
+
+
+async def test_flushes_wait_while_a_log_changes_places_and_then_cover_all(rig: MovingRig) -> None:
+    log = rig.log()
+    fill(log)
+    rig.workers.run_all()
+    flushed = log.flushed.offset
+    step = rig.workers.call
+    during: list[tuple[str, int]] = []
+
+    async def busy(work: Any) -> Any:
+        if "-moved" in log.folder:
+            append(log, batch(b"in between"))
+            log.flush()
+            rig.workers.run_all()
+            during.append((log.folder.rpartition("/")[0], log.flushed.offset))
+        return await step(work)
+
+    rig.workers.call = busy  # type: ignore[method-assign]
+    await finish(rig, rig.move().run())
+    assert set(during) == {("/two", flushed)}
+    assert log.flushed.offset == log.log_end_offset
+    before = state_of(log)
+    rig.files.crash(Unsynced.LOST)
+    assert state_of(rig.reopen()) == before
+
+
+async def test_a_partition_deleted_in_the_middle_of_changing_places_is_gone(rig: MovingRig) -> None:
+    log = rig.log()
+    fill(log)
+    step = rig.workers.call
+
+    async def deletes(work: Any) -> Any:
+        if "-moved" in log.folder and rig.manager.get("t", 0) is log:
+            rig.manager.delete_log_soon("t", 0)
+        return await step(work)
+
+    rig.workers.call = deletes  # type: ignore[method-assign]
+    with pytest.raises(MoveEndedError):
+        await finish(rig, rig.move().run())
+    rig.workers.call = step  # type: ignore[method-assign]
+    rig.clock.advance(60_000)
+    rig.workers.run_all()
+    rig.topic_id = UUID(int=0)
+    append(rig.manager.create_log("t", 0, UUID(int=0), CONFIG), batch(b"anew"))
+    assert len(contents(rig.restart())) == 1
 
 
 async def test_a_move_waits_for_the_cleaner(rig: MovingRig) -> None:
