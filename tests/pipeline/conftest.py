@@ -16,6 +16,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+# For plans that each run once on a handful of records: what a compiler would gain never pays for its time.
+SHORT_LIVED = {
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+
+
 @pytest.fixture(scope="session")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the Iceberg catalog `odradek_lake`."""
@@ -30,7 +41,7 @@ def spark(warehouse: Path) -> Iterator[SparkSession]:
         master="local[2]",
         parts=(session.KAFKA, session.DELTA, session.ICEBERG),
         warehouse=str(warehouse),
-        conf={"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"},
+        conf=SHORT_LIVED,
     )
     try:
         started = session.build(options)

@@ -1,0 +1,114 @@
+"""`odradek-pipeline lake`."""
+
+from typing import Any
+
+import click
+
+from pipeline.options import pairs, spark_options
+
+
+@click.command(short_help="topics to lake tables, every committed record once")
+@click.option("--bootstrap", required=True, metavar="HOST:PORT,...", help="the brokers")
+@click.option("--lake", "path", required=True, metavar="PATH", help="folder of the tables: local, hdfs:// or s3a://")
+@click.option("--topic", "topics", multiple=True, help="a topic; may be given many times")
+@click.option("--pattern", metavar="REGEX", help="topics by name, new ones too as they appear; in place of --topic")
+@click.option(
+    "--format", "table_format", type=click.Choice(["delta", "iceberg", "parquet"]), default="delta", show_default=True
+)
+@click.option(
+    "--catalog", metavar="NAME[.NAMESPACE]", help="Iceberg catalog set up with --conf, in place of folders of --lake"
+)
+@click.option("--checkpoints", metavar="PATH", help="where runs keep what they did  [default: inside --lake]")
+@click.option(
+    "--schema",
+    "schemas",
+    multiple=True,
+    metavar="TOPIC=SPEC",
+    help="raw (default), json (inferred once), json:COLUMNS in Spark's DDL, json:@FILE, a JSON Schema; TOPIC may be *",
+)
+@click.option("--available-now", is_flag=True, help="end when all that is there now is in the tables")
+@click.option(
+    "--interval", type=click.FloatRange(0), default=10.0, show_default=True, help="seconds from batch to batch"
+)
+@click.option("--starting", type=click.Choice(["earliest", "latest"]), default="earliest", show_default=True)
+@click.option(
+    "--max-offsets", type=click.IntRange(1), default=1_000_000, show_default=True, help="of one topic in a batch"
+)
+@click.option(
+    "--min-partitions", type=click.IntRange(1), help="tasks a batch at least, when a topic has fewer partitions"
+)
+@click.option(
+    "--allow-data-loss", is_flag=True, help="go on where the broker has deleted records that were not read yet"
+)
+@click.option(
+    "--follow-recreated", is_flag=True, help="when a topic was deleted and made anew, read the new one from its start"
+)
+@click.option(
+    "--optimize-every",
+    type=click.IntRange(0),
+    default=0,
+    metavar="BATCHES",
+    help="compact the tables every so often  [default: never]",
+)
+@click.option(
+    "--infer-records", type=click.IntRange(1), default=10_000, show_default=True, help="looked at to infer a schema"
+)
+@click.option(
+    "--parallel", type=click.IntRange(1), default=4, show_default=True, help="topics at once with --available-now"
+)
+@click.option(
+    "--attempts", type=click.IntRange(1), default=10, show_default=True, help="before a topic that fails is given up"
+)
+@click.option(
+    "--discover-interval",
+    type=click.FloatRange(1),
+    default=30.0,
+    show_default=True,
+    help="seconds between looks for new topics",
+)
+@click.option("--metrics-port", type=click.IntRange(0, 65535), help="serve Prometheus metrics there, on all interfaces")
+@click.option(
+    "--option",
+    "options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=pairs,
+    help="of Spark's Kafka connector; kafka.* of its clients",
+)
+@spark_options
+def command(
+    bootstrap: str,
+    path: str,
+    schemas: tuple[str, ...],
+    metrics_port: int | None,
+    options: dict[str, str],
+    master: str | None,
+    packages: tuple[str, ...] | None,
+    conf: dict[str, str],
+    **rest: Any,
+) -> None:
+    """Writes topics to lake tables, one each, partitioned by the day of the records' timestamps (UTC).
+
+    Every committed record is in its table once, also after any crash; records that are not what the schema says are in
+    the table NAME@dead-letters with the reason. Start it again with the same --lake and it goes on where it was.
+    """
+    if bool(rest["topics"]) == bool(rest["pattern"]):
+        raise click.UsageError("give either --topic or --pattern")
+    if rest["catalog"] and rest["table_format"] != "iceberg":
+        raise click.UsageError("--catalog is for --format iceberg")
+
+    from pipeline.kafka import Cluster
+    from pipeline.lake import progress
+    from pipeline.lake.run import run
+    from pipeline.lake.schemas import parse_specs
+    from pipeline.lake.settings import LakeSettings
+
+    settings = LakeSettings(cluster=Cluster(bootstrap, options), path=path, specs=parse_specs(schemas), **rest)
+    reporter = progress.configure()
+    if metrics_port is not None:
+        progress.serve(metrics_port)
+    from pipeline.session import SessionOptions
+
+    failed = run(settings, SessionOptions("odradek-lake", master, packages=packages, conf=conf), reporter)
+    if failed:
+        raise click.ClickException("; ".join(failed.values()))

@@ -1,0 +1,82 @@
+"""A cluster as the jobs see it: the connector's options, and the Java admin client of Spark's own driver."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ADMIN_TIMEOUT_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where the brokers are. `options` go to the connector; those named `kafka.*` to the admin client as well."""
+
+    bootstrap: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def connector_options(self) -> dict[str, str]:
+        """For a read: committed records only, with headers, unless `options` say otherwise."""
+        ours = {
+            "kafka.bootstrap.servers": self.bootstrap,
+            "kafka.isolation.level": "read_committed",
+            "includeHeaders": "true",
+        }
+        return ours | dict(self.options)
+
+    def client_properties(self) -> dict[str, str]:
+        """For a Java client: bootstrap servers and what `options` say of security, timeouts and the like."""
+        given = {key.removeprefix("kafka."): value for key, value in self.options.items() if key.startswith("kafka.")}
+        return {"bootstrap.servers": self.bootstrap, "default.api.timeout.ms": str(ADMIN_TIMEOUT_MS)} | given
+
+
+class Admin:
+    """Kafka's Java admin client, in the driver's JVM. Errors of the cluster are py4j's Py4JJavaError."""
+
+    def __init__(self, spark: "SparkSession", cluster: Cluster) -> None:
+        jvm: Any = spark._jvm
+        self._jvm = jvm
+        properties = jvm.java.util.Properties()
+        for key, value in cluster.client_properties().items():
+            if key != "isolation.level":
+                properties.put(key, value)
+        self._client = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._client.close()
+
+    def topics(self) -> set[str]:
+        """Names of all topics, without Kafka's internal ones."""
+        return set(self._client.listTopics().names().get())
+
+    def topic_ids(self, names: Iterable[str]) -> dict[str, str]:
+        """Topic to topic id (KIP-516: a topic made anew gets another). Topics that do not exist are left out."""
+        wanted = self._jvm.java.util.ArrayList()
+        for name in names:
+            wanted.add(name)
+        found = {}
+        for name, future in self._client.describeTopics(wanted).topicNameValues().items():
+            description = self._existing(future)
+            if description is not None:
+                found[name] = description.topicId().toString()
+        return found
+
+    def _existing(self, future: Any) -> Any:
+        """The future's value; None when it says that the topic does not exist."""
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            return future.get()
+        except Py4JJavaError as error:
+            if "UnknownTopicOrPartitionException" in str(error.java_exception):
+                return None
+            raise

@@ -1,0 +1,1 @@
+"""Topics to lake tables, one each, every committed record once."""

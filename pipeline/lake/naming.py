@@ -1,0 +1,42 @@
+"""Topic names to table names.
+
+A topic's name may be one that no table can have: it may begin with `_` or `.`, which Spark takes for hidden files, and
+hold `.` and `-`, which catalogs refuse. `@` is in no topic's name, so names made with it collide with none.
+"""
+
+import re
+from collections.abc import Iterable
+
+from pipeline.lake.errors import LakeError
+
+DEAD_LETTERS = "@dead-letters"
+CHECKPOINTS = "@checkpoints"
+
+
+def folder(topic: str) -> str:
+    """The table's name where it is a folder: the topic's own, after an `@` where it begins with `_` or `.`."""
+    return f"@{topic}" if topic[0] in "._" else topic
+
+
+def dead_letters_folder(topic: str) -> str:
+    return folder(topic) + DEAD_LETTERS
+
+
+def identifier(topic: str) -> str:
+    """The table's name in a catalog of the user's: lower case letters, digits and `_`, beginning with a letter."""
+    plain = re.sub(r"[^a-z0-9_]", "_", topic.lower())
+    return plain if plain[0].isalpha() else f"t{plain}" if plain[0] == "_" else f"t_{plain}"
+
+
+def dead_letters_identifier(topic: str) -> str:
+    return identifier(topic) + "__dead_letters"
+
+
+def check_distinct(topics: Iterable[str]) -> None:
+    """Raises LakeError when two topics would share a table of a catalog."""
+    owners: dict[str, str] = {}
+    for topic in sorted(topics):
+        for name in (identifier(topic), dead_letters_identifier(topic)):
+            other = owners.setdefault(name, topic)
+            if other != topic:
+                raise LakeError(f"topics {other} and {topic} would share the table {name}: run one of them by itself")

@@ -1,0 +1,139 @@
+"""What a run tells: Prometheus metrics, log lines, and a bar on a terminal."""
+
+import json
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TextIO
+
+import structlog
+from prometheus_client import Counter, Gauge, start_http_server
+from tqdm import tqdm
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+
+log = structlog.get_logger(__name__)
+
+RECORDS = Counter("odradek_lake_records", "Records taken from the topic, dead letters included", ["topic"])
+DEAD = Counter("odradek_lake_dead_letters", "Records that went to the dead-letter table", ["topic"])
+BATCHES = Counter("odradek_lake_batches", "Batches in the table", ["topic"])
+FAILURES = Counter("odradek_lake_failures", "Times that a topic's query ended with an error", ["topic"])
+LAG = Gauge(
+    "odradek_lake_lag_offsets", "Offsets between what is in the table and the topic's end", ["topic", "partition"]
+)
+SECONDS = Gauge("odradek_lake_batch_seconds", "How long the newest batch took", ["topic"])
+LATEST = Gauge("odradek_lake_batch_timestamp_seconds", "When the newest batch was in the table", ["topic"])
+
+
+@dataclass(slots=True)
+class TopicProgress:
+    records: int = 0
+    dead_letters: int = 0
+    behind: int = 0
+
+
+@dataclass(slots=True)
+class Reporter:
+    """`counted` is called by Spark's threads, the rest by the job's own."""
+
+    bar: Any = None
+    topics: dict[str, TopicProgress] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def counted(self, topic: str, records: int, dead_letters: int) -> None:
+        RECORDS.labels(topic).inc(records)
+        DEAD.labels(topic).inc(dead_letters)
+        with self._lock:
+            seen = self.topics.setdefault(topic, TopicProgress())
+            seen.records += records
+            seen.dead_letters += dead_letters
+        if dead_letters:
+            log.warning("records went to the dead letters", topic=topic, records=dead_letters)
+
+    def batch(self, topic: str, progress: "StreamingQueryProgress") -> None:
+        """A batch of the topic is in its table, or there was none for a while."""
+        lags = lag(progress, topic)
+        with self._lock:
+            seen = self.topics.setdefault(topic, TopicProgress())
+            seen.behind = sum(lags.values())
+        for partition, offsets in lags.items():
+            LAG.labels(topic, partition).set(offsets)
+        if progress.numInputRows:
+            seconds = progress.batchDuration / 1000
+            BATCHES.labels(topic).inc()
+            SECONDS.labels(topic).set(seconds)
+            LATEST.labels(topic).set(time.time())
+            log.info(
+                "batch", topic=topic, batch=progress.batchId, seconds=seconds, records=seen.records, behind=seen.behind
+            )
+        self._draw()
+
+    def failed(self, topic: str, error: str, retry_in: float | None) -> None:
+        FAILURES.labels(topic).inc()
+        log.error("query failed", topic=topic, error=error, retry_in_seconds=retry_in)
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self._draw()
+            self.bar.close()
+
+    def _draw(self) -> None:
+        if self.bar is None:
+            return
+        with self._lock:
+            done = sum(seen.records for seen in self.topics.values())
+            behind = sum(seen.behind for seen in self.topics.values())
+        self.bar.total = done + behind
+        self.bar.n = done
+        self.bar.set_postfix(topics=len(self.topics), behind=behind, refresh=False)
+        self.bar.refresh()
+
+
+def lag(progress: "StreamingQueryProgress", topic: str) -> dict[str, int]:
+    """Partition to the offsets between the batch's end and the topic's end, as far as it may be read."""
+    source = progress.sources[0]
+    ends = _offsets(source.endOffset, topic)
+    return {
+        partition: max(0, end - ends.get(partition, 0))
+        for partition, end in _offsets(source.latestOffset, topic).items()
+    }
+
+
+def _offsets(text: str | None, topic: str) -> dict[str, int]:
+    """PySpark spells a missing offset `None`, in words."""
+    found = json.loads(text) if text and text != "None" else None
+    return dict((found or {}).get(topic, {}))
+
+
+class _BesideTheBar:
+    """A stream for log lines that leaves the bar where it is."""
+
+    def write(self, text: str) -> None:
+        tqdm.write(text, file=sys.stderr, end="")
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+
+def serve(port: int) -> None:
+    """Prometheus metrics on all interfaces; port 0 is one that the system chooses, and the log tells."""
+    server, _ = start_http_server(port)
+    log.info("metrics", port=server.server_port)
+
+
+def configure(stream: TextIO = sys.stderr) -> Reporter:
+    """Sets up the log of the process: with a bar on a terminal, and as JSON lines where there is none."""
+    terminal = stream.isatty()
+    render = structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer()
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            render if terminal else structlog.processors.format_exc_info,
+            *([] if terminal else [render]),
+        ],
+        logger_factory=structlog.WriteLoggerFactory(file=_BesideTheBar() if terminal else stream),  # type: ignore[arg-type]
+    )
+    return Reporter(tqdm(unit=" records", file=stream, dynamic_ncols=True) if terminal else None)

@@ -1,0 +1,96 @@
+"""From the connector's rows to the tables' rows: good ones, and bad ones with the reason.
+
+The columns are Kafka's own, and what JSON holds is nested in `value`: a field of the user's is never in the way.
+"""
+
+from typing import TYPE_CHECKING
+
+from pipeline.lake.schemas import required_paths
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+PARSED = "_parsed"
+PROBLEM = "_problem"
+CORRUPT = "_corrupt"
+DAY_MS = 86_400_000
+KAFKA_ROW = (
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT, "
+    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+)
+
+
+def raw_rows(batch: "DataFrame") -> "DataFrame":
+    """topic, partition, offset, timestamp, timestamp_type, key, headers, value (binary), date (UTC, of timestamp)."""
+    from pyspark.sql import functions as F
+
+    return batch.select(*_common(), F.col("value"), _date())
+
+
+def json_judged(batch: "DataFrame", schema: "StructType") -> "DataFrame":
+    """The batch with `_parsed` and `_problem`, which is null for good records. A null value is good: a tombstone.
+
+    Each value is read as the only element of an array in a document of ours, so that a second value or anything else
+    after the first is seen; a parser that is handed the value itself stops at its end.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+
+    document = StructType([StructField("v", ArrayType(schema)), StructField(CORRUPT, StringType())])
+    text = F.concat(F.lit('{"v":['), F.col("value").cast("string"), F.lit("]}"))
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    parsed = F.from_json(text, document, options)
+    return batch.withColumn(PARSED, parsed).withColumn(PROBLEM, _problem(schema))
+
+
+def json_rows(judged: "DataFrame") -> "DataFrame":
+    """The good records: as raw_rows, but that `value` is a struct; null for a tombstone and for JSON's null."""
+    from pyspark.sql import functions as F
+
+    value = F.get(F.col(PARSED)["v"], F.lit(0)).alias("value")
+    return judged.where(F.col(PROBLEM).isNull()).select(*_common(), value, _date())
+
+
+def dead_letters(judged: "DataFrame") -> "DataFrame":
+    """The bad records: as raw_rows, with `reason`."""
+    from pyspark.sql import functions as F
+
+    bad = judged.where(F.col(PROBLEM).isNotNull())
+    return bad.select(*_common(), F.col("value"), F.col(PROBLEM).alias("reason"), _date())
+
+
+def _problem(schema: "StructType") -> "Column":
+    from pyspark.sql import functions as F
+
+    elements = F.col(PARSED)["v"]
+    shape = F.when(F.expr("try_parse_json(cast(value as string)) is null"), "not JSON").otherwise(
+        "JSON that does not fit the schema"
+    )
+    told = (
+        F.when(F.col("value").isNull(), None)
+        .when(~F.expr("is_valid_utf8(value)"), "not UTF-8")
+        .when(F.col(PARSED)[CORRUPT].isNotNull(), shape)
+        .when(F.size(elements) != 1, F.when(F.size(elements) == 0, "empty").otherwise("more than one JSON value"))
+    )
+    document = F.get(elements, F.lit(0))
+    for path in required_paths(schema):
+        outer, field = document, document
+        for name in path:
+            outer, field = field, field.getField(name)
+        told = told.when(outer.isNotNull() & field.isNull(), f"required field {'.'.join(path)} is missing")
+    return told
+
+
+def _common() -> list["Column"]:
+    from pyspark.sql import functions as F
+
+    names = ["topic", "partition", "offset", "timestamp"]
+    return [*map(F.col, names), F.col("timestampType").alias("timestamp_type"), F.col("key"), F.col("headers")]
+
+
+def _date() -> "Column":
+    """The day in UTC, whatever the session's time zone is."""
+    from pyspark.sql import functions as F
+
+    return F.date_from_unix_date(F.floor(F.unix_millis("timestamp") / DAY_MS).cast("int")).alias("date")

@@ -1,0 +1,43 @@
+"""Session, job and signals, put together."""
+
+import signal
+from dataclasses import replace
+from typing import Any
+
+from pipeline import session
+from pipeline.files import Files
+from pipeline.kafka import Admin
+from pipeline.lake.ingest import Surroundings
+from pipeline.lake.job import LakeJob
+from pipeline.lake.progress import Reporter
+from pipeline.lake.settings import ICEBERG, PARQUET, LakeSettings
+from pipeline.session import SessionOptions
+
+CONCURRENT_FILES = "spark.sql.maxConcurrentOutputFileWriters"
+
+
+def run(settings: LakeSettings, options: SessionOptions, reporter: Reporter) -> dict[str, str]:
+    """Runs until the job ends or a SIGTERM or SIGINT comes. Returns topics that failed, with why."""
+    parts = (session.KAFKA,) if settings.table_format == PARQUET else (session.KAFKA, settings.table_format)
+    # Spark would sort a task's rows by date to have one file open at a time.
+    conf = {CONCURRENT_FILES: "16"} | dict(options.conf)
+    warehouse = settings.path if settings.table_format == ICEBERG and settings.catalog is None else None
+    spark = session.build(replace(options, parts=parts, conf=conf, warehouse=warehouse))
+    try:
+        with Admin(spark, settings.cluster) as admin:
+            job = LakeJob(Surroundings(spark, Files(spark), admin, settings, reporter.counted), reporter)
+            _stop_on_signals(job)
+            try:
+                return job.run()
+            finally:
+                reporter.close()
+    finally:
+        spark.stop()
+
+
+def _stop_on_signals(job: LakeJob) -> None:
+    def stop(number: int, frame: Any) -> None:
+        job.stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)

@@ -1,0 +1,130 @@
+"""What a topic's values are: raw bytes, or JSON with a declared or an inferred schema.
+
+`--schema TOPIC=raw`, `TOPIC=json` (inferred), `TOPIC=json:COLUMNS` (Spark's DDL), `TOPIC=json:@FILE` (JSON Schema, or
+the JSON of a StructType). The topic `*` stands for all that are not named.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.lake.errors import LakeError
+from pipeline.lake.json_schema import struct_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+EVERY_TOPIC = "*"
+REFUSED_BY_DELTA = " ,;{}()\n\t="
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaSpec:
+    """`declared` is DDL, `@` and a file's name, or empty: then the schema is inferred. Not `json`: raw bytes."""
+
+    json: bool = False
+    declared: str = ""
+
+    @property
+    def inferred(self) -> bool:
+        return self.json and not self.declared
+
+
+def parse_specs(texts: Iterable[str]) -> dict[str, SchemaSpec]:
+    """Topic to spec. Raises LakeError for what is none of the forms above."""
+    specs = {}
+    for text in texts:
+        topic, separator, value = text.partition("=")
+        if not separator:
+            raise LakeError(f"--schema {text!r}: not TOPIC=raw, TOPIC=json, TOPIC=json:COLUMNS or TOPIC=json:@FILE")
+        kind, colon, declared = value.partition(":")
+        if value == "raw":
+            specs[topic] = SchemaSpec()
+        elif kind == "json" and bool(colon) == bool(declared.strip()):
+            specs[topic] = SchemaSpec(True, declared.strip())
+        else:
+            raise LakeError(f"--schema {text!r}: not raw, json, json:COLUMNS or json:@FILE")
+    return specs
+
+
+def spec_of(specs: Mapping[str, SchemaSpec], topic: str) -> SchemaSpec:
+    return specs.get(topic) or specs.get(EVERY_TOPIC) or SchemaSpec()
+
+
+def declared_struct(spec: SchemaSpec) -> "StructType":
+    """The schema that a spec spells out; DDL needs a running SparkSession. Raises LakeError when it cannot be read."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.types import StructType
+
+    try:
+        if spec.declared.startswith("@"):
+            document = json.loads(Path(spec.declared[1:]).read_text())
+            is_spark = document.get("type") == "struct" and "fields" in document
+            return StructType.fromJson(document) if is_spark else struct_of(document)
+        parsed = StructType.fromDDL(spec.declared)
+    except OSError as error:
+        raise LakeError(f"--schema: {error}") from None
+    except (PySparkException, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise LakeError(f"--schema: {spec.declared!r} is no schema: {str(error).splitlines()[0]}") from None
+    if not isinstance(parsed, StructType):
+        raise LakeError(f"--schema: {spec.declared!r} is one type, not columns")
+    return parsed
+
+
+def infer(spark: "SparkSession", sample: "DataFrame") -> "StructType | None":
+    """The schema of the JSON values in `sample` (Kafka rows); None when there is none with a field."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StructType
+
+    values = sample.where(F.col("value").isNotNull() & F.expr("is_valid_utf8(value)"))
+    texts = [row[0] for row in values.select(F.col("value").cast("string")).collect()]
+    found = spark.read.json(spark.sparkContext.parallelize(texts, 1), mode="DROPMALFORMED").schema
+    return StructType([part for part in found.fields if part.name != "_corrupt_record"]) or None
+
+
+def check_names(topic: str, schema: "StructType", table_format: str) -> None:
+    """Raises LakeError for field names that the table cannot have: alike but for case, or with marks Delta refuses."""
+    for fields in _structs(schema):
+        names: dict[str, str] = {}
+        for name in fields:
+            other = names.setdefault(name.lower(), name)
+            if other != name:
+                raise LakeError(f"topic {topic}: fields {other!r} and {name!r} differ in case only; declare a --schema")
+            if table_format == "delta" and any(mark in REFUSED_BY_DELTA for mark in name):
+                raise LakeError(
+                    f"topic {topic}: Delta refuses the field name {name!r}; declare a --schema, or use --format iceberg"
+                )
+
+
+def required_paths(schema: "StructType", prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The paths of fields that are declared NOT NULL, outer ones first; arrays and maps are not looked into."""
+    from pyspark.sql.types import StructType
+
+    for part in schema.fields:
+        path = (*prefix, part.name)
+        if not part.nullable:
+            yield path
+        if isinstance(part.dataType, StructType):
+            yield from required_paths(part.dataType, path)
+
+
+def _structs(kind: "DataType") -> Iterator[list[str]]:
+    """The field names of every struct within a type."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    match kind:
+        case StructType():
+            yield kind.names
+            for part in kind.fields:
+                yield from _structs(part.dataType)
+        case ArrayType():
+            yield from _structs(kind.elementType)
+        case MapType():
+            yield from _structs(kind.valueType)
+
+
+def as_json(schema: "StructType | None") -> dict[str, Any] | None:
+    return None if schema is None else schema.jsonValue()

@@ -1,0 +1,97 @@
+"""What a topic's run has to remember between starts, beside Spark's own checkpoint.
+
+Numbered files, each whole: the newest counts. Schemas are kept with the batch they begin at, so that a batch which is
+done again after a crash is read with the schema of its first try, and each of its records goes where it went before.
+"""
+
+import json
+import uuid
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from pipeline.files import Files, join
+from pipeline.lake.errors import LakeError
+
+FORMAT_VERSION = 1
+FOLDER = "odradek"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSchema:
+    """`schema` is a StructType's JSON; None is raw bytes. It counts for batch `from_batch` and those after it."""
+
+    from_batch: int
+    schema: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """`id` names the run in the tables' own logs; `generation` counts the topics that had this name."""
+
+    id: str
+    topic: str
+    topic_id: str
+    table_format: str
+    generation: int
+    schemas: tuple[BatchSchema, ...]
+
+    @property
+    def run(self) -> str:
+        """What a table's log calls the writer of this generation."""
+        return f"odradek-lake-{self.id}-{self.generation}"
+
+    def schema_of(self, batch: int) -> dict[str, Any] | None:
+        return next(entry.schema for entry in reversed(self.schemas) if entry.from_batch <= batch)
+
+    @property
+    def newest_schema(self) -> dict[str, Any] | None:
+        return self.schemas[-1].schema
+
+    def with_schema(self, schema: dict[str, Any] | None, from_batch: int) -> "TopicState":
+        kept = tuple(entry for entry in self.schemas if entry.from_batch < from_batch)
+        return replace(self, schemas=(*kept, BatchSchema(from_batch, schema)))
+
+    def next_generation(self, topic_id: str, schema: dict[str, Any] | None) -> "TopicState":
+        return replace(self, topic_id=topic_id, generation=self.generation + 1, schemas=(BatchSchema(0, schema),))
+
+
+def new_state(topic: str, topic_id: str, table_format: str, schema: dict[str, Any] | None) -> TopicState:
+    return TopicState(uuid.uuid4().hex, topic, topic_id, table_format, 0, (BatchSchema(0, schema),))
+
+
+class Checkpoint:
+    """A topic's checkpoint folder: the state's files, and one folder of Spark's for each generation."""
+
+    def __init__(self, files: Files, folder: str) -> None:
+        self.folder = folder
+        self._files = files
+        self._states = join(folder, FOLDER)
+
+    def load(self) -> TopicState | None:
+        """The newest state; None before the first. Raises LakeError for one of a newer format."""
+        numbers = self._numbers(self._states)
+        if not numbers:
+            return None
+        fields = json.loads(self._files.read(join(self._states, str(max(numbers)))))
+        if fields.pop("version") != FORMAT_VERSION:
+            raise LakeError(f"{self._states} was written by a newer odradek-pipeline")
+        schemas = tuple(BatchSchema(**entry) for entry in fields.pop("schemas"))
+        return TopicState(schemas=schemas, **fields)
+
+    def save(self, state: TopicState) -> None:
+        number = max(self._numbers(self._states), default=-1) + 1
+        self._files.create(join(self._states, str(number)), json.dumps({"version": FORMAT_VERSION} | asdict(state)))
+
+    def spark_folder(self, state: TopicState, part: str = "records") -> str:
+        return join(self.folder, part, str(state.generation))
+
+    def last_planned(self, state: TopicState, part: str = "records") -> int:
+        """The newest batch whose offsets are settled; -1 before the first."""
+        return max(self._numbers(join(self.spark_folder(state, part), "offsets")), default=-1)
+
+    def last_committed(self, state: TopicState, part: str = "records") -> int:
+        """The newest batch that is known to be in the tables; -1 before the first."""
+        return max(self._numbers(join(self.spark_folder(state, part), "commits")), default=-1)
+
+    def _numbers(self, folder: str) -> list[int]:
+        return [int(name) for name in self._files.names(folder) if name.isdigit()]

@@ -1,0 +1,99 @@
+"""The tables a batch is appended to, each of which remembers in its own log which batches it has."""
+
+from typing import TYPE_CHECKING, Protocol
+
+from pipeline.files import Files, join
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+PARTITION = "date"
+BATCH_PROPERTY = "odradek.batch"
+
+
+class Table(Protocol):
+    """`run` names the writer; a batch of a run is appended once, however often it is tried.
+
+    `retried` says that it may be there already, from a try whose end is not known.
+    """
+
+    name: str
+
+    def exists(self) -> bool: ...
+
+    def create(self, schema: "StructType") -> None: ...
+
+    def append(self, rows: "DataFrame", run: str, batch: int, retried: bool) -> None: ...
+
+    def optimize(self, spark: "SparkSession") -> None: ...
+
+
+class DeltaTable:
+    """A Delta table at a path. Its log holds each commit's `run` and `batch`; a second one adds nothing."""
+
+    def __init__(self, spark: "SparkSession", files: Files, path: str) -> None:
+        self.name = path
+        self._spark = spark
+        self._files = files
+
+    def exists(self) -> bool:
+        return self._files.exists(join(self.name, "_delta_log"))
+
+    def create(self, schema: "StructType") -> None:
+        empty = self._spark.createDataFrame([], schema)
+        empty.write.format("delta").mode("ignore").partitionBy(PARTITION).save(self.name)
+
+    def append(self, rows: "DataFrame", run: str, batch: int, retried: bool) -> None:
+        writer = rows.write.format("delta").mode("append").option("mergeSchema", "true")
+        writer.option("txnAppId", run).option("txnVersion", batch).save(self.name)
+
+    def optimize(self, spark: "SparkSession") -> None:
+        spark.sql(f"OPTIMIZE delta.{_quoted(self.name)}")
+
+
+class IcebergTable:
+    """A table of an Iceberg catalog. Each snapshot's summary holds `run` and `batch`, where a retry looks first."""
+
+    def __init__(self, spark: "SparkSession", catalog: str, table: str) -> None:
+        self._spark = spark
+        self._catalog = catalog.partition(".")[0]
+        self._table = f"{'.'.join(map(_quoted, catalog.split('.')))}.{_quoted(table)}"
+        self.name = f"{catalog}.{table}"
+
+    def exists(self) -> bool:
+        return self._spark.catalog.tableExists(self._table)
+
+    def create(self, schema: "StructType") -> None:
+        """Tasks write their rows where they are: shuffled by date, all of a day would go through one of them."""
+        from pyspark.sql import functions as F
+
+        writer = self._spark.createDataFrame([], schema).writeTo(self._table).using("iceberg")
+        properties = {
+            "write.spark.accept-any-schema": "true",
+            "write.distribution-mode": "none",
+            "write.spark.fanout.enabled": "true",
+        }
+        for key, value in properties.items():
+            writer = writer.tableProperty(key, value)
+        writer.partitionedBy(F.col(PARTITION)).create()
+
+    def append(self, rows: "DataFrame", run: str, batch: int, retried: bool) -> None:
+        mark = f"{run}:{batch}"
+        if retried and self._has(mark):
+            return
+        writer = rows.writeTo(self._table).option("mergeSchema", "true")
+        writer.option(f"snapshot-property.{BATCH_PROPERTY}", mark).append()
+
+    def optimize(self, spark: "SparkSession") -> None:
+        bare = self._table.removeprefix(f"{_quoted(self._catalog)}.").replace("'", "''")
+        spark.sql(f"CALL {_quoted(self._catalog)}.system.rewrite_data_files(table => '{bare}')")
+
+    def _has(self, mark: str) -> bool:
+        self._spark.sql(f"REFRESH TABLE {self._table}")
+        found = self._spark.sql(f"SELECT 1 FROM {self._table}.snapshots WHERE summary['{BATCH_PROPERTY}'] = '{mark}'")
+        return bool(found.take(1))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

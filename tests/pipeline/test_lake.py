@@ -1,0 +1,174 @@
+"""`lake` into Delta: what is in the tables, over several starts."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import deltalake
+import pytest
+
+from odradek import Broker
+from tests.pipeline.lakes import Lake, committed, create_topic, delete_records, delete_topic, offsets, produce, transact
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+COLUMNS = ["topic", "partition", "offset", "timestamp", "timestamp_type", "key", "headers", "value", "date"]
+
+
+@pytest.fixture
+def lake(spark: SparkSession, broker: Broker, tmp_path: Path) -> Lake:
+    return Lake(spark, broker.bootstrap_servers, tmp_path / "lake")
+
+
+def test_committed_records_once_and_aborted_ones_never(lake: Lake, topic: str) -> None:
+    create_topic(lake.bootstrap, topic, 2)
+    transact(lake.bootstrap, topic, f"{topic}-a", [([b"1", b"2"], True), ([b"no"], False), ([b"3"], True)])
+    produce(lake.bootstrap, topic, [b"4"], headers=[("h", b"x"), ("n", None)], key=b"k", timestamp=86_400_000 * 365)
+    assert lake.run(topic) == {}
+    assert lake.run(topic) == {}, "a second start finds nothing new"
+    table = lake.delta(topic)
+    assert table.columns == COLUMNS
+    expected = committed(lake.bootstrap, topic, 2)
+    assert sorted((row.partition, row.offset, bytes(row.value)) for row in table.collect()) == expected
+    assert len(expected) == 4
+    [row] = table.where("date = '1971-01-01'").collect()
+    assert (row.topic, bytes(row.key), row.timestamp_type) == (topic, b"k", 0)
+    assert [(header.key, header.value) for header in row.headers] == [("h", b"x"), ("n", None)]
+
+    transact(lake.bootstrap, topic, f"{topic}-a", [([b"no"], False), ([b"5"], True)])
+    assert lake.run(topic) == {}
+    other = deltalake.DeltaTable(str(lake.path / topic))
+    assert other.metadata().partition_columns == ["date"]
+    read = other.to_pyarrow_table().to_pylist()
+    assert sorted((row["partition"], row["offset"], row["value"]) for row in read) == committed(
+        lake.bootstrap, topic, 2
+    )
+    assert sum(row["date"] == datetime.date(1971, 1, 1) for row in read) == 1
+    assert lake.reporter.topics[topic].records == 5
+
+
+def test_json_that_fits_is_parsed_and_the_rest_are_dead_letters(lake: Lake, topic: str) -> None:
+    good = [{"n": 1, "s": "x", "date": "ours?"}, {"n": 2, "unknown": 7}, None, b" null"]
+    bad = {
+        b"{bad": "not JSON",
+        b"\xff\xfe": "not UTF-8",
+        b'[{"n":1},{"n":2}]': "JSON that does not fit the schema",
+        b'{"n":"x"}': "JSON that does not fit the schema",
+        b'{"n":99999999999}': "JSON that does not fit the schema",
+        b"5": "JSON that does not fit the schema",
+        b'{"n":1} tail': "JSON that does not fit the schema",
+        b'{"n":1},{"n":2}': "more than one JSON value",
+        b"": "empty",
+        b'{"s":"x"}': "required field n is missing",
+    }
+    create_topic(lake.bootstrap, topic)
+    produce(lake.bootstrap, topic, [*good, *bad], key=b"k")
+    schema = f"{topic}=json:n INT NOT NULL, s STRING, date STRING"
+    assert lake.run(topic, schemas=[schema]) == {}
+    rows = lake.delta(topic).orderBy("offset").collect()
+    assert [row.value and tuple(row.value) for row in rows] == [(1, "x", "ours?"), (2, None, None), None, None]
+    letters = lake.delta(f"{topic}@dead-letters").orderBy("offset").collect()
+    assert [(row.topic, row.partition, row.offset) for row in letters] == [(topic, 0, 4 + n) for n in range(len(bad))]
+    assert {bytes(row.value): row.reason for row in letters} == bad
+    assert all(row.timestamp is not None and bytes(row.key) == b"k" for row in letters)
+    assert (lake.reporter.topics[topic].records, lake.reporter.topics[topic].dead_letters) == (14, 10)
+
+
+def test_an_inferred_schema_is_settled_once_and_a_declared_one_may_grow(lake: Lake, topic: str) -> None:
+    create_topic(lake.bootstrap, topic)
+    assert lake.run(topic, schemas=["*=json"]) == {}, "nothing to infer from yet"
+    produce(lake.bootstrap, topic, [{"n": 1}, {"n": 2, "s": "x"}])
+    assert lake.run(topic, schemas=["*=json"]) == {}
+    produce(lake.bootstrap, topic, [{"n": "now a string"}, {"n": 3, "more": True}])
+    assert lake.run(topic, schemas=["*=json"]) == {}
+    assert lake.delta(topic).select("value.*").columns == ["n", "s"]
+    assert offsets(lake.delta(topic)) == [(0, 0), (0, 1), (0, 3)]
+    assert offsets(lake.delta(f"{topic}@dead-letters")) == [(0, 2)]
+
+    produce(lake.bootstrap, topic, [{"n": 4, "more": True}])
+    assert lake.run(topic, schemas=[f"{topic}=json:n BIGINT, s STRING, more BOOLEAN"]) == {}
+    rows = lake.delta(topic).orderBy("offset").collect()
+    assert [row.value.more for row in rows] == [None, None, None, True]
+    refused = lake.run(topic)
+    assert refused == {topic: f"topic {topic}: its table has raw or parsed values and cannot change to the other"}
+
+
+def test_topics_by_pattern_and_names_that_no_table_could_have(lake: Lake, topic: str) -> None:
+    names = [f"_{topic}.a-b", f".{topic}.c", f"7.{topic}"]
+    for number, name in enumerate(names):
+        create_topic(lake.bootstrap, name)
+        produce(lake.bootstrap, name, [b"x"] * (number + 1))
+    assert lake.run(pattern=rf".*{topic}.*") == {}
+    folders = [f"@_{topic}.a-b", f"@.{topic}.c", f"7.{topic}"]
+    assert [lake.delta(folder).count() for folder in folders] == [1, 2, 3]
+    assert [deltalake.DeltaTable(str(lake.path / folder)).count() for folder in folders] == [1, 2, 3]
+
+
+def test_a_topic_made_anew_is_not_taken_for_the_old_one(lake: Lake, topic: str) -> None:
+    create_topic(lake.bootstrap, topic)
+    produce(lake.bootstrap, topic, [b"old", b"old"])
+    assert lake.run(topic) == {}
+    delete_topic(lake.bootstrap, topic)
+    assert lake.run(topic) == {topic: f"topic {topic} does not exist"}
+    create_topic(lake.bootstrap, topic)
+    produce(lake.bootstrap, topic, [b"new", b"new", b"new"])
+    assert "deleted and made anew" in lake.run(topic)[topic]
+    assert lake.delta(topic).count() == 2
+    for _ in range(2):
+        assert lake.run(topic, follow_recreated=True) == {}
+        assert sorted(bytes(row.value) for row in lake.delta(topic).collect()) == [b"new"] * 3 + [b"old"] * 2
+
+
+def test_records_deleted_before_they_were_read_stop_the_run_unless_allowed(lake: Lake, topic: str) -> None:
+    create_topic(lake.bootstrap, topic)
+    produce(lake.bootstrap, topic, [b"1", b"2"])
+    assert lake.run(topic) == {}
+    produce(lake.bootstrap, topic, [b"3", b"4", b"5"])
+    delete_records(lake.bootstrap, topic, 4)
+    assert "--allow-data-loss" in lake.run(topic)[topic]
+    assert lake.run(topic, allow_data_loss=True) == {}
+    assert offsets(lake.delta(topic)) == [(0, 0), (0, 1), (0, 4)]
+
+
+def test_a_table_without_its_checkpoint_is_left_alone(lake: Lake, topic: str) -> None:
+    create_topic(lake.bootstrap, topic)
+    produce(lake.bootstrap, topic, [b"1"])
+    assert lake.run(topic) == {}
+    assert "does not know what is in it" in lake.run(topic, checkpoints=str(lake.path / "elsewhere"))[topic]
+    (lake.path / topic).rename(lake.path / "away")
+    assert "its table is gone" in lake.run(topic)[topic]
+
+
+def test_small_files_are_compacted_by_the_format(lake: Lake, topic: str) -> None:
+    create_topic(lake.bootstrap, topic)
+    for value in (b"1", b"2"):
+        produce(lake.bootstrap, topic, [value])
+        assert lake.run(topic, optimize_every=2) == {}
+    table = deltalake.DeltaTable(str(lake.path / topic))
+    assert (len(table.file_uris()), table.count()) == (1, 2)
+    assert table.history(1)[0]["operation"] == "OPTIMIZE"
+
+
+def test_a_batch_tried_twice_is_in_the_tables_once(lake: Lake, topic: str) -> None:
+    """As after a kill -9 between the tables' commits and Spark's: the batch is planned, and not known to have ended."""
+    create_topic(lake.bootstrap, topic)
+    schemas = [f"{topic}=json:n INT"]
+    produce(lake.bootstrap, topic, [{"n": 1}, {"n": 2}])
+    assert lake.run(topic, schemas=schemas) == {}
+    produce(lake.bootstrap, topic, [{"n": 3}, b"bad"])
+    assert lake.run(topic, schemas=schemas) == {}
+    commits = lake.path / "@checkpoints" / topic / "records" / "0" / "commits"
+    for name in ("1", ".1.crc"):
+        (commits / name).unlink()
+    produce(lake.bootstrap, topic, [{"n": 4, "s": "x"}])
+    assert lake.run(topic, schemas=[f"{topic}=json:n INT, s STRING"]) == {}
+    assert offsets(lake.delta(topic)) == [(0, 0), (0, 1), (0, 2), (0, 4)]
+    assert offsets(lake.delta(f"{topic}@dead-letters")) == [(0, 3)]
+    states = sorted((lake.path / "@checkpoints" / topic / "odradek").glob("[0-9]*"))
+    newest = json.loads(states[-1].read_text())
+    assert [entry["from_batch"] for entry in newest["schemas"]] == [0, 2], "a retried batch keeps its schema"
