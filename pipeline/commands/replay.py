@@ -10,6 +10,7 @@ import click
 from pipeline import options, session
 
 JOB_NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
+FORMATS = ("delta", "iceberg", "parquet", "json", "csv")
 
 
 def _job_name(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
@@ -18,18 +19,16 @@ def _job_name(ctx: click.Context, parameter: click.Parameter, value: str) -> str
     return value
 
 
-@click.command()
+@click.command(short_help="rows of a lake, or of Parquet, JSON or CSV, to topics, each once")
 @click.option(
     "--source", required=True, metavar="PATH", help="folder, file or pattern; for Iceberg also a table's name"
 )
-@click.option(
-    "--format", "source_format", default="delta", show_default=True, help="delta, iceberg, parquet, json, csv"
-)
+@click.option("--format", "source_format", type=click.Choice(FORMATS), default="delta", show_default=True)
 @click.option("--schema", metavar="DDL", help="the source's columns, as in 'id BIGINT, name STRING'")
 @click.option(
     "--option", "reader", multiple=True, metavar="KEY=VALUE", callback=options.pairs, help="of Spark's reader"
 )
-@click.option("--bootstrap-servers", required=True, metavar="HOST:PORT,...")
+@click.option("--bootstrap", required=True, metavar="HOST:PORT,...", help="the brokers")
 @click.option("--topic", help="where all rows go")
 @click.option("--topic-column", metavar="COL", help="where a row goes; instead of --topic")
 @click.option("--partitions", type=click.IntRange(1), help="make --topic with so many if there is none")
@@ -104,7 +103,7 @@ def _run(spark: Any, given: dict[str, Any]) -> None:
                 timestamp_column=given["timestamp_column"],
                 order_by=given["order_by"],
             ),
-            client={"bootstrap.servers": given["bootstrap_servers"], **given["client_config"]},
+            client={"bootstrap.servers": given["bootstrap"], **given["client_config"]},
             producer=given["producer_config"],
             tasks=given["tasks"],
             partitions=given["partitions"],

@@ -1,6 +1,7 @@
 """A replay from its start to its end, on the driver."""
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -8,6 +9,7 @@ from typing import Any
 
 import structlog
 from confluent_kafka import KafkaException
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -28,6 +30,8 @@ TASK_BYTES = 1 << 30
 
 COUNTED_FORMATS = ("delta", "iceberg", "parquet")
 """Formats whose rows can be counted without reading them."""
+
+PYTHON_ERROR = re.compile(r"^[\w.]+(?:Error|Exception|InputChanged): .*$", re.MULTILINE)
 
 SETTINGS = {
     # With it, an empty input may have no tasks at all.
@@ -72,8 +76,8 @@ def replay(spark: SparkSession, job: Replay) -> Totals:
     plan = TaskPlan(job.job, job.recipe.topic, job.client, job.producer, job.limits)
     try:
         return _replay(session, job, plan)
-    except (KafkaException, PySparkException) as error:
-        raise ReplayFailed(f"job {job.job!r} is not finished; started again it goes on: {error}") from error
+    except (KafkaException, PySparkException, Py4JError) as error:
+        raise ReplayFailed(f"job {job.job!r} is not finished; started again it goes on: {_reason(error)}") from error
 
 
 def _replay(session: SparkSession, job: Replay, plan: TaskPlan) -> Totals:
@@ -98,6 +102,13 @@ def _replay(session: SparkSession, job: Replay, plan: TaskPlan) -> Totals:
     if sorted(row.task for row in results) != list(range(tasks)):
         raise ReplayFailed(f"job {job.job!r}: Spark ran {len(results)} tasks, not {tasks}")
     return Totals(sum(row.rows for row in results), sum(row.size for row in results), begun.rows, tasks)
+
+
+def _reason(error: Exception) -> str:
+    """The last line of the Python traceback that a Spark error has in it; else its first line."""
+    told = str(error)
+    found = PYTHON_ERROR.findall(told)
+    return found[0] if found else told.partition("\n")[0]
 
 
 def _tasks(session: SparkSession, job: Replay, before: Begun, frame: DataFrame) -> int:

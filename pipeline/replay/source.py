@@ -7,8 +7,6 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-FORMATS = ("delta", "iceberg", "parquet", "json", "csv")
-
 
 @dataclass(frozen=True, slots=True)
 class Source:
