@@ -153,7 +153,10 @@ class Connection(asyncio.BufferedProtocol):
             self._closing = True  # as soon as the requests before this one are answered
         finally:
             self._handling = False
-        self._flush()
+        if self._replies or self._closing or self._got_eof:
+            self._flush()
+        elif self._out:
+            self._send()
         if self._end or self._paused_reading or self._closing or self._large is not None:
             self._adjust_reading()
 
@@ -231,7 +234,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handle(self, frame: memoryview) -> None:
         result = self._dispatcher.dispatch(self, frame)
-        if isinstance(result, Pending):
+        if result.__class__ is bytearray and not self._replies:  # what small requests mostly come to
+            self._out.append(result)
+            self._out_bytes += len(result)
+            if self._out_bytes >= SEND_AT_BYTES:
+                self._send()
+        elif isinstance(result, Pending):
             reply = Reply(result.exclusive, len(frame))
             self._replies.append(reply)
             self._overlapping_bytes += reply.request_bytes

@@ -116,13 +116,13 @@ class Dispatcher:
                 request = route.decode(version, frame, body)
             else:
                 ctx.body = bytes(frame[body:])  # its strings are cheaper to slice than a memoryview's
-                request = messages.read_request(api, version, ctx.body)
+                request, _ = messages.request_reader(api.key, version)(ctx.body, 0)
         except DecodeError as error:
             raise CloseConnection(f"{api.name} v{version}: {error}") from error
         except Exception as error:
             self._unexpected(route, ctx, error)
             raise CloseConnection(f"{api.name} v{version} cannot be decoded") from error
-        started = self._monotonic_ms()
+        started = connection.last_active_ms  # when the request, or what it had to wait for, was there
         try:
             response = route.handle(ctx, request)
         except Exception as error:  # noqa: BLE001 - the one edge where errors become answers

@@ -7,6 +7,7 @@ only that module knows prometheus_client. The rules of counting are Kafka's `Bro
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
@@ -65,7 +66,7 @@ class RequestCounters:
     __slots__ = ("by_version", "errors", "total_time_ms")
 
     def __init__(self) -> None:
-        self.by_version: dict[int, int] = {}
+        self.by_version: dict[int, int] = defaultdict(int)
         self.errors: dict[ErrorCode, int] = {}
         self.total_time_ms = Histogram(TIME_BOUNDS_MS)
 
@@ -140,7 +141,7 @@ class Metrics:
     def request_done(self, api: str, version: int, total_ms: float) -> None:
         """A request was answered `total_ms` after it was read. `api` is its snake-case name."""
         counters = self.requests[api]
-        counters.by_version[version] = counters.by_version.get(version, 0) + 1
+        counters.by_version[version] += 1
         counters.total_time_ms.observe(total_ms)
 
     def request_error(self, api: str, error: ErrorCode) -> None:

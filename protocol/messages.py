@@ -9,9 +9,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from protocol.api_table import API_BY_KEY, Api
-from protocol.headers import finish_frame, frame_with_header
+from protocol.headers import frame_with_header
 from protocol.lift import is_reshaped, lift
-from protocol.primitives import Buffer, DecodeError
+from protocol.primitives import INT32, Buffer, DecodeError
 from protocol.schema import Entity, EntityClass
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ __all__ = [
     "newest_response",
     "read_request",
     "request_class",
+    "request_reader",
     "response_class",
 ]
 
@@ -69,14 +70,15 @@ def decode_request(api: Api, version: int, body: bytes) -> Entity:
 
 def read_request(api: Api, version: int, body: bytes) -> Entity:
     """As ``decode_request``, as kio's class of the newest version: see ``lift`` for what older ones lack."""
-    return _request_reader(api.key, version, api.highest)(body, 0)[0]
+    return request_reader(api.key, version)(body, 0)[0]
 
 
 @cache
-def _request_reader(key: int, version: int, newest: int) -> Read:
+def request_reader(key: int, version: int) -> Read:
+    """``read_request`` of one version: ``(body, position) -> (request, next position)``."""
     from protocol.reader import entity_reader
 
-    cls, into = request_class(key, version), request_class(key, newest)
+    cls, into = request_class(key, version), newest_request(API_BY_KEY[key])
     if not is_reshaped(cls, into):
         return entity_reader(cls, into)
     read = entity_reader(cls, cls)
@@ -97,7 +99,8 @@ def encode_response(api: Api, response: Entity, version: int, correlation_id: in
     header_version, write = _response_writer(api.key, version)
     frame = frame_with_header(header_version, correlation_id)
     write(frame, response)
-    return finish_frame(frame)
+    INT32.pack_into(frame, 0, len(frame) - 4)
+    return frame
 
 
 @cache

@@ -24,24 +24,30 @@ _CONVERTED = {"float64", "error_code"}
 """Numbers that are not what ``struct`` gives."""
 
 _STRING = """\
-length = buf[pos] if pos < size else 0
+length = buf[pos] if pos < size else 128
 if 0 < length < 128 and pos + length <= size:
     try:
         {name} = buf[pos + 1 : pos + length].decode()
         pos += length
     except UnicodeDecodeError:
         {name}, pos = read_{name}(buf, pos)
+elif length == {null}:
+    {name} = None
+    pos += 1
 else:
     {name}, pos = read_{name}(buf, pos)"""
 
 _LEGACY_STRING = """\
-length = int16(buf, pos)[0] if pos + 2 <= size else -1
+length = int16(buf, pos)[0] if pos + 2 <= size else -2
 if length >= 0 and pos + 2 + length <= size:
     try:
         {name} = buf[pos + 2 : pos + 2 + length].decode()
         pos += 2 + length
     except UnicodeDecodeError:
         {name}, pos = read_{name}(buf, pos)
+elif length == {null}:
+    {name} = None
+    pos += 2
 else:
     {name}, pos = read_{name}(buf, pos)"""
 
@@ -128,7 +134,8 @@ class _Source:
     def _add_field(self, plan: FieldPlan) -> None:
         self._names[f"read_{plan.name}"] = self._value_reader(plan)
         if plan.kind == "string" and not plan.array:
-            self._add((_STRING if self._cls.__flexible__ else _LEGACY_STRING).format(name=plan.name))
+            template, null = (_STRING, 0) if self._cls.__flexible__ else (_LEGACY_STRING, -1)
+            self._add(template.format(name=plan.name, null=null if plan.nullable else None))
         else:
             self._add(f"{plan.name}, pos = read_{plan.name}(buf, pos)")
         self._add_set(plan)

@@ -97,8 +97,11 @@ class _Source:
             return
         pack = f"pack_{run[0].name}"
         self._names[pack] = Struct(">" + "".join(_PACKED[plan.kind] for plan in run)).pack
-        values = (f"ms(entity.{plan.name})" if plan.kind in _DURATIONS else f"entity.{plan.name}" for plan in run)
-        self._add(f"out += {pack}({', '.join(values)})")
+        self._add(f"out += {pack}({', '.join(self._number(plan) for plan in run)})")
+
+    def _number(self, plan: FieldPlan) -> str:
+        value = self._get(plan)
+        return f"{value} if {value}.__class__ is int else ms({value})" if plan.kind in _DURATIONS else value
 
     def _get(self, plan: FieldPlan) -> str:
         """The source that takes the field from the entity."""

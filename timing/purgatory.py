@@ -15,19 +15,16 @@ class DelayedOperation(ABC):
     """Something to complete exactly once: when its condition holds, or when its time is up.
 
     Subclasses say when (`try_complete`), what then (`on_complete`) and what more on expiry (`on_expiration`).
+    `completed` is read-only: `force_complete` sets it.
     """
 
-    __slots__ = ("_completed", "_keys", "_purgatory", "_task")
+    __slots__ = ("_keys", "_purgatory", "_task", "completed")
 
     def __init__(self) -> None:
-        self._completed = False
+        self.completed = False
         self._purgatory: Purgatory | None = None
         self._keys: Sequence[Hashable] = ()
         self._task: TimerTask | None = None
-
-    @property
-    def completed(self) -> bool:
-        return self._completed
 
     @abstractmethod
     def try_complete(self) -> bool:
@@ -43,9 +40,9 @@ class DelayedOperation(ABC):
 
     def force_complete(self) -> bool:
         """Complete now, whatever the condition; True for the one call that did it."""
-        if self._completed:
+        if self.completed:
             return False
-        self._completed = True
+        self.completed = True
         if self._purgatory is not None:
             self._purgatory._remove(self)
         self.on_complete()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import cache
 
 from kio.schema.errors import ErrorCode
 from kio.schema.heartbeat.v4 import HeartbeatRequest, HeartbeatResponse
@@ -25,6 +26,7 @@ def handle(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse 
     )
 
 
+@cache
 def _response(code: ErrorCode) -> HeartbeatResponse:
     return HeartbeatResponse(throttle_time=ZERO, error_code=code)
 

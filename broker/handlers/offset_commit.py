@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
 from datetime import timedelta
+from functools import lru_cache
 
 from kio.schema.errors import ErrorCode
 from kio.schema.offset_commit.v9 import OffsetCommitRequest, OffsetCommitResponse
@@ -88,6 +89,7 @@ def _merged(request: OffsetCommitRequest, refused: Named, codes: Iterable[tuple[
     return list(by_topic.items())
 
 
+@lru_cache(maxsize=1024)  # the same few for ever
 def _partition(index: int, code: ErrorCode) -> OffsetCommitResponsePartition:
     return OffsetCommitResponsePartition(partition_index=index, error_code=code)
 

@@ -6,22 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import structlog
-from kio.schema.errors import ErrorCode
 
 from coordinator.group.config import GroupConfig
 from coordinator.group.group import ClassicGroup
 from coordinator.group.heartbeat import heartbeat, session_ended
 from coordinator.group.join import join
-from coordinator.group.leave import LeaveAnswer, leave
+from coordinator.group.leave import leave
 from coordinator.group.member import Member
-from coordinator.group.messages import (
-    HeartbeatRequest,
-    JoinAnswer,
-    JoinRequest,
-    LeaveRequest,
-    SyncAnswer,
-    SyncRequest,
-)
 from coordinator.group.metrics import GroupMetrics
 from coordinator.group.rebalance import Rebalances
 from coordinator.group.sessions import DelayedHeartbeat, Sessions
@@ -63,17 +54,10 @@ class ClassicGroups:
 
     # -- operations
 
-    def join(self, request: JoinRequest) -> Outcome[JoinAnswer]:
-        return join(self, request)
-
-    def sync(self, request: SyncRequest) -> Outcome[SyncAnswer]:
-        return sync(self, request)
-
-    def heartbeat(self, request: HeartbeatRequest) -> Outcome[ErrorCode]:
-        return heartbeat(self, request)
-
-    def leave(self, request: LeaveRequest) -> Outcome[LeaveAnswer]:
-        return leave(self, request)
+    join = join
+    sync = sync
+    heartbeat = heartbeat
+    leave = leave
 
     # -- groups
 

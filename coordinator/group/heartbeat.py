@@ -28,11 +28,12 @@ def heartbeat(groups: ClassicGroups, request: HeartbeatRequest) -> Outcome[Error
     if request.generation != group.generation:
         raise IllegalGeneration
     member = group.members[request.member_id]
-    preparing = group.state is GroupState.PREPARING_REBALANCE
-    return Outcome(
-        reply=ErrorCode.rebalance_in_progress if preparing else ErrorCode.none,
-        effects=lambda _: groups.sessions.restart(group, member),
-    )
+    groups.sessions.restart(group, member)  # nothing is written, so nothing can fail
+    return _REBALANCING if group.state is GroupState.PREPARING_REBALANCE else _GO_ON
+
+
+_GO_ON = Outcome(reply=ErrorCode.none)
+_REBALANCING = Outcome(reply=ErrorCode.rebalance_in_progress)
 
 
 def session_ended(groups: ClassicGroups, group_id: str, member_id: str, session: DelayedHeartbeat) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from kio.schema.errors import ErrorCode
 
@@ -94,8 +94,7 @@ class SyncAnswer:
     protocol_name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatRequest:
+class HeartbeatRequest(NamedTuple):
     """A Heartbeat request; its answer is an error code."""
 
     group_id: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from kio.schema.errors import ErrorCode
@@ -31,8 +30,7 @@ class OffsetToCommit(NamedTuple):
     metadata: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(NamedTuple):
     """An OffsetCommit or, with ``transaction``, a TxnOffsetCommit.
 
     ``retention_ms`` is the client's own (OffsetCommit 2-4), None for the broker's. ``knows_group_id_not_found``: the
@@ -49,12 +47,11 @@ class Commit:
     transaction: ProducerEpoch | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(NamedTuple):
     """Offsets of one group, in the order asked for; ``unstable`` ones wait for a transaction."""
 
     offsets: Mapping[TopicPartition, CommittedOffset]
-    unstable: Collection[TopicPartition] = field(default_factory=frozenset)
+    unstable: Collection[TopicPartition] = frozenset()
 
 
 class Offsets:

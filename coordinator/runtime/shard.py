@@ -162,7 +162,13 @@ class Shard(Generic[S]):
             elif not reply.answered:
                 self._waiting.add(reply.future)
             return reply.future
-        return self._answered(reply, None) if failure is None else self._failed_with(failure)
+        if failure is not None:
+            return self._failed_with(failure)
+        if self._parked or self._committed < self._written:
+            return self._answered(reply, None)
+        future: Future[Any] = self._create_future()
+        future.set_result(reply)
+        return future
 
     def _refused(self) -> Future[Any]:
         loading = self.status is ShardStatus.LOADING
