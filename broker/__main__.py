@@ -23,7 +23,7 @@ from broker import logging, process  # noqa: E402
 from broker.config.broker_config import WrongConfiguration  # noqa: E402
 from broker.config.sources import Loaded, load  # noqa: E402
 from broker.metadata_entries import CorruptMetadata  # noqa: E402
-from broker.node import Node, Seams  # noqa: E402
+from broker.node import Node, Seams, Stopped  # noqa: E402
 from broker.server import ListenError  # noqa: E402
 from protocol.errors import KafkaError  # noqa: E402
 from storage.files import OsFileSystem  # noqa: E402
@@ -113,9 +113,14 @@ async def _serve(loaded: Loaded, ready_fd: int | None, exit_with_parent: bool) -
     if ready_fd is not None:
         _tell_ready(ready_fd, node, http_port)
     await stop.wait()
-    clean = await node.stop()
+    stopped = await node.stop()
+    if stopped is Stopped.STUCK:
+        # The interpreter would wait for its threads.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)
     workers.close()
-    return 0 if clean else 1
+    return 0 if stopped is Stopped.CLEAN else 1
 
 
 def _watch_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import socket
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -29,6 +31,7 @@ from broker.metrics import Metrics
 from broker.node_metrics import register_gauges
 from broker.partition import Partition
 from broker.partitions import Partitions
+from broker.patience import StuckError, while_it_gets_on
 from broker.periodic import Periodic
 from broker.producer_ids import ProducerIds
 from broker.resource_configs import Resource, ResourceConfigs, ResourceType
@@ -52,6 +55,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+STOP_PATIENCE_MS = 30_000
+"""A stop during which nothing at all gets done for so long ends all the same; the next start recovers the logs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Seams:
@@ -61,6 +67,14 @@ class Seams:
     fs: FileSystem
     workers: Workers
     random: random.Random
+
+
+class Stopped(Enum):
+    """How a stop went. After STUCK there are threads that hang in a device and cannot be ended."""
+
+    CLEAN = auto()
+    UNCLEAN = auto()
+    STUCK = auto()
 
 
 class Node:
@@ -97,6 +111,7 @@ class Node:
         self.stopping = False
         self._listeners = listeners
         self._seams = seams
+        self._ending = ""
         self._http: HttpServer | None = None
         self._periodic = Periodic(seams.clock)
         self._loop_lag = LoopLag(seams.clock, self.metrics.loop_lag_s)
@@ -220,8 +235,8 @@ class Node:
 
     # -- stop
 
-    async def stop(self) -> bool:
-        """Answers what is in flight, flushes all and notes the clean shutdown; false if the disk refused that."""
+    async def stop(self) -> Stopped:
+        """Answers what is in flight, flushes all and notes the clean shutdown, as far as the disk allows that."""
         self.not_ready = "stopping"
         self.stopping = True
         log.info("stopping")
@@ -231,20 +246,36 @@ class Node:
         self.group_coordinator.stop()
         await self.server.stop()
         await self.dispatcher.drain()
-        await self.log_moves.stop()
-        await self._maintenance.stop()
-        await self._periodic.stop()
-        await self.metadata.close()
-        clean = True
         try:
-            await self._seams.workers.call(self._close_logs)
-        except (OSError, KafkaError) as error:
-            log.error("the data could not be put on disk in good order", reason=str(error))
-            clean = False
+            stopped = await while_it_gets_on(
+                self.clock, self._end_work(), lambda: (self._ending, self.logs.closed), STOP_PATIENCE_MS
+            )
+        except StuckError:
+            log.error("a device does not answer, the data is left as it is", waiting_for=self._ending)
+            stopped = Stopped.STUCK
         if self._http is not None:
             await self._http.stop()
         log.info("stopped")
-        return clean
+        return stopped
+
+    async def _end_work(self) -> Stopped:
+        """What waits for devices, one after the other."""
+        works: dict[str, Callable[[], Awaitable[None]]] = {
+            "moves of logs": self.log_moves.stop,
+            "compaction": self._maintenance.stop,
+            "periodic jobs": self._periodic.stop,
+            "the metadata log": self.metadata.close,
+            "the logs": lambda: self._seams.workers.lane("stop").call(self._close_logs),
+        }
+        stopped = Stopped.CLEAN
+        for name, work in works.items():
+            self._ending = name
+            try:
+                await work()
+            except (OSError, KafkaError) as error:
+                log.error("the data could not be put on disk in good order", of=name, reason=str(error))
+                stopped = Stopped.UNCLEAN
+        return stopped
 
     def _close_logs(self) -> None:
         try:

@@ -35,7 +35,9 @@ class OffsetCheckpoint:
         self._fs = fs
         self._path = f"{folder}/{name}"
         self._lock = threading.Lock()
+        self._choosing = threading.Lock()
         self._written: dict[TopicPartition, int] | None = None
+        self._coming: dict[TopicPartition, int] = {}
 
     def read(self) -> dict[TopicPartition, int]:
         """All offsets; none if the file is missing or empty. Raises CorruptCheckpointError, OSError."""
@@ -62,12 +64,9 @@ class OffsetCheckpoint:
         return offsets
 
     def __contains__(self, partition: TopicPartition) -> bool:
-        """Whether the file, as read or written last by this object, has an offset of the partition.
-
-        Waits for who writes it just now.
-        """
-        with self._lock:
-            return self._written is not None and partition in self._written
+        """Whether the file, as read or written last by this object or being written just now, has the partition."""
+        with self._choosing:
+            return partition in self._coming or (self._written is not None and partition in self._written)
 
     def write(self, offsets: Callable[[], Mapping[TopicPartition, int]]) -> None:
         """Replace the file with what `offsets` says at its turn, so that the last of two writers writes the newest.
@@ -75,7 +74,8 @@ class OffsetCheckpoint:
         What this object wrote last is not written again. Raises OSError.
         """
         with self._lock:
-            entries = dict(offsets())
+            with self._choosing:
+                self._coming = entries = dict(offsets())
             if entries == self._written:
                 return
             lines = [_VERSION, str(len(entries))]

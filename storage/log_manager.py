@@ -30,6 +30,7 @@ class LogManager:
     """The logs of the folders in `dirs`.
 
     Attributes:
+        closed: how many logs `close` is through with.
         logs: every open log, by partition.
         moving: the folders that logs are being copied to; retention and cleaning leave those alone.
         services: the file system, clock, workers and random source given.
@@ -48,6 +49,7 @@ class LogManager:
         self._dirs = dirs
         self._fs = services.fs
         self._new_id = new_id
+        self.closed = 0
         self._producer_expiration_ms = producer_expiration_ms
         self._root: dict[TopicPartition, str] = {}
         self.moving: dict[TopicPartition, str] = {}
@@ -351,7 +353,12 @@ class LogManager:
         """
         try:
             if clean:
-                failures = [failure for log in self.logs.values() if (failure := _close(log)) is not None]
+                failures = []
+                for log in self.logs.values():
+                    failure = _close(log)
+                    if failure is not None:
+                        failures.append(failure)
+                    self.closed += 1
                 self.checkpoint_recovery_points()
                 self.checkpoint_log_start_offsets()
                 spoiled = {self._root[key] for key, log in self.logs.items() if log.is_offline}

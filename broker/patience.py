@@ -1,0 +1,37 @@
+"""Waiting for work that a hung device may never let end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from timing.clock import Clock
+
+T = TypeVar("T")
+
+CHECKS = 10
+
+
+class StuckError(Exception):
+    """Nothing was done for as long as there was patience for."""
+
+
+async def while_it_gets_on(
+    clock: Clock, work: Coroutine[Any, Any, T], progress: Callable[[], object], patience_ms: float
+) -> T:
+    """The result of `work`, whose `progress` is another value whenever something of it was done.
+
+    :raises StuckError: It was the same for ``patience_ms``; the work is left where it is.
+    """
+    task = asyncio.ensure_future(work)
+    seen, times = progress(), 0
+    while not task.done():
+        if times == CHECKS:
+            raise StuckError
+        pause = asyncio.ensure_future(clock.sleep(patience_ms / CHECKS))
+        await asyncio.wait((task, pause), return_when=asyncio.FIRST_COMPLETED)
+        pause.cancel()
+        now = progress()
+        seen, times = now, times + 1 if now == seen else 0
+    return task.result()
