@@ -94,11 +94,13 @@ class LogTail:
             return self._position, self._position
         index = read_offset_index(segment)
         whole_to = int(index.positions[-1]) if len(index.positions) else 0
+        if walk.header_at(log, whole_to, segment.base_offset) is None:
+            whole_to = 0
         start = index.lookup(self.end)
         if not self.with_transactions and self.end == segment.base_offset:
             start = whole_to
         if walk.header_at(log, start, segment.base_offset) is None:
-            start = whole_to = 0
+            start = 0
         return start, whole_to
 
     def _behind_damage(self, log: OpenLog) -> int:

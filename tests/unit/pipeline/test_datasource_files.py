@@ -1,0 +1,385 @@
+"""What a reader makes of folders that a broker, a crash or a copy has left in the middle of something."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
+
+from pipeline.datasource import CorruptLogError, DataLossError, DataSourceError
+from pipeline.datasource.options import SourceOptions
+from pipeline.datasource.reader import OdradekReader
+from protocol.records.batch import HEADER_SIZE, read_header, write_crc
+from protocol.records.build import Record, build_batch
+from storage.append_types import LogConfig
+from storage.files import OsFileSystem
+from tests.unit.storage.cleaning import clean, put
+from tests.unit.storage.support import NOW, Rig, append
+
+CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=150, min_cleanable_dirty_ratio=0.0)
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(OsFileSystem(), CONFIG, str(tmp_path / "data"))
+
+
+def fill(rig: Rig, count: int, *, keys: int = 1_000_000, timestamp: int = NOW) -> None:
+    """Records 0, 1, 2, ... of a hundred bytes, each a batch, a second apart; keys repeat after `keys`."""
+    for number in range(count):
+        value = str(number).encode().ljust(100)
+        put(rig.log(), (str(number % keys).encode(), value), timestamp=timestamp + 1000 * number)
+
+
+def reader_of(root: str, **options: Any) -> OdradekReader:
+    return OdradekReader(SourceOptions.parse({"path": root, **options}), ("offset", "key", "value"))
+
+
+def read(reader: OdradekReader, splits: list[Any] | None = None) -> list[int]:
+    """The numbers of the records."""
+    splits = reader.partitions() if splits is None else splits
+    return [int(row["value"]) for split in splits for batch in reader.read(split) for row in batch.to_pylist()]
+
+
+def folder(rig: Rig) -> Path:
+    return Path(rig.log().folder)
+
+
+def segments(rig: Rig) -> list[Path]:
+    return sorted(folder(rig).glob("*.log"))
+
+
+# -- listings
+
+
+def test_only_folders_with_a_partitions_name_are_read(rig: Rig) -> None:
+    fill(rig, 3)
+    for name in (
+        "t-0.0123456789abcdef0123456789abcdef-delete",
+        "t-0.0123456789abcdef0123456789abcdef-future",
+        "t-0-stray",
+    ):
+        shutil.copytree(folder(rig), Path(rig.root) / name)
+    assert read(reader_of(rig.root)) == [0, 1, 2]
+
+
+def test_a_finished_copy_takes_the_place_of_the_folder(rig: Rig, tmp_path: Path) -> None:
+    fill(rig, 3)
+    other = tmp_path / "other"
+    shutil.copytree(folder(rig), other / "t-0.0123456789abcdef0123456789abcdef-moved")
+    shutil.copytree(folder(rig), other / "t-1.0123456789abcdef0123456789abcdef-moved")
+    assert read(reader_of(f"{rig.root},{other}")) == [0, 1, 2, 0, 1, 2]
+
+
+def test_two_folders_of_one_partition_are_an_error(rig: Rig, tmp_path: Path) -> None:
+    fill(rig, 3)
+    shutil.copytree(rig.root, tmp_path / "other")
+    with pytest.raises(DataSourceError, match="two folders"):
+        read(reader_of(f"{rig.root},{tmp_path / 'other'}"))
+
+
+def compacted(rig: Rig) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """The files of a log before and after a compaction that made one segment out of several."""
+    fill(rig, 17, keys=6)
+    rig.config = rig.log().config = replace(CONFIG, compact=True, segment_bytes=1200)
+    rig.log().segments.active.write_indexes()
+    before = {path.name: path.read_bytes() for path in folder(rig).iterdir()}
+    clean(rig)
+    after = {path.name: path.read_bytes() for path in folder(rig).iterdir() if not path.name.endswith(".deleted")}
+    assert len([one for one in after if one.endswith(".log")]) < len([one for one in before if one.endswith(".log")])
+    return before, after
+
+
+def lay(rig: Rig, files: dict[str, bytes]) -> None:
+    for path in folder(rig).iterdir():
+        path.unlink()
+    for name, content in files.items():
+        (folder(rig) / name).write_bytes(content)
+
+
+@pytest.mark.parametrize("split_bytes", ["1", "1000000"])
+def test_every_moment_of_a_swap_reads_as_before_or_after(rig: Rig, split_bytes: str) -> None:
+    before, after = compacted(rig)
+    kept_after = read(reader_of(rig.root))
+    assert kept_after != list(range(17))
+    old = [name for name in before if name not in after or before[name] != after[name]]
+    new = [name for name in after if name not in before or before[name] != after[name]]
+    new.sort(key=lambda name: not name.endswith(".log"))
+    old.sort(key=lambda name: (int(name[:20]), not name.endswith(".log")))
+
+    def moment(cleaned: int, swapped: int, deleted: int, named: int) -> dict[str, bytes]:
+        """How many of the new files have come how far, and how many of the old ones are gone."""
+        files = {name: content for name, content in before.items() if name not in old}
+        files |= {f"{name}.deleted" if at < deleted else name: before[name] for at, name in enumerate(old)}
+        for at, name in enumerate(new[:cleaned]):
+            suffix = "" if at < named else ".swap" if at < swapped else ".cleaned"
+            files[name + suffix] = after[name]
+        return files
+
+    every, last = len(new), len(old)
+    for at in range(every + 1):
+        lay(rig, moment(at, 0, 0, 0))
+        assert read(reader_of(rig.root, splitBytes=split_bytes)) == list(range(17))
+    for at in range(1, every + 1):
+        lay(rig, moment(every, at, 0, 0))
+        assert read(reader_of(rig.root, splitBytes=split_bytes)) in (list(range(17)), kept_after)
+    for at in range(last + 1):
+        lay(rig, moment(every, every, at, 0))
+        assert read(reader_of(rig.root, splitBytes=split_bytes)) == kept_after
+    for at in range(every + 1):
+        lay(rig, moment(every, every, last, at))
+        assert read(reader_of(rig.root, splitBytes=split_bytes)) == kept_after
+
+
+# -- between planning and reading
+
+
+def test_a_log_that_is_compacted_after_the_plan_is_read_on(rig: Rig) -> None:
+    fill(rig, 17, keys=6)
+    rig.config = rig.log().config = replace(CONFIG, compact=True, segment_bytes=1200)
+    reader = reader_of(rig.root, splitBytes="1")
+    splits = reader.partitions()
+    clean(rig)
+    found = read(reader, splits)
+    assert found == read(reader_of(rig.root))
+    assert found[-6:] == list(range(11, 17))
+
+
+def test_a_file_is_read_to_its_end_though_it_is_compacted_meanwhile(rig: Rig) -> None:
+    fill(rig, 17, keys=6)
+    rig.config = rig.log().config = replace(CONFIG, compact=True, segment_bytes=1200)
+    reader = reader_of(rig.root, batchBytes="1")
+    (split,) = reader.partitions()
+    batches = reader.read(split)
+    first = next(batches)["value"].to_pylist()
+    clean(rig)
+    numbers = [int(value) for value in first + [value for batch in batches for value in batch["value"].to_pylist()]]
+    assert numbers[0] == 0
+    assert numbers == sorted(set(numbers))
+    assert set(numbers) >= set(range(11, 17))
+
+
+def delete_first(rig: Rig, path: Path) -> None:
+    for file in folder(rig).glob(f"{path.stem}.*"):
+        file.unlink()
+
+
+def test_records_that_retention_took_after_the_plan_are_missed_or_left_out(rig: Rig) -> None:
+    fill(rig, 17)
+    strict, lenient = reader_of(rig.root), reader_of(rig.root, failOnDataLoss="false")
+    splits = strict.partitions()
+    delete_first(rig, segments(rig)[0])
+    with pytest.raises(DataLossError, match="the log starts at offset 3 now"):
+        read(strict, splits)
+    assert read(lenient, splits) == list(range(3, 17))
+
+
+def test_a_topic_that_was_made_anew_after_the_plan_is_not_taken_for_the_old_one(rig: Rig) -> None:
+    fill(rig, 17)
+    reader = reader_of(rig.root)
+    splits = reader.partitions()
+    metadata = folder(rig) / "partition.metadata"
+    metadata.write_text(metadata.read_text().replace("topic_id: A", "topic_id: B"))
+    with pytest.raises(DataLossError, match="its folder is gone"):
+        read(reader, splits)
+
+
+def test_a_log_that_lies_elsewhere_after_the_plan_is_found(rig: Rig, tmp_path: Path) -> None:
+    fill(rig, 17)
+    other = tmp_path / "other"
+    other.mkdir()
+    reader = reader_of(f"{rig.root},{other}")
+    splits = reader.partitions()
+    folder(rig).rename(other / "t-0")
+    assert read(reader, splits) == list(range(17))
+
+
+def test_a_log_that_was_cut_after_the_plan_is_a_loss(rig: Rig) -> None:
+    fill(rig, 17)
+    reader = reader_of(rig.root)
+    splits = reader.partitions()
+    rig.log().truncate_to(15)
+    with pytest.raises(DataLossError, match="ends at offset 15"):
+        read(reader, splits)
+
+
+# -- damage
+
+
+Spoil = Callable[[Path], object]
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-7])
+
+
+def flip_last_byte(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+def add_zeros(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + bytes(300))
+
+
+def add_half_a_header(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + bytes(build_batch([Record(17, NOW, b"k", b"17")], base_offset=17))[:30])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "last"),
+    [(cut, 15), (flip_last_byte, 15), (add_zeros, 16), (add_half_a_header, 16)],
+)
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_a_torn_end_is_the_end(rig: Rig, spoil: Spoil, last: int, isolation: str) -> None:
+    fill(rig, 17)
+    spoil(segments(rig)[-1])
+    assert read(reader_of(rig.root, isolationLevel=isolation)) == list(range(last + 1))
+
+
+def spoil_value(path: Path, number: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[data.index(str(number).encode().ljust(100)) + 50] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("split_bytes", ["1", "1000000"])
+def test_damage_in_the_middle_is_an_error_or_left_out(rig: Rig, split_bytes: str) -> None:
+    fill(rig, 17)
+    spoil_value(segments(rig)[1], 4)
+    with pytest.raises(CorruptLogError, match=r"after offset 3: its checksum is wrong"):
+        read(reader_of(rig.root, splitBytes=split_bytes))
+    lenient = reader_of(rig.root, splitBytes=split_bytes, failOnCorruption="false")
+    assert read(lenient) == [number for number in range(17) if number != 4]
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_a_length_that_makes_no_sense_is_an_error_or_left_out(rig: Rig, isolation: str) -> None:
+    fill(rig, 17)
+    path = segments(rig)[1]
+    data = bytearray(path.read_bytes())
+    second = read_header(data).size
+    data[second + 8 : second + 12] = (1 << 20).to_bytes(4, "big")
+    path.write_bytes(data)
+    with pytest.raises(CorruptLogError, match="there is no whole batch"):
+        read(reader_of(rig.root, isolationLevel=isolation))
+    lenient = reader_of(rig.root, isolationLevel=isolation, failOnCorruption="false")
+    assert read(lenient) == [number for number in range(17) if number != 4]
+
+
+def test_records_that_do_not_fill_their_batch_are_an_error_or_left_out(rig: Rig) -> None:
+    fill(rig, 3)
+    path = segments(rig)[0]
+    good = bytes(build_batch([Record(3, NOW, b"k", b"3"), Record(4, NOW, b"k", b"4")], base_offset=3))
+    section = good[HEADER_SIZE:] + b"\x00"
+    header = read_header(good)
+    bad = bytearray(good[:8] + (header.batch_length + 1).to_bytes(4, "big") + good[12:HEADER_SIZE] + section)
+    write_crc(bad, 0, len(bad))
+    last = bytes(build_batch([Record(5, NOW, b"k", b"5")], base_offset=5))
+    path.write_bytes(path.read_bytes() + bytes(bad) + last)
+    with pytest.raises(CorruptLogError, match="do not fill it"):
+        read(reader_of(rig.root))
+    assert read(reader_of(rig.root, failOnCorruption="false")) == [0, 1, 2, 5]
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex", ".snapshot"])
+def test_missing_or_wrong_indexes_cost_time_alone(rig: Rig, suffix: str) -> None:
+    fill(rig, 17)
+    for path in folder(rig).glob(f"*{suffix}"):
+        path.unlink()
+    options = {"splitBytes": "200", "startingTimestamp": str(NOW + 5000)}
+    assert read(reader_of(rig.root, **options)) == list(range(5, 17))
+    for path in segments(rig):
+        path.with_suffix(suffix).write_bytes(bytes(range(1, 121)))
+    assert read(reader_of(rig.root, **options)) == list(range(5, 17))
+
+
+def test_a_wrong_transaction_index_is_an_error(rig: Rig) -> None:
+    fill(rig, 17)
+    segments(rig)[0].with_suffix(".txnindex").write_bytes(b"\x01" * 34)
+    with pytest.raises(CorruptLogError, match="no transaction index"):
+        read(reader_of(rig.root))
+    assert read(reader_of(rig.root, isolationLevel="read_uncommitted")) == list(range(17))
+
+
+# -- what is asked for
+
+
+def test_starts_and_ends(rig: Rig) -> None:
+    fill(rig, 17)
+
+    def numbers(**options: str) -> list[int]:
+        return read(reader_of(rig.root, splitBytes="150", **options))
+
+    assert numbers(startingOffsets='{"t":{"0":4}}', endingOffsets='{"t":{"0":9}}') == list(range(4, 9))
+    assert numbers(startingOffsets='{"t":{"0":-2}}', endingOffsets='{"t":{"0":-1}}') == list(range(17))
+    assert numbers(startingOffsets="latest") == []
+    assert numbers(startingTimestamp=str(NOW + 6000), endingTimestamp=str(NOW + 8001)) == [6, 7, 8]
+    assert numbers(startingTimestamp=str(NOW + 1_000_000)) == []
+    assert numbers(endingTimestamp=str(NOW - 1)) == []
+    assert numbers(partitions="1,2") == []
+    assert numbers(topicsPattern="[a-z]") == list(range(17))
+    with pytest.raises(DataLossError, match="Offset 18 of t-0 is asked for, and there are 0 up to 17"):
+        numbers(endingOffsets='{"t":{"0":18}}')
+    assert numbers(endingOffsets='{"t":{"0":18}}', failOnDataLoss="false") == list(range(17))
+    with pytest.raises(DataSourceError, match="No partition of absent"):
+        numbers(topics="absent,t")
+
+
+def test_records_before_the_logs_start_are_deleted(rig: Rig) -> None:
+    fill(rig, 17)
+    rig.log().increment_log_start_offset(5)
+    rig.manager.checkpoint_log_start_offsets()
+    assert read(reader_of(rig.root)) == list(range(5, 17))
+    with pytest.raises(DataLossError, match="there are 5 up to 17"):
+        read(reader_of(rig.root, startingOffsets='{"t":{"0":4}}'))
+
+
+def test_the_brokers_checkpoint_may_count_as_the_end(rig: Rig) -> None:
+    fill(rig, 10)
+    rig.manager.checkpoint_high_watermarks(lambda log: log.log_end_offset)
+    fill(rig, 7)
+    assert len(read(reader_of(rig.root))) == 17
+    for isolation in ("read_committed", "read_uncommitted"):
+        found = read(reader_of(rig.root, highWatermark="checkpointed", isolationLevel=isolation))
+        assert found == list(range(10))
+
+
+def test_internal_topics_are_read_when_they_are_named(rig: Rig) -> None:
+    log = rig.manager.create_log("__internal", 0, UUID(int=5), CONFIG)
+    append(log, memoryview(build_batch([Record(0, NOW, b"k", b"7")])))
+    assert read(reader_of(rig.root)) == []
+    assert read(reader_of(rig.root, topics="__internal")) == [7]
+    assert read(reader_of(rig.root, topicsPattern="__.*")) == [7]
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({}, "path is missing"),
+        ({"path": "/x", "topic": "t"}, "Unknown option topic;"),
+        ({"path": "/x", "topics": "t", "topicsPattern": "t"}, "either topics or topicsPattern"),
+        ({"path": "/x", "splitBytes": "0"}, "splitbytes cannot be '0'"),
+        ({"path": "/x", "isolationLevel": "serializable"}, "isolationlevel"),
+        ({"path": "/x", "topicsPattern": "("}, "topicspattern"),
+        ({"path": "/x", "columns": "key,kye"}, "no column kye"),
+        ({"path": "/x", "startingOffsets": "[1]"}, "startingoffsets"),
+        ({"path": "/x", "failOnDataLoss": "yes"}, "failondataloss"),
+    ],
+)
+def test_options_that_make_no_sense_are_named(given: dict[str, str], why: str) -> None:
+    with pytest.raises(DataSourceError, match=why.replace("(", r"\(")):
+        SourceOptions.parse(given)
+
+
+def test_a_missing_data_folder_is_named() -> None:
+    with pytest.raises(DataSourceError, match="data folder /nowhere cannot be read"):
+        reader_of("/nowhere").partitions()
