@@ -56,14 +56,11 @@ class Ingest(ABC):
     def _table_exists(self) -> bool: ...
 
     @abstractmethod
-    def _create_tables(self, state: TopicState) -> None: ...
-
-    @abstractmethod
     def progressed(self, part: int, progress: "StreamingQueryProgress") -> None:
         """Told of every batch of the `part`-th query."""
 
     def prepare(self) -> bool:
-        """Settles id, schema and tables. False: there is no record yet to infer a schema from."""
+        """Settles id and schema. False: there is no record yet to infer a schema from."""
         topic_id = self._topic_id()
         state = self._checkpoint.load()
         if state is None and self._table_exists():
@@ -79,7 +76,6 @@ class Ingest(ABC):
             self._checkpoint.save(state)
         else:
             state = self._carry_on(state, topic_id, schema)
-        self._create_tables(state)
         self._state = state
         self.failure = None
         return True

@@ -53,9 +53,6 @@ class ParquetIngest(Ingest):
     def _table_exists(self) -> bool:
         return self._around.files.exists(join(self._settings.table(self.topic), SINK_LOG))
 
-    def _create_tables(self, state: TopicState) -> None:
-        """The sink makes its folder with the first batch."""
-
     def _follow(self, state: TopicState, topic_id: str, schema: "dict[str, object] | None") -> NoReturn:
         raise LakeError(f"topic {self.topic} was made anew, which a Parquet table cannot follow: give another --lake")
 

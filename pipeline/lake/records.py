@@ -15,10 +15,6 @@ PARSED = "_parsed"
 PROBLEM = "_problem"
 CORRUPT = "_corrupt"
 DAY_MS = 86_400_000
-KAFKA_ROW = (
-    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT, "
-    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
-)
 
 
 def raw_rows(batch: "DataFrame") -> "DataFrame":

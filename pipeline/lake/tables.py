@@ -13,7 +13,7 @@ BATCH_PROPERTY = "odradek.batch"
 
 
 class Table(Protocol):
-    """`run` names the writer; a batch of a run is appended once, however often it is tried.
+    """Made by its first append. `run` names the writer; a batch of a run is appended once, however often it is tried.
 
     `retried` says that it may be there already, from a try whose end is not known.
     """
@@ -21,8 +21,6 @@ class Table(Protocol):
     name: str
 
     def exists(self) -> bool: ...
-
-    def create(self, schema: "StructType") -> None: ...
 
     def append(self, rows: "DataFrame", run: str, batch: int, retried: bool) -> None: ...
 
@@ -32,20 +30,15 @@ class Table(Protocol):
 class DeltaTable:
     """A Delta table at a path. Its log holds each commit's `run` and `batch`; a second one adds nothing."""
 
-    def __init__(self, spark: "SparkSession", files: Files, path: str) -> None:
+    def __init__(self, files: Files, path: str) -> None:
         self.name = path
-        self._spark = spark
         self._files = files
 
     def exists(self) -> bool:
         return self._files.exists(join(self.name, "_delta_log"))
 
-    def create(self, schema: "StructType") -> None:
-        empty = self._spark.createDataFrame([], schema)
-        empty.write.format("delta").mode("ignore").partitionBy(PARTITION).save(self.name)
-
     def append(self, rows: "DataFrame", run: str, batch: int, retried: bool) -> None:
-        writer = rows.write.format("delta").mode("append").option("mergeSchema", "true")
+        writer = rows.write.format("delta").mode("append").partitionBy(PARTITION).option("mergeSchema", "true")
         writer.option("txnAppId", run).option("txnVersion", batch).save(self.name)
 
     def optimize(self, spark: "SparkSession") -> None:
@@ -64,7 +57,20 @@ class IcebergTable:
     def exists(self) -> bool:
         return self._spark.catalog.tableExists(self._table)
 
-    def create(self, schema: "StructType") -> None:
+    def append(self, rows: "DataFrame", run: str, batch: int, retried: bool) -> None:
+        mark = f"{run}:{batch}"
+        if not self.exists():
+            self._create(rows.schema)
+        elif retried and self._has(mark):
+            return
+        writer = rows.writeTo(self._table).option("mergeSchema", "true")
+        writer.option(f"snapshot-property.{BATCH_PROPERTY}", mark).append()
+
+    def optimize(self, spark: "SparkSession") -> None:
+        bare = self._table.removeprefix(f"{_quoted(self._catalog)}.").replace("'", "''")
+        spark.sql(f"CALL {_quoted(self._catalog)}.system.rewrite_data_files(table => '{bare}')")
+
+    def _create(self, schema: "StructType") -> None:
         """Tasks write their rows where they are: shuffled by date, all of a day would go through one of them."""
         from pyspark.sql import functions as F
 
@@ -77,17 +83,6 @@ class IcebergTable:
         for key, value in properties.items():
             writer = writer.tableProperty(key, value)
         writer.partitionedBy(F.col(PARTITION)).create()
-
-    def append(self, rows: "DataFrame", run: str, batch: int, retried: bool) -> None:
-        mark = f"{run}:{batch}"
-        if retried and self._has(mark):
-            return
-        writer = rows.writeTo(self._table).option("mergeSchema", "true")
-        writer.option(f"snapshot-property.{BATCH_PROPERTY}", mark).append()
-
-    def optimize(self, spark: "SparkSession") -> None:
-        bare = self._table.removeprefix(f"{_quoted(self._catalog)}.").replace("'", "''")
-        spark.sql(f"CALL {_quoted(self._catalog)}.system.rewrite_data_files(table => '{bare}')")
 
     def _has(self, mark: str) -> bool:
         self._spark.sql(f"REFRESH TABLE {self._table}")

@@ -8,7 +8,6 @@ from pipeline.lake import records
 from pipeline.lake.errors import LakeError
 from pipeline.lake.ingest import RECORDS, Ingest, Surroundings
 from pipeline.lake.settings import DELTA
-from pipeline.lake.state import TopicState
 from pipeline.lake.tables import DeltaTable, IcebergTable, Table
 
 if TYPE_CHECKING:
@@ -39,24 +38,11 @@ class TransactionalIngest(Ingest):
 
     def _make_table(self, name: str) -> Table:
         if self._settings.table_format == DELTA:
-            return DeltaTable(self._around.spark, self._around.files, name)
+            return DeltaTable(self._around.files, name)
         return IcebergTable(self._around.spark, self._settings.iceberg_catalog, name)
 
     def _table_exists(self) -> bool:
         return self._table.exists()
-
-    def _create_tables(self, state: TopicState) -> None:
-        from pyspark.sql.types import StructType
-
-        nothing = self._around.spark.createDataFrame([], records.KAFKA_ROW)
-        if state.newest_schema is None:
-            wanted = [(self._table, records.raw_rows(nothing))]
-        else:
-            judged = records.json_judged(nothing, StructType.fromJson(state.newest_schema))
-            wanted = [(self._table, records.json_rows(judged)), (self._dead_letters, records.dead_letters(judged))]
-        for table, rows in wanted:
-            if not table.exists():
-                table.create(rows.schema)
 
     def _write(self, batch: "DataFrame", number: int) -> None:
         """foreachBatch's function; what it raises ends the query."""
@@ -111,8 +97,9 @@ class TransactionalIngest(Ingest):
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
-        tables = [self._table] if self.state.newest_schema is None else [self._table, self._dead_letters]
-        for table in tables:
+        for table in (self._table, self._dead_letters):
+            if not table.exists():
+                continue
             try:
                 table.optimize(spark)
             except (PySparkException, Py4JJavaError) as error:

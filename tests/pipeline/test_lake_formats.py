@@ -1,0 +1,68 @@
+"""`lake` into Iceberg and plain Parquet, and the bounds of what a schema may be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from odradek import Broker
+from tests.pipeline.lakes import Lake, committed, create_topic, offsets, produce, transact
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def lake(spark: SparkSession, broker: Broker, tmp_path: Path) -> Lake:
+    return Lake(spark, broker.bootstrap_servers, tmp_path / "lake")
+
+
+def test_iceberg_takes_a_batch_once_and_compacts(lake: Lake, topic: str) -> None:
+    table, letters = f"odradek_lake.`{topic}`", f"odradek_lake.`{topic}@dead-letters`"
+    create_topic(lake.bootstrap, topic)
+    schemas = [f"{topic}=json:n INT"]
+    transact(lake.bootstrap, topic, topic, [([{"n": 1}, {"n": 2}], True), ([{"n": -1}], False)])
+    assert lake.run(topic, table_format="iceberg", schemas=schemas) == {}
+    produce(lake.bootstrap, topic, [{"n": 3}, b"bad"], timestamp=86_400_000)
+    assert lake.run(topic, table_format="iceberg", schemas=schemas, optimize_every=2) == {}
+    commits = lake.path / "@checkpoints" / topic / "records" / "0" / "commits"
+    for name in ("1", ".1.crc"):
+        (commits / name).unlink()
+    assert lake.run(topic, table_format="iceberg", schemas=[f"{topic}=json:n INT, s STRING"]) == {}
+    read = lake.spark.table(table)
+    assert sorted((row.partition, row.offset) for row in read.collect()) == [(0, 0), (0, 1), (0, 5)]
+    assert offsets(lake.spark.table(letters)) == [(0, 6)]
+    partitions = lake.spark.sql(f"SELECT partition.date FROM {table}.partitions").collect()
+    assert len(partitions) == 2
+    marks = lake.spark.sql(f"SELECT summary['odradek.batch'] AS mark FROM {table}.snapshots").collect()
+    assert len([row.mark for row in marks if row.mark]) == 2
+
+
+def test_parquet_is_exact_for_readers_of_the_sinks_log(lake: Lake, topic: str) -> None:
+    create_topic(lake.bootstrap, topic)
+    schemas = [f"{topic}=json:n INT"]
+    transact(lake.bootstrap, topic, topic, [([{"n": 1}, b"bad"], True), ([{"n": -1}], False)])
+    assert lake.run(topic, table_format="parquet", schemas=schemas) == {}
+    assert lake.run(topic, table_format="parquet", schemas=schemas) == {}
+    produce(lake.bootstrap, topic, [{"n": 2}])
+    assert lake.run(topic, table_format="parquet", schemas=schemas) == {}
+    read = lake.spark.read.parquet(str(lake.path / topic))
+    letters = lake.spark.read.parquet(str(lake.path / f"{topic}@dead-letters"))
+    assert sorted(offsets(read) + offsets(letters)) == [(p, o) for p, o, _ in committed(lake.bootstrap, topic)]
+    assert [row.reason for row in letters.collect()] == ["not JSON"]
+    assert (lake.reporter.topics[topic].records, lake.reporter.topics[topic].dead_letters) == (3, 1)
+    assert (
+        "stays as it began" in lake.run(topic, table_format="parquet", schemas=[f"{topic}=json:n INT, s STRING"])[topic]
+    )
+    assert f"is of topic {topic} in format parquet" in lake.run(topic, schemas=schemas)[topic]
+
+
+def test_a_schema_that_no_table_could_have_is_refused(lake: Lake, topic: str) -> None:
+    create_topic(lake.bootstrap, topic)
+    produce(lake.bootstrap, topic, [{"n": 1, "N": 2}])
+    assert "differ in case only" in lake.run(topic, schemas=[f"{topic}=json"])[topic]
+    assert "Delta refuses" in lake.run(topic, schemas=[f"{topic}=json:x STRUCT<`a b`: INT>"])[topic]
+    assert "is no schema" in lake.run(topic, schemas=[f"{topic}=json:n NOTYPE"])[topic]
+    assert lake.run("no-such-topic") == {"no-such-topic": "topic no-such-topic does not exist"}

@@ -1,0 +1,93 @@
+"""The parts of `lake` that need no Spark session."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest.importorskip("pyspark", reason="PySpark is not installed (make pipeline)")
+
+from pyspark.sql.types import StructType
+
+from pipeline.lake import naming, state
+from pipeline.lake.errors import LakeError
+from pipeline.lake.json_schema import struct_of
+from pipeline.lake.schemas import SchemaSpec, check_names, parse_specs, required_paths, spec_of
+
+
+def test_json_schema_becomes_columns() -> None:
+    document = {
+        "type": "object",
+        "required": ["id", "maybe"],
+        "properties": {
+            "id": {"type": "integer"},
+            "maybe": {"type": ["number", "null"]},
+            "at": {"type": "string", "format": "date-time"},
+            "day": {"type": "string", "format": "date"},
+            "tags": {"type": "array", "items": {"type": "string"}},
+            "counts": {"type": "object", "additionalProperties": {"type": "boolean"}},
+            "inner": {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]},
+            "any": {},
+        },
+    }
+    assert struct_of(document).simpleString() == (
+        "struct<id:bigint,maybe:double,at:timestamp,day:date,tags:array<string>,counts:map<string,boolean>,"
+        "inner:struct<x:string>,any:string>"
+    )
+    assert list(required_paths(struct_of(document))) == [("id",), ("inner", "x")]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"type": "array", "items": {"type": "string"}},
+        {"type": "object"},
+        {"type": "object", "properties": {"x": {"$ref": "#/elsewhere"}}},
+        {"type": "object", "properties": {"x": {"oneOf": [{"type": "string"}]}}},
+    ],
+)
+def test_json_schema_without_one_type_is_refused(document: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"object schema|references"):
+        struct_of(document)
+
+
+def test_specs_are_read_and_the_star_is_for_the_rest() -> None:
+    specs = parse_specs(["a=raw", "b=json", "*=json:n INT"])
+    assert [spec_of(specs, topic) for topic in "abc"] == [SchemaSpec(), SchemaSpec(True), SchemaSpec(True, "n INT")]
+    assert spec_of({}, "a") == SchemaSpec()
+
+
+@pytest.mark.parametrize("text", ["a", "a=xml", "a=json:", "a=raw:x"])
+def test_specs_that_make_no_sense_are_refused(text: str) -> None:
+    with pytest.raises(LakeError, match="--schema"):
+        parse_specs([text])
+
+
+def test_no_two_topics_share_a_folder_or_a_name() -> None:
+    topics = ["a", "A", "_a", ".a", "a.b", "a-b", "a_b", "7", "__consumer_offsets"]
+    folders = [name for topic in topics for name in (naming.folder(topic), naming.dead_letters_folder(topic))]
+    assert len(set(folders)) == len(folders)
+    assert not any(name.startswith(("_", ".")) for name in folders)
+    assert [naming.identifier(topic) for topic in ("A.b-C", "_x", "7")] == ["a_b_c", "t_x", "t_7"]
+    naming.check_distinct(["a", "b"])
+    for pair in (["a.b", "a-b"], ["a", "a__dead_letters"]):
+        with pytest.raises(LakeError, match="would share the table"):
+            naming.check_distinct(pair)
+
+
+def test_fields_alike_but_for_case_are_found_at_any_depth() -> None:
+    schema = StructType.fromDDL("x ARRAY<STRUCT<a: INT, A: INT>>")
+    assert isinstance(schema, StructType)
+    with pytest.raises(LakeError, match="differ in case only"):
+        check_names("t", schema, "iceberg")
+
+
+def test_a_batch_keeps_the_schema_it_was_planned_with() -> None:
+    first = state.new_state("t", "id", "delta", {"v": 1})
+    grown = first.with_schema({"v": 2}, 5)
+    assert [grown.schema_of(batch) for batch in (0, 4, 5, 9)] == [{"v": 1}, {"v": 1}, {"v": 2}, {"v": 2}]
+    again = grown.with_schema({"v": 3}, 5)
+    assert [again.schema_of(batch) for batch in (4, 5)] == [{"v": 1}, {"v": 3}]
+    assert again.next_generation("other", {"v": 3}).run != again.run
+    assert json.dumps(grown.newest_schema) == '{"v": 2}'
