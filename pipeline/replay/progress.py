@@ -9,10 +9,13 @@ from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 MANIFEST_KEY = b"manifest"
 PROGRESS_KEY = b"progress"
+FETCH_WAIT_MS = 20
+"""A partition's end is known when a fetch at it has waited so long."""
+
 SILENCE_SECONDS = 120.0
 """So long without a word from the broker ends a read with an error."""
 
@@ -89,9 +92,12 @@ class ProgressReader:
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
+                "fetch.wait.max.ms": FETCH_WAIT_MS,
             }
         )
-        self._consumer.assign([TopicPartition(topic_of(job), partition, OFFSET_BEGINNING) for partition in partitions])
+        # A compacted topic begins at 0, and librdkafka asks for "the beginning" only half a second later.
+        self._consumer.assign([TopicPartition(topic_of(job), partition, 0) for partition in partitions])
 
     def read_to_end(self) -> None:
         """Takes in all that is committed now. Raises KafkaException, also after two silent minutes."""

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from pipeline.replay.job import Replay
@@ -26,9 +26,10 @@ def committed(bootstrap: str, topic: str) -> list[Message]:
             "group.id": "unused",
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 20,
         }
     )
-    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions])
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
     found: list[Message] = []
     waiting = set(partitions)
     try:

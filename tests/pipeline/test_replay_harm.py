@@ -1,0 +1,172 @@
+"""`odradek-pipeline replay` through kill -9 of its Python workers, of driver and JVM, and of the broker: each row once.
+
+`--torture` plays ten rounds with two of each in any order.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
+
+from odradek import Broker
+from pipeline.replay import ledger
+from pipeline.replay.task import TaskPlan
+from pipeline.replay.writer import Limits
+from tests.pipeline.replays import SECONDS, by_key, committed, expected
+
+DEEDS = ("worker", "broker", "driver")
+TASKS = 4
+FAST_JVM = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+WORKER_LOST = "Python worker exited unexpectedly"
+
+
+class Job:
+    """The command as a process, started again whenever its driver was killed; its output is kept in one file."""
+
+    def __init__(self, bootstrap: str, source: Path, topic: str, log: Path) -> None:
+        self._command = [sys.executable, "-m", "pipeline", "replay"]
+        self._command += ["--bootstrap", bootstrap, "--source", str(source), "--format", "json"]
+        self._command += ["--schema", "k STRING, n BIGINT, v STRING", "--key-column", "k", "--value", "v"]
+        self._command += ["--order-by", "n", "--topic", topic, "--partitions", "3", "--job", topic]
+        self._command += ["--tasks", str(TASKS), "--transaction-rows", "100"]
+        self._command += ["--master", "local[2,4]", "--conf", "spark.driver.memory=1g", "--conf", FAST_JVM]
+        self._plan = TaskPlan(topic, topic, {"bootstrap.servers": bootstrap}, {}, Limits())
+        self._log = log
+        self._seen: set[int] = set()
+        self.start()
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+
+    def wait_for_rows(self, rows: int) -> None:
+        deadline = time.monotonic() + 3 * SECONDS
+        while self.rows() < rows:
+            assert self._process.poll() is None, self.log()
+            assert time.monotonic() < deadline, self.log()
+            time.sleep(0.02)
+
+    def rows(self) -> int:
+        return ledger.look(self._plan).rows
+
+    def kill_workers(self) -> None:
+        daemons = [pid for pid in self._descendants() if "pyspark.daemon" in command_of(pid)]
+        workers = [pid for pid in daemons if parent_of(pid) in daemons]
+        assert workers, self.log()
+        kill(workers)
+
+    def kill_driver(self) -> None:
+        """Driver and JVM at once; the workers are left to find out."""
+        kill([pid for pid in (self._process.pid, *self._descendants()) if "pyspark.daemon" not in command_of(pid)])
+        self._process.wait()
+
+    def wait(self) -> int:
+        return self._process.wait(3 * SECONDS)
+
+    def end(self) -> None:
+        self._descendants()
+        kill([self._process.pid] if self._process.poll() is None else [])
+        self._process.wait()
+        kill([pid for pid in self._seen if "pyspark" in command_of(pid) or "java" in command_of(pid)])
+
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def _descendants(self) -> list[int]:
+        parents = {pid: parent_of(pid) for pid in (int(one.name) for one in Path("/proc").glob("[0-9]*"))}
+        family = {self._process.pid}
+        while more := {pid for pid, parent in parents.items() if parent in family} - family:
+            family |= more
+        family.remove(self._process.pid)
+        self._seen |= family
+        return sorted(family)
+
+
+def command_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def parent_of(pid: int) -> int:
+    """0 when the process is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def kill(pids: list[int]) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+@pytest.fixture
+def own_broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+        log = broker.log()
+    assert "Traceback" not in log, log
+
+
+@pytest.mark.timeout(1_800)
+def test_each_row_once_through_kills(
+    own_broker: Broker, topic: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if request.config.getoption("--torture"):
+        for seed in range(10):
+            deeds = [*DEEDS, *DEEDS]
+            random.Random(seed).shuffle(deeds)
+            one_round(own_broker, f"{topic}-{seed}", tmp_path / str(seed), deeds, 80_000, seed)
+    else:
+        one_round(own_broker, topic, tmp_path / "short", list(DEEDS), 30_000, 0)
+
+
+def one_round(broker: Broker, topic: str, folder: Path, deeds: list[str], count: int, seed: int) -> None:
+    chance = random.Random(seed)
+    rows = [{"k": f"key-{n % 31}", "n": n, "v": f"value {n}"} for n in range(count)]
+    whole = expected(rows)
+    chance.shuffle(rows)
+    source = folder / "in"
+    source.mkdir(parents=True)
+    for index in range(4):
+        (source / f"{index}.json").write_text("".join(json.dumps(row) + "\n" for row in rows[index::4]))
+    job = Job(broker.bootstrap_servers, source, topic, folder / "log")
+    try:
+        for index, deed in enumerate(deeds):
+            share = (index + 0.2 + 0.6 * chance.random()) / (len(deeds) + 1)
+            job.wait_for_rows(int(count * share))
+            harm(job, broker, deed)
+            assert job.rows() < count, f"too late for {deed}"
+        assert job.wait() == 0, job.log()
+    finally:
+        job.end()
+    assert by_key(committed(broker.bootstrap_servers, topic)) == whole
+    assert WORKER_LOST in job.log()
+
+
+def harm(job: Job, broker: Broker, deed: str) -> None:
+    match deed:
+        case "worker":
+            job.kill_workers()
+        case "broker":
+            broker.kill()
+            broker.restart()
+        case "driver":
+            job.kill_driver()
+            job.start()
