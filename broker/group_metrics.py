@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from broker.metrics import Labelled
 from coordinator.group.states import GroupState
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ COORDINATOR = "kafka_server_group_coordinator_metrics_"
 EXPORTER = "kafka_consumergroup_"
 PARTITION = ("consumergroup", "topic", "partition")
 TOPIC = ("consumergroup", "topic")
+OFFSETS_A_STEP = 500
 
 
 class Committed(NamedTuple):
@@ -87,30 +89,77 @@ def _consumer_groups(node: Node) -> None:
         ("consumergroup",),
         lambda: [((group.group_id,), len(group.members)) for shard in _shards(node) for group in shard.groups.all()],
     )
+    told = _CommittedOffsets(node)
+    node.metrics.walks.append(told.walk)
     gauge(
         f"{EXPORTER}current_offset",
         "The group's committed offset in the partition.",
         PARTITION,
-        lambda: [((c.group, c.topic, str(c.partition)), c.offset) for c in _committed(node)],
+        lambda: told.of_partitions(lambda one: one.offset),
     )
     gauge(
         f"{EXPORTER}lag",
         "Records of the partition from the group's committed offset on.",
         PARTITION,
-        lambda: [((c.group, c.topic, str(c.partition)), c.lag) for c in _committed(node) if c.lag is not None],
+        lambda: told.of_partitions(lambda one: one.lag),
     )
     gauge(
         f"{EXPORTER}current_offset_sum",
         "The group's committed offsets in all partitions of the topic.",
         TOPIC,
-        lambda: _by_topic((c.group, c.topic, c.offset) for c in _committed(node)),
+        lambda: told.of_topics(lambda one: one.offset),
     )
     gauge(
         f"{EXPORTER}lag_sum",
         "The group's lag in all partitions of the topic.",
         TOPIC,
-        lambda: _by_topic((c.group, c.topic, c.lag) for c in _committed(node) if c.lag is not None),
+        lambda: told.of_topics(lambda one: one.lag),
     )
+
+
+class _CommittedOffsets:
+    """All committed offsets as of the last walk: thousands of them are looked at once a scrape, some in each turn."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._rows: list[Committed] = []
+
+    def walk(self) -> Iterator[None]:
+        """Several scrapes may walk at a time."""
+        rows: list[Committed] = []
+        for shard in list(_shards(self._node)):
+            groups = shard.offsets.store.groups()
+            for group in list(groups):
+                for number, ((topic, index), committed) in enumerate(list(groups.get(group, {}).items())):
+                    partition = self._node.partitions.get(topic, index)
+                    offset = committed.value.offset
+                    lag = None if partition is None else max(partition.high_watermark - offset, 0)
+                    rows.append(Committed(group, topic, index, offset, lag))
+                    if number % OFFSETS_A_STEP == OFFSETS_A_STEP - 1:
+                        yield
+                yield
+        self._rows = rows
+
+    def of_partitions(self, value: Callable[[Committed], int | None]) -> Callable[[], Labelled]:
+        """Those that have a value, to be told in any thread."""
+        rows = self._rows
+        return lambda: (
+            ((one.group, one.topic, str(one.partition)), found) for one in rows if (found := value(one)) is not None
+        )
+
+    def of_topics(self, value: Callable[[Committed], int | None]) -> Callable[[], Labelled]:
+        """Sums over the partitions that have a value, to be told in any thread."""
+        rows = self._rows
+
+        def sums() -> Labelled:
+            by_topic: Counter[tuple[str, str]] = Counter()
+            for one in rows:
+                found = value(one)
+                if found is not None:
+                    by_topic[one.group, one.topic] += found
+            return by_topic.items()
+
+        return sums
 
 
 def _shards(node: Node) -> Iterator[GroupsAndOffsets]:
@@ -118,20 +167,3 @@ def _shards(node: Node) -> Iterator[GroupsAndOffsets]:
     for shard in node.group_coordinator.runtime.shards():
         if shard.state is not None:
             yield shard.state
-
-
-def _committed(node: Node) -> Iterator[Committed]:
-    for shard in _shards(node):
-        for group, offsets in shard.offsets.store.groups().items():
-            for (topic, index), committed in offsets.items():
-                partition = node.partitions.get(topic, index)
-                offset = committed.value.offset
-                lag = None if partition is None else max(partition.high_watermark - offset, 0)
-                yield Committed(group, topic, index, offset, lag)
-
-
-def _by_topic(values: Iterator[tuple[str, str, int]]) -> list[tuple[tuple[str, str], int]]:
-    sums: Counter[tuple[str, str]] = Counter()
-    for group, topic, value in values:
-        sums[group, topic] += value
-    return list(sums.items())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from itertools import accumulate
@@ -21,7 +21,8 @@ TIME_BOUNDS_MS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 25
 LAG_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 """Upper bounds of the buckets of the loop's lag, in seconds."""
 
-Values = float | Iterable[tuple[tuple[str, ...], float]]
+Labelled = Iterable[tuple[tuple[str, ...], float]]
+Values = float | Labelled | Callable[[], Labelled]
 
 
 class Histogram:
@@ -78,7 +79,10 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A metric that is asked for when scraped: a number, or with labels, pairs of label values and a number."""
+    """A metric that is asked for when scraped: a number, or with labels, pairs of label values and a number.
+
+    `read` is called on the loop. What it may return instead, a function that gives the pairs, is called in any thread.
+    """
 
     kind: Kind
     name: str
@@ -108,6 +112,8 @@ class Metrics:
         """What topics counted that are no more: the sums over all topics never fall."""
         self.requests: dict[str, RequestCounters] = _Requests()
         self.readings: dict[str, Reading] = {}
+        self.walks: list[Callable[[], Iterator[None]]] = []
+        """Walked through at every scrape before anything is read, the loop having a turn at each step."""
         self.unhandled_errors = 0
         self.loop_lag_s = Histogram(LAG_BOUNDS_S)
 

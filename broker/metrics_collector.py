@@ -5,14 +5,15 @@ Import it only where metrics are served: prometheus_client takes a while to load
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 import structlog
 from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from broker.metrics import Histogram, Kind, Metrics, Reading
+from broker.metrics import Histogram, Kind, Metrics, Reading, Values
 
 log = structlog.get_logger(__name__)
 
@@ -30,8 +31,14 @@ TOPIC_COUNTERS = (
 
 def registry_of(metrics: Metrics) -> CollectorRegistry:
     """A registry of its own: `metrics`, and this process as prometheus_client knows it."""
-    registry = CollectorRegistry()
+    registry = process_registry()
     registry.register(MetricsCollector(metrics))
+    return registry
+
+
+def process_registry() -> CollectorRegistry:
+    """A registry of its own: this process as prometheus_client knows it."""
+    registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)
@@ -41,7 +48,7 @@ def registry_of(metrics: Metrics) -> CollectorRegistry:
 class MetricsCollector(Collector):
     """Makes prometheus_client's metric families out of plain counters, at every scrape anew.
 
-    Each family is read in one go, so that a caller may give the loop a turn between two of them.
+    A caller that goes by `ask` may give the loop a turn between two steps, and have families made in another thread.
     """
 
     def __init__(self, metrics: Metrics) -> None:
@@ -52,6 +59,20 @@ class MetricsCollector(Collector):
         return ()
 
     def collect(self) -> Iterator[Metric]:
+        return filter(None, (make() for make in self.ask()))
+
+    def ask(self) -> Iterator[Callable[[], Metric | None]]:
+        """Each step reads something of the node; what makes a family of it, if there is one, may run in any thread."""
+        for walk in self._metrics.walks:
+            for _ in walk():
+                yield _nothing
+        for family in self._own():
+            yield partial(_same, family)
+        for reading in tuple(self._metrics.readings.values()):
+            yield self._read(reading)
+        yield self._unhandled_errors
+
+    def _own(self) -> Iterator[Metric]:
         yield from self._topics()
         yield from self._requests()
         lag = HistogramMetricFamily(
@@ -59,15 +80,6 @@ class MetricsCollector(Collector):
         )
         _add_histogram(lag, (), self._metrics.loop_lag_s)
         yield lag
-        for reading in tuple(self._metrics.readings.values()):
-            family = self._read(reading)
-            if family is not None:
-                yield family
-        yield CounterMetricFamily(
-            "odradek_unhandled_exceptions_total",
-            "Exceptions that no code expected: each is a bug, and has a traceback in the log.",
-            self._metrics.unhandled_errors,
-        )
 
     def _topics(self) -> Iterator[Metric]:
         total = self._metrics.all_topics()
@@ -105,19 +117,47 @@ class MetricsCollector(Collector):
             _add_histogram(times, (request,), counters.total_time_ms)
         yield from (requests, errors, times)
 
-    def _read(self, reading: Reading) -> Metric | None:
-        """The family of a registered reading; None if it failed, which is no reason to tell nothing of the others."""
-        new = GaugeMetricFamily if reading.kind is Kind.GAUGE else CounterMetricFamily
-        family = new(reading.name, reading.documentation, labels=reading.labels)
+    def _read(self, reading: Reading) -> Callable[[], Metric | None]:
         try:
             values = reading.read()
-            for labels, value in [((), values)] if isinstance(values, int | float) else values:
+            if not isinstance(values, int | float) and not callable(values):
+                values = list(values)
+        except Exception:
+            log.exception("a metric cannot be read", metric=reading.name)
+            self._metrics.unhandled_errors += 1
+            return _nothing
+        return partial(self._family, reading, values)
+
+    def _family(self, reading: Reading, values: Values) -> Metric | None:
+        """None if it fails, which is no reason to tell nothing of the others."""
+        new = GaugeMetricFamily if reading.kind is Kind.GAUGE else CounterMetricFamily
+        family = new(reading.name, reading.documentation, labels=reading.labels)
+        if isinstance(values, int | float):
+            family.add_metric((), values)
+            return family
+        try:
+            for labels, value in values() if callable(values) else values:
                 family.add_metric(labels, value)
         except Exception:
             log.exception("a metric cannot be read", metric=reading.name)
             self._metrics.unhandled_errors += 1
             return None
         return family
+
+    def _unhandled_errors(self) -> Metric:
+        return CounterMetricFamily(
+            "odradek_unhandled_exceptions_total",
+            "Exceptions that no code expected: each is a bug, and has a traceback in the log.",
+            self._metrics.unhandled_errors,
+        )
+
+
+def _nothing() -> None:
+    """No family."""
+
+
+def _same(family: Metric) -> Metric:
+    return family
 
 
 def kafka_name(api: str) -> str:

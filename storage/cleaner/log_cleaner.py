@@ -1,7 +1,7 @@
 """Which log is cleaned next, and how far each one is (Kafka's LogCleaner and LogCleanerManager)."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 import structlog
@@ -20,6 +20,8 @@ from storage.retention import delete_old_segments
 from storage.txn_index import CorruptTxnIndexError
 
 logger = structlog.get_logger(__name__)
+
+TURN_MS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class LogCleaner:
         self._uncleanable: list[PartitionLog] = []
         self._put_off: dict[TopicPartition, float] = {}
         self._in_progress: list[PartitionLog] = []
+        self._choosing = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self._resting: set[asyncio.Task[None]] = set()
         self._stopping = False
@@ -100,35 +103,61 @@ class LogCleaner:
 
     async def run_once(self) -> bool:
         """Clean the log that needs it most, then apply retention; false if none needed cleaning."""
-        target = self._choose()
+        async with self._choosing:
+            target = await self._choose()
+            if target is not None:
+                self._in_progress.append(target.log)
         if target is not None:
-            await self._clean(target)
-        self._apply_retention()
+            try:
+                await self._clean(target)
+            finally:
+                self._in_progress.remove(target.log)
+        await self._apply_retention()
         return target is not None
 
     # -- choosing
 
-    def _choose(self) -> LogToClean | None:
-        now_ms = self._services.clock.wall_ms()
+    async def _choose(self) -> LogToClean | None:
+        """What it finds is true as of now: nothing is awaited after the last look at the log."""
         self._uncleanable = [log for log in self._uncleanable if self._manager.get(log.topic, log.partition) is log]
-        best: LogToClean | None = None
+        while True:
+            best: LogToClean | None = None
+            async for partition, log in self._each_log():
+                found = self._examine(partition, log)
+                if found is not None and (best is None or found.ratio > best.ratio):
+                    best = found
+            if best is None:
+                return None
+            again = self._examine(TopicPartition(best.log.topic, best.log.partition), best.log)
+            if again is not None:
+                return again
+
+    async def _each_log(self) -> AsyncIterator[tuple[TopicPartition, PartitionLog]]:
+        """Those to compact; the loop has a turn every few milliseconds. Yields only what exists at that moment."""
+        clock = self._services.clock
+        until_ms = clock.monotonic_ms() + TURN_MS
         for partition, log in list(self._manager.logs.items()):
-            if not log.config.compact or log.is_offline or log in self._in_progress or log in self._uncleanable:
-                continue
-            if (
-                partition in self._manager.moving
-                or self._put_off.get(partition, 0) > self._services.clock.monotonic_ms()
-            ):
-                continue
-            self._put_off.pop(partition, None)
-            try:
-                found = examine(log, log.cleaned_to, self._last_stable_offset(log), now_ms)
-            except OSError as error:
-                log.fail(error)
-                continue
-            if found.is_due and (best is None or found.ratio > best.ratio):
-                best = found
-        return best
+            if clock.monotonic_ms() >= until_ms:
+                await clock.sleep(0)
+                until_ms = clock.monotonic_ms() + TURN_MS
+            if log.config.compact and self._manager.logs.get(partition) is log:
+                yield partition, log
+
+    def _examine(self, partition: TopicPartition, log: PartitionLog) -> LogToClean | None:
+        """What to clean of a log; None if it is not due, or not to be touched."""
+        if log.is_offline or log in self._in_progress or log in self._uncleanable or partition in self._manager.moving:
+            return None
+        if self._manager.logs.get(partition) is not log:
+            return None
+        if self._put_off.get(partition, 0) > self._services.clock.monotonic_ms():
+            return None
+        self._put_off.pop(partition, None)
+        try:
+            found = examine(log, log.cleaned_to, self._last_stable_offset(log), self._services.clock.wall_ms())
+        except OSError as error:
+            log.fail(error)
+            return None
+        return found if found.is_due else None
 
     # -- cleaning
 
@@ -141,7 +170,6 @@ class LogCleaner:
         cleaning = Cleaning(target, offsets, slices, lambda: self._stopping)
         began_ms = self._services.clock.monotonic_ms()
         name = f"{log.topic}-{log.partition}"
-        self._in_progress.append(log)
         try:
             clean_to = await cleaning.run()
         except CleaningAbortedError:
@@ -154,8 +182,6 @@ class LogCleaner:
             # The log itself is as it was, or offline by now; a full disk may have room again later.
             self._leave_alone(log, str(error))
             return
-        finally:
-            self._in_progress.remove(log)
         if clean_to == target.first_dirty:
             self._leave_alone(log, "one batch has more keys than fit into log.cleaner.dedupe.buffer.size")
             return
@@ -184,10 +210,10 @@ class LogCleaner:
 
     # -- retention
 
-    def _apply_retention(self) -> None:
-        busy = (*self._in_progress, *self._uncleanable)
-        for partition, log in list(self._manager.logs.items()):
-            if log.config.compact and log not in busy and partition not in self._manager.moving:
+    async def _apply_retention(self) -> None:
+        async for partition, log in self._each_log():
+            busy = log in self._in_progress or log in self._uncleanable or partition in self._manager.moving
+            if not busy:
                 try:
                     delete_old_segments(log, self._high_watermark(log))
                 except KafkaError as error:

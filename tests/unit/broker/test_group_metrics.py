@@ -1,5 +1,8 @@
 """What `/metrics` tells of groups, read from a whole node in memory."""
 
+from broker.group_metrics import OFFSETS_A_STEP
+from broker.metrics_collector import MetricsCollector
+from broker.partition import Partition
 from coordinator.group.messages import JoinRequest, Leaver, LeaveRequest, SyncRequest
 from coordinator.group.offsets import Commit, OffsetToCommit
 from coordinator.group.protocols import MemberProtocol
@@ -87,3 +90,39 @@ async def test_a_member_that_is_not_heard_of_is_counted() -> None:
         coordinator.write("readers", lambda state: state.groups.join(JOIN))
         await rig.clock.run(11_000)
         assert scrape(rig.node.metrics)["odradek_group_expired_members_total"] == 1
+
+
+async def test_many_committed_offsets_are_looked_at_once_a_scrape_and_a_few_at_a_time() -> None:
+    async with Rig() as rig:
+        await rig.node.group_coordinator.ensure_topic()
+        for group in ("one", "other"):
+            await commit(rig, group, "letters", *range(3 * OFFSETS_A_STEP))
+        asked = 0
+        find = rig.node.partitions.get
+
+        def counted(topic: str, index: int) -> Partition | None:
+            nonlocal asked
+            asked += topic == "letters"
+            return find(topic, index)
+
+        rig.node.partitions.get = counted  # type: ignore[method-assign]
+        longest = before = 0
+        for _ in MetricsCollector(rig.node.metrics).ask():
+            longest, before = max(longest, asked - before), asked
+        assert asked == 2 * 3 * OFFSETS_A_STEP
+        assert longest == OFFSETS_A_STEP
+
+
+async def test_offsets_of_a_group_that_goes_during_a_scrape() -> None:
+    async with Rig() as rig:
+        await rig.node.group_coordinator.ensure_topic()
+        for group in ("one", "other"):
+            await commit(rig, group, "letters", *range(OFFSETS_A_STEP + 1))
+        steps = MetricsCollector(rig.node.metrics).ask()
+        makes = [next(steps)]
+        for group in ("one", "other"):
+            await rig.node.group_coordinator.write(group, lambda state, name=group: state.offsets.delete_groups([name]))
+        makes += steps
+        assert all(make() is None or make() for make in makes)
+        assert rig.node.metrics.unhandled_errors == 0
+        assert 'kafka_consumergroup_lag_sum{consumergroup="other",topic="letters"}' not in scrape(rig.node.metrics)

@@ -1,5 +1,6 @@
 """Which log is compacted, when, and how much of it (Kafka's LogCleanerManagerTest names the cases)."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from storage.memory_files import MemoryFileSystem
 from storage.partition_log import PartitionLog
 from tests.unit.storage.cleaning import clean, cleaner, end_txn, last_stable_offset, put, records, run
 from tests.unit.storage.support import NOW, Rig
+from timing.clock import ManualClock
 
 COMPACT = LogConfig(compact=True, delete=False)
 HOUR = 3_600_000
@@ -149,3 +151,56 @@ def test_a_failing_log_does_not_hold_up_the_others(rig: Rig) -> None:
     rig.clock.advance(15_000)
     assert run(rig, cleans.run_once())
     assert len(records(rig.log("bad"))) == 2
+
+
+class _SlowlyLooking(ManualClock):
+    """Time passes with every look at it."""
+
+    def monotonic_ms(self) -> float:
+        self._now_ms += 0.5
+        return super().monotonic_ms()
+
+
+@pytest.mark.parametrize("due", [True, False])
+def test_the_loop_has_a_turn_every_few_milliseconds_while_logs_are_looked_at(rig: Rig, due: bool) -> None:
+    clock = _SlowlyLooking(NOW)
+    object.__setattr__(rig.services, "clock", clock)
+    for number in range(40):
+        segments(rig, 1, topic=f"t{number}").config = replace(COMPACT, min_cleanable_dirty_ratio=0.5 if due else 1.0)
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        task = asyncio.ensure_future(cleaner(rig).run_once())
+        while not task.done():
+            turns += 1
+            await asyncio.sleep(0)
+            rig.workers.run_all()
+            clock.advance(1)
+        assert await task is due
+
+    asyncio.run(count())
+    assert turns > 20
+
+
+def test_a_log_that_was_deleted_while_others_were_looked_at_is_not_cleaned(rig: Rig) -> None:
+    clock = _SlowlyLooking(NOW)
+    object.__setattr__(rig.services, "clock", clock)
+    names = [f"t{number}" for number in range(10)]
+    for name in names:
+        segments(rig, 1, topic=name)
+    choosing = cleaner(rig)
+
+    async def go() -> bool:
+        task = asyncio.ensure_future(choosing.run_once())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        rig.manager.delete_log_soon(names[0], 0)
+        while not task.done():
+            await asyncio.sleep(0)
+            clock.advance(5)
+            rig.workers.run_all()
+        return await task
+
+    assert asyncio.run(go())
+    assert rig.log(names[1]).cleaned_to is not None
