@@ -43,7 +43,7 @@ class PartitionCoordinatorLog:
         info = self._partition.append(memoryview(batch), AppendOrigin.COORDINATOR, self._clock.wall_ms())
         return info.first_offset
 
-    def listen(self, advanced: Callable[[], None], failed: Callable[[KafkaError], None]) -> Callable[[], None]:
+    def listen(self, advanced: Callable[[int], None], failed: Callable[[KafkaError], None]) -> Callable[[], None]:
         return self._partition.listen(advanced, failed)
 
     async def batches(self) -> AsyncIterator[memoryview]:

@@ -29,7 +29,7 @@ READ_COMMITTED = 1
 NO_LEADER_EPOCH = -1
 TO_HIGH_WATERMARK = -1
 
-Listener = tuple[Callable[[], None], Callable[[KafkaError], None]]
+Listener = tuple[Callable[[int], None], Callable[[KafkaError], None]]
 
 
 class Partition:
@@ -148,10 +148,11 @@ class Partition:
 
     def _advanced(self) -> None:
         """The high watermark moved."""
-        self.log.producers.on_high_watermark(self.high_watermark)
+        high_watermark = self.high_watermark
+        self.log.producers.on_high_watermark(high_watermark)
         self._on_advance(self)
         for advanced, _ in self._listeners:
-            advanced()
+            advanced(high_watermark)
 
     def _went_offline(self, _log: PartitionLog, error: Exception) -> None:
         """The high watermark will not move again: whoever waits for it is told."""
@@ -159,8 +160,10 @@ class Partition:
         for _, failed in list(self._listeners):
             failed(error if isinstance(error, KafkaError) else KafkaStorage())
 
-    def listen(self, advanced: Callable[[], None], failed: Callable[[KafkaError], None]) -> Callable[[], None]:
-        """Call ``advanced`` whenever the high watermark moves, ``failed`` when it never will; returns what ends it.
+    def listen(self, advanced: Callable[[int], None], failed: Callable[[KafkaError], None]) -> Callable[[], None]:
+        """Call ``advanced`` with the high watermark whenever it moves, ``failed`` when it never will.
+
+        Returns what ends it.
 
         ``advanced`` must not listen or stop listening.
         """

@@ -56,8 +56,8 @@ class TransactionMarkers:
     def _when_committed(self, partition: Partition, end: int) -> Future[None]:
         future: Future[None] = get_running_loop().create_future()
 
-        def advanced() -> None:
-            if partition.high_watermark >= end and not future.done():
+        def advanced(high_watermark: int) -> None:
+            if high_watermark >= end and not future.done():
                 future.set_result(None)
 
         def failed(error: KafkaError) -> None:

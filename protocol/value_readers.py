@@ -31,10 +31,15 @@ _SHORTEST_MS = timedelta.min // timedelta(milliseconds=1)
 
 def array_reader(item: Read, flexible: bool, nullable: bool, what: str) -> Read:
     """An array, as a tuple."""
-    read_length = read_compact_length if flexible else read_length32
 
     def read_array(buf: Buffer, pos: int) -> tuple[tuple[Any, ...] | None, int]:
-        count, pos = read_length(buf, pos, what)
+        if not flexible:
+            count, pos = read_length32(buf, pos, what)
+        elif pos < len(buf) and 0 < buf[pos] < 0x80 and buf[pos] <= len(buf) - pos:  # mostly
+            count = buf[pos] - 1
+            pos += 1
+        else:
+            count, pos = read_compact_length(buf, pos, what)
         if count < 0:
             if not nullable:
                 raise DecodeError(f"{what} is null")

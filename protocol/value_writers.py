@@ -134,7 +134,10 @@ def array_writer(write_item: Write, flexible: bool, nullable: bool) -> Write:
         if items is None:
             append_length(out, -1 if nullable else 0, flexible)
             return
-        append_length(out, len(items), flexible)
+        if flexible and len(items) < 0x7F:
+            out.append(len(items) + 1)
+        else:
+            append_length(out, len(items), flexible)
         for item in items:
             write_item(out, item)
 

@@ -68,7 +68,10 @@ def validate(
     with that (a compression that is unknown or does not unpack).
     """
     if origin is AppendOrigin.COORDINATOR and config.keeps_batches and not batch.readonly:
-        return _validate_own(batch, config, topic_partition)
+        header = read_header(batch)  # built by this broker a moment ago: only its size is the topic's to limit
+        if len(batch) > config.max_message_bytes:
+            raise _too_large(len(batch), config, topic_partition)
+        return Validated(batch, header, header.max_timestamp, NO_TIMESTAMP)
     if batch.readonly:
         batch = memoryview(bytearray(batch))
     size = single_batch_size(batch)
@@ -86,14 +89,6 @@ def validate(
     if config.compression_type != "producer" and not (source == 0 and header.attributes & CONTROL_FLAG):
         target = _COMPRESSION_BY_TYPE[config.compression_type]
     return _validate_records(batch, header, source, target, config, now_ms, topic_partition)
-
-
-def _validate_own(batch: memoryview, config: LogConfig, topic_partition: str) -> Validated:
-    """A batch that this broker built a moment ago is stored as it is; only its size is the topic's to limit."""
-    header = read_header(batch)
-    if len(batch) > config.max_message_bytes:
-        raise _too_large(len(batch), config, topic_partition)
-    return Validated(batch, header, header.max_timestamp, NO_TIMESTAMP)
 
 
 def single_batch_size(buf: memoryview) -> int:

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from odradek import Broker
+
+# A machine may be busy: no property is to fail for the time it took.
+settings.register_profile("odradek", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("odradek")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

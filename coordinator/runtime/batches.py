@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from coordinator.runtime.outcome import CoordinatorRecord, ProducerEpoch
-from protocol.records.batch import HEADER_SIZE
-from protocol.records.build import ControlRecordType, EndTransactionMarker, Record, build_batch, build_end_marker
+from coordinator.runtime.outcome import NO_PRODUCER, CoordinatorRecord, ProducerEpoch
+from protocol.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG
+from protocol.records.build import (
+    ControlRecordType,
+    EndTransactionMarker,
+    build_end_marker,
+    encode_record,
+    pack_batch,
+)
 from protocol.records.compression import Compression
 
 _MOST_BYTES_BESIDE_KEY_AND_VALUE = 32
+
+KeyAndValue = tuple[bytes, bytes | None]
 
 
 def encode_batches(
@@ -18,20 +26,23 @@ def encode_batches(
     producer: ProducerEpoch | None,
     compression: Compression,
     limit: int | None,
-) -> Iterator[tuple[bytearray, Sequence[CoordinatorRecord]]]:
+) -> list[tuple[bytearray, Sequence[CoordinatorRecord]]]:
     """Batches and what is in them: one, or if ``limit`` is given as many as keep each below so many bytes."""
     encoded = [
         (schema.encode_key(key), None if value is None else schema.encode_value(value))
         for schema, key, value in records
     ]
+    if limit is None:
+        return [(_batch(encoded, now_ms, producer, compression), records)]
+    batches = []
     first = 0
-    for end in (len(records),) if limit is None else _ends(encoded, limit):
-        chunk = [Record(delta, now_ms, key, value) for delta, (key, value) in enumerate(encoded[first:end])]
-        yield _build(chunk, producer, compression), records[first:end]
+    for end in _ends(encoded, limit):
+        batches.append((_batch(encoded[first:end], now_ms, producer, compression), records[first:end]))
         first = end
+    return batches
 
 
-def _ends(encoded: Sequence[tuple[bytes, bytes | None]], limit: int) -> Iterator[int]:
+def _ends(encoded: Sequence[KeyAndValue], limit: int) -> Iterator[int]:
     size = HEADER_SIZE
     for index, (key, value) in enumerate(encoded):
         more = len(key) + len(value or b"") + _MOST_BYTES_BESIDE_KEY_AND_VALUE
@@ -42,17 +53,21 @@ def _ends(encoded: Sequence[tuple[bytes, bytes | None]], limit: int) -> Iterator
     yield len(encoded)
 
 
-def _build(records: list[Record], producer: ProducerEpoch | None, compression: Compression) -> bytearray:
-    # The sequence is 0 in every batch of Kafka's coordinators, and not checked (AppendOrigin.COORDINATOR).
-    if producer is None:
-        return build_batch(records, compression=compression, base_sequence=0)
-    return build_batch(
-        records,
+def _batch(
+    encoded: Sequence[KeyAndValue], now_ms: int, producer: ProducerEpoch | None, compression: Compression
+) -> bytearray:
+    producer_id, producer_epoch = producer or NO_PRODUCER
+    return pack_batch(
+        b"".join([encode_record(delta, 0, key, value) for delta, (key, value) in enumerate(encoded)]),
+        len(encoded),
+        last_offset_delta=len(encoded) - 1,
+        attributes=0 if producer is None else TRANSACTIONAL_FLAG,
         compression=compression,
-        producer_id=producer.producer_id,
-        producer_epoch=producer.producer_epoch,
-        base_sequence=0,
-        transactional=True,
+        base_timestamp=now_ms,
+        max_timestamp=now_ms,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=0,  # in every batch of Kafka's coordinators; not checked (AppendOrigin.COORDINATOR)
     )
 
 

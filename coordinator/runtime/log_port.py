@@ -31,8 +31,8 @@ class LogPort(Protocol):
         Raises KafkaError, after which nothing of it is in the log.
         """
 
-    def listen(self, advanced: Callable[[], None], failed: Callable[[KafkaError], None]) -> Unlisten:
-        """Call ``advanced`` when the high watermark rises (also during an append), ``failed`` when it never will."""
+    def listen(self, advanced: Callable[[int], None], failed: Callable[[KafkaError], None]) -> Unlisten:
+        """Call ``advanced`` with the high watermark as it rises (even in an append), ``failed`` if it never will."""
 
     def batches(self) -> AsyncIterator[bytes | bytearray | memoryview]:
         """The log from its start to its present end, in pieces of whole batches. Raises KafkaError."""

@@ -201,7 +201,7 @@ class Shard(Generic[S]):
     def _encode(self, outcome: Outcome[Any]) -> list[tuple[bytearray, Sequence[CoordinatorRecord]]]:
         limit = None if outcome.atomic else self._log.max_batch_bytes
         compression = self._surroundings.compression
-        return list(encode_batches(outcome.records, self.clock.wall_ms(), outcome.transaction, compression, limit))
+        return encode_batches(outcome.records, self.clock.wall_ms(), outcome.transaction, compression, limit)
 
     def _replay(self, state: S, records: Sequence[CoordinatorRecord], offset: int, producer: ProducerEpoch) -> None:
         rows = self._surroundings.rows
@@ -265,11 +265,10 @@ class Shard(Generic[S]):
         else:
             _resolve(future, value, error)
 
-    def _advanced(self) -> None:
-        """The high watermark rose."""
-        self._committed = self._log.high_watermark
+    def _advanced(self, high_watermark: int) -> None:
+        self._committed = high_watermark
         parked = self._parked
-        while parked and parked[0][0] <= self._committed:
+        while parked and parked[0][0] <= high_watermark:
             _, future, value, error = parked.popleft()
             _resolve(future, value, error)
 

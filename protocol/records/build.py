@@ -67,13 +67,14 @@ def _sized(data: bytes | None) -> bytes:
     return (_ONE_BYTE[2 * size] if size < 64 else encode_varint(size)) + data
 
 
-def encode_record(offset_delta: int, timestamp_delta: int, record: Record) -> bytes:
+def encode_record(
+    offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None, headers: Headers = ()
+) -> bytes:
     """One record of a records section, its length in front (Kafka's DefaultRecord.writeTo)."""
-    _, _, key, value, headers = record
     tail = _NO_HEADERS
     if headers:
         tail = encode_varint(len(headers)) + b"".join(_sized(name) + _sized(content) for name, content in headers)
-    deltas = _FIRST if not timestamp_delta and not offset_delta else _encode_deltas(timestamp_delta, offset_delta)
+    deltas = _encode_deltas(timestamp_delta, offset_delta) if timestamp_delta or offset_delta else _FIRST
     body = deltas + _sized(key) + _sized(value) + tail
     return encode_varint(len(body)) + body
 
@@ -111,9 +112,9 @@ def build_batch(
     for record in records:
         timestamp = record.timestamp
         max_timestamp = max(max_timestamp, timestamp)
-        encoded.append(encode_record(record.offset - base_offset, timestamp - base_timestamp, record))
-    section = b"".join(encoded)
-    attributes = int(compression)
+        deltas = record.offset - base_offset, timestamp - base_timestamp
+        encoded.append(encode_record(*deltas, record.key, record.value, record.headers))
+    attributes = 0
     if log_append_time != batches.NO_TIMESTAMP:
         attributes |= batches.LOG_APPEND_TIME_FLAG
         max_timestamp = log_append_time
@@ -123,8 +124,43 @@ def build_batch(
         attributes |= batches.CONTROL_FLAG
     if last_offset is None:
         last_offset = records[-1].offset if records else base_offset
+    return pack_batch(
+        b"".join(encoded),
+        len(records),
+        base_offset=base_offset,
+        last_offset_delta=last_offset - base_offset,
+        leader_epoch=leader_epoch,
+        attributes=attributes,
+        compression=compression,
+        level=level,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+    )
+
+
+def pack_batch(
+    section: bytes,
+    record_count: int,
+    *,
+    base_offset: int = 0,
+    last_offset_delta: int,
+    leader_epoch: int = -1,
+    attributes: int = 0,
+    compression: Compression = Compression.NONE,
+    level: int | None = None,
+    base_timestamp: int,
+    max_timestamp: int,
+    producer_id: int = batches.NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    base_sequence: int = batches.NO_SEQUENCE,
+) -> bytearray:
+    """A whole batch, CRC included, of a records section that is encoded but not compressed."""
     if compression is not Compression.NONE:
         section = compress(compression, section, level)
+        attributes |= compression
     out = bytearray(
         batches.pack_fields(
             base_offset,
@@ -133,13 +169,13 @@ def build_batch(
             batches.MAGIC,
             0,  # the CRC comes last
             attributes,
-            last_offset - base_offset,
+            last_offset_delta,
             base_timestamp,
             max_timestamp,
             producer_id,
             producer_epoch,
             base_sequence,
-            len(records),
+            record_count,
         )
     )
     out += section

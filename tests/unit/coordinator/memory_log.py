@@ -19,7 +19,7 @@ class MemoryLog:
         self.fail_with: KafkaError | None = None
         self.load_gate: asyncio.Event | None = None
         self._high_watermark = 0
-        self._listeners: list[tuple[Callable[[], None], Callable[[KafkaError], None]]] = []
+        self._listeners: list[tuple[Callable[[int], None], Callable[[KafkaError], None]]] = []
 
     @property
     def high_watermark(self) -> int:
@@ -42,14 +42,14 @@ class MemoryLog:
         """Raise the high watermark, to the end unless told."""
         self._high_watermark = self.log_end_offset if up_to is None else up_to
         for advanced, _ in list(self._listeners):
-            advanced()
+            advanced(self._high_watermark)
 
     def fail(self, error: KafkaError) -> None:
         """The high watermark will never reach the end."""
         for _, failed in list(self._listeners):
             failed(error)
 
-    def listen(self, advanced: Callable[[], None], failed: Callable[[KafkaError], None]) -> Callable[[], None]:
+    def listen(self, advanced: Callable[[int], None], failed: Callable[[KafkaError], None]) -> Callable[[], None]:
         entry = (advanced, failed)
         self._listeners.append(entry)
         return lambda: self._listeners.remove(entry)

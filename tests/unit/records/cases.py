@@ -70,7 +70,7 @@ def with_section(now: int, section: bytes, count: int, attributes: int = 0, **fi
 
 
 def one(delta: int = 0, value: bytes = b"v", key: bytes | None = b"k", time: int = 0) -> bytes:
-    return encode_record(delta, time, Record(0, 0, key, value))
+    return encode_record(delta, time, key, value)
 
 
 def sized(body: bytes) -> bytes:
