@@ -1,0 +1,201 @@
+"""kill -9 of `lake`'s driver, its JVM, an executor and the broker: every committed record is in the table once."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import deltalake
+import pytest
+
+from odradek import Broker
+from tests.pipeline.conftest import SHORT_LIVED
+from tests.pipeline.lakes import committed, create_topic, transact
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PARTITIONS = 2
+RECORDS_A_BATCH = 60
+DEADLINE_SECONDS = 150
+
+
+class Driver:
+    """`odradek-pipeline lake --available-now` in a process group of its own: Python, and the JVMs it starts."""
+
+    def __init__(self, command: list[str], log: Path) -> None:
+        self._log = log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def wait(self) -> None:
+        assert self._process.wait(DEADLINE_SECONDS) == 0, self._log.read_text()[-5000:]
+
+    def jvms(self, main_class: str) -> list[int]:
+        """Process ids of the JVMs of this driver's session whose command line has `main_class` (by Linux's /proc)."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                session = int((folder / "stat").read_text().rpartition(")")[2].split()[3])
+                command = (folder / "cmdline").read_text()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if session == self._process.pid and main_class in command:
+                found.append(int(folder.name))
+        return found
+
+    def kill(self) -> None:
+        """The driver and every JVM of its group at once."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def kill_jvm(self, main_class: str) -> None:
+        for pid in self.jvms(main_class)[:1]:
+            os.kill(pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        try:
+            self.kill()
+        except ProcessLookupError:
+            self._process.wait()
+
+
+class Site:
+    """A broker that may be killed, a topic with transactions in it, and the lake's table."""
+
+    def __init__(self, broker: Broker, topic: str, folder: Path, master: str) -> None:
+        self.broker = broker
+        self.topic = topic
+        self.table = folder / "lake" / topic
+        self._folder = folder
+        self._master = master
+        self._values = itertools.count()
+        create_topic(broker.bootstrap_servers, topic, PARTITIONS)
+
+    def fill(self, transactions: int) -> None:
+        """Every third transaction is aborted; values are distinct."""
+        rounds = [(self._some(20), number % 3 != 0) for number in range(transactions)]
+        transact(self.broker.bootstrap_servers, self.topic, f"{self.topic}-producer", rounds)
+
+    def _some(self, count: int) -> list[bytes]:
+        return [b"%d" % next(self._values) for _ in range(count)]
+
+    def start(self) -> Driver:
+        command = [
+            sys.executable,
+            "-m",
+            "pipeline",
+            "lake",
+            "--available-now",
+            "--bootstrap",
+            self.broker.bootstrap_servers,
+        ]
+        command += ["--lake", str(self._folder / "lake"), "--topic", self.topic, "--master", self._master]
+        command += ["--max-offsets", str(RECORDS_A_BATCH), "--optimize-every", "5", "--attempts", "20"]
+        for key, value in SHORT_LIVED.items():
+            command += ["--conf", f"{key}={value}"]
+        return Driver(command, self._folder / "driver.log")
+
+    def commits(self) -> int:
+        return len(list((self.table / "_delta_log").glob("*.json")))
+
+    def wait_for_commits(self, driver: Driver, more: int) -> None:
+        """Until the table has so many commits more, or the driver is through."""
+        wanted = self.commits() + more
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while self.commits() < wanted and driver.running:
+            assert time.monotonic() < deadline, "no batch for too long"
+            time.sleep(0.02)
+
+    def check(self) -> None:
+        read = deltalake.DeltaTable(str(self.table)).to_pyarrow_table(columns=["partition", "offset", "value"])
+        found = sorted((row["partition"], row["offset"], row["value"]) for row in read.to_pylist())
+        assert found == committed(self.broker.bootstrap_servers, self.topic, PARTITIONS)
+
+
+Kill = Callable[[Site, Driver], None]
+
+
+def _broker(site: Site, driver: Driver) -> None:
+    site.broker.kill()
+    site.broker.start()
+
+
+KILLS: dict[str, Kill] = {
+    "driver and JVM": lambda site, driver: driver.kill(),
+    "JVM": lambda site, driver: driver.kill_jvm("SparkSubmit"),
+    "broker": _broker,
+    "executor": lambda site, driver: driver.kill_jvm("CoarseGrainedExecutorBackend"),
+}
+
+
+@pytest.fixture
+def own_broker() -> Iterator[Broker]:
+    with Broker({"flush.messages": 1}) as broker:
+        yield broker
+
+
+def _torment(site: Site, kills: list[str], chance: random.Random) -> None:
+    for kind in kills:
+        site.fill(12)
+        driver = site.start()
+        try:
+            site.wait_for_commits(driver, chance.randint(1, 3))
+            time.sleep(chance.uniform(0, 0.5))
+            KILLS[kind](site, driver)
+            if kind in ("broker", "executor"):
+                driver.wait()
+        finally:
+            driver.close()
+    site.fill(3)
+    last = site.start()
+    try:
+        last.wait()
+    finally:
+        last.close()
+
+
+def test_driver_and_broker_killed_in_the_middle(
+    spark: SparkSession, own_broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    """The driver goes between batches, the broker under the next one, and Spark reads what a second reader reads."""
+    site = Site(own_broker, topic, tmp_path, "local[2]")
+    site.fill(12)
+    driver = site.start()
+    try:
+        site.wait_for_commits(driver, 2)
+        driver.kill()
+        driver = site.start()
+        site.wait_for_commits(driver, 1)
+        _broker(site, driver)
+        driver.wait()
+    finally:
+        driver.close()
+    site.check()
+    expected = committed(own_broker.bootstrap_servers, topic, PARTITIONS)
+    rows: list[Any] = spark.read.format("delta").load(str(site.table)).collect()
+    assert sorted((row.partition, row.offset, bytes(row.value)) for row in rows) == expected
+    assert len(expected) == 8 * 20
+
+
+def test_ten_rounds_of_kills(own_broker: Broker, topic: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    if not request.config.getoption("--torture"):
+        pytest.skip("the long form runs by `make torture`")
+    site = Site(own_broker, topic, tmp_path, "local-cluster[2,1,1024]")
+    chance = random.Random(7)
+    kinds = [*KILLS, *KILLS, *chance.sample(list(KILLS), 2)]
+    chance.shuffle(kinds)
+    _torment(site, kinds, chance)
+    site.check()
