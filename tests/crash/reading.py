@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from tests.client.java_tools import java
 
@@ -52,3 +52,30 @@ def _dump(*arguments: str) -> list[str]:
     run = java("kafka.tools.DumpLogSegments", *arguments, timeout=120)
     assert run.returncode == 0, run.stderr.decode()
     return (run.stdout + run.stderr).decode().splitlines()
+
+
+def read_committed_values(bootstrap: str, topic: str, partition: int) -> dict[int, bytes]:
+    """Offset to value of what a read_committed consumer gets, in that order; the log may have gaps."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+    found: dict[int, bytes] = {}
+    try:
+        while True:
+            message = consumer.poll(30)
+            assert message is not None, f"nothing more came after {len(found)} records of {topic}-{partition}"
+            error = message.error()
+            if error is None:
+                found[message.offset()] = message.value()
+            else:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                return found
+    finally:
+        consumer.close()
