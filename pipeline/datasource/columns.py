@@ -55,6 +55,8 @@ def spark_schema(names: tuple[str, ...]) -> StructType:
 
 def names_of(schema: StructType) -> tuple[str, ...]:
     """The columns that a schema asks for. Raises DataSourceError for a column, or a type of one, that there is not."""
+    if not schema.fields:
+        raise DataSourceError("The schema has no column.")
     for field in schema.fields:
         column = COLUMNS.get(field.name)
         if column is None:

@@ -52,12 +52,10 @@ def decode(chunk: Chunk, place: Place, names: Sequence[str]) -> pa.RecordBatch:
     try:
         records = _Records(data, chunk)
         records.select(place)
+        arrays = [records.column(name, place) for name in names]
     except IndexError as error:
         raise ValueError("a record ends behind the batch") from error
-    arrays = [records.column(name, place) for name in names]
     schema = pa.schema([(name, COLUMNS[name].arrow) for name in names])
-    if not names:
-        raise ValueError("no column is asked for")
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -214,10 +212,18 @@ class _Records:
             active = active[counts[active] > number]
         if not np.array_equal(at, self._ends):
             raise ValueError("a record's size is not that of its headers")
-        keys = _gather(self._buffer, key_at, key_size, pa.string())
+        keys = _text(_gather(self._buffer, key_at, key_size, pa.binary()))
         values = _gather(self._buffer, value_at, value_size, pa.binary())
         pairs = pa.StructArray.from_arrays([keys, values], fields=HEADER_FIELDS)
         return pa.ListArray.from_arrays(_array(bounds.astype(np.int32), pa.int32()), pairs)
+
+
+def _text(values: pa.Array) -> pa.Array:
+    """As text; what is no UTF-8 becomes replacement characters, as in Kafka's consumer."""
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([value.decode(errors="replace") for value in values.to_pylist()], pa.string())
 
 
 def _bits(flags: NDArray[np.generic]) -> pa.Buffer:

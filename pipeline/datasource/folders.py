@@ -92,7 +92,7 @@ def _parse(name: str) -> tuple[TopicPartition | None, bool]:
 
 
 def topic_id(home: Home) -> str | None:
-    """The id in a partition's `partition.metadata`; None without one. Raises FileNotFoundError if the folder is gone."""
+    """The id in a partition's `partition.metadata`; None without one. FileNotFoundError if the folder is gone."""
     try:
         with open(f"{home.folder}/partition.metadata", encoding="utf-8") as file:
             found = _TOPIC_ID.search(file.read())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,12 @@ pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installe
 from pipeline.datasource import CorruptLogError, DataLossError, DataSourceError
 from pipeline.datasource.options import SourceOptions
 from pipeline.datasource.reader import OdradekReader
-from protocol.records.batch import HEADER_SIZE, read_header, write_crc
-from protocol.records.build import Record, build_batch
+from protocol.records.batch import HEADER_SIZE, BatchHeader, read_header, write_crc
+from protocol.records.build import Record, build_batch, iter_records
 from storage.append_types import LogConfig
 from storage.files import OsFileSystem
+from storage.producer_state import ProducerStateManager
+from storage.txn_index import TxnIndex
 from tests.unit.storage.cleaning import clean, put
 from tests.unit.storage.support import NOW, Rig, append
 
@@ -97,6 +99,13 @@ def compacted(rig: Rig) -> tuple[dict[str, bytes], dict[str, bytes]]:
     return before, after
 
 
+def batches_in(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
+    while data:
+        header = read_header(data)
+        yield header, data[: header.size]
+        data = data[header.size :]
+
+
 def lay(rig: Rig, files: dict[str, bytes]) -> None:
     for path in folder(rig).iterdir():
         path.unlink()
@@ -136,6 +145,38 @@ def test_every_moment_of_a_swap_reads_as_before_or_after(rig: Rig, split_bytes: 
     for at in range(every + 1):
         lay(rig, moment(every, every, last, at))
         assert read(reader_of(rig.root, splitBytes=split_bytes)) == kept_after
+
+
+def test_a_log_of_kafkas_own(tmp_path: Path) -> None:
+    """Written by Apache Kafka 4.1, with aborted transactions."""
+    files = Path(__file__).parents[1] / "records" / "kafka_log"
+    shutil.copytree(files, tmp_path / "t-0")
+    producers = ProducerStateManager(OsFileSystem(), str(files), "t-0")
+    index = [TxnIndex(OsFileSystem(), str(files), base) for base in (0, 43)]
+    expected = []
+    for base in (0, 43):
+        for header, batch in batches_in((files / f"{base:020d}.log").read_bytes()):
+            producers.replay(header, lambda found=batch: found)  # type: ignore[misc]
+            producers.on_high_watermark(header.next_offset)
+            aborted = any(
+                txn.producer_id == header.producer_id and txn.first_offset <= header.base_offset <= txn.last_offset
+                for one in index
+                for txn in one.entries
+            )
+            if not header.is_control and not (header.is_transactional and aborted):
+                expected += [(record.offset, record.key, record.value) for record in iter_records(batch, header)]
+    assert producers.first_unstable_offset is not None
+    expected = [one for one in expected if one[0] < producers.first_unstable_offset]
+    for split_bytes in ("1", "1000000"):
+        reader = reader_of(str(tmp_path), splitBytes=split_bytes)
+        found = [
+            (row["offset"], row["key"], row["value"])
+            for split in reader.partitions()
+            for one in reader.read(split)
+            for row in one.to_pylist()
+        ]
+        assert found == expected
+    assert len(expected) > 10
 
 
 # -- between planning and reading

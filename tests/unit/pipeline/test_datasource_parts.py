@@ -1,0 +1,298 @@
+"""A stream's offsets, filters, columns and the decoder, each by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
+
+from pyspark.sql.types import StructType
+
+from pipeline.datasource import DataLossError, DataSourceError
+from pipeline.datasource.columns import COLUMNS, names_of, spark_schema
+from pipeline.datasource.decode import Chunk, Place, decode
+from pipeline.datasource.filters import PushdownReader
+from pipeline.datasource.options import SourceOptions
+from pipeline.datasource.stream import OdradekStreamReader
+from protocol.records.batch import HEADER_SIZE, MAX_SEQUENCE, read_header
+from protocol.records.build import Record, build_batch
+from storage.append_types import LogConfig
+from storage.files import OsFileSystem
+from tests.unit.storage.cleaning import end_txn, put
+from tests.unit.storage.support import NOW, Rig
+
+CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=150)
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(OsFileSystem(), CONFIG, str(tmp_path / "data"))
+
+
+def fill(rig: Rig, numbers: range, *, topic: str = "t", partition: int = 0, **options: Any) -> None:
+    for number in numbers:
+        pair = (b"k", str(number).encode().ljust(100))
+        put(rig.log(topic, partition), pair, timestamp=NOW + 1000 * number, **options)
+
+
+# -- streams
+
+
+@dataclass
+class Query:
+    """What Spark does: offsets are kept, the reader may be made anew at any time."""
+
+    options: dict[str, str]
+    at: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        self.reader = OdradekStreamReader(SourceOptions.parse(self.options), ("value",))
+        if self.at is None:
+            self.at = self.reader.initialOffset()
+        else:
+            assert self.reader.partitions(self.at, self.at) == []
+
+    def batch(self) -> list[int]:
+        """One micro-batch."""
+        assert self.at is not None
+        end = self.reader.latestOffset()
+        if end == self.at:
+            return []
+        splits = self.reader.partitions(self.at, end)
+        rows = [row for split in splits for one in self.reader.read(split) for row in one.to_pylist()]
+        self.reader.commit(end)
+        self.at = end
+        return [int(row["value"]) for row in rows]
+
+
+def query(rig: Rig, **options: str) -> Query:
+    return Query({"path": rig.root, "startingOffsets": "earliest", **options})
+
+
+def test_a_stream_reads_every_record_once_over_restarts(rig: Rig) -> None:
+    fill(rig, range(7))
+    stream = query(rig, splitBytes="150")
+    assert stream.batch() == list(range(7))
+    assert stream.batch() == []
+    fill(rig, range(7, 20))
+    stream.restart()
+    assert stream.batch() == list(range(7, 20))
+    fill(rig, range(20, 21))
+    assert stream.batch() == [20]
+
+
+def test_a_stream_begins_at_the_end_unless_told_otherwise(rig: Rig) -> None:
+    fill(rig, range(7))
+    stream = query(rig, startingOffsets="latest")
+    fill(rig, range(7, 9))
+    assert stream.batch() == [7, 8]
+
+
+def test_a_partition_that_appears_later_is_read_from_its_start(rig: Rig) -> None:
+    fill(rig, range(2))
+    stream = query(rig, startingOffsets="latest")
+    fill(rig, range(5), topic="u", partition=1)
+    assert stream.batch() == list(range(5))
+
+
+def test_a_micro_batch_is_limited_and_no_partition_waits_for_another(rig: Rig) -> None:
+    fill(rig, range(90))
+    fill(rig, range(100, 110), partition=1)
+    stream = query(rig, maxOffsetsPerTrigger="10")
+    found = []
+    for _ in range(100):
+        stream.restart()
+        batch = stream.batch()
+        assert len(batch) <= 11
+        found += batch
+    assert sorted(found) == [*range(90), *range(100, 110)]
+
+
+def test_an_open_transaction_holds_a_stream_back(rig: Rig) -> None:
+    stream = query(rig)
+    fill(rig, range(1))
+    fill(rig, range(1, 2), producer_id=7, transactional=True, sequence=0)
+    fill(rig, range(2, 3), producer_id=8, transactional=True, sequence=0)
+    fill(rig, range(3, 4))
+    assert stream.batch() == [0]
+    end_txn(rig.log(), 7, commit=False)
+    assert stream.batch() == []
+    end_txn(rig.log(), 8, commit=True)
+    stream.restart()
+    assert stream.batch() == [2, 3]
+
+
+def test_what_retention_took_from_a_stream_is_missed_or_left_out(rig: Rig) -> None:
+    fill(rig, range(3))
+    strict, lenient = query(rig), query(rig, failOnDataLoss="false")
+    assert strict.batch() == lenient.batch() == [0, 1, 2]
+    fill(rig, range(3, 10))
+    rig.log().increment_log_start_offset(5)
+    rig.manager.checkpoint_log_start_offsets()
+    with pytest.raises(DataLossError, match="Offset 3 of t-0 is asked for, and there are 5 up to 10"):
+        strict.batch()
+    assert lenient.batch() == list(range(5, 10))
+
+
+def test_a_topic_that_was_made_anew_is_another_one(rig: Rig) -> None:
+    fill(rig, range(3))
+    strict, lenient = query(rig), query(rig, failOnDataLoss="false")
+    assert strict.batch() == lenient.batch() == [0, 1, 2]
+    fill(rig, range(10, 20))
+    metadata = Path(rig.log().folder) / "partition.metadata"
+    metadata.write_text(metadata.read_text().replace("topic_id: A", "topic_id: B"))
+    with pytest.raises(DataLossError, match="Topic t was deleted and made anew"):
+        strict.batch()
+    assert lenient.batch() == [0, 1, 2, *range(10, 20)]
+    assert lenient.batch() == []
+
+
+def test_a_log_that_is_cut_below_a_stream_is_a_loss(rig: Rig) -> None:
+    fill(rig, range(10))
+    strict, lenient = query(rig), query(rig, failOnDataLoss="false")
+    assert strict.batch() == lenient.batch() == list(range(10))
+    rig.log().truncate_to(9)
+    with pytest.raises(DataLossError, match="has become shorter"):
+        strict.batch()
+    assert lenient.batch() == []
+
+
+# -- filters
+
+
+@dataclass
+class Filter:
+    """As PySpark 4.1's filters are: a class for each kind, with an attribute's name in parts and a value."""
+
+    attribute: tuple[str, ...]
+    value: Any
+
+
+def a_filter(kind: str, column: str, value: Any) -> Filter:
+    made = type(kind, (Filter,), {"__match_args__": ("attribute", "value")})
+    return made((column,), value)  # type: ignore[no-any-return]
+
+
+def moment(number: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=NOW + 1000 * number)
+
+
+@pytest.mark.parametrize(
+    ("filters", "offsets"),
+    [
+        ([("EqualTo", "offset", 4)], range(4, 5)),
+        ([("In", "offset", (4, 9, 6))], range(4, 10)),
+        ([("GreaterThan", "offset", 4), ("LessThan", "offset", 9)], range(5, 9)),
+        ([("GreaterThanOrEqual", "offset", 4), ("LessThanOrEqual", "offset", 9)], range(4, 10)),
+        ([("EqualTo", "topic", "u")], range(0)),
+        ([("In", "topic", ("u", "t")), ("EqualTo", "partition", 0)], range(17)),
+        ([("EqualTo", "partition", 1)], range(0)),
+        ([("GreaterThan", "timestamp", moment(11))], range(11, 17)),
+        ([("EqualTo", "timestamp", moment(11))], range(11, 17)),
+        ([("LessThan", "timestamp", moment(11))], range(17)),
+        ([("IsNotNull", "key", None)], range(17)),
+        ([], range(17)),
+    ],
+)
+def test_filters_spare_reading_and_stay_spark_s(rig: Rig, filters: list[tuple[str, str, Any]], offsets: range) -> None:
+    fill(rig, range(17))
+    reader = PushdownReader(SourceOptions.parse({"path": rig.root}), ("offset",))
+    given = [a_filter(*one) for one in filters]
+    assert list(reader.pushFilters(given)) == given
+    found = [row["offset"] for split in reader.partitions() for one in reader.read(split) for row in one.to_pylist()]
+    assert found == list(offsets)
+
+
+# -- columns
+
+
+def test_a_schema_may_have_a_part_of_the_columns() -> None:
+    assert names_of(StructType().add("offset", "long").add("key", "binary")) == ("offset", "key")
+    assert names_of(spark_schema(tuple(COLUMNS))) == tuple(COLUMNS)
+    with pytest.raises(DataSourceError, match="no column kye"):
+        names_of(StructType().add("kye", "binary"))
+    with pytest.raises(DataSourceError, match="Column key is binary, not string"):
+        names_of(StructType().add("key", "string"))
+
+
+def decoded(batch: bytes | bytearray, *names: str, start: int = 0, end: int = 1 << 62) -> list[dict[str, Any]]:
+    chunk = Chunk()
+    chunk.add(read_header(batch), bytes(batch[HEADER_SIZE:]))
+    rows: list[dict[str, Any]] = decode(chunk, Place("t", 3, start, end), names).to_pylist()
+    return rows
+
+
+def test_every_column_of_a_record() -> None:
+    batch = build_batch(
+        [Record(40, 5, b"k", None, (("é".encode(), b"v"), (b"", None))), Record(42, 4, None, b"")],
+        base_offset=40,
+        producer_id=1 << 40,
+        producer_epoch=9,
+        base_sequence=MAX_SEQUENCE,
+        transactional=True,
+    )
+    first, second = decoded(batch, *COLUMNS)
+    assert first == {
+        "key": b"k",
+        "value": None,
+        "headers": [{"key": "é", "value": b"v"}, {"key": "", "value": None}],
+        "topic": "t",
+        "partition": 3,
+        "offset": 40,
+        "timestamp": datetime(1970, 1, 1, 0, 0, 0, 5000, tzinfo=UTC),
+        "timestampType": 0,
+        "producer_id": 1 << 40,
+        "producer_epoch": 9,
+        "sequence": MAX_SEQUENCE,
+        "is_transactional": True,
+    }
+    assert (second["key"], second["value"], second["headers"]) == (None, b"", [])
+    assert (second["offset"], second["sequence"]) == (42, 1)
+
+
+def test_a_time_that_the_broker_set_counts_for_all_records() -> None:
+    batch = build_batch([Record(0, 5, b"k", b"v"), Record(1, 6, b"k", b"v")], log_append_time=NOW)
+    expected = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=NOW), 1)
+    assert [(row["timestamp"], row["timestampType"]) for row in decoded(batch, "timestamp", "timestampType")] == [
+        expected,
+        expected,
+    ]
+
+
+def test_a_time_beyond_what_spark_can_tell_is_null() -> None:
+    batch = build_batch([Record(0, 1 << 60, b"k", b"v"), Record(1, -1, b"k", b"v"), Record(2, -(1 << 60), b"", b"")])
+    times = [row["timestamp"] for row in decoded(batch, "timestamp")]
+    assert times == [None, datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=UTC), None]
+
+
+def test_only_wanted_offsets_are_decoded() -> None:
+    batch = build_batch([Record(n, n, b"k%d" % n, None, ((b"h", b"%d" % n),)) for n in range(10)])
+    rows = decoded(batch, "offset", "key", "headers", start=3, end=5)
+    assert rows == [
+        {"offset": n, "key": b"k%d" % n, "headers": [{"key": "h", "value": b"%d" % n}]} for n in range(3, 5)
+    ]
+
+
+@pytest.mark.parametrize("at", range(27))
+def test_a_spoilt_section_is_an_error_or_other_bytes(at: int) -> None:
+    """Never anything else: no record is read from beyond the batch."""
+    batch = build_batch([Record(0, 1, b"key", b"value", ((b"h", b"v"),)), Record(1, 2, b"k", b"v")])
+    section = bytearray(batch[HEADER_SIZE:])
+    for value in (0, 1, 2, 0x7F, 0x80, 0xFF):
+        section[at] = value
+        chunk = Chunk()
+        chunk.add(read_header(batch), bytes(section))
+        try:
+            found = decode(chunk, Place("t", 0, -(1 << 62), 1 << 62), tuple(COLUMNS))
+        except ValueError:
+            continue
+        found.validate(full=True)
+        assert found.num_rows == 2
