@@ -8,7 +8,7 @@ DATA ?= data
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test unit conformance client crash churn torture soak crashpoints external lint types bench image lock clean tools pipeline
+.PHONY: help run test unit conformance client crash churn torture soak crashpoints external lint types bench image lock clean tools pipeline demo
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -38,7 +38,7 @@ pipeline: $(VENV)/.dev $(VENV)/.pipeline tools ## the Spark jobs, on local Spark
 	$(PYTEST) $(ARGS) tests/pipeline
 
 torture: $(VENV)/.dev tools ## exactly once through many kills of workers and broker; takes minutes
-	$(PYTEST) --torture -o timeout=1800 $(ARGS) tests/client/test_exactly_once.py
+	$(PYTEST) --torture -o timeout=1800 $(ARGS) tests/client/test_exactly_once.py tests/crash/test_kill_9_sweep.py
 
 soak: $(VENV)/.dev ## half an hour of mixed load; what it took is given back in the end
 	ODRADEK_SOAK_SECONDS=1800 $(PYTEST) $(ARGS) tests/crash/test_soak.py

@@ -63,6 +63,7 @@ def read_committed_values(bootstrap: str, topic: str, partition: int) -> dict[in
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
         }
     )
     consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])

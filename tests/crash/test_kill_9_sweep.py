@@ -20,7 +20,6 @@ from odradek import Broker
 from tests.crash.mixed_load import KEYS, Commits, MixedLoad, Numbered, Pairs, create_topics
 from tests.crash.reading import read_committed_values
 
-KILLS = 5
 TORTURE_KILLS = 100
 PATIENCE_SECONDS = 30.0
 SETTINGS = {
@@ -44,10 +43,14 @@ UNFINISHED = (
 
 @pytest.mark.timeout(1800)
 @pytest.mark.usefixtures("own_cluster")
-@pytest.mark.parametrize("settings", [SETTINGS, SETTINGS | FLUSHED_EACH], ids=["page-cache", "flushed-each"])
-def test_what_was_promised_holds_after_every_kill(settings: dict[str, int], request: pytest.FixtureRequest) -> None:
-    torture = request.config.getoption("--torture")
-    kills = TORTURE_KILLS if torture else KILLS
+@pytest.mark.parametrize(
+    ("settings", "kills"), [(SETTINGS, 3), (SETTINGS | FLUSHED_EACH, 2)], ids=["page-cache", "flushed-each"]
+)
+def test_what_was_promised_holds_after_every_kill(
+    settings: dict[str, int], kills: int, request: pytest.FixtureRequest
+) -> None:
+    if request.config.getoption("--torture"):
+        kills = TORTURE_KILLS
     chance = random.Random()
     with Broker(settings) as broker:
         create_topics(broker.bootstrap_servers)
