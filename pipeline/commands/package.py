@@ -1,0 +1,21 @@
+"""`odradek-pipeline package`."""
+
+from pathlib import Path
+
+import click
+
+
+@click.command(short_help="files for spark-submit: our code as one zip, and a script that starts it")
+@click.option(
+    "--into", type=click.Path(file_okay=False, path_type=Path), default=Path("dist"), show_default=True, help="folder"
+)
+def command(into: Path) -> None:
+    """Writes odradek_pipeline.zip for --py-files, and odradek_pipeline.py, the application to submit.
+
+    What they need of other packages is not inside: docs/pipeline.md says which job needs which, and how a cluster gets
+    them.
+    """
+    from pipeline.package import write
+
+    for path in write(into):
+        click.echo(path)
