@@ -80,6 +80,12 @@ def _waiting(node: Node) -> None:
     groups = node.group_coordinator
     purgatories = (node.fetch_purgatory, node.delayed_produce.purgatory, groups.rebalances, groups.heartbeats)
     gauge(
+        "odradek_timers",
+        "Timers that run, of waiting operations, idle connections and sessions.",
+        (),
+        lambda: len(node.wheel),
+    )
+    gauge(
         "kafka_server_delayedoperationpurgatory_purgatorysize",
         "Entries in the watch lists of waiting operations.",
         ("delayedOperation",),

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 import urllib.request
@@ -21,6 +22,7 @@ from odradek import Broker
 
 SECONDS = float(os.environ.get("ODRADEK_SOAK_SECONDS", "12"))
 WARM_UP_SECONDS = min(4.0, SECONDS / 4)
+LOOKS = 30
 PATIENCE_SECONDS = 20.0
 MEMORY_MB = 25.0
 SETTINGS = {
@@ -125,7 +127,15 @@ class Held:
         url = f"http://127.0.0.1:{broker.http_port}/metrics"
         with urllib.request.urlopen(url, timeout=10) as answer:
             lines = answer.read().decode().splitlines()
-        self.waiting = sum(float(line.rsplit(" ", 1)[1]) for line in lines if "purgatory" in line and line[0] != "#")
+        values = [line.rsplit(" ", 1) for line in lines if line[0] != "#"]
+        self.waiting = sum(float(value) for name, value in values if "purgatory" in name)
+        self.timers = sum(float(value) for name, value in values if name == "odradek_timers")
+
+    def __str__(self) -> str:
+        return (
+            f"{self.memory_mb:.1f} MB, {self.descriptors} descriptors, {self.threads} threads, "
+            f"{self.timers:.0f} timers, {self.waiting:.0f} in purgatories"
+        )
 
 
 def settled(broker: Broker, wanted: Callable[[Held], bool]) -> Held:
@@ -149,12 +159,18 @@ def test_what_a_load_takes_is_given_back() -> None:
         with Load(broker.bootstrap_servers) as warm_up:
             time.sleep(WARM_UP_SECONDS)
         before = settled(broker, lambda held: held.waiting == 0)
+        told = [f"before: {before}"]
         with Load(broker.bootstrap_servers) as load:
-            time.sleep(SECONDS - WARM_UP_SECONDS)
+            for minute in range(LOOKS):
+                time.sleep((SECONDS - WARM_UP_SECONDS) / LOOKS)
+                told.append(f"under load, {minute + 1} of {LOOKS}: {Held(broker)}, done {load.done}")
         after = settled(broker, lambda held: held.waiting == 0 and held.descriptors <= before.descriptors + 4)
+        told.append(f"after: {after}")
+        sys.stdout.write("\n".join(told) + "\n")
         assert warm_up.failures + load.failures == []
         assert all(load.done.values()), load.done
         assert after.waiting == 0
+        assert after.timers <= before.timers + 4
         assert after.descriptors <= before.descriptors + 4
         assert after.threads <= before.threads + 4
         assert after.memory_mb <= before.memory_mb + MEMORY_MB
