@@ -1,0 +1,1 @@
+"""Programs that show what a broker and the pipeline are for."""

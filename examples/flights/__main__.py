@@ -1,0 +1,90 @@
+"""`python -m examples.flights`: broker, stream, table and picture in one command."""
+
+import shutil
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import click
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from examples.flights import report, stream
+from examples.flights.data import airlines, flights
+from examples.flights.producer import Departures, create_topic
+from odradek import Broker
+from pipeline import session
+
+TOPIC = "flights"
+CONF = {
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "2",
+    # A JVM that lives for a minute is faster without its second compiler.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
+
+@click.command()
+@click.option("--out", type=click.Path(path_type=Path), default=Path("build/flights"), show_default=True)
+@click.option("--days", type=click.IntRange(1), help="of the year only so many")
+def main(out: Path, days: int | None) -> None:
+    """Stream 336,776 flights through a broker; with Spark, count delays by carrier and hour in a Delta table."""
+    began = time.monotonic()
+    table, picture = out.absolute() / "delays", out.absolute() / "delays.png"
+    shutil.rmtree(table, ignore_errors=True)
+    out.mkdir(parents=True, exist_ok=True)
+    with (
+        Broker() as broker,
+        tempfile.TemporaryDirectory(prefix="flights-") as checkpoint,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        click.echo(f"broker on {broker.bootstrap_servers}; starting Spark")
+        create_topic(broker.bootstrap_servers, TOPIC)
+        loading = pool.submit(flights, days)
+        spark = session.build(
+            session.SessionOptions(app_name="flights", parts=(session.KAFKA, session.DELTA), conf=CONF)
+        )
+        spark.sparkContext.setLogLevel("ERROR")
+        try:
+            query = stream.start(spark, broker.bootstrap_servers, TOPIC, table, Path(checkpoint))
+            departures = Departures(broker.bootstrap_servers, TOPIC, loading.result)
+            departures.start()
+            follow(query, departures)
+            finish(spark, query, departures, table, picture)
+        finally:
+            spark.stop()
+    click.echo(f"\ntable (Delta): {table}\npicture:       {picture}\n{time.monotonic() - began:.0f} s")
+
+
+def follow(query: StreamingQuery, departures: Departures) -> None:
+    """A line for each batch, until all flights were sent and counted."""
+    counted, told = 0, -1
+    while departures.is_alive() or counted < departures.sent:
+        query.awaitTermination(1)
+        for batch in query.recentProgress:
+            if batch["batchId"] > told and batch["numInputRows"]:
+                told = batch["batchId"]
+                counted += batch["numInputRows"]
+                day = batch["eventTime"]["max"][:10]
+                click.echo(f"batch {told}: {counted:,} of {departures.sent:,} flights, up to {day}")
+    if departures.error is not None:
+        raise departures.error
+
+
+def finish(spark: SparkSession, query: StreamingQuery, departures: Departures, table: Path, picture: Path) -> None:
+    """Stops the query and tells what it found. Raises ClickException when the table does not hold every flight."""
+    query.processAllAvailable()
+    late = stream.dropped(query)
+    query.stop()
+    rows = report.read(spark, table)
+    held = rows.selectExpr("sum(flights)").first()
+    if late or held is None or held[0] != departures.sent:
+        raise click.ClickException(f"{departures.sent} flights were sent, the table has {held}; {late} came too late")
+    names = airlines()
+    report.plot(rows, names, picture)
+    click.echo("\n" + report.text(rows, names))
+
+
+if __name__ == "__main__":
+    main()
