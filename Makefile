@@ -37,8 +37,11 @@ crash: $(VENV)/.dev tools ## kill -9, locked data folder, graceful stop
 pipeline: $(VENV)/.dev $(VENV)/.pipeline tools ## the Spark jobs, on local Spark against a broker over sockets
 	$(PYTEST) $(ARGS) tests/pipeline
 
-torture: $(VENV)/.dev tools ## exactly once through many kills of workers and broker; takes minutes
-	$(PYTEST) --torture -o timeout=1800 $(ARGS) tests/client/test_exactly_once.py tests/crash/test_kill_9_sweep.py
+demo: $(VENV)/.dev $(VENV)/.pipeline ## a year of flights through a broker and Spark into a lake table and a picture
+	@$(BIN)/python -m examples.flights $(ARGS)
+
+torture: $(VENV)/.dev $(VENV)/.pipeline tools ## exactly once through many kills of workers and broker; takes minutes
+	$(PYTEST) --torture -o timeout=1800 $(ARGS) tests/client/test_exactly_once.py tests/crash/test_kill_9_sweep.py tests/pipeline/test_replay_harm.py
 
 soak: $(VENV)/.dev ## half an hour of mixed load; what it took is given back in the end
 	ODRADEK_SOAK_SECONDS=1800 $(PYTEST) $(ARGS) tests/crash/test_soak.py
