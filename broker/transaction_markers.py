@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from broker.topic_names import GROUP_METADATA_TOPIC_NAME
 from coordinator.runtime.outcome import ProducerEpoch
 from protocol.errors import KafkaError, Timeout, UnknownTopicOrPartition
-from protocol.records.build import ControlRecordType, EndTransactionMarker, build_end_marker
+from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
 from storage.append_types import AppendOrigin
 
 if TYPE_CHECKING:

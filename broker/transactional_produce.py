@@ -8,9 +8,9 @@ good: otherwise a write that was delayed would hang for ever, or join a later tr
 from __future__ import annotations
 
 from asyncio import Future, get_running_loop
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Iterable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.metadata import V2, TopicPartition
@@ -41,12 +41,11 @@ FIRST_VERSION_OF_TRANSACTIONS_V2 = 12
 
 NOT_READY = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator)
 
-Refusals = Mapping[TopicPartition, KafkaError]
+Refusals = dict[TopicPartition, KafkaError]
 NO_REFUSALS: Refusals = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(NamedTuple):
     """A transactional batch for a partition that is here."""
 
     partition: Partition
@@ -76,8 +75,7 @@ class Append:
         return adds_partitions and self.base_sequence > 0 and producer_id not in self.partition.log.producers.producers
 
 
-@dataclass(frozen=True, slots=True)
-class Clients:
+class Clients(NamedTuple):
     """What the version of a client's request says: whether it is of transactions V2, and which errors it knows."""
 
     adds_partitions: bool
@@ -99,6 +97,7 @@ class Clients:
         return error
 
 
+@cache
 def produce_clients(version: int) -> Clients:
     return Clients(version >= FIRST_VERSION_OF_TRANSACTIONS_V2, version >= FIRST_VERSION_WITH_TRANSACTION_ABORTABLE)
 
@@ -110,7 +109,7 @@ def admit(
 
     Raises InvalidPidMapping when they are of more than one producer.
     """
-    if any(append.producer != appends[0].producer for append in appends):
+    if len(appends) > 1 and any(append.producer != appends[0].producer for append in appends):
         raise InvalidPidMapping("Transactional records contained more than one producer ID")
     unknown = [append for append in appends if not append.is_in_open_transaction]
     if not unknown:
@@ -167,16 +166,17 @@ class _Admission:
             transactional_id, lambda state: state.verify_partitions(transactional_id, producer, wanted)
         )
 
-    def refusals(self, answer: Future[Any]) -> dict[TopicPartition, KafkaError]:
+    def refusals(self, answer: Future[Any]) -> Refusals:
         error = answer.exception()
         if isinstance(error, KafkaError):
             return {**self._fenced, **dict.fromkeys(self._wanted, self._clients.told(error))}
         if error is not None:
             raise error
-        refusals: dict[TopicPartition, KafkaError] = dict(self._fenced)
+        refusals = dict(self._fenced)
         if not self._clients.adds_partitions:
-            abortable = self._clients.told(TransactionAbortable())
-            refusals |= {partition: abortable for partition in self._wanted if partition not in answer.result()}
+            missing = [partition for partition in self._wanted if partition not in answer.result()]
+            if missing:
+                refusals |= dict.fromkeys(missing, self._clients.told(TransactionAbortable()))
         for append in self._appends:
             key = append.partition.key
             if key not in refusals and append.is_out_of_order(

@@ -18,7 +18,7 @@ from typing import Any
 
 from protocol.primitives import INT16, Buffer, DecodeError, read_uvarint, underflow
 from protocol.schema import NUMBER_FORMATS, Entity, EntityClass, FieldPlan, field_plans
-from protocol.value_readers import Read, array_reader, nullable_reader, primitive_reader
+from protocol.value_readers import Read, array_reader, nullable_reader, number_array_reader, primitive_reader
 
 _CONVERTED = {"float64", "error_code"}
 """Numbers that are not what ``struct`` gives."""
@@ -154,6 +154,8 @@ class _Source:
         else:
             known = self._into.get(plan.name)
             read = entity_reader(plan.entity, plan.entity if known is None else known.entity)
+        if plan.array and plan.kind in NUMBER_FORMATS and plan.kind not in _CONVERTED:
+            return number_array_reader(NUMBER_FORMATS[plan.kind], read, flexible, plan.nullable, what)
         if plan.array:
             return array_reader(read, flexible, plan.nullable, what)
         return nullable_reader(read, plan.entity.__name__) if plan.entity is not None and plan.nullable else read

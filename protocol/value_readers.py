@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from struct import Struct
+from struct import Struct, calcsize, unpack_from
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -27,6 +27,22 @@ _FORMATS = NUMBER_FORMATS | {"uuid": "16s", "timedelta_i32": "i", "timedelta_i64
 _ZERO_UUID = bytes(16)
 _LONGEST_MS = timedelta.max // timedelta(milliseconds=1)
 _SHORTEST_MS = timedelta.min // timedelta(milliseconds=1)
+
+
+def number_array_reader(code: str, item: Read, flexible: bool, nullable: bool, what: str) -> Read:
+    """As ``array_reader``, of numbers with the letter ``code`` of ``struct``: read at once if they are all there."""
+    read_items = array_reader(item, flexible, nullable, what)
+    read_length = read_compact_length if flexible else read_length32
+    size = calcsize(">" + code)
+
+    def read_number_array(buf: Buffer, pos: int) -> tuple[tuple[Any, ...] | None, int]:
+        count, start = read_length(buf, pos, what)
+        end = start + count * size
+        if count < 0 or end > len(buf):
+            return read_items(buf, pos)
+        return unpack_from(f">{count}{code}", buf, start), end
+
+    return read_number_array
 
 
 def array_reader(item: Read, flexible: bool, nullable: bool, what: str) -> Read:

@@ -68,14 +68,10 @@ class LogConfig:
     unclean_leader_election_enable: bool = False
     min_insync_replicas: int = 1
 
-    keeps_batches: bool = field(init=False)
-    """Whether valid batches are stored byte for byte: neither compressed anew nor given another time."""
     max_segment_ms: int = field(init=False)
     """When a segment is rolled by time; compaction must get at it within its lag (LogConfig.maxSegmentMs)."""
 
     def __post_init__(self) -> None:
-        keeps = self.compression_type == "producer" and self.message_timestamp_type == "CreateTime"
-        object.__setattr__(self, "keeps_batches", keeps)  # both are asked for at every append
         lag_counts = self.compact and self.max_compaction_lag_ms > 0
         max_segment_ms = min(self.max_compaction_lag_ms, self.segment_ms) if lag_counts else self.segment_ms
         object.__setattr__(self, "max_segment_ms", max_segment_ms)

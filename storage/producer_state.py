@@ -18,7 +18,7 @@ from protocol.errors import (
     TransactionCoordinatorFenced,
 )
 from protocol.records.batch import MAX_SEQUENCE, NO_SEQUENCE, BatchHeader, advance_sequence
-from protocol.records.build import ControlRecordType, EndTransactionMarker, iter_records, read_end_marker
+from protocol.records.markers import ControlRecordType, EndTransactionMarker, read_control_batch
 from storage import producer_snapshot
 from storage.append_types import AppendOrigin
 from storage.files import FileSystem, read_file, write_fully
@@ -154,13 +154,13 @@ class ProducerStateManager:
         self, batch: Buffer, header: BatchHeader, entry: ProducerStateEntry, origin: AppendOrigin
     ) -> ProducerUpdate:
         try:
-            record = next(iter_records(batch, header), None)
-            marker = read_end_marker(record) if record is not None else None
+            told = read_control_batch(batch, header)
         except ValueError as error:
             raise InvalidRecord(f"A control batch in {self._name} holds no transaction marker: {error}") from error
-        if record is None:
+        if told is None:
             # Compaction has removed the whole transaction, its marker included.
             return ProducerUpdate(entry, header, None, -1)
+        marker, timestamp = told
         if marker is None:
             raise InvalidRecord(f"A control batch of a producer in {self._name} does not end a transaction.")
         self._check_epoch(entry, header, origin)
@@ -169,7 +169,7 @@ class ProducerStateManager:
                 f"A coordinator of epoch {marker.coordinator_epoch} ends a transaction of producer "
                 f"{entry.producer_id} in {self._name}, though epoch {entry.coordinator_epoch} is known."
             )
-        return ProducerUpdate(entry, header, marker, record.timestamp)
+        return ProducerUpdate(entry, header, marker, timestamp)
 
     def publish(self, update: ProducerUpdate, base_offset: int) -> CompletedTxn | None:
         """Note a batch that is now in the log at `base_offset`; returns the transaction that it ends, if any."""

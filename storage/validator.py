@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from protocol.errors import CorruptMessage, InvalidRecord, MessageTooLarge, UnknownServerError
 from protocol.records.batch import (
+    COMPRESSION_MASK,
     CONTROL_FLAG,
     HEADER_SIZE,
     LOG_OVERHEAD,
@@ -26,6 +27,7 @@ from storage.record_checks import check_records
 
 _SMALLEST_LENGTH = 14  # of the body of a record of magic 0
 _UP_TO_MAGIC = 17
+_ATTRIBUTES_LOW_BYTE = 22
 _UP_TO_PRODUCER_ID = 51
 _LARGEST_INT = 2**31 - 1
 _LENGTH = struct.Struct(">i")
@@ -67,7 +69,7 @@ def validate(
     Raises CorruptMessage, InvalidRecord, InvalidTimestamp, MessageTooLarge, and UnknownServerError where Kafka answers
     with that (a compression that is unknown or does not unpack).
     """
-    if origin is AppendOrigin.COORDINATOR and config.keeps_batches and not batch.readonly:
+    if origin is AppendOrigin.COORDINATOR and _keeps(config, batch):
         header = read_header(batch)  # built by this broker a moment ago: only its size is the topic's to limit
         if len(batch) > config.max_message_bytes:
             raise _too_large(len(batch), config, topic_partition)
@@ -89,6 +91,14 @@ def validate(
     if config.compression_type != "producer" and not (source == 0 and header.attributes & CONTROL_FLAG):
         target = _COMPRESSION_BY_TYPE[config.compression_type]
     return _validate_records(batch, header, source, target, config, now_ms, topic_partition)
+
+
+def _keeps(config: LogConfig, batch: memoryview) -> bool:
+    """Whether the topic stores the batch byte for byte: neither compressed anew nor given another time."""
+    if batch.readonly or config.message_timestamp_type != "CreateTime":
+        return False
+    kept = config.compression_type
+    return kept == "producer" or _COMPRESSION_BY_TYPE[kept] == batch[_ATTRIBUTES_LOW_BYTE] & COMPRESSION_MASK
 
 
 def single_batch_size(buf: memoryview) -> int:

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
-from kio.schema.add_partitions_to_txn.v5 import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from kio.schema.add_partitions_to_txn.v5 import AddPartitionsToTxnResponse
 from kio.schema.add_partitions_to_txn.v5.response import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnResult,
@@ -27,7 +28,9 @@ from broker.error_responses import ZERO
 from broker.old_clients import fencing_known_from
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.metadata import V1, V2, TopicPartition, by_topic
+from protocol.api_table import API_BY_NAME
 from protocol.errors import InvalidRequest, KafkaError
+from protocol.messages import decode_request
 
 FIRST_VERSION_WITH_PRODUCER_FENCED = 2
 FIRST_VERSION_BETWEEN_BROKERS = 4
@@ -46,24 +49,25 @@ class OneTransaction:
 Answer = AddPartitionsToTxnResponse | OneTransaction
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """One transaction of the request."""
+class Wanted(NamedTuple):
+    """One transaction of the request; ``partitions`` are those of ``topics``, each once."""
 
     transactional_id: str
     producer: ProducerEpoch
     topics: Sequence[Any]
+    partitions: tuple[TopicPartition, ...]
     verify_only: bool = False
-
-    @property
-    def partitions(self) -> tuple[TopicPartition, ...]:
-        return tuple(dict.fromkeys((topic.name, index) for topic in self.topics for index in topic.partitions))
 
     def all(self, code: ErrorCode) -> Codes:
         return dict.fromkeys(self.partitions, code)
 
 
-def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> Answer | Awaitable[Answer]:
+def decode(version: int, frame: memoryview, pos: int) -> Any:
+    """The request as its own version has it: those of clients and those between brokers have little in common."""
+    return decode_request(API_BY_NAME["add_partitions_to_txn"], version, bytes(frame[pos:]))
+
+
+def handle(ctx: RequestContext, request: Any) -> Answer | Awaitable[Answer]:
     wanted = _wanted(ctx, request)
     if not wanted:
         raise InvalidRequest
@@ -78,31 +82,31 @@ def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> Answer | 
     return when_all_settled(futures, answer) if futures else answer(())
 
 
-def _wanted(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> list[Wanted]:
-    if ctx.version < FIRST_VERSION_BETWEEN_BROKERS:
-        raw = ctx.raw
+def _wanted(ctx: RequestContext, request: Any) -> list[Wanted]:
+    if ctx.version >= FIRST_VERSION_BETWEEN_BROKERS:
         return [
             Wanted(
-                raw.v3_and_below_transactional_id,
-                ProducerEpoch(raw.v3_and_below_producer_id, raw.v3_and_below_producer_epoch),
-                raw.v3_and_below_topics,
+                one.transactional_id,
+                ProducerEpoch(one.producer_id, one.producer_epoch),
+                one.topics,
+                _partitions(one.topics),
+                one.verify_only,
             )
+            for one in request.transactions
         ]
-    return [
-        Wanted(
-            one.transactional_id,
-            ProducerEpoch(one.producer_id, one.producer_epoch),
-            one.topics,
-            one.verify_only,
-        )
-        for one in request.transactions
-    ]
+    producer = ProducerEpoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
+    topics = request.v3_and_below_topics
+    return [Wanted(request.v3_and_below_transactional_id, producer, topics, _partitions(topics))]
+
+
+def _partitions(topics: Sequence[Any]) -> tuple[TopicPartition, ...]:
+    return tuple(dict.fromkeys([(topic.name, index) for topic in topics for index in topic.partitions]))
 
 
 def _refused(ctx: RequestContext, wanted: Wanted) -> Codes | None:
     """One partition that is not there fails the whole transaction, of which nothing is added then."""
     known = ctx.node.partitions
-    missing = {partition for partition in wanted.partitions if known.get(*partition) is None}
+    missing = [partition for partition in wanted.partitions if known.get(*partition) is None]
     if missing:
         return {
             partition: ErrorCode.unknown_topic_or_partition
@@ -155,26 +159,25 @@ def _topics(wanted: Wanted, codes: Codes) -> tuple[AddPartitionsToTxnTopicResult
         return tuple(
             AddPartitionsToTxnTopicResult(
                 name=topic,
-                results_by_partition=tuple(
-                    AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=codes[topic, index])
-                    for index in indexes
-                ),
+                results_by_partition=tuple([_partition(index, codes[topic, index]) for index in indexes]),
             )
             for topic, indexes in by_topic(codes).items()
         )
     return tuple(
         AddPartitionsToTxnTopicResult(
             name=topic.name,
-            results_by_partition=tuple(
-                AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=codes[topic.name, index])
-                for index in topic.partitions
-            ),
+            results_by_partition=tuple([_partition(index, codes[topic.name, index]) for index in topic.partitions]),
         )
         for topic in wanted.topics
     )
 
 
-def error_response(ctx: RequestContext, request: AddPartitionsToTxnRequest, error: KafkaError) -> Answer:
+@lru_cache(maxsize=1024)  # the same few for ever
+def _partition(index: int, code: ErrorCode) -> AddPartitionsToTxnPartitionResult:
+    return AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
+
+
+def error_response(ctx: RequestContext, request: Any, error: KafkaError) -> Answer:
     if ctx.version < FIRST_VERSION_BETWEEN_BROKERS:
         (one,) = _wanted(ctx, request)
         return OneTransaction(ZERO, _topics(one, one.all(error.code)))

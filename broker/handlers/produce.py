@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections.abc import Awaitable, Iterator
-from inspect import isawaitable
 from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
@@ -86,10 +85,10 @@ def handle(
         return _append_all(ctx, request, NO_REFUSALS)
     appends = list(_transactional(ctx, request))
     admitted = admit(ctx.node, request.transactional_id, appends, produce_clients(ctx.version))
-    if isawaitable(admitted):
-        ctx.begun = False
-        return _when_admitted(ctx, request, appends, admitted)
-    return _append_admitted(ctx, request, appends, admitted)
+    if isinstance(admitted, dict):
+        return _append_admitted(ctx, request, appends, admitted)
+    ctx.begun = False
+    return _when_admitted(ctx, request, appends, admitted)
 
 
 async def _when_admitted(

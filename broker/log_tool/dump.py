@@ -9,8 +9,9 @@ from protocol.internal.group_records import GROUP_METADATA, OFFSET_COMMIT
 from protocol.internal.schema import RecordSchema, record_id
 from protocol.internal.transaction_records import TRANSACTION_LOG
 from protocol.records.batch import check_crc
-from protocol.records.build import Record, iter_records, read_end_marker
+from protocol.records.build import Record, iter_records
 from protocol.records.compression import Compression
+from protocol.records.markers import read_end_marker
 from storage import log_names, producer_snapshot
 from storage.files import FileSystem, read_file
 from storage.index import OffsetIndex, TimeIndex

@@ -12,7 +12,8 @@ from coordinator.runtime.outcome import NO_PRODUCER_ID, Position
 from coordinator.runtime.state_machine import RecordRow, StateMachine
 from protocol.internal.schema import record_id
 from protocol.records.batch import BatchHeader, read_header
-from protocol.records.build import ControlRecordType, Record, iter_records, read_end_marker
+from protocol.records.build import Record, iter_records
+from protocol.records.markers import ControlRecordType, read_end_marker
 
 if TYPE_CHECKING:
     from coordinator.runtime.log_port import LogPort

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from coordinator.transaction.states import AT_REST, PREDECESSORS, TransactionState
 from protocol.internal.transaction_records import NO_PRODUCER_ID, NO_TIMESTAMP, TransactionLogValue
@@ -28,8 +27,7 @@ class IllegalTransition(RuntimeError):
     """A state was to be entered from one that it cannot follow: a bug."""
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionMetadata:
+class TransactionMetadata(NamedTuple):
     """One transactional id. Times are wall-clock milliseconds, -1 for none.
 
     ``next_producer_id``: with a prepared transaction whose epochs are used up, the id that follows (KIP-890).
@@ -61,7 +59,7 @@ class TransactionMetadata:
         """This with another state. Raises IllegalTransition."""
         if self.state not in PREDECESSORS[state]:
             raise IllegalTransition(f"from {self.state.name} to {state.name}: {self}")
-        return replace(self, state=state, **changes)
+        return self._replace(state=state, **changes)
 
     # -- transitions
 
@@ -152,18 +150,24 @@ class TransactionMetadata:
     @classmethod
     def from_log(cls, value: TransactionLogValue) -> TransactionMetadata:
         """Raises ValueError for a state that is not known."""
+        state = _STATES.get(value.status)
+        if state is None:
+            raise ValueError(f"a transaction's state is {value.status}")
         return cls(
-            producer_id=value.producer_id,
-            producer_epoch=value.producer_epoch,
-            timeout_ms=value.timeout_ms,
-            state=TransactionState(value.status),
-            partitions=frozenset((topic, index) for topic, indexes in value.partitions or () for index in indexes),
-            last_update_ms=value.last_update_ms,
-            start_ms=value.start_ms,
-            previous_producer_id=value.previous_producer_id,
-            next_producer_id=value.next_producer_id,
-            client_version=value.client_version,
+            value.producer_id,
+            value.producer_epoch,
+            value.timeout_ms,
+            state,
+            frozenset([(topic, index) for topic, indexes in value.partitions or () for index in indexes]),
+            value.last_update_ms,
+            value.start_ms,
+            value.previous_producer_id,
+            value.next_producer_id,
+            value.client_version,
         )
+
+
+_STATES = {int(state): state for state in TransactionState}
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
@@ -175,4 +179,4 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def _by_topic(partitions: frozenset[TopicPartition]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    return tuple((topic, tuple(indexes)) for topic, indexes in by_topic(partitions).items())
+    return tuple([(topic, tuple(indexes)) for topic, indexes in by_topic(partitions).items()])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -181,8 +180,10 @@ class TransactionShard:
         def effects(error: KafkaError | None) -> None:
             if error is not None:
                 return
-            moved = replace(self._by_id[transactional_id], last_producer_epoch=target.last_producer_epoch)
-            self._by_id[transactional_id] = moved
+            moved = self._by_id[transactional_id]
+            if moved.last_producer_epoch != target.last_producer_epoch:
+                moved = moved._replace(last_producer_epoch=target.last_producer_epoch)
+                self._by_id[transactional_id] = moved
             if moved.state in PREPARED:
                 self._markers.send_when_durable(transactional_id, moved)
 

@@ -19,7 +19,8 @@ from pipeline.datasource.indexes import (
 from pipeline.datasource.segments import Listing, Segment
 from pipeline.datasource.walk import OpenLog
 from protocol.records.batch import BatchHeader
-from protocol.records.build import ControlRecordType, iter_records, read_end_marker
+from protocol.records.build import iter_records
+from protocol.records.markers import ControlRecordType, read_end_marker
 
 logger = structlog.get_logger(__name__)
 

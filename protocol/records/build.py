@@ -3,9 +3,7 @@
 The walk of `protocol.records.walk` validates; here a malformed batch just raises ValueError.
 """
 
-import struct
 from collections.abc import Iterator, Sequence
-from enum import IntEnum
 from typing import NamedTuple
 
 from protocol.records import batch as batches
@@ -13,9 +11,6 @@ from protocol.records.batch import BatchHeader
 from protocol.records.compression import DEFAULT_LIMIT, Compression, compress, decompress
 
 Headers = tuple[tuple[bytes, bytes | None], ...]
-
-_END_MARKER_KEY = struct.Struct(">hh")
-_END_MARKER_VALUE = struct.Struct(">hi")
 
 
 class Record(NamedTuple):
@@ -26,20 +21,6 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
-
-
-class ControlRecordType(IntEnum):
-    """What a control record says (Kafka's ControlRecordType)."""
-
-    ABORT = 0
-    COMMIT = 1
-
-
-class EndTransactionMarker(NamedTuple):
-    """The one record of the control batch that ends a transaction."""
-
-    type: ControlRecordType
-    coordinator_epoch: int
 
 
 def encode_varint(number: int) -> bytes:
@@ -181,46 +162,6 @@ def pack_batch(
     out += section
     batches.write_crc(out, 0, len(out))
     return out
-
-
-def build_end_marker(
-    marker: EndTransactionMarker,
-    *,
-    producer_id: int,
-    producer_epoch: int,
-    timestamp: int,
-    base_offset: int = 0,
-    leader_epoch: int = -1,
-) -> bytearray:
-    """The control batch that ends a producer's transaction in a partition (Kafka's EndTransactionMarker)."""
-    key = _END_MARKER_KEY.pack(0, marker.type)
-    value = _END_MARKER_VALUE.pack(0, marker.coordinator_epoch)
-    return build_batch(
-        (Record(base_offset, timestamp, key, value),),
-        base_offset=base_offset,
-        leader_epoch=leader_epoch,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        transactional=True,
-        control=True,
-    )
-
-
-def read_end_marker(record: Record) -> EndTransactionMarker | None:
-    """The marker in a control record, None for control records of another type. Raises ValueError if malformed."""
-    if record.key is None or len(record.key) < _END_MARKER_KEY.size:
-        raise ValueError("a control record without a control record's key")
-    version, kind = _END_MARKER_KEY.unpack_from(record.key)
-    if version < 0:
-        raise ValueError(f"control record key of version {version}")
-    if kind not in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
-        return None
-    if record.value is None or len(record.value) < _END_MARKER_VALUE.size:
-        raise ValueError("an end marker without an end marker's value")
-    version, coordinator_epoch = _END_MARKER_VALUE.unpack_from(record.value)
-    if version < 0:
-        raise ValueError(f"end marker value of version {version}")
-    return EndTransactionMarker(ControlRecordType(kind), coordinator_epoch)
 
 
 def iter_records(

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from protocol.records.batch import BatchHeader
-from protocol.records.build import ControlRecordType, iter_records, read_end_marker
+from protocol.records.build import iter_records
+from protocol.records.markers import ControlRecordType, read_end_marker
 from storage.files import Buffer
 from storage.txn_index import AbortedTxn, TxnIndex
 

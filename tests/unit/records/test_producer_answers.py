@@ -4,7 +4,7 @@ import json
 
 from protocol.errors import KafkaError
 from protocol.records.batch import read_header
-from protocol.records.build import ControlRecordType, EndTransactionMarker, build_end_marker
+from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
 from storage.append_types import AppendOrigin
 from storage.memory_files import MemoryFileSystem
 from storage.producer_state import Duplicate, ProducerStateManager

@@ -15,7 +15,8 @@ from protocol.errors import (
     TransactionCoordinatorFenced,
 )
 from protocol.records.batch import MAX_SEQUENCE, read_header
-from protocol.records.build import ControlRecordType, EndTransactionMarker, Record, build_batch, build_end_marker
+from protocol.records.build import Record, build_batch
+from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
 from storage.append_types import AppendOrigin
 from storage.memory_files import MemoryFileSystem
 from storage.producer_state import CompletedTxn, Duplicate, ProducerStateManager

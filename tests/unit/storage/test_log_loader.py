@@ -5,7 +5,7 @@ from importlib import import_module
 
 import pytest
 
-from protocol.records.build import ControlRecordType, EndTransactionMarker, build_end_marker
+from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
 from storage.append_types import AppendOrigin, LogConfig
 from storage.files import read_file, write_file_atomically
 from storage.memory_files import MemoryFileSystem

@@ -11,7 +11,8 @@ from uuid import UUID
 import pytest
 
 from protocol.errors import KafkaStorage, NotLeaderOrFollower
-from protocol.records.build import ControlRecordType, EndTransactionMarker, Record, build_batch, build_end_marker
+from protocol.records.build import Record, build_batch
+from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
 from storage.append_types import AppendOrigin, LogConfig
 from storage.log_move import LogMove, MoveEndedError
 from storage.memory_files import Fault, MemoryFileSystem, Unsynced

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, ProducerEpoch
@@ -102,7 +100,7 @@ def exhausted(rig: Rig) -> ProducerEpoch:
     rig.producer()
     first = rig.metadata()
     assert first is not None
-    last = replace(first, producer_epoch=LAST_EPOCH_FOR_CLIENTS - 1)
+    last = first._replace(producer_epoch=LAST_EPOCH_FOR_CLIENTS - 1)
     record = CoordinatorRecord(TRANSACTION_LOG, "tx", last.to_log())
     rig.runtime.write(0, lambda _: Outcome((record,))).result()
     return rig.producer()
