@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from examples.flights import report, stream
-from examples.flights.data import airlines, flights
+from examples.flights.data import Flight, airlines, flights
 from examples.flights.producer import Departures, create_topic
 from odradek import Broker
 from pipeline import session
@@ -31,30 +32,49 @@ CONF = {
 def main(out: Path, days: int | None) -> None:
     """Stream 336,776 flights through a broker; with Spark, count delays by carrier and hour in a Delta table."""
     began = time.monotonic()
-    table, picture = out.absolute() / "delays", out.absolute() / "delays.png"
-    shutil.rmtree(table, ignore_errors=True)
-    out.mkdir(parents=True, exist_ok=True)
-    with (
-        Broker() as broker,
-        tempfile.TemporaryDirectory(prefix="flights-") as checkpoint,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        click.echo(f"broker on {broker.bootstrap_servers}; starting Spark")
-        create_topic(broker.bootstrap_servers, TOPIC)
+    with Broker() as broker, ThreadPoolExecutor(1) as pool:
         loading = pool.submit(flights, days)
+        click.echo(f"broker on {broker.bootstrap_servers}; starting Spark")
         spark = session.build(
             session.SessionOptions(app_name="flights", parts=(session.KAFKA, session.DELTA), conf=CONF)
         )
         spark.sparkContext.setLogLevel("ERROR")
         try:
-            query = stream.start(spark, broker.bootstrap_servers, TOPIC, table, Path(checkpoint))
-            departures = Departures(broker.bootstrap_servers, TOPIC, loading.result)
-            departures.start()
-            follow(query, departures)
-            finish(spark, query, departures, table, picture)
+            show(spark, broker.bootstrap_servers, TOPIC, loading.result, out.absolute())
         finally:
             spark.stop()
-    click.echo(f"\ntable (Delta): {table}\npicture:       {picture}\n{time.monotonic() - began:.0f} s")
+    click.echo(f"{time.monotonic() - began:.0f} s")
+
+
+def show(
+    spark: SparkSession, bootstrap: str, topic: str, load: Callable[[], Sequence[Flight]], out: Path
+) -> tuple[Path, Path]:
+    """Streams what `load` gives through the topic, which is made. Returns the table and the picture, both in `out`.
+
+    Raises ClickException when the table does not hold every flight.
+    """
+    table, picture = out / "delays", out / "delays.png"
+    shutil.rmtree(table, ignore_errors=True)
+    out.mkdir(parents=True, exist_ok=True)
+    create_topic(bootstrap, topic)
+    departures = Departures(bootstrap, topic, load)
+    with tempfile.TemporaryDirectory(prefix="flights-") as checkpoint:
+        query = stream.start(spark, bootstrap, topic, table, Path(checkpoint))
+        try:
+            departures.start()
+            follow(query, departures)
+            query.processAllAvailable()
+            late = stream.dropped(query)
+        finally:
+            query.stop()
+    rows = report.read(spark, table)
+    held = rows.selectExpr("sum(flights) AS flights").collect()[0].flights
+    if late or held != departures.sent:
+        raise click.ClickException(f"{departures.sent} flights were sent, the table has {held}; {late} came too late")
+    names = airlines()
+    report.plot(rows, names, picture)
+    click.echo(f"\n{report.text(rows, names)}\n\ntable (Delta): {table}\npicture:       {picture}")
+    return table, picture
 
 
 def follow(query: StreamingQuery, departures: Departures) -> None:
@@ -70,20 +90,6 @@ def follow(query: StreamingQuery, departures: Departures) -> None:
                 click.echo(f"batch {told}: {counted:,} of {departures.sent:,} flights, up to {day}")
     if departures.error is not None:
         raise departures.error
-
-
-def finish(spark: SparkSession, query: StreamingQuery, departures: Departures, table: Path, picture: Path) -> None:
-    """Stops the query and tells what it found. Raises ClickException when the table does not hold every flight."""
-    query.processAllAvailable()
-    late = stream.dropped(query)
-    query.stop()
-    rows = report.read(spark, table)
-    held = rows.selectExpr("sum(flights)").first()
-    if late or held is None or held[0] != departures.sent:
-        raise click.ClickException(f"{departures.sent} flights were sent, the table has {held}; {late} came too late")
-    names = airlines()
-    report.plot(rows, names, picture)
-    click.echo("\n" + report.text(rows, names))
 
 
 if __name__ == "__main__":
