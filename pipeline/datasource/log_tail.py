@@ -4,9 +4,8 @@ A broker keeps that in memory; the files have it up to a producer snapshot, and 
 rules are those of Kafka's ProducerStateManager.
 """
 
+import logging
 from dataclasses import dataclass, field
-
-import structlog
 
 from pipeline.datasource import walk
 from pipeline.datasource.errors import CorruptLogError, DataLossError
@@ -22,7 +21,7 @@ from protocol.records.batch import BatchHeader
 from protocol.records.build import iter_records
 from protocol.records.markers import ControlRecordType, read_end_marker
 
-logger = structlog.get_logger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -108,7 +107,7 @@ class LogTail:
         text = f"{log.path}: there is no whole batch at {self._position}, after offset {self.end - 1}"
         if self.strict:
             raise CorruptLogError(f"{text}, and the log goes on. With failOnCorruption=false it does so here.")
-        logger.warning("damage in the middle of a log", detail=text)
+        logger.warning("damage in the middle of a log: %s", text)
         return walk.next_whole(log, self._position + 1, self.end)
 
     def _walk(self, log: OpenLog, position: int, check_from: int, limit: int | None) -> bool:

@@ -1,9 +1,8 @@
 """From what the options say of starts and ends to offsets."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-import structlog
 
 from pipeline.datasource import walk
 from pipeline.datasource.errors import CorruptLogError, DataLossError
@@ -14,7 +13,7 @@ from pipeline.datasource.options import EARLIEST, LATEST, Offsets, SourceOptions
 from pipeline.datasource.segments import Segment
 from protocol.records.build import iter_records
 
-logger = structlog.get_logger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ def within(state: LogState, offset: int, options: SourceOptions) -> int:
     text = f"Offset {offset} of {state.home.partition} is asked for, and there are {state.start} up to {state.end}."
     if options.fail_on_data_loss:
         raise DataLossError(f"{text} With failOnDataLoss=false the read goes on with what there is.")
-    logger.warning("offset out of range", detail=text)
+    logger.warning("offset out of range: %s", text)
     return min(max(offset, state.start), state.end)
 
 

@@ -1,9 +1,9 @@
 """`spark.read.format("odradek")`: the pieces planned, and each of them turned into Arrow batches."""
 
+import logging
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-import structlog
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pipeline.datasource.aborted import AbortedBatches
@@ -17,7 +17,7 @@ from pipeline.datasource.splits import Piece, Split, plan_splits
 from protocol.records.batch import HEADER_SIZE, BatchHeader
 from protocol.records.compression import Compression, DecompressionError, decompress
 
-logger = structlog.get_logger(__name__)
+logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 100
 
@@ -105,4 +105,4 @@ def _damaged(where: Piece | Place, header: BatchHeader, error: Exception, option
     text = f"The records of the batch at offset {header.base_offset} of {partition} cannot be read: {error}."
     if options.fail_on_corruption:
         raise CorruptLogError(f"{text} With failOnCorruption=false they are left out.") from error
-    logger.warning("damaged batch left out", detail=text)
+    logger.warning("damaged batch left out: %s", text)

@@ -4,14 +4,14 @@ An open file stays what it was when it was renamed or removed. So only the way f
 segment may have been compacted into another (then that is read on), or deleted by retention (then records are gone).
 """
 
+import logging
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import structlog
-
 from pipeline.datasource import walk
 from pipeline.datasource.errors import CorruptLogError, DataLossError, DataSourceError
-from pipeline.datasource.folders import Home, find_homes, topic_id
+from pipeline.datasource.folders import CLEANER, RECOVERY_POINT, Home, find_homes, read_checkpoint, topic_id
 from pipeline.datasource.indexes import read_offset_index
 from pipeline.datasource.options import SourceOptions
 from pipeline.datasource.segments import Listing, Segment, list_segments
@@ -19,7 +19,7 @@ from pipeline.datasource.splits import Hint, Piece
 from pipeline.datasource.walk import OpenLog
 from protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, check_crc, read_header
 
-logger = structlog.get_logger(__name__)
+logger = logging.getLogger(__name__)
 
 READ_BYTES = 1 << 20
 _ATTEMPTS = 100
@@ -93,8 +93,28 @@ class PieceScan:
         if following is None:
             self._lost(self.piece.end, f"the log ends at offset {self._cursor} now")
             return None
-        self._cursor = max(self._cursor, following.base_offset)
+        if self._cursor < following.base_offset:
+            self._check_gap(listing.folder, following.base_offset)
+            self._cursor = following.base_offset
         return following
+
+    def _check_gap(self, folder: str, base_offset: int) -> None:
+        """Compaction leaves gaps between segments, but not beyond what a broker has checkpointed before or since.
+
+        Any other gap is one in a copy: a segment that was not yet whole beside the next one.
+        """
+        root = os.path.dirname(folder)
+        known = [read_checkpoint(root, name) for name in (CLEANER, RECOVERY_POINT)]
+        explained = max(one.get(self.piece.partition, 0) for one in known)
+        text = f"{folder}: offsets {self._cursor} to {base_offset - 1} are missing before segment {base_offset}"
+        if not any(known):
+            logger.warning("gap in a log without checkpoints, taken for compaction's: %s", text)
+        elif base_offset > explained:
+            if self.options.fail_on_corruption:
+                raise CorruptLogError(
+                    f"{text}; compaction was no further than {explained}. Was it copied while it grew?"
+                )
+            logger.warning("gap in a log: %s", text)
 
     def _listing(self) -> Listing | None:
         """The files of the partition, wherever they lie now."""
@@ -108,7 +128,7 @@ class PieceScan:
         text = f"Offsets {self._cursor} to {up_to - 1} of {self.piece.partition} cannot be read: {why}."
         if self.options.fail_on_data_loss:
             raise DataLossError(f"{text} With failOnDataLoss=false they are left out.")
-        logger.warning("records are gone", detail=text)
+        logger.warning("records are gone: %s", text)
         self._cursor = up_to
 
     # -- within a file
@@ -148,7 +168,7 @@ class PieceScan:
         if self.options.fail_on_corruption:
             raise CorruptLogError(f"{text} With failOnCorruption=false it is left out.")
         found = walk.next_whole(log, position + 1, self._cursor)
-        logger.warning("damaged batch left out", detail=text, resumed_at=found)
+        logger.warning("damaged batch left out: %s Resumed at position %d.", text, found)
         return found
 
 

@@ -1,11 +1,11 @@
 """`spark.readStream.format("odradek")`: offsets by topic and partition, from one micro-batch to the next."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import structlog
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from pipeline.datasource.errors import DataLossError, DataSourceError
@@ -17,7 +17,7 @@ from pipeline.datasource.planner import Planner
 from pipeline.datasource.reader import read_split
 from pipeline.datasource.splits import Split, plan_splits
 
-logger = structlog.get_logger(__name__)
+logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 100
 
@@ -33,21 +33,24 @@ class OdradekStreamReader(DataSourceStreamReader):
         self.options = options
         self.names = tuple(names)
         self._planner = Planner(options)
+        self._initial: Position | None = None
         self._position: Position | None = None
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query begins, by default at the logs' ends."""
-        states = self._planner.look()
-        offsets = {key: stream_start(state, self.options) for key, state in states.items()}
-        self._position = Position(offsets, _ids(states))
-        return self._position.to_json()
+        return self._begin(self._planner.look()).to_json()
+
+    def _begin(self, states: Mapping[TopicPartition, LogState]) -> "Position":
+        """Of a new query; Spark asks for the latest offset before it asks for the initial one."""
+        if self._initial is None:
+            offsets = {key: stream_start(state, self.options) for key, state in states.items()}
+            self._initial = Position(offsets, _ids(states))
+        return self._initial
 
     def latestOffset(self) -> dict[str, Any]:
         """The logs' ends, or as far as `maxOffsetsPerTrigger` lets the next micro-batch go. Raises DataLossError."""
         states = self._planner.look()
-        begin = self._position
-        if begin is None:
-            return Position({key: state.end for key, state in states.items()}, _ids(states)).to_json()
+        begin = self._position or self._begin(states)
         starts = {key: offset for key, offset in begin.offsets.items() if not self._is_anew(key, begin, states)}
         ends = dict(starts)  # of folders that are gone, too: `partitions` tells
         for key, state in states.items():
@@ -108,7 +111,7 @@ class OdradekStreamReader(DataSourceStreamReader):
     def _lost(self, text: str) -> None:
         if self.options.fail_on_data_loss:
             raise DataLossError(f"{text} With failOnDataLoss=false the stream goes on.")
-        logger.warning("records are gone", detail=text)
+        logger.warning("records are gone: %s", text)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of a split, in a Spark task."""

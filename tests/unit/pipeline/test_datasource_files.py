@@ -331,6 +331,22 @@ def test_records_that_do_not_fill_their_batch_are_an_error_or_left_out(rig: Rig)
     assert read(reader_of(rig.root, failOnCorruption="false")) == [0, 1, 2, 5]
 
 
+def test_a_gap_that_no_compaction_explains_is_an_error_or_passed_over(rig: Rig) -> None:
+    """As in a copy for which a segment was taken before it was whole."""
+    fill(rig, 17)
+    for name in ("recovery-point-offset-checkpoint", "cleaner-offset-checkpoint"):
+        (Path(rig.root) / name).unlink(missing_ok=True)
+    path = segments(rig)[1]
+    path.write_bytes(path.read_bytes()[: 2 * read_header(path.read_bytes()).size])
+    assert read(reader_of(rig.root)) == [0, 1, 2, 3, 4, *range(6, 17)], "without a checkpoint nothing can be said"
+    (Path(rig.root) / "recovery-point-offset-checkpoint").write_text("0\n1\nt 0 5\n")
+    with pytest.raises(CorruptLogError, match="offsets 5 to 5 are missing before segment 6"):
+        read(reader_of(rig.root))
+    assert read(reader_of(rig.root, failOnCorruption="false")) == [0, 1, 2, 3, 4, *range(6, 17)]
+    (Path(rig.root) / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 6\n")
+    assert read(reader_of(rig.root)) == [0, 1, 2, 3, 4, *range(6, 17)]
+
+
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".snapshot"])
 def test_missing_or_wrong_indexes_cost_time_alone(rig: Rig, suffix: str) -> None:
     fill(rig, 17)

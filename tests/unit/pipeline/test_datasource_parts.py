@@ -116,6 +116,15 @@ def test_a_micro_batch_is_limited_and_no_partition_waits_for_another(rig: Rig) -
     assert sorted(found) == [*range(90), *range(100, 110)]
 
 
+def test_a_first_micro_batch_is_limited_though_spark_asks_for_its_end_first(rig: Rig) -> None:
+    fill(rig, range(9))
+    options = {"path": rig.root, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "4"}
+    reader = OdradekStreamReader(SourceOptions.parse(options), ("value",))
+    latest = reader.latestOffset()
+    fill(rig, range(9, 12))
+    assert (reader.initialOffset()["offsets"], latest["offsets"]) == ({"t": {"0": 0}}, {"t": {"0": 4}})
+
+
 def test_an_open_transaction_holds_a_stream_back(rig: Rig) -> None:
     stream = query(rig)
     fill(rig, range(1))

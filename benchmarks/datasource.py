@@ -1,0 +1,177 @@
+"""The `odradek` data source over a topic that a broker has just written: `python -m benchmarks.datasource --help`.
+
+Measured are Spark jobs that read every record and keep none (the `noop` sink), on one core and on two, with all columns
+and with three of them, and the same reader in a process of its own without Spark. Beside each rate stands the largest
+resident set of a Python worker, for a tenth of the data and for all of it: it must not grow with the data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import resource
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+
+from odradek import Broker
+from pipeline import session
+from pipeline.datasource import register
+from pipeline.datasource.columns import COLUMNS
+from pipeline.datasource.options import SourceOptions
+from pipeline.datasource.reader import OdradekReader
+
+FEW = ("key", "value", "offset")
+PARTITIONS = 4
+KEY_BYTES = 16
+SAMPLE_SECONDS = 0.05
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mb", type=int, default=1000, help="megabytes of keys and values")
+    parser.add_argument("--record", type=int, default=1000, help="bytes of a value")
+    parser.add_argument("--codec", default="none", help="compression.type of the producer")
+    parser.add_argument("--cores", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--split-mb", type=int, default=64)
+    parser.add_argument("--reader", metavar="FOLDER", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.reader:
+        alone(args.reader, args.split_mb)
+        return
+    with Broker() as broker:
+        for topic, mb in (("tenth", args.mb / 10), ("whole", args.mb)):
+            write(broker, topic, mb, args.record, args.codec)
+        load = f"{os.getloadavg()[0]:.1f}"
+        say(f"{args.mb} MB, values of {args.record} bytes, {args.codec}, {PARTITIONS} partitions, load {load}")
+        own = [sys.executable, "-m", "benchmarks.datasource", "--reader", str(broker.data_dir), "--mb", str(args.mb)]
+        subprocess.run([*own, "--split-mb", str(args.split_mb)], check=True)
+        for cores in args.cores:
+            in_spark(broker.data_dir, cores, args.mb, args.split_mb)
+
+
+def write(broker: Broker, topic: str, mb: float, size: int, codec: str) -> None:
+    """Values of text that compresses to about a third."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
+    settings = {
+        "compression.type": codec,
+        "linger.ms": 20,
+        "batch.size": 200_000,
+        "queue.buffering.max.messages": 50_000,
+    }
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers} | settings)
+    draw = random.Random(0)
+    values = [(b"%x" % draw.getrandbits(2 * size))[: size // 2].ljust(size) for _ in range(200)]
+    for number in range(int(mb * 1e6 / (size + KEY_BYTES))):
+        while True:
+            try:
+                producer.produce(topic, values[number % 200], b"%016d" % number, partition=number // 200 % PARTITIONS)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    if producer.flush(120):
+        raise RuntimeError("the broker did not acknowledge everything")
+
+
+def alone(folder: str, split_mb: int) -> None:
+    """One process, no Spark."""
+    for topic in ("tenth", "whole"):
+        for names in (tuple(COLUMNS), FEW):
+            reader = OdradekReader(
+                SourceOptions(paths=(folder,), topics=frozenset([topic]), split_bytes=split_mb << 20), names
+            )
+            began, used = time.perf_counter(), time.process_time()
+            rows = size = 0
+            for split in reader.partitions():
+                for batch in reader.read(split):
+                    rows += batch.num_rows
+                    size += batch["value"].nbytes + batch["key"].nbytes
+            took, used = time.perf_counter() - began, time.process_time() - used
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            report(f"reader alone, {topic}", names, size / 1e6, took, peak, f"{1e9 * used / rows:.0f} ns CPU a record")
+
+
+def in_spark(folder: Path, cores: int, mb: int, split_mb: int) -> None:
+    spark = session.build(session.SessionOptions(app_name="benchmark", master=f"local[{cores}]"))
+    spark.sparkContext.setLogLevel("ERROR")
+    register(spark)
+    read_all(spark, folder, "tenth", FEW, split_mb)  # workers are started, the JVM has compiled something
+    for topic, size in (("tenth", mb / 10), ("whole", mb)):
+        for names in (tuple(COLUMNS), FEW):
+            with Workers() as workers:
+                took = read_all(spark, folder, topic, names, split_mb)
+            report(f"local[{cores}], {topic}", names, size, took, workers.peak_mb, "")
+    spark.stop()
+
+
+def read_all(spark: SparkSession, folder: Path, topic: str, names: tuple[str, ...], split_mb: int) -> float:
+    """Seconds."""
+    options = {"topics": topic, "columns": ",".join(names), "splitBytes": str(split_mb << 20)}
+    frame = spark.read.format("odradek").options(**options).load(str(folder))
+    began = time.perf_counter()
+    frame.write.format("noop").mode("overwrite").save()
+    return time.perf_counter() - began
+
+
+def report(what: str, names: tuple[str, ...], mb: float, took: float, peak_mb: float, more: str) -> None:
+    columns = "all columns" if len(names) == len(COLUMNS) else ", ".join(names)
+    say(f"{what:24} {columns:20} {mb / took:7.0f} MB/s {took:6.1f} s  {peak_mb:5.0f} MB resident  {more}")
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line.rstrip() + "\n")
+    sys.stdout.flush()
+
+
+@dataclass
+class Workers:
+    """The largest resident set of any Python process below this one, while it is entered."""
+
+    peak_mb: float = 0.0
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    def __enter__(self) -> Workers:
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(SAMPLE_SECONDS):
+            for status in below(os.getpid()):
+                if status.get("Name", "").startswith("python") and "VmRSS" in status:
+                    self.peak_mb = max(self.peak_mb, int(status["VmRSS"].split()[0]) / 1024)
+
+
+def below(root: int) -> Iterator[dict[str, str]]:
+    """`/proc/PID/status` of the descendants of a process."""
+    statuses = {}
+    for entry in Path("/proc").glob("[0-9]*/status"):
+        try:
+            lines = entry.read_text().splitlines()
+        except OSError:
+            continue  # it has ended
+        status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+        statuses[int(status["Pid"])] = {key: value.strip() for key, value in status.items()}
+    wanted = {root}
+    for pid in sorted(statuses):
+        if int(statuses[pid]["PPid"]) in wanted:
+            wanted.add(pid)
+            yield statuses[pid]
+
+
+if __name__ == "__main__":
+    main()
