@@ -85,9 +85,12 @@ def _run(spark: Any, given: dict[str, Any]) -> None:
     from pipeline.replay.job import Replay, replay
     from pipeline.replay.recipe import Recipe
     from pipeline.replay.source import Source
+    from pipeline.replay.watch import configure_log
     from pipeline.replay.writer import Limits
 
     began = time.monotonic()
+    terminal = sys.stderr.isatty()
+    configure_log(terminal=terminal)
     totals = replay(
         spark,
         Replay(
@@ -108,7 +111,7 @@ def _run(spark: Any, given: dict[str, Any]) -> None:
             tasks=given["tasks"],
             partitions=given["partitions"],
             limits=Limits(given["transaction_rows"], given["transaction_bytes"], given["transaction_seconds"]),
-            bar=sys.stderr.isatty(),
+            bar=terminal,
         ),
     )
     now = totals.rows - totals.rows_before
