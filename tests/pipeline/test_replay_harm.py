@@ -50,12 +50,14 @@ class Job:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
-    def wait_for_rows(self, rows: int) -> None:
+    def wait_for_rows(self, rows: int) -> int:
+        """How many are committed, once there are so many."""
         deadline = time.monotonic() + 3 * SECONDS
-        while self.rows() < rows:
+        while (found := self.rows()) < rows:
             assert self._process.poll() is None, self.log()
             assert time.monotonic() < deadline, self.log()
             time.sleep(0.02)
+        return found
 
     def rows(self) -> int:
         return ledger.look(self._plan).rows
@@ -145,10 +147,10 @@ def test_each_row_once_through_kills(own_broker: Broker, topic: str, tmp_path: P
     job = Job(broker.bootstrap_servers, source, topic, tmp_path / "log")
     try:
         for index, deed in enumerate(deeds):
-            share = (index + 0.2 + 0.6 * chance.random()) / (len(deeds) + 1)
-            job.wait_for_rows(max(int(count * share), job.rows() + 1))
+            share = 0.7 * (index + chance.random()) / len(deeds)
+            reached = job.wait_for_rows(max(int(count * share), job.rows() + 1))
+            assert reached < count, f"too late for {deed}"
             harm(job, broker, deed)
-            assert job.rows() < count, f"too late for {deed}"
         assert job.wait() == 0, job.log()
     finally:
         job.end()
