@@ -60,6 +60,7 @@ class Cleaning:
         clean_to = self._offsets.latest_offset + 1
         if clean_to <= 0:
             return start
+        await self._sliced([], self._offsets.flag_latest(start))
         segments = [one for one in log.segments if one.base_offset < clean_to]
         config = log.config
         groups = await self._sliced(

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from protocol.records.batch import BatchHeader
 from storage.cleaner.batches import batches_of
-from storage.cleaner.offset_map import OffsetMap
-from storage.cleaner.records import View, empty, rebuild, section_of, views
+from storage.cleaner.offset_map import Kept, OffsetMap
+from storage.cleaner.records import View, empty, keys_of, rebuild, section_of, views
 from storage.cleaner.steps import RECORDS_A_STEP, Steps
 from storage.cleaner.transactions import CleanedTransactions
 from storage.files import Buffer, write_fully
@@ -81,12 +81,17 @@ def _filter(header: BatchHeader, batch: Buffer, rules: CopyRules) -> Steps[tuple
     if discards and not stays_empty:
         rules.stats.records_read += header.record_count
         return None
-    kept: list[View] = []
     section = b""
-    if not discards:
+    known = Kept.NONE if discards else Kept.UNKNOWN if header.is_control else rules.offsets.of_batch(header)
+    if known is Kept.UNKNOWN:
         section = section_of(batch, header)
-        kept = yield from _keep(header, section, rules)
+        if not header.is_control and (yield from _keeps_all(header, section, rules.offsets)):
+            known = Kept.ALL
     rules.stats.records_read += header.record_count
+    if known is Kept.ALL:
+        rules.stats.records_written += header.record_count
+        return batch, header.max_timestamp
+    kept = [] if known is Kept.NONE else (yield from _keep(header, section, rules))
     rules.stats.records_written += len(kept)
     if not kept:
         return (empty(header), header.max_timestamp) if stays_empty else None
@@ -98,6 +103,22 @@ def _filter(header: BatchHeader, batch: Buffer, rules: CopyRules) -> Steps[tuple
         return batch, header.max_timestamp
     data = rebuild(header, section, kept, horizon)
     return data, int.from_bytes(data[35:43], signed=True)
+
+
+def _keeps_all(header: BatchHeader, section: bytes, offsets: OffsetMap) -> Steps[bool]:
+    """Whether every record has a value and is the latest of its key; looks no further than to the first that is not."""
+    if header.last_offset > offsets.latest_offset or not header.record_count:
+        return False
+    at, left = 0, header.record_count
+    while left > 0:
+        count = min(left, RECORDS_A_STEP)
+        keys, of_keys, has_tombstone, at = keys_of(section, at, count, header.base_offset)
+        if has_tombstone or len(keys) < count or offsets.supersedes_any(keys, of_keys):
+            return False
+        left -= count
+        if left:
+            yield 0
+    return True
 
 
 def _keep(header: BatchHeader, section: bytes, rules: CopyRules) -> Steps[list[View]]:

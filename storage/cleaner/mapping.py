@@ -1,11 +1,12 @@
 """Filling the offset map from the dirty part of a log (Kafka's Cleaner.buildOffsetMap)."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from protocol.records.batch import BatchHeader
 from storage.cleaner.batches import batches_of
 from storage.cleaner.offset_map import OffsetMap
-from storage.cleaner.records import section_of, views
+from storage.cleaner.records import keys_of, section_of
 from storage.cleaner.steps import RECORDS_A_STEP, Steps
 from storage.cleaner.transactions import CleanedTransactions
 from storage.files import Buffer
@@ -28,7 +29,9 @@ def map_keys(
         for header, batch in batches_of(segment, segment.offset_index.lookup(start)):
             if header.is_control:
                 transactions.on_control_batch(header, batch)
-            elif not transactions.on_batch(header) and not (yield from _map_batch(header, batch, start, offsets)):
+            elif transactions.on_batch(header):
+                offsets.note_unmapped(header.base_offset, header.last_offset)
+            elif not (yield from _map_batch(header, batch, start, offsets)):
                 return
             if header.last_offset >= start:
                 offsets.latest_offset = header.last_offset
@@ -37,13 +40,20 @@ def map_keys(
 
 
 def _map_batch(header: BatchHeader, batch: Buffer, start: int, offsets: OffsetMap) -> Steps[bool]:
-    base_offset, put = header.base_offset, offsets.put
-    pause_at = RECORDS_A_STEP
-    for number, (offset_delta, key, *_) in enumerate(views(section_of(batch, header), header.record_count)):
-        if number == pause_at:
-            pause_at += RECORDS_A_STEP
-            yield 0
-        offset = base_offset + offset_delta
-        if key is not None and offset >= start and not put(key, offset):
+    section = section_of(batch, header)
+    at, left = 0, header.record_count
+    while left > 0:
+        keys, of_keys, has_tombstone, at = keys_of(section, at, min(left, RECORDS_A_STEP), header.base_offset)
+        if len(keys) < min(left, RECORDS_A_STEP):
+            offsets.note_record_without_key()
+        if has_tombstone:
+            offsets.note_tombstone(header.base_offset)
+        if of_keys and of_keys[0] < start:
+            first = bisect_left(of_keys, start)
+            keys, of_keys = keys[first:], of_keys[first:]
+        if not offsets.put_all(keys, of_keys):
             return False
+        left -= RECORDS_A_STEP
+        if left > 0:
+            yield 0
     return True

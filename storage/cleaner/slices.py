@@ -11,6 +11,7 @@ T = TypeVar("T")
 
 SLICE_MS = 2.0
 PAUSE_MS = 1.0
+IDLE_TURN_MS = 0.2
 LONGEST_PAUSE_MS = 200.0
 STEPS_A_SLICE = 1000
 
@@ -51,7 +52,7 @@ class Slices:
             while more:
                 more = await self._workers.call(slice_of_it)
                 if more:
-                    await self._clock.sleep(PAUSE_MS)
+                    await self._pause()
                 check()
                 while (ahead_ms := self._ahead_ms()) >= PAUSE_MS:
                     await self._clock.sleep(min(ahead_ms, LONGEST_PAUSE_MS))
@@ -59,6 +60,13 @@ class Slices:
         finally:
             steps.close()
         return result[0]
+
+    async def _pause(self) -> None:
+        """One turn of the loop; if that takes long, others have work for it, and more turns."""
+        began_ms = self._clock.monotonic_ms()
+        await self._clock.sleep(0)
+        if self._clock.monotonic_ms() - began_ms > IDLE_TURN_MS:
+            await self._clock.sleep(PAUSE_MS)
 
     def _ahead_ms(self) -> float:
         """How long to wait until the rate is kept."""
