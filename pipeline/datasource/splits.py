@@ -110,25 +110,42 @@ def _pieces(wanted: OffsetRange, target: int) -> list[Piece]:
 
 def _cuts(wanted: OffsetRange, target: int) -> list[_Cut]:
     """Places to cut at, no two in a segment nearer than `target`, the first one at or before the start."""
+    listing = wanted.state.listing
     cuts = []
-    for segment in wanted.state.listing.overlapping(wanted.start, wanted.end):
+    for segment in listing.overlapping(wanted.start, wanted.end):
         with walk.open_log(segment.log) as log:
-            index = read_offset_index(segment)
-            first = _checked(log, index.lookup(wanted.start), segment)
-            marks = [int(position) for position in index.positions]
-            if not marks and log.size > target:
-                marks = [position for position, _ in walk.headers(log, 0)]
-            end = index.position_after(wanted.end) or log.size
-            places = [first]
-            for position in marks:
-                if position >= places[-1][1] + target and position + target // 2 <= end:
-                    header = walk.header_at(log, position, segment.base_offset)
-                    if header is not None and wanted.start < header.base_offset < wanted.end:
-                        places.append((header.base_offset, position))
-            bounds = [position for _, position in places[1:]] + [max(end, places[-1][1])]
-            for (offset, position), following in zip(places, bounds, strict=True):
-                cuts.append(_Cut(offset, Hint(log.path, log.identity, position), following - position))
+            following = listing.after(segment)
+            inside = (
+                wanted.start <= segment.base_offset and following is not None and following.base_offset <= wanted.end
+            )
+            if inside and log.size <= target:
+                cuts.append(_Cut(segment.base_offset, Hint(log.path, log.identity, 0), log.size))
+            else:
+                cuts += _cuts_in(wanted, target, segment, log)
     return cuts
+
+
+def _cuts_in(wanted: OffsetRange, target: int, segment: Segment, log: OpenLog) -> list[_Cut]:
+    index = read_offset_index(segment)
+    places = [_checked(log, index.lookup(wanted.start), segment)]
+    end = index.position_after(wanted.end) or log.size
+    marks = index.positions
+    if not len(marks) and log.size > target:
+        marks = np.array([position for position, _ in walk.headers(log, 0)], np.int64)
+    at = int(np.searchsorted(marks, places[0][1] + target))
+    while at < len(marks) and marks[at] + target // 2 <= end:
+        position = int(marks[at])
+        header = walk.header_at(log, position, segment.base_offset)
+        if header is not None and wanted.start < header.base_offset < wanted.end:
+            places.append((header.base_offset, position))
+            at = int(np.searchsorted(marks, position + target))
+        else:
+            at += 1
+    bounds = [position for _, position in places[1:]] + [max(end, places[-1][1])]
+    return [
+        _Cut(offset, Hint(log.path, log.identity, position), following - position)
+        for (offset, position), following in zip(places, bounds, strict=True)
+    ]
 
 
 def _checked(log: OpenLog, position: int, segment: Segment) -> tuple[int, int]:
