@@ -26,7 +26,11 @@ from pipeline.replay.writer import Limits
 logger = structlog.get_logger(__name__)
 
 TASK_BYTES = 1 << 30
-"""What a task of a job is given to sort, by Spark's estimate of the source, unless `tasks` says otherwise."""
+MOST_TASKS = 1_000
+"""A task has so many bytes to sort, by Spark's estimate of the source, and a job so many tasks, unless told otherwise.
+
+More tasks are more partitions of the progress topic, which a cluster pays for.
+"""
 
 COUNTED_FORMATS = ("delta", "iceberg", "parquet")
 """Formats whose rows can be counted without reading them."""
@@ -77,7 +81,7 @@ def replay(spark: SparkSession, job: Replay) -> Totals:
     try:
         return _replay(session, job, plan)
     except (KafkaException, PySparkException, Py4JError) as error:
-        raise ReplayFailed(f"job {job.job!r} is not finished; started again it goes on: {_reason(error)}") from error
+        raise ReplayFailed(f"job {job.job!r} is not finished: {_reason(error)}") from error
 
 
 def _replay(session: SparkSession, job: Replay, plan: TaskPlan) -> Totals:
@@ -117,4 +121,4 @@ def _tasks(session: SparkSession, job: Replay, before: Begun, frame: DataFrame) 
     if before.partitions:
         return before.partitions
     estimate: int = frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
-    return max(session.sparkContext.defaultParallelism, math.ceil(estimate / TASK_BYTES))
+    return max(session.sparkContext.defaultParallelism, min(MOST_TASKS, math.ceil(estimate / TASK_BYTES)))
