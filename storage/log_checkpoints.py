@@ -54,11 +54,14 @@ class LogCheckpoints:
             logger.warning("checkpoint is unreadable, starting from 0", error=str(error))
             return {}
 
-    def write_all(self, name: str, offset_of: OffsetOf | None = None) -> None:
-        """Write one kind of checkpoint for every folder; blocking, any thread. Raises OSError, having tried all."""
+    def write_all(self, name: str, offset_of: OffsetOf | None = None, *, folder: str | None = None) -> None:
+        """Write one kind of checkpoint for every folder, or the one named; blocking, any thread.
+
+        Raises OSError, having tried all.
+        """
         failures = []
         for log_dir in self._dirs.dirs:
-            if not log_dir.failed:
+            if not log_dir.failed and folder in (None, log_dir.path):
                 try:
                     self._write(log_dir, name, offset_of or _OFFSETS[name])
                 except OSError as error:

@@ -316,12 +316,12 @@ class LogManager:
         """Write `recovery-point-offset-checkpoint`; blocking, any thread. Raises OSError."""
         self._checkpoints.write_all(RECOVERY_POINT)
 
-    def checkpoint_log_start_offsets(self) -> None:
-        """Write `log-start-offset-checkpoint`; blocking, any thread. Raises OSError.
+    def checkpoint_log_start_offsets(self, folder: str | None = None) -> None:
+        """Write `log-start-offset-checkpoint` of one folder, or of all; blocking, any thread. Raises OSError.
 
         Only starts that the first segment's name does not tell are in it (LogManager.checkpointLogStartOffsetsInDir).
         """
-        self._checkpoints.write_all(LOG_START)
+        self._checkpoints.write_all(LOG_START, folder=folder)
 
     def checkpoint_high_watermarks(self, high_watermark: Callable[[PartitionLog], int]) -> None:
         """Write `replication-offset-checkpoint`; blocking, any thread. Raises OSError."""

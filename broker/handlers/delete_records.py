@@ -5,6 +5,8 @@ Deviation: the new log start offsets are on disk before the answer, where Kafka 
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kio.schema.delete_records.v2.request import DeleteRecordsRequest
@@ -64,18 +66,26 @@ def _partition(node: Node, name: str, index: int) -> Partition:
 async def _make_durable(
     node: Node, moved: list[Partition], results: dict[tuple[str, int], DeleteRecordsPartitionResult]
 ) -> None:
-    """Puts the new starts on disk; a partition for which that fails is answered so.
+    """Puts the new starts on disk; a partition in whose folder that fails is answered so.
 
     It goes offline, unless there is just no room: then the client may ask again, and what it asks for makes some.
     """
-    try:
-        await node.logs.services.workers.call(node.logs.checkpoint_log_start_offsets)
-    except OSError as error:
-        for partition in moved:
-            failure = KafkaStorage() if is_disk_full(error) else partition.log.fail(error)
-            results[partition.key] = _failed(partition.index, failure)
+    by_folder: dict[str, list[Partition]] = {}
     for partition in moved:
-        node.fetch_purgatory.check_and_complete(partition.key)
+        by_folder.setdefault(partition.log.folder.rpartition("/")[0], []).append(partition)
+
+    async def write(folder: str, partitions: list[Partition]) -> None:
+        workers = node.logs.services.workers.lane(f"checkpoint {folder}")
+        try:
+            await workers.call(partial(node.logs.checkpoint_log_start_offsets, folder))
+        except OSError as error:
+            for partition in partitions:
+                failure = KafkaStorage() if is_disk_full(error) else partition.log.fail(error)
+                results[partition.key] = _failed(partition.index, failure)
+        for partition in partitions:
+            node.fetch_purgatory.check_and_complete(partition.key)
+
+    await asyncio.gather(*(write(*one) for one in by_folder.items()))
 
 
 def _failed(index: int, error: KafkaError) -> DeleteRecordsPartitionResult:

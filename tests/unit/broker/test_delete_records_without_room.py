@@ -28,3 +28,26 @@ async def test_it_may_be_asked_again_when_there_is_room() -> None:
         assert await delete(client, 2) == ("kafka_storage_error", -1)
         assert await append(client, "t", 0) == "none"
         assert await delete(client, 2) == ("none", 2)
+
+
+async def test_a_folder_whose_checkpoint_cannot_be_written_takes_its_own_partitions_offline_alone() -> None:
+    async with Rig(config={"log.dirs": "/one,/two"}) as rig:
+        client = rig.connect()
+        assert await create(client, "t", 2) == "none"
+        for index in range(2):
+            assert await append(client, "t", index) == "none"
+        rig.fs.inject(Fault("open", 1, errno.EINVAL, path_part="/two/log-start-offset-checkpoint"))
+        places = tuple(DeleteRecordsPartition(partition_index=index, offset=1) for index in range(2))
+        asked = DeleteRecordsTopic(name="t", partitions=places)
+        done = await client.ask("delete_records", 2, topics=(asked,), timeout=timedelta(seconds=1))
+        told = {one.partition_index: one.error_code.name for one in done.topics[0].partitions}
+        folders = {}
+        for index in range(2):
+            partition = rig.node.partitions.get("t", index)
+            assert partition is not None
+            folders[index] = partition.log.folder.rpartition("/")[0]
+        assert sorted(folders.values()) == ["/one", "/two"]
+        for index, folder in folders.items():
+            expected = "none" if folder == "/one" else "kafka_storage_error"
+            assert told[index] == expected
+            assert await append(client, "t", index) == expected
