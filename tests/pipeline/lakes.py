@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import confluent_kafka
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from pipeline.files import Files
 from pipeline.kafka import Admin, Cluster
@@ -69,6 +69,13 @@ def delete_records(bootstrap: str, topic: str, before: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     partition = confluent_kafka.TopicPartition(topic, 0, before)
     admin.delete_records([partition])[partition].result(30)
+
+
+def set_topic_config(bootstrap: str, topic: str, name: str, value: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource("topic", topic, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(30)
 
 
 def produce(bootstrap: str, topic: str, values: Iterable[Any], **rest: Any) -> None:

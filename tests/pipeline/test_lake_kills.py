@@ -75,12 +75,14 @@ class Driver:
 class Site:
     """A broker that may be killed, a topic with transactions in it, and the lake's table."""
 
-    def __init__(self, broker: Broker, topic: str, folder: Path, master: str) -> None:
+    def __init__(self, broker: Broker, topic: str, folder: Path, master: str, jars: str) -> None:
         self.broker = broker
         self.topic = topic
         self.table = folder / "lake" / topic
         self._folder = folder
         self._master = master
+        self._jars = jars
+        self._optimize = ["--optimize-every", "5"] if master.startswith("local-cluster") else []
         self._values = itertools.count()
         create_topic(broker.bootstrap_servers, topic, PARTITIONS)
 
@@ -103,8 +105,9 @@ class Site:
             self.broker.bootstrap_servers,
         ]
         command += ["--lake", str(self._folder / "lake"), "--topic", self.topic, "--master", self._master]
-        command += ["--max-offsets", str(RECORDS_A_BATCH), "--optimize-every", "5", "--attempts", "20"]
-        for key, value in SHORT_LIVED.items():
+        command += ["--max-offsets", str(RECORDS_A_BATCH), *self._optimize, "--attempts", "20"]
+        command += ["--packages", ""]
+        for key, value in (SHORT_LIVED | {"spark.jars": self._jars}).items():
             command += ["--conf", f"{key}={value}"]
         return Driver(command, self._folder / "driver.log")
 
@@ -147,6 +150,11 @@ def own_broker() -> Iterator[Broker]:
         yield broker
 
 
+def _jars(spark: SparkSession) -> str:
+    """Those that the tests' own session was given: found already."""
+    return spark.sparkContext.getConf().get("spark.jars", "")
+
+
 def _torment(site: Site, kills: list[str], chance: random.Random) -> None:
     for kind in kills:
         site.fill(12)
@@ -167,11 +175,12 @@ def _torment(site: Site, kills: list[str], chance: random.Random) -> None:
         last.close()
 
 
+@pytest.mark.timeout(600)  # two cold JVMs beside the tests' own, on a machine that may be busy
 def test_driver_and_broker_killed_in_the_middle(
     spark: SparkSession, own_broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     """The driver goes between batches, the broker under the next one, and Spark reads what a second reader reads."""
-    site = Site(own_broker, topic, tmp_path, "local[2]")
+    site = Site(own_broker, topic, tmp_path, "local[2]", _jars(spark))
     site.fill(12)
     driver = site.start()
     try:
@@ -190,10 +199,12 @@ def test_driver_and_broker_killed_in_the_middle(
     assert len(expected) == 8 * 20
 
 
-def test_ten_rounds_of_kills(own_broker: Broker, topic: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_ten_rounds_of_kills(
+    spark: SparkSession, own_broker: Broker, topic: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     if not request.config.getoption("--torture"):
         pytest.skip("the long form runs by `make torture`")
-    site = Site(own_broker, topic, tmp_path, "local-cluster[2,1,1024]")
+    site = Site(own_broker, topic, tmp_path, "local-cluster[1,2,1024]", _jars(spark))
     chance = random.Random(7)
     kinds = [*KILLS, *KILLS, *chance.sample(list(KILLS), 2)]
     chance.shuffle(kinds)
