@@ -9,6 +9,7 @@ import dataclasses
 import json
 import random
 import threading
+import uuid
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ from kafka.partitioner.default import murmur2
 pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
 
 from odradek import Broker
+from pipeline import session
 from pipeline.replay.errors import ReplayFailed, ReplayRefused
 from pipeline.replay.job import Replay, Totals, replay
 from pipeline.replay.source import Source
@@ -64,11 +66,20 @@ def table(table_format: str) -> Callable[[SparkSession, Path, Sequence[dict[str,
     return write
 
 
+def iceberg(spark: SparkSession, folder: Path, rows: Sequence[dict[str, Any]]) -> Source:
+    name = uuid.uuid4().hex
+    frame = spark.createDataFrame([tuple(row.values()) for row in rows], COLUMNS)
+    frame.repartition(2).writeTo(f"{session.ICEBERG_CATALOG}.replay.t{name}").create()
+    warehouse = spark.conf.get(f"spark.sql.catalog.{session.ICEBERG_CATALOG}.warehouse")
+    return Source(f"{warehouse}/replay/t{name}", "iceberg")
+
+
 INPUTS: dict[str, Callable[[SparkSession, Path, Sequence[dict[str, Any]]], Source]] = {
     "json": lambda _, folder, rows: json_files(folder, rows),
     "csv": csv_file,
     "parquet": table("parquet"),
     "delta": table("delta"),
+    "iceberg": iceberg,
 }
 
 

@@ -1,0 +1,27 @@
+"""What `odradek-pipeline replay` refuses before it starts Spark."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from pipeline.commands.replay import command
+
+NEEDED = ["--bootstrap", "localhost:1", "--source", "/in"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--job", "a"], "one of --topic and --topic-column is needed"),
+        (["--job", "a", "--topic", "t", "--topic-column", "c"], "one of --topic and --topic-column is needed"),
+        (["--job", "a", "--topic", "t", "--key-column", "k", "--key-expr", "k + 1"], "exclude each other"),
+        (["--job", "a:b", "--topic", "t"], "letters, digits, '.', '_' and '-'"),
+        (["--job", "a", "--topic", "t", "--format", "orc"], "'orc' is not one of"),
+        (["--topic", "t"], "Missing option '--job'"),
+    ],
+)
+def test_a_wrong_command_line(arguments: list[str], message: str) -> None:
+    result = CliRunner().invoke(command, [*NEEDED, *arguments])
+    assert result.exit_code == 2
+    assert message in result.output
