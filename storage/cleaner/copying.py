@@ -82,16 +82,22 @@ def _filter(header: BatchHeader, batch: Buffer, rules: CopyRules) -> Steps[tuple
         rules.stats.records_read += header.record_count
         return None
     section = b""
-    known = Kept.NONE if discards else Kept.UNKNOWN if header.is_control else rules.offsets.of_batch(header)
-    if known is Kept.UNKNOWN:
+    flags = None if header.is_control else rules.offsets.flags_of(header)
+    if discards:
+        known = Kept.NONE
+    elif flags is not None:
+        known = rules.offsets.of_batch(header, flags)
+    else:
+        known = Kept.SOME
+    if known is Kept.SOME:
         section = section_of(batch, header)
-        if not header.is_control and (yield from _keeps_all(header, section, rules.offsets)):
+        if flags is None and not header.is_control and (yield from _keeps_all(header, section, rules.offsets)):
             known = Kept.ALL
     rules.stats.records_read += header.record_count
     if known is Kept.ALL:
         rules.stats.records_written += header.record_count
         return batch, header.max_timestamp
-    kept = [] if known is Kept.NONE else (yield from _keep(header, section, rules))
+    kept = [] if known is Kept.NONE else (yield from _keep(header, section, flags, rules))
     rules.stats.records_written += len(kept)
     if not kept:
         return (empty(header), header.max_timestamp) if stays_empty else None
@@ -121,7 +127,7 @@ def _keeps_all(header: BatchHeader, section: bytes, offsets: OffsetMap) -> Steps
     return True
 
 
-def _keep(header: BatchHeader, section: bytes, rules: CopyRules) -> Steps[list[View]]:
+def _keep(header: BatchHeader, section: bytes, flags: bytes | None, rules: CopyRules) -> Steps[list[View]]:
     """The latest record of each key, tombstones as long as their time has not come (Cleaner.shouldRetainRecord)."""
     if header.is_control:
         return list(views(section, header.record_count))
@@ -134,6 +140,10 @@ def _keep(header: BatchHeader, section: bytes, rules: CopyRules) -> Steps[list[V
             pause_at += RECORDS_A_STEP
             yield 0
         offset_delta, key, has_value, *_ = one
+        if flags is not None:
+            if flags[offset_delta] and (has_value or keeps_tombstones):
+                kept.append(one)
+            continue
         offset = base_offset + offset_delta
         if offset > latest_mapped:
             kept.append(one)

@@ -17,11 +17,11 @@ _MOST_FLAGS = 1 << 24
 
 
 class Kept(Enum):
-    """Which of a batch's records are the latest of their keys. ALL is only said of batches without tombstones."""
+    """How many of a batch's records stay. ALL is only said of batches without tombstones."""
 
     NONE = auto()
+    SOME = auto()
     ALL = auto()
-    UNKNOWN = auto()
 
 
 class OffsetMap:
@@ -144,17 +144,21 @@ class OffsetMap:
             yield 0
         self._flags, self._first_flag = flags, start
 
-    def of_batch(self, header: BatchHeader) -> Kept:
-        """What the map alone tells of a batch of data that is not of an aborted transaction."""
+    def flags_of(self, header: BatchHeader) -> bytes | None:
+        """For each offset delta of a batch of data 1 if it is the latest of its key; None: ask for each key."""
         flags, first = self._flags, header.base_offset - self._first_flag
         if flags is None or first < 0 or header.last_offset > self.latest_offset:
-            return Kept.UNKNOWN
-        latest = flags.count(1, first, first + header.last_offset_delta + 1)
+            return None
+        return bytes(flags[first : first + header.last_offset_delta + 1])
+
+    def of_batch(self, header: BatchHeader, flags: bytes) -> Kept:
+        """What its flags tell of a batch that is not of an aborted transaction."""
+        latest = flags.count(1)
         if not latest:
             return Kept.NONE
         if latest == header.record_count and header.base_offset not in self._tombstones:
             return Kept.ALL
-        return Kept.UNKNOWN
+        return Kept.SOME
 
 
 def _digest(key: bytes) -> bytes:

@@ -11,9 +11,9 @@ from storage.files import Buffer
 
 _NULL = 1  # the varint -1
 
-View = tuple[int, bytes | None, bool, int, int, int]
-"""One record: its offset delta, its key, whether it has a value, and where in its section its timestamp delta starts,
-where what follows that, and where the record ends."""
+View = tuple[int, bytes | None, bool, int, int, int, int]
+"""One record: its offset delta, its key, whether it has a value, and where in its section it starts, its timestamp delta
+starts, what follows that starts, and the record ends."""
 
 
 def section_of(batch: Buffer, header: BatchHeader) -> bytes:
@@ -28,6 +28,7 @@ def views(section: bytes, count: int) -> Iterator[View]:
     """
     at, limit = 0, len(section)
     for _ in range(count):
+        start = at
         byte = section[at]
         if byte < 0x80:
             size, at = byte >> 1, at + 1
@@ -60,7 +61,7 @@ def views(section: bytes, count: int) -> Iterator[View]:
             at += key_size
         if at >= end or end > limit:
             raise ValueError("a record's size is not that of its fields")
-        yield offset, key, section[at] != _NULL, time_at, rest_at, end
+        yield offset, key, section[at] != _NULL, start, time_at, rest_at, end
         at = end
 
 
@@ -136,9 +137,13 @@ def rebuild(header: BatchHeader, section: bytes, kept: list[View], delete_horizo
         max_timestamp = max(times)
     base_timestamp = times[0] if delete_horizon_ms is None else delete_horizon_ms
     parts: list[bytes] = []
-    for (*_, rest_at, end), time in zip(kept, times, strict=True):
-        delta = encode_varint(time - base_timestamp)
-        parts += (encode_varint(1 + len(delta) + end - rest_at), b"\x00", delta, section[rest_at:end])
+    moved = base_timestamp != header.base_timestamp or header.is_log_append_time
+    for (*_, start, time_at, rest_at, end), time in zip(kept, times, strict=True):
+        if moved or section[time_at - 1]:
+            delta = encode_varint(time - base_timestamp)
+            parts += (encode_varint(1 + len(delta) + end - rest_at), b"\x00", delta, section[rest_at:end])
+        else:
+            parts.append(section[start:end])
     rebuilt = b"".join(parts)
     if header.compression:
         rebuilt = compress(Compression(header.compression), rebuilt)
