@@ -1,8 +1,9 @@
 """The `odradek` data source over a topic that a broker has just written: `python -m benchmarks.datasource --help`.
 
 Measured are Spark jobs that read every record and keep none (the `noop` sink), on one core and on two, with all columns
-and with three of them, and the same reader in a process of its own without Spark. Beside each rate stands the largest
-resident set of a Python worker, for a tenth of the data and for all of it: it must not grow with the data.
+and with three of them, and the same reader in a process of its own without Spark. Beside each rate stand the CPU time
+of all processes together, JVM included, and the largest resident set of a Python worker: it must not grow with the data.
+The last line of each kind is what nine tenths of the data took more than one tenth: without what every job costs.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -91,14 +93,13 @@ def alone(folder: str, split_mb: int) -> None:
                 SourceOptions(paths=(folder,), topics=frozenset([topic]), split_bytes=split_mb << 20), names
             )
             began, used = time.perf_counter(), time.process_time()
-            rows = size = 0
+            size = 0
             for split in reader.partitions():
                 for batch in reader.read(split):
-                    rows += batch.num_rows
                     size += batch["value"].nbytes + batch["key"].nbytes
             took, used = time.perf_counter() - began, time.process_time() - used
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            report(f"reader alone, {topic}", names, size / 1e6, took, peak, f"{1e9 * used / rows:.0f} ns CPU a record")
+            report(f"reader alone, {topic}", names, size / 1e6, Job(took, used), peak)
 
 
 def in_spark(folder: Path, cores: int, mb: int, split_mb: int) -> None:
@@ -106,26 +107,48 @@ def in_spark(folder: Path, cores: int, mb: int, split_mb: int) -> None:
     spark.sparkContext.setLogLevel("ERROR")
     register(spark)
     read_all(spark, folder, "tenth", FEW, split_mb)  # workers are started, the JVM has compiled something
-    for topic, size in (("tenth", mb / 10), ("whole", mb)):
-        for names in (tuple(COLUMNS), FEW):
+    for names in (tuple(COLUMNS), FEW):
+        jobs = []
+        for topic, size in (("tenth", mb / 10), ("whole", mb)):
             with Workers() as workers:
-                took = read_all(spark, folder, topic, names, split_mb)
-            report(f"local[{cores}], {topic}", names, size, took, workers.peak_mb, "")
+                jobs.append(read_all(spark, folder, topic, names, split_mb))
+            report(f"local[{cores}], {topic}", names, size, jobs[-1], workers.peak_mb)
+        more = Job(jobs[1].seconds - jobs[0].seconds, jobs[1].cpu_seconds - jobs[0].cpu_seconds)
+        report(f"local[{cores}], nine tenths", names, 0.9 * mb, more, workers.peak_mb)
     spark.stop()
 
 
-def read_all(spark: SparkSession, folder: Path, topic: str, names: tuple[str, ...], split_mb: int) -> float:
-    """Seconds."""
+class Job(NamedTuple):
+    """What a job took."""
+
+    seconds: float
+    cpu_seconds: float
+
+
+def read_all(spark: SparkSession, folder: Path, topic: str, names: tuple[str, ...], split_mb: int) -> Job:
     options = {"topics": topic, "columns": ",".join(names), "splitBytes": str(split_mb << 20)}
     frame = spark.read.format("odradek").options(**options).load(str(folder))
-    began = time.perf_counter()
+    began, used = time.perf_counter(), cpu_seconds()
     frame.write.format("noop").mode("overwrite").save()
-    return time.perf_counter() - began
+    return Job(time.perf_counter() - began, cpu_seconds() - used)
 
 
-def report(what: str, names: tuple[str, ...], mb: float, took: float, peak_mb: float, more: str) -> None:
+def cpu_seconds() -> float:
+    """Of the processes below this one, and of those that they have waited for."""
+    ticks = 0
+    for status in below(os.getpid()):
+        try:
+            fields = Path(f"/proc/{status['Pid']}/stat").read_text().rpartition(") ")[2].split()
+        except OSError:
+            continue  # it has ended
+        ticks += sum(int(one) for one in fields[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def report(what: str, names: tuple[str, ...], mb: float, job: Job, peak_mb: float) -> None:
     columns = "all columns" if len(names) == len(COLUMNS) else ", ".join(names)
-    say(f"{what:24} {columns:20} {mb / took:7.0f} MB/s {took:6.1f} s  {peak_mb:5.0f} MB resident  {more}")
+    cpu = f"{1000 * job.cpu_seconds / mb:6.1f} ms CPU/MB"
+    say(f"{what:24} {columns:20} {mb / job.seconds:7.0f} MB/s {cpu} {job.seconds:6.1f} s  {peak_mb:5.0f} MB resident")
 
 
 def say(line: str) -> None:
