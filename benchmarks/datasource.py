@@ -2,7 +2,8 @@
 
 Measured are Spark jobs that read every record and keep none (the `noop` sink), on one core and on two, with all columns
 and with three of them, and the same reader in a process of its own without Spark. Beside each rate stand the CPU time
-of all processes together, JVM included, and the largest resident set of a Python worker: it must not grow with the data.
+of all processes together, JVM included, and the largest resident set of any Python worker, which must not grow with the
+data.
 The last line of each kind is what nine tenths of the data took more than one tenth: without what every job costs.
 """
 
