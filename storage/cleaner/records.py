@@ -12,8 +12,8 @@ from storage.files import Buffer
 _NULL = 1  # the varint -1
 
 View = tuple[int, bytes | None, bool, int, int, int, int]
-"""One record: its offset delta, its key, whether it has a value, and where in its section it starts, its timestamp delta
-starts, what follows that starts, and the record ends."""
+"""One record: its offset delta, its key, whether it has a value, and where in its section it starts, its timestamp
+delta starts, what follows that starts, and the record ends."""
 
 
 def section_of(batch: Buffer, header: BatchHeader) -> bytes:
