@@ -42,19 +42,21 @@ class LogTail:
     strict: bool
     open_transactions: dict[int, int] = field(default_factory=dict)
     aborted: list[AbortedTxn] = field(default_factory=list)
-    _file: tuple[int, int] | None = None
+    _file: tuple[int, tuple[int, int]] | None = None
     _position: int = 0
 
     @classmethod
     def begin(cls, listing: Listing, limit: int | None, *, with_transactions: bool, strict: bool) -> "LogTail":
-        """Before the first batch that has to be walked over. Raises OSError."""
+        """Before the first batch that has to be walked over. Raises as `advance` does."""
         if not with_transactions:
             last = listing.segments[-1] if limit is None else listing.floor(limit) or listing.segments[-1]
             return cls(last.base_offset, last.base_offset, False, strict)
+        bare = cls.begin(listing, limit, with_transactions=False, strict=strict)
+        bare.advance(listing, limit)  # a snapshot behind the end tells of batches that were lost, or not copied
         for offset in reversed(listing.snapshots):
             if offset < listing.segments[0].base_offset:
                 break
-            if limit is None or offset <= limit:
+            if offset <= bare.end:
                 known = read_open_transactions(listing.folder, offset)
                 if known is not None:
                     return cls(offset, offset, True, strict, known)
@@ -73,6 +75,7 @@ class LogTail:
             with walk.open_log(segment.log) as log:
                 position, whole_to = self._where(segment, log)
                 whole_to = whole_to if following is None else log.size
+                self._file = segment.base_offset, log.identity
                 reached = self._walk(log, position, whole_to, limit)
                 while not reached and self._position < whole_to:
                     reached = self._walk(log, self._behind_damage(log), whole_to, limit)
@@ -88,7 +91,7 @@ class LogTail:
 
         What lies behind the last index entry can be anything in a copy, and is looked at closely.
         """
-        if log.identity == self._file:
+        if self._file == (segment.base_offset, log.identity):
             if log.size < self._position:
                 raise DataLossError(f"{segment.log} has become shorter: records before offset {self.end} are gone.")
             return self._position, self._position
@@ -112,7 +115,7 @@ class LogTail:
 
     def _walk(self, log: OpenLog, position: int, check_from: int, limit: int | None) -> bool:
         """Whether `limit` was reached."""
-        self._file, self._position = log.identity, position
+        self._position = position
         for at, header in walk.checked_headers(log, position, 0, check_from):
             if limit is not None and header.base_offset >= limit:
                 return True

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pipeline.datasource import walk
-from pipeline.datasource.errors import CorruptLogError, DataLossError
+from pipeline.datasource.errors import CorruptLogError, DataLossError, DataSourceError
 from pipeline.datasource.folders import TopicPartition
 from pipeline.datasource.indexes import read_offset_index, read_time_index
 from pipeline.datasource.log_view import LogState
@@ -26,8 +26,13 @@ class OffsetRange:
 
 
 def batch_ranges(states: Mapping[TopicPartition, LogState], options: SourceOptions) -> list[OffsetRange]:
-    """What a batch query reads, by default everything. Raises DataLossError, CorruptLogError, OSError."""
+    """What a batch query reads, by default everything.
+
+    Raises DataSourceError for a partition that is named and is not there, DataLossError, CorruptLogError, OSError.
+    """
     starting = EARLIEST if options.starting_offsets is None else options.starting_offsets
+    for wanted in (starting, options.ending_offsets):
+        _check_there(states, wanted)
     ranges = []
     for state in states.values():
         start = _resolve(state, starting, options.starting_timestamp, EARLIEST, options)
@@ -35,6 +40,15 @@ def batch_ranges(states: Mapping[TopicPartition, LogState], options: SourceOptio
         if start < end:
             ranges.append(OffsetRange(state, start, end))
     return ranges
+
+
+def _check_there(states: Mapping[TopicPartition, LogState], wanted: int | Offsets) -> None:
+    if not isinstance(wanted, int):
+        named = {TopicPartition(topic, number) for topic, by in wanted.items() for number in by}
+        if missing := sorted(named - set(states)):
+            raise DataSourceError(
+                f"Offsets are given for {', '.join(map(str, missing))}, which is not there or not read."
+            )
 
 
 def stream_start(state: LogState, options: SourceOptions) -> int:

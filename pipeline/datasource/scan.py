@@ -35,7 +35,7 @@ class PieceScan:
     piece: Piece
     options: SourceOptions
     _cursor: int = field(init=False)
-    _done_with: tuple[int, int] | None = None
+    _done_with: tuple[str, tuple[int, int]] | None = None
 
     def __post_init__(self) -> None:
         self._cursor = self.piece.start
@@ -87,7 +87,7 @@ class PieceScan:
             self._lost(min(first, self.piece.end), f"the log starts at offset {first} now")
             return listing.segments[0] if self._cursor < self.piece.end else None
         with walk.open_log(segment.log) as log:
-            if log.identity != self._done_with:
+            if (log.path, log.identity) != self._done_with:
                 return segment
         following = listing.after(segment)
         if following is None:
@@ -160,7 +160,7 @@ class PieceScan:
                     self._cursor = header.next_offset
                 at += header.size
             position += at
-        self._done_with = log.identity
+        self._done_with = log.path, log.identity
 
     def _skip_damage(self, log: OpenLog, position: int, why: str) -> int:
         """Where to go on behind a damaged batch: at the next batch that has a right checksum, or the file's end."""

@@ -347,6 +347,12 @@ def test_a_gap_that_no_compaction_explains_is_an_error_or_passed_over(rig: Rig) 
     assert read(reader_of(rig.root)) == [0, 1, 2, 3, 4, *range(6, 17)]
 
 
+def test_a_snapshot_behind_the_end_is_not_believed(rig: Rig) -> None:
+    fill(rig, 17)
+    (folder(rig) / f"{15:020d}.snapshot").rename(folder(rig) / f"{30:020d}.snapshot")
+    assert read(reader_of(rig.root)) == list(range(17))
+
+
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".snapshot"])
 def test_missing_or_wrong_indexes_cost_time_alone(rig: Rig, suffix: str) -> None:
     fill(rig, 17)
@@ -387,6 +393,8 @@ def test_starts_and_ends(rig: Rig) -> None:
     with pytest.raises(DataLossError, match="Offset 18 of t-0 is asked for, and there are 0 up to 17"):
         numbers(endingOffsets='{"t":{"0":18}}')
     assert numbers(endingOffsets='{"t":{"0":18}}', failOnDataLoss="false") == list(range(17))
+    with pytest.raises(DataSourceError, match="Offsets are given for t-1, u-0, which is not there"):
+        numbers(startingOffsets='{"t":{"0":1,"1":2},"u":{"0":0}}')
     with pytest.raises(DataSourceError, match="No partition of absent"):
         numbers(topics="absent,t")
 
