@@ -65,7 +65,7 @@ class SourceOptions:
         if unknown:
             known = ", ".join(name for name, _ in _OPTIONS)
             raise DataSourceError(f"Unknown option {', '.join(sorted(unknown))}; there are {known}.")
-        if not options.get("path"):
+        if not (options.get("path") or options.get("paths")):
             raise DataSourceError("Option path is missing: the broker's log.dirs, or copies of them.")
         if "topics" in options and "topicspattern" in options:
             raise DataSourceError("Give either topics or topicsPattern.")
@@ -129,6 +129,7 @@ def _offsets(text: str) -> int | Offsets:
 
 _OPTIONS: tuple[tuple[str, tuple[str, Callable[[str], Any]]], ...] = (
     ("path", ("paths", _names)),
+    ("paths", ("paths", lambda text: tuple(json.loads(text)))),  # what Spark makes of `load([...])`
     ("topics", ("topics", lambda text: frozenset(_names(text)))),
     ("topicsPattern", ("topics_pattern", _pattern)),
     ("partitions", ("partitions", lambda text: frozenset(int(one) for one in _names(text)))),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -78,6 +79,8 @@ def test_a_finished_copy_takes_the_place_of_the_folder(rig: Rig, tmp_path: Path)
     shutil.copytree(folder(rig), other / "t-0.0123456789abcdef0123456789abcdef-moved")
     shutil.copytree(folder(rig), other / "t-1.0123456789abcdef0123456789abcdef-moved")
     assert read(reader_of(f"{rig.root},{other}")) == [0, 1, 2, 0, 1, 2]
+    both = SourceOptions.parse({"paths": json.dumps([rig.root, str(other)])})
+    assert read(OdradekReader(both, ("value",))) == [0, 1, 2, 0, 1, 2]
 
 
 def test_two_folders_of_one_partition_are_an_error(rig: Rig, tmp_path: Path) -> None:

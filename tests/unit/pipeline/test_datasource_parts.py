@@ -125,6 +125,21 @@ def test_a_first_micro_batch_is_limited_though_spark_asks_for_its_end_first(rig:
     assert (reader.initialOffset()["offsets"], latest["offsets"]) == ({"t": {"0": 0}}, {"t": {"0": 4}})
 
 
+def test_a_micro_batch_that_is_tried_again_has_the_same_records(rig: Rig) -> None:
+    fill(rig, range(5))
+    fill(rig, range(5, 6), producer_id=7, transactional=True, sequence=0)
+    end_txn(rig.log(), 7, commit=False)
+    stream = query(rig)
+    end = stream.reader.latestOffset()
+    fill(rig, range(6, 30))
+    for _ in range(2):
+        reader = OdradekStreamReader(SourceOptions.parse(stream.options), ("value",))
+        assert stream.at is not None
+        splits = reader.partitions(stream.at, end)
+        rows = [row for split in splits for one in reader.read(split) for row in one.to_pylist()]
+        assert [int(row["value"]) for row in rows] == list(range(5))
+
+
 def test_an_open_transaction_holds_a_stream_back(rig: Rig) -> None:
     stream = query(rig)
     fill(rig, range(1))
