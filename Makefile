@@ -41,7 +41,7 @@ demo: $(VENV)/.dev $(VENV)/.pipeline ## a year of flights through a broker and S
 	@$(BIN)/python -m examples.flights $(ARGS)
 
 torture: $(VENV)/.dev $(VENV)/.pipeline tools ## exactly once through many kills of workers and broker; takes minutes
-	$(PYTEST) --torture -o timeout=1800 $(ARGS) tests/client/test_exactly_once.py tests/crash/test_kill_9_sweep.py tests/pipeline/test_replay_harm.py
+	$(PYTEST) --torture -o timeout=1800 $(ARGS) tests/client/test_exactly_once.py tests/crash/test_kill_9_sweep.py tests/pipeline/test_replay_harm.py tests/pipeline/test_lake_kills.py
 
 soak: $(VENV)/.dev ## half an hour of mixed load; what it took is given back in the end
 	ODRADEK_SOAK_SECONDS=1800 $(PYTEST) $(ARGS) tests/crash/test_soak.py

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,13 +20,13 @@ import pytest
 
 from odradek import Broker
 from tests.pipeline.conftest import SHORT_LIVED
-from tests.pipeline.lakes import committed, create_topic, transact
+from tests.pipeline.lakes import committed, create_topic, produce, transact
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PARTITIONS = 2
-RECORDS_A_BATCH = 60
+BATCH = 60
 DEADLINE_SECONDS = 150
 
 
@@ -55,6 +57,16 @@ class Driver:
             if session == self._process.pid and main_class in command:
                 found.append(int(folder.name))
         return found
+
+    def metrics(self) -> str:
+        """What Prometheus would be told."""
+        told = [json.loads(line) for line in self._log.read_text().splitlines() if line.startswith("{")]
+        port = next(line["port"] for line in reversed(told) if line["event"] == "metrics")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+            return str(answer.read(), "utf-8")
+
+    def terminate(self) -> None:
+        self._process.terminate()
 
     def kill(self) -> None:
         """The driver and every JVM of its group at once."""
@@ -94,22 +106,21 @@ class Site:
     def _some(self, count: int) -> list[bytes]:
         return [b"%d" % next(self._values) for _ in range(count)]
 
-    def start(self) -> Driver:
-        command = [
-            sys.executable,
-            "-m",
-            "pipeline",
-            "lake",
-            "--available-now",
-            "--bootstrap",
-            self.broker.bootstrap_servers,
-        ]
-        command += ["--lake", str(self._folder / "lake"), "--topic", self.topic, "--master", self._master]
-        command += ["--max-offsets", str(RECORDS_A_BATCH), *self._optimize, "--attempts", "20"]
-        command += ["--packages", ""]
+    def start(self, *options: str) -> Driver:
+        """Without options, to the topic's end."""
+        command = [sys.executable, "-m", "pipeline", "lake", "--bootstrap", self.broker.bootstrap_servers]
+        command += ["--lake", str(self._folder / "lake"), "--master", self._master, "--max-offsets", str(BATCH)]
+        command += ["--attempts", "20", "--packages", "", *self._optimize]
+        command += options or ["--topic", self.topic, "--available-now"]
         for key, value in (SHORT_LIVED | {"spark.jars": self._jars}).items():
             command += ["--conf", f"{key}={value}"]
         return Driver(command, self._folder / "driver.log")
+
+    def wait_for(self, topic: str) -> None:
+        """Until a running driver has written all of a topic."""
+        wanted = len(committed(self.broker.bootstrap_servers, topic, PARTITIONS))
+        table = str(self.table.with_name(topic))
+        _until(lambda: deltalake.DeltaTable.is_deltatable(table) and deltalake.DeltaTable(table).count() >= wanted)
 
     def commits(self) -> int:
         return len(list((self.table / "_delta_log").glob("*.json")))
@@ -117,15 +128,19 @@ class Site:
     def wait_for_commits(self, driver: Driver, more: int) -> None:
         """Until the table has so many commits more, or the driver is through."""
         wanted = self.commits() + more
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        while self.commits() < wanted and driver.running:
-            assert time.monotonic() < deadline, "no batch for too long"
-            time.sleep(0.02)
+        _until(lambda: self.commits() >= wanted or not driver.running)
 
     def check(self) -> None:
         read = deltalake.DeltaTable(str(self.table)).to_pyarrow_table(columns=["partition", "offset", "value"])
         found = sorted((row["partition"], row["offset"], row["value"]) for row in read.to_pylist())
         assert found == committed(self.broker.bootstrap_servers, self.topic, PARTITIONS)
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "nothing happened for too long"
+        time.sleep(0.02)
 
 
 Kill = Callable[[Site, Driver], None]
@@ -179,16 +194,26 @@ def _torment(site: Site, kills: list[str], chance: random.Random) -> None:
 def test_driver_and_broker_killed_in_the_middle(
     spark: SparkSession, own_broker: Broker, topic: str, tmp_path: Path
 ) -> None:
-    """The driver goes between batches, the broker under the next one, and Spark reads what a second reader reads."""
+    """The driver goes between batches, the broker under the next one, and Spark reads what a second reader reads.
+
+    The second driver runs on and on, finds a topic that appears meanwhile, serves metrics, and ends on SIGTERM.
+    """
     site = Site(own_broker, topic, tmp_path, "local[2]", _jars(spark))
     site.fill(12)
     driver = site.start()
     try:
         site.wait_for_commits(driver, 2)
         driver.kill()
-        driver = site.start()
+        driver = site.start("--pattern", f"{topic}.*", "--interval=0.1", "--discover-interval=1", "--metrics-port=0")
         site.wait_for_commits(driver, 1)
         _broker(site, driver)
+        create_topic(own_broker.bootstrap_servers, f"{topic}.later", PARTITIONS)
+        produce(own_broker.bootstrap_servers, f"{topic}.later", [b"x"])
+        for name in (topic, f"{topic}.later"):
+            site.wait_for(name)
+        assert f'odradek_lake_records_total{{topic="{topic}.later"}} 1.0' in driver.metrics()
+        assert f'odradek_lake_lag_offsets{{partition="0",topic="{topic}"}}' in driver.metrics()
+        driver.terminate()
         driver.wait()
     finally:
         driver.close()
