@@ -5,9 +5,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-FORMATS = {"date-time": "timestamp", "date": "date"}
-SCALARS = {"integer": "bigint", "number": "double", "boolean": "boolean", "string": "string"}
-
 
 def struct_of(document: dict[str, Any]) -> "StructType":
     """The columns of an object schema; what is `required` is not nullable.
@@ -29,7 +26,16 @@ def struct_of(document: dict[str, Any]) -> "StructType":
 
 
 def _type_of(part: Any, name: str) -> "DataType":
-    from pyspark.sql.types import ArrayType, DataType, MapType, StringType
+    from pyspark.sql.types import (
+        ArrayType,
+        BooleanType,
+        DateType,
+        DoubleType,
+        LongType,
+        MapType,
+        StringType,
+        TimestampType,
+    )
 
     if not isinstance(part, dict) or any(word in part for word in ("$ref", "oneOf", "anyOf", "allOf")):
         raise ValueError(f"{name}: references and alternatives have no one column type")
@@ -41,9 +47,14 @@ def _type_of(part: Any, name: str) -> "DataType":
         case "array" if isinstance(part.get("items"), dict):
             return ArrayType(_type_of(part["items"], name))
         case "string":
-            return DataType.fromDDL(FORMATS.get(part.get("format", ""), "string"))
-        case "integer" | "number" | "boolean" as scalar:
-            return DataType.fromDDL(SCALARS[scalar])
+            formats: dict[str, DataType] = {"date-time": TimestampType(), "date": DateType()}
+            return formats.get(part.get("format", ""), StringType())
+        case "integer":
+            return LongType()
+        case "number":
+            return DoubleType()
+        case "boolean":
+            return BooleanType()
         case _:
             return StringType()  # of any shape: kept as JSON text
 

@@ -53,7 +53,7 @@ def test_a_cluster_keeps_its_own_settings() -> None:
 
 
 def test_the_compose_file_fits_together() -> None:
-    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (make pipeline)")
+    yaml = pytest.importorskip("yaml", reason="requirements-pipeline.txt is not installed")
     compose: dict[str, Any] = yaml.safe_load((ROOT / "docker" / "spark-compose.yaml").read_text())
     services = compose["services"]
     assert set(services) == {"broker", "master", "worker", "lake"}

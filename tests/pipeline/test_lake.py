@@ -7,11 +7,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import deltalake
 import pytest
 
 from odradek import Broker
 from tests.pipeline.lakes import Lake, committed, create_topic, delete_records, delete_topic, offsets, produce, transact
+
+deltalake = pytest.importorskip("deltalake", reason="requirements-pipeline.txt is not installed")
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

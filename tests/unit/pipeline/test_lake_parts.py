@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-pytest.importorskip("pyspark", reason="PySpark is not installed (make pipeline)")
+pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
 from pipeline.lake import naming, state
 from pipeline.lake.errors import LakeError
@@ -77,8 +77,8 @@ def test_no_two_topics_share_a_folder_or_a_name() -> None:
 
 
 def test_fields_alike_but_for_case_are_found_at_any_depth() -> None:
-    schema = StructType.fromDDL("x ARRAY<STRUCT<a: INT, A: INT>>")
-    assert isinstance(schema, StructType)
+    inner = StructType([StructField("a", LongType()), StructField("A", LongType())])
+    schema = StructType([StructField("x", ArrayType(inner))])
     with pytest.raises(LakeError, match="differ in case only"):
         check_names("t", schema, "iceberg")
 

@@ -1,0 +1,102 @@
+"""`lake`'s command line, and what it tells of a run."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import structlog
+from click.testing import CliRunner
+
+pytest.importorskip("tqdm", reason="requirements-pipeline.txt is not installed")
+
+from prometheus_client import REGISTRY
+
+from pipeline.cli import main
+from pipeline.lake.progress import Reporter, configure, lag
+
+NEEDED = ["lake", "--bootstrap", "nowhere:1", "--lake", "/nowhere"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "give either --topic or --pattern"),
+        (["--topic", "a", "--pattern", "b"], "give either --topic or --pattern"),
+        (["--topic", "a", "--catalog", "c"], "--catalog is for --format iceberg"),
+        (["--topic", "a", "--option", "x"], "'x' is not KEY=VALUE"),
+        (["--topic", "a", "--format", "csv"], "'csv' is not one of"),
+        (["--topic", "a", "--schema", "a=xml"], "not raw, json, json:COLUMNS or json:@FILE"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_spark_starts(options: list[str], message: str) -> None:
+    told = CliRunner().invoke(main, NEEDED + options)
+    assert told.exit_code in (1, 2)
+    assert message in told.output
+
+
+@pytest.fixture
+def own_log() -> Iterator[None]:
+    """What a test makes of the process's log ends with it."""
+    yield
+    structlog.reset_defaults()
+
+
+def _progress(end: object, latest: object, rows: int = 7, batch: int = 3) -> Any:
+    source = SimpleNamespace(endOffset=_text(end), latestOffset=_text(latest))
+    return SimpleNamespace(sources=[source], numInputRows=rows, batchDuration=1500, batchId=batch)
+
+
+def _text(offsets: object) -> str:
+    return "None" if offsets is None else json.dumps({"t": offsets})
+
+
+def test_lag_is_what_is_left_of_each_partition() -> None:
+    assert lag(_progress({"0": 5, "1": 9}, {"0": 8, "1": 9, "2": 4}), "t") == {"0": 3, "1": 0, "2": 4}
+    assert lag(_progress({"0": 5}, {"0": 3}), "t") == {"0": 0}, "a topic that was made anew"
+    assert lag(_progress(None, None), "t") == {}
+
+
+def test_a_batch_is_counted_told_and_logged(own_log: None) -> None:
+    stream = io.StringIO()
+    reporter = configure(stream)
+    assert reporter.bar is None, "no bar where there is no terminal"
+    reporter.counted("counted", 7, 2)
+    source = SimpleNamespace(endOffset='{"counted": {"0": 5}}', latestOffset='{"counted": {"0": 8}}')
+    reporter.batch("counted", SimpleNamespace(sources=[source], numInputRows=7, batchDuration=1500, batchId=3))
+    reporter.failed("counted", "why", None)
+    labels = {"topic": "counted"}
+    assert REGISTRY.get_sample_value("odradek_lake_records_total", labels) == 7
+    assert REGISTRY.get_sample_value("odradek_lake_dead_letters_total", labels) == 2
+    assert REGISTRY.get_sample_value("odradek_lake_lag_offsets", labels | {"partition": "0"}) == 3
+    assert REGISTRY.get_sample_value("odradek_lake_batch_seconds", labels) == 1.5
+    assert REGISTRY.get_sample_value("odradek_lake_failures_total", labels) == 1
+    events = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(event["event"], event["level"]) for event in events] == [
+        ("records went to the dead letters", "warning"),
+        ("batch", "info"),
+        ("query failed", "error"),
+    ]
+    assert (events[1]["batch"], events[1]["behind"], events[1]["records"]) == (3, 3, 7)
+
+
+def test_the_bar_shows_what_is_done_and_what_is_left() -> None:
+    class Bar:
+        total = n = 0
+        postfix: dict[str, int]
+
+        def set_postfix(self, refresh: bool, **values: int) -> None:
+            self.postfix = values
+
+        def refresh(self) -> None: ...
+
+        def close(self) -> None: ...
+
+    reporter = Reporter(Bar())
+    reporter.counted("t", 7, 0)
+    reporter.batch("t", _progress({"0": 7}, {"0": 10}))
+    assert (reporter.bar.n, reporter.bar.total, reporter.bar.postfix) == (7, 10, {"topics": 1, "behind": 3})
