@@ -109,6 +109,8 @@ class Ingest(ABC):
             if not self._settings.follow_recreated:
                 self._state = state
                 self.check_topic(topic_id)
+            if schema != state.newest_schema:
+                self._check_change(state, schema)
             state = self._follow(state, topic_id, schema)
         elif schema != state.newest_schema:
             self._check_change(state, schema)
@@ -130,6 +132,11 @@ class Ingest(ABC):
     def _check_change(self, state: TopicState, schema: "dict[str, object] | None") -> None:
         if (schema is None) != (state.newest_schema is None):
             raise LakeError(f"topic {self.topic}: its table has raw or parsed values and cannot change to the other")
+        from pyspark.sql.types import StructType
+
+        for earlier in state.schemas:
+            if earlier.schema is not None and schema is not None:
+                schemas.check_evolution(self.topic, StructType.fromJson(earlier.schema), StructType.fromJson(schema))
         log.info("the schema changed", topic=self.topic)
 
     def _resolve_schema(self, state: TopicState | None) -> "dict[str, object] | None":

@@ -99,6 +99,35 @@ def check_names(topic: str, schema: "StructType", table_format: str) -> None:
                 )
 
 
+def check_evolution(topic: str, before: "StructType", now: "StructType", prefix: str = "") -> None:
+    """Raises LakeError for a field that changes its type: a table has one type a column, for all its rows.
+
+    Fields may come and go, and be required or not. A refusal must come before the schema is settled: a batch that
+    was planned with one that the table cannot take could never be written.
+    """
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    old = {part.name.lower(): part.dataType for part in before.fields}
+    for part in now.fields:
+        kinds = old.get(part.name.lower()), part.dataType
+        while isinstance(kinds[1], ArrayType | MapType) and type(kinds[0]) is type(kinds[1]):
+            kinds = _inner(kinds[0]), _inner(kinds[1])
+        name = f"{prefix}{part.name}"
+        if isinstance(kinds[0], StructType) and isinstance(kinds[1], StructType):
+            check_evolution(topic, kinds[0], kinds[1], f"{name}.")
+        elif kinds[0] is not None and kinds[0] != kinds[1]:
+            told = kinds[0].simpleString(), kinds[1].simpleString()
+            raise LakeError(f"topic {topic}: field {name} is {told[0]} in the table and cannot become {told[1]}")
+
+
+def _inner(kind: Any) -> "DataType":
+    """Of an array's elements, or a map's values; keys of JSON's are strings always."""
+    from pyspark.sql.types import ArrayType
+
+    inner: DataType = kind.elementType if isinstance(kind, ArrayType) else kind.valueType
+    return inner
+
+
 def required_paths(schema: "StructType", prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """The paths of fields that are declared NOT NULL, outer ones first; arrays and maps are not looked into."""
     from pyspark.sql.types import StructType

@@ -8,12 +8,12 @@ import pytest
 
 pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
 
-from pyspark.sql.types import ArrayType, LongType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructField, StructType
 
 from pipeline.lake import naming, state
 from pipeline.lake.errors import LakeError
 from pipeline.lake.json_schema import struct_of
-from pipeline.lake.schemas import SchemaSpec, check_names, parse_specs, required_paths, spec_of
+from pipeline.lake.schemas import SchemaSpec, check_evolution, check_names, parse_specs, required_paths, spec_of
 
 
 def test_json_schema_becomes_columns() -> None:
@@ -81,6 +81,22 @@ def test_fields_alike_but_for_case_are_found_at_any_depth() -> None:
     schema = StructType([StructField("x", ArrayType(inner))])
     with pytest.raises(LakeError, match="differ in case only"):
         check_names("t", schema, "iceberg")
+
+
+def _struct(*fields: tuple[str, DataType]) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in fields])
+
+
+def test_fields_may_come_and_go_but_keep_their_types() -> None:
+    inner = ArrayType(_struct(("x", LongType())))
+    before = _struct(("a", LongType()), ("gone", LongType()), ("list", inner))
+    check_evolution("t", before, _struct(("A", LongType()), ("new", StringType()), ("list", inner)))
+    with pytest.raises(LakeError, match=r"field a is bigint in the table and cannot become string"):
+        check_evolution("t", before, _struct(("a", StringType())))
+    with pytest.raises(LakeError, match=r"field list\.x is bigint"):
+        check_evolution("t", before, _struct(("list", ArrayType(_struct(("x", StringType()))))))
+    with pytest.raises(LakeError, match=r"field list is array"):
+        check_evolution("t", before, _struct(("list", LongType())))
 
 
 def test_a_batch_keeps_the_schema_it_was_planned_with() -> None:
