@@ -37,6 +37,8 @@ COUNTED_FORMATS = ("delta", "iceberg", "parquet")
 
 PYTHON_ERROR = re.compile(r"^[\w.]+(?:Error|Exception|InputChanged): .*$", re.MULTILINE)
 
+SPARK_ERROR = re.compile(r"SparkException: (.*)$", re.MULTILINE)
+
 SETTINGS = {
     # With it, an empty input may have no tasks at all.
     "spark.sql.adaptive.enabled": "false",
@@ -109,9 +111,9 @@ def _replay(session: SparkSession, job: Replay, plan: TaskPlan) -> Totals:
 
 
 def _reason(error: Exception) -> str:
-    """The last line of the Python traceback that a Spark error has in it; else its first line."""
+    """Of a Spark error with its stack traces: what Python raised, else Spark's innermost words, else its first line."""
     told = str(error)
-    found = PYTHON_ERROR.findall(told)
+    found = PYTHON_ERROR.findall(told)[:1] or SPARK_ERROR.findall(told)[-1:]
     return found[0] if found else told.partition("\n")[0]
 
 

@@ -7,6 +7,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+# Spark's default makes nulls of what it cannot read.
+OUR_OPTIONS = {"json": {"mode": "FAILFAST"}, "csv": {"mode": "FAILFAST"}}
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -29,7 +32,8 @@ class OpenSource:
 def open_source(spark: SparkSession, source: Source, begun: Mapping[str, Any] | None) -> OpenSource:
     """`begun` is the identity that the job began with: a table is read in that version, whatever it holds by now."""
     same = begun if begun is not None and begun.get("path") == source.path else {}
-    reader = spark.read.format(source.format).options(**source.options)
+    options = OUR_OPTIONS.get(source.format, {}) | dict(source.options)
+    reader = spark.read.format(source.format).options(**options)
     if source.schema is not None:
         reader = reader.schema(source.schema)
     match source.format:
@@ -45,10 +49,10 @@ def open_source(spark: SparkSession, source: Source, begun: Mapping[str, Any] | 
             frame = reader.load(source.path)
             state = _files(spark, source.path)
     columns = {f"column {name}": kind for name, kind in frame.dtypes}
-    options = {f"option {name}": value for name, value in source.options.items()}
+    read_by = {f"option {name}": value for name, value in options.items()}
     zone = spark.conf.get("spark.sql.session.timeZone")  # JSON and text have times in it
     return OpenSource(
-        frame, {"path": source.path, "format": source.format, "time zone": zone, **state, **options, **columns}
+        frame, {"path": source.path, "format": source.format, "time zone": zone, **state, **read_by, **columns}
     )
 
 

@@ -188,6 +188,17 @@ def test_a_table_is_read_as_it_was_at_the_first_start(
     assert by_key(committed(broker.bootstrap_servers, topic)) == expected(rows)
 
 
+def test_a_line_that_cannot_be_read_is_never_a_null(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    source = json_files(tmp_path / "in", shuffled(30))
+    with (tmp_path / "in" / "1.json").open("a") as file:
+        file.write('{"k": "cut sho\n')
+    with pytest.raises(ReplayFailed, match="MALFORMED_RECORD"):
+        replay(spark, job(broker.bootstrap_servers, topic, source))
+    assert committed(broker.bootstrap_servers, topic) == []
+
+
 def test_two_at_the_same_time_double_nothing(spark: SparkSession, broker: Broker, topic: str, tmp_path: Path) -> None:
     rows = shuffled(3_000)
     source = json_files(tmp_path / "in", rows)
@@ -224,9 +235,9 @@ REFUSED: dict[str, tuple[Callable[[Replay], Replay], str]] = {
     "another order": (lambda asked: changed(asked, order_by=("n",)), r"order_by: \[\], now \['n'\]"),
     "other options": (
         lambda asked: dataclasses.replace(
-            asked, source=dataclasses.replace(asked.source, options={"mode": "FAILFAST"})
+            asked, source=dataclasses.replace(asked.source, options={"mode": "PERMISSIVE"})
         ),
-        "option mode: None, now 'FAILFAST'",
+        "option mode: 'FAILFAST', now 'PERMISSIVE'",
     ),
     "no such column": (lambda asked: changed(asked, key_column="gone"), "the columns do not fit the source: .*gone"),
     "not deterministic": (
