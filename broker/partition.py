@@ -126,7 +126,7 @@ class Partition:
         """Appends exactly one batch as leader; see ``PartitionLog.append_as_leader`` for the errors."""
         info = self.log.append_as_leader(batch, leader_epoch=self.leader_epoch, origin=origin, now_ms=now_ms)
         if not info.duplicate and not self.flush_gated:
-            self._advanced()
+            self._advanced(info.last_offset + 1)
         return info
 
     def delete_records(self, offset: int) -> int:
@@ -146,9 +146,8 @@ class Partition:
         self.log.increment_log_start_offset(offset)
         return self.log_start_offset
 
-    def _advanced(self) -> None:
+    def _advanced(self, high_watermark: int) -> None:
         """The high watermark moved."""
-        high_watermark = self.high_watermark
         self.log.producers.on_high_watermark(high_watermark)
         self._on_advance(self)
         for advanced, _ in self._listeners:
@@ -177,13 +176,13 @@ class Partition:
         self.log.config = config
         self.flush_gated = config.flush_messages == 1
         if was_gated and not self.flush_gated:
-            self._advanced()
+            self._advanced(self.high_watermark)
         elif self.flush_gated and not was_gated:
             self.log.flush()
 
     def _flushed(self, _flushed: LogOffsetMetadata) -> None:
         if self.flush_gated:
-            self._advanced()
+            self._advanced(self.high_watermark)
 
     # -- reading --
 

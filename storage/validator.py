@@ -108,18 +108,16 @@ def single_batch_size(buf: memoryview) -> int:
         raise InvalidRecord("There is no whole record batch.", in_request=True)
     if buf[16] != MAGIC:
         raise InvalidRecord(f"The batch has magic {buf[16]}; Produce takes magic 2 alone.", in_request=True)
-    if len(buf) - size >= LOG_OVERHEAD and _batch_size(buf, size):
+    if len(buf) - size >= LOG_OVERHEAD and first_batch_size(buf, size):
         raise InvalidRecord("There is more than one record batch.", in_request=True)
     return size
 
 
-def first_batch_size(buf: memoryview) -> int:
-    """Size of the whole batch at the start, 0 if there is none. Raises CorruptMessage for one that cannot be."""
-    return _batch_size(buf, 0)
+def first_batch_size(buf: memoryview, pos: int = 0) -> int:
+    """Size of the whole batch at `pos`, 0 if there is none (Kafka's ByteBufferLogInputStream.nextBatchSize).
 
-
-def _batch_size(buf: memoryview, pos: int) -> int:
-    """Size of the whole batch at `pos`, 0 if there is none (Kafka's ByteBufferLogInputStream.nextBatchSize)."""
+    Raises CorruptMessage for one that cannot be.
+    """
     remaining = len(buf) - pos
     if remaining < LOG_OVERHEAD:
         return 0
@@ -202,7 +200,8 @@ def _validate_records(
     if compressed and not checked.sequential:
         raise UnknownServerError(f"The records of a compressed batch for {topic_partition} have wrong offsets.")
     max_timestamp = now_ms if append_time else checked.max_timestamp
-    header = set_max_timestamp(batch, 0, header, log_append_time=append_time, max_timestamp=max_timestamp)
+    if header.max_timestamp != max_timestamp or header.is_log_append_time != append_time:
+        header = set_max_timestamp(batch, 0, header, log_append_time=append_time, max_timestamp=max_timestamp)
     return Validated(batch, header, max_timestamp, now_ms if append_time else NO_TIMESTAMP)
 
 

@@ -115,7 +115,7 @@ def _transactional(ctx: RequestContext, request: ProduceRequest) -> Iterator[App
             if records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG:
                 try:
                     partition = _partition(ctx, key, index)
-                    _check_all_of_records(ctx.version, records)
+                    _check_records(ctx.version, records)
                 except KafkaError:
                     continue  # told when it is looked at for the append
                 header = read_header(records)
@@ -140,7 +140,7 @@ def _append_all(
             try:
                 partition = _partition(ctx, key, index)
                 if refusals or acks not in ACKS:
-                    _check_all_of_records(ctx.version, records or NOTHING)
+                    _check_records(ctx.version, records or NOTHING)
                 refusal = refusals.get(partition.key) if refusals else None
                 if acks not in ACKS and (refusal is None or isinstance(refusal, OutOfOrderSequence)):
                     raise InvalidRequiredAcks
@@ -206,21 +206,21 @@ def _check_old_compressions(ctx: RequestContext, request: ProduceRequest) -> Non
                 raise UnknownServerError
 
 
-def _check_records(version: int, records: memoryview) -> None:
+def _check_records_without_zstd(records: memoryview) -> None:
     """What is wrong with one partition's data before its log is asked; the log itself looks for a single batch too.
 
-    :raises UnsupportedCompressionType: zstd in a version that does not have it.
+    :raises UnsupportedCompressionType: zstd, which the request's version does not have.
     """
-    if version < FIRST_VERSION_WITH_ZSTD:
-        single_batch_size(records)
-        if records[ATTRIBUTES_LOW_BYTE] & COMPRESSION_MASK == ZSTD:
-            raise UnsupportedCompressionType
-
-
-def _check_all_of_records(version: int, records: memoryview) -> None:
-    """The same where no log is asked."""
     single_batch_size(records)
-    _check_records(version, records)
+    if records[ATTRIBUTES_LOW_BYTE] & COMPRESSION_MASK == ZSTD:
+        raise UnsupportedCompressionType
+
+
+def _check_records(version: int, records: memoryview) -> None:
+    """The same, and in every version, where no log is asked."""
+    single_batch_size(records)
+    if version < FIRST_VERSION_WITH_ZSTD:
+        _check_records_without_zstd(records)
 
 
 def _distinct(request: ProduceRequest) -> list[tuple[TopicKey, list[PartitionRecords]]]:
@@ -258,7 +258,8 @@ def _append(
 ) -> None:
     if records is None:
         records = NOTHING  # Kafka never answers this; here it is refused like data without a batch
-    _check_records(ctx.version, records)
+    if ctx.version < FIRST_VERSION_WITH_ZSTD:
+        _check_records_without_zstd(records)
     if topic_names.is_internal(partition.topic) and ctx.client_id != ADMIN_CLIENT_ID:
         raise InvalidTopic(f"Cannot append to internal topic {partition.topic}")
     try:
