@@ -182,19 +182,19 @@ class Workers:
 
 def below(root: int) -> Iterator[dict[str, str]]:
     """`/proc/PID/status` of the descendants of a process."""
-    statuses = {}
+    children: dict[int, list[dict[str, str]]] = {}
     for entry in Path("/proc").glob("[0-9]*/status"):
         try:
             lines = entry.read_text().splitlines()
         except OSError:
             continue  # it has ended
-        status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
-        statuses[int(status["Pid"])] = {key: value.strip() for key, value in status.items()}
-    wanted = {root}
-    for pid in sorted(statuses):
-        if int(statuses[pid]["PPid"]) in wanted:
-            wanted.add(pid)
-            yield statuses[pid]
+        status = {key: value.strip() for key, value in (line.split(":", 1) for line in lines if ":" in line)}
+        children.setdefault(int(status["PPid"]), []).append(status)
+    left = [root]
+    while left:
+        for status in children.get(left.pop(), ()):
+            left.append(int(status["Pid"]))
+            yield status
 
 
 if __name__ == "__main__":
