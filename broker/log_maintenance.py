@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 AT_A_TIME = 50
+SEGMENTS_AT_A_TIME = 1000
+INDEX_IDLE_MS = 60_000
 
 
 class LogMaintenance:
@@ -55,6 +57,7 @@ class LogMaintenance:
         every("log.flush.start.offset.checkpoint.interval.ms", self._checkpoint_log_start_offsets)
         every("replica.high.watermark.checkpoint.interval.ms", self._checkpoint_high_watermarks)
         every("producer.id.expiration.check.interval.ms", self.expire_producers)
+        periodic.every(INDEX_IDLE_MS, "drop idle indexes", self.drop_idle_indexes)
         self._cleans = config.boolean("log.cleaner.enable")
         self.reconfigure(config)
 
@@ -98,6 +101,17 @@ class LogMaintenance:
                 await self._clock.sleep(0)
             one.producers.expiration_ms = self._producer_expiration_ms
             one.producers.remove_expired(self._clock.wall_ms())
+
+    async def drop_idle_indexes(self) -> None:
+        """Gives back the memory of indexes that nobody asked for a while; the next reader loads them again."""
+        number = 0
+        for one in list(self._logs.logs.values()):
+            for segment in list(one.segments):
+                if segment is not one.segments.active:
+                    segment.drop_idle_indexes()
+                number += 1
+                if number % SEGMENTS_AT_A_TIME == 0:
+                    await self._clock.sleep(0)
 
     async def _flush_dirty_logs(self) -> None:
         self._logs.flush_dirty_logs()

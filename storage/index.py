@@ -1,8 +1,9 @@
 """The sparse indexes of a segment: offset -> position and timestamp -> offset, in Kafka's file format.
 
 Entries are big-endian and without padding (Kafka's OffsetIndex and TimeIndex, trimmed as Kafka trims them on a roll).
-They live in memory as arrays, loaded at first use (also by a worker thread: hence the lock), and go to their file
-when the owner says `write_out`: a crash may lose entries of the active segment, whose indexes recovery rebuilds anyway.
+They live in memory as arrays, loaded at first use (also by a worker thread: hence the lock), dropped when idle, and go
+to their file when the owner says `write_out`: a crash may lose entries of the active segment, whose indexes recovery
+rebuilds anyway.
 """
 
 import struct
@@ -91,16 +92,18 @@ class _IndexFile:
             file.close()
 
 
-class OffsetIndex:
-    """Relative last offset of a batch -> the batch's position; 8 bytes an entry."""
+class _Idling:
+    """What is in memory of an index, for as long as it is used.
 
-    ENTRY_SIZE = 8
-    __slots__ = ("_file", "_offsets", "_positions")
+    A reader in another thread goes by the pair that it got from `load`, which stays right, whatever is dropped.
+    """
 
-    def __init__(self, fs: FileSystem, path: str, base_offset: int, max_bytes: int) -> None:
-        self._file = _IndexFile(fs, path, base_offset, max_bytes, self.ENTRY_SIZE)
-        self._offsets: array[int] | None = None
-        self._positions: array[int] = array("I")
+    __slots__ = ("_entries", "_file", "_used")
+
+    def __init__(self, file: _IndexFile) -> None:
+        self._file = file
+        self._entries: tuple[array[int], array[int]] | None = None
+        self._used = False
 
     @property
     def path(self) -> str:
@@ -123,35 +126,59 @@ class OffsetIndex:
     def reset(self) -> None:
         """Start over with an empty file."""
         self._file.create()
-        self._offsets, self._positions = array("I"), array("I")
+        self._entries = self._decode(b"")
 
-    def load(self) -> "array[int]":
-        """The relative offsets. Raises CorruptIndexError or OSError if the file is wrong or missing."""
-        if self._offsets is not None:
-            return self._offsets
+    def load(self) -> "tuple[array[int], array[int]]":
+        """The two columns. Raises CorruptIndexError or OSError if the file is wrong or missing."""
+        self._used = True
+        entries = self._entries
+        if entries is not None:
+            return entries
         with self._file.lock:
-            if self._offsets is None:
-                entries = array("I", self._file.read())
-                if sys.byteorder == "little":
-                    entries.byteswap()
-                self._positions = entries[1::2]
-                self._offsets = entries[0::2]
-        return self._offsets
+            entries = self._entries
+            if entries is None:
+                self._entries = entries = self._decode(self._file.read())
+            return entries
+
+    def _decode(self, data: bytes) -> "tuple[array[int], array[int]]":
+        raise NotImplementedError
 
     @property
     def is_loaded(self) -> bool:
-        return self._offsets is not None
+        return self._entries is not None
+
+    def drop_if_idle(self) -> None:
+        """Forget what the file tells if nobody asked since the last call; for indexes that do not grow any more."""
+        if self._entries is not None and not self._used and self._file.written == len(self._entries[0]):
+            self._entries = None
+        self._used = False
 
     def __len__(self) -> int:
-        return len(self.load())
+        return len(self.load()[0])
+
+
+class OffsetIndex(_Idling):
+    """Relative last offset of a batch -> the batch's position; 8 bytes an entry."""
+
+    ENTRY_SIZE = 8
+    __slots__ = ()
+
+    def __init__(self, fs: FileSystem, path: str, base_offset: int, max_bytes: int) -> None:
+        super().__init__(_IndexFile(fs, path, base_offset, max_bytes, self.ENTRY_SIZE))
+
+    def _decode(self, data: bytes) -> "tuple[array[int], array[int]]":
+        entries = array("I", data)
+        if sys.byteorder == "little":
+            entries.byteswap()
+        return entries[0::2], entries[1::2]
 
     def entries(self) -> list[tuple[int, int]]:
         """Every (absolute offset, position)."""
         base = self._file.base_offset
-        return [(base + offset, position) for offset, position in zip(self.load(), self._positions, strict=True)]
+        return [(base + offset, position) for offset, position in zip(*self.load(), strict=True)]
 
     def is_full(self) -> bool:
-        return len(self.load()) >= self._file.max_entries
+        return len(self) >= self._file.max_entries
 
     def sanity_check(self, log_size: int) -> None:
         """Raises CorruptIndexError unless the file's last entries rise and point into the log's `log_size` bytes."""
@@ -163,108 +190,75 @@ class OffsetIndex:
 
     def append(self, offset: int, position: int) -> None:
         """Add the entry of a batch whose last offset is `offset`."""
-        offsets = self.load()
-        self._positions.append(position)  # first: a lookup in another thread goes by the offsets
+        offsets, positions = self.load()
+        positions.append(position)  # first: a lookup in another thread goes by the offsets
         offsets.append(offset - self._file.base_offset)
 
     def lookup(self, offset: int) -> int:
         """Position of the last indexed batch whose last offset is at most `offset`; 0 if there is none."""
-        slot = bisect_right(self.load(), offset - self._file.base_offset) - 1
-        return self._positions[slot] if slot >= 0 else 0
+        offsets, positions = self.load()
+        slot = bisect_right(offsets, offset - self._file.base_offset) - 1
+        return positions[slot] if slot >= 0 else 0
 
     def upper_bound(self, position: int) -> int | None:
         """Offset of the first entry at or after a position, or None (Kafka's fetchUpperBoundOffset)."""
-        offsets = self.load()
-        slot = bisect_left(self._positions, position)
+        offsets, positions = self.load()
+        slot = bisect_left(positions, position)
         return self._file.base_offset + offsets[slot] if slot < len(offsets) else None
 
     def last_position(self) -> int:
         """Position of the last entry, 0 if there is none; does not load the index."""
-        if self._offsets is not None:
-            return self._positions[-1] if self._offsets else 0
+        if self._entries is not None:
+            return self._entries[1][-1] if self._entries[1] else 0
         tail = self._file.tail(1)
         return int.from_bytes(tail[4:]) if tail else 0
 
     def truncate_to(self, offset: int) -> None:
         """Drop entries at or above `offset`."""
-        offsets = self.load()
+        offsets, positions = self.load()
         keep = bisect_left(offsets, offset - self._file.base_offset)
-        del offsets[keep:], self._positions[keep:]
+        del offsets[keep:], positions[keep:]
         if self._file.written > keep:
             self._file.written = keep
             self._file.write(b"")
 
     def write_out(self) -> None:
         """Bring the file up to date (page cache only)."""
-        if self._offsets is None or self._file.written == len(self._offsets):
+        if self._entries is None or self._file.written == len(self._entries[0]):
             return
-        pairs = array("I", bytes(8 * (len(self._offsets) - self._file.written)))
-        pairs[0::2] = self._offsets[self._file.written :]
-        pairs[1::2] = self._positions[self._file.written :]
+        offsets, positions = self._entries
+        pairs = array("I", bytes(8 * (len(offsets) - self._file.written)))
+        pairs[0::2] = offsets[self._file.written :]
+        pairs[1::2] = positions[self._file.written :]
         if sys.byteorder == "little":
             pairs.byteswap()
         self._file.write(pairs.tobytes())
 
 
-class TimeIndex:
+class TimeIndex(_Idling):
     """Largest timestamp so far -> relative offset of the batch that has it; 12 bytes an entry."""
 
     ENTRY_SIZE = 12
-    __slots__ = ("_file", "_offsets", "_timestamps")
+    __slots__ = ()
 
     def __init__(self, fs: FileSystem, path: str, base_offset: int, max_bytes: int) -> None:
-        self._file = _IndexFile(fs, path, base_offset, max_bytes, self.ENTRY_SIZE)
-        self._timestamps: array[int] | None = None
-        self._offsets: array[int] = array("I")
+        super().__init__(_IndexFile(fs, path, base_offset, max_bytes, self.ENTRY_SIZE))
 
-    @property
-    def path(self) -> str:
-        """The file's path."""
-        return self._file.path
-
-    @property
-    def lock(self) -> threading.Lock:
-        """Held while the index is loaded, or its file given another name."""
-        return self._file.lock
-
-    def relocate(self, path: str) -> None:
-        """The file lies elsewhere now; the caller holds `lock`."""
-        self._file.path = path
-
-    def rename(self, path: str) -> None:
-        """Give the file another name; any thread. Raises OSError."""
-        self._file.rename(path)
-
-    def reset(self) -> None:
-        """Start over with an empty file."""
-        self._file.create()
-        self._timestamps, self._offsets = array("q"), array("I")
-
-    def load(self) -> "array[int]":
-        """The timestamps. Raises CorruptIndexError or OSError if the file is wrong or missing."""
-        if self._timestamps is not None:
-            return self._timestamps
-        with self._file.lock:
-            if self._timestamps is None:
-                timestamps, offsets = array("q"), array("I")
-                for timestamp, offset in _TIME_ENTRY.iter_unpack(self._file.read()):
-                    timestamps.append(timestamp)
-                    offsets.append(offset)
-                self._offsets = offsets
-                self._timestamps = timestamps
-        return self._timestamps
-
-    def __len__(self) -> int:
-        return len(self.load())
+    def _decode(self, data: bytes) -> "tuple[array[int], array[int]]":
+        timestamps, offsets = array("q"), array("I")
+        for timestamp, offset in _TIME_ENTRY.iter_unpack(data):
+            timestamps.append(timestamp)
+            offsets.append(offset)
+        return timestamps, offsets
 
     def entries(self) -> list[TimestampOffset]:
         """Every entry, with absolute offsets."""
         base = self._file.base_offset
-        return [TimestampOffset(time, base + offset) for time, offset in zip(self.load(), self._offsets, strict=True)]
+        return [TimestampOffset(time, base + offset) for time, offset in zip(*self.load(), strict=True)]
 
     def is_full(self) -> bool:
         """One slot stays free for the entry that closes the segment."""
-        return len(self.load()) >= self._file.max_entries - 1
+        return len(self) >= self._file.max_entries - 1
 
     def sanity_check(self) -> None:
         """Raises CorruptIndexError unless the file's last entries rise."""
@@ -276,45 +270,44 @@ class TimeIndex:
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
         """Add an entry if the timestamp is larger than the last one's."""
-        timestamps = self.load()
+        timestamps, offsets = self.load()
         if timestamp <= (timestamps[-1] if timestamps else -1):
             return
-        self._offsets.append(
-            offset - self._file.base_offset
-        )  # first: a lookup in another thread goes by the timestamps
+        offsets.append(offset - self._file.base_offset)  # first: a lookup in another thread goes by the timestamps
         timestamps.append(timestamp)
 
     def last_entry(self) -> TimestampOffset:
         """The largest timestamp indexed, (-1, base offset) when empty; does not load the index."""
-        timestamps = self._timestamps
-        if timestamps is None:
+        if self._entries is None:
             tail = self._file.tail(1)
             timestamp, offset = _TIME_ENTRY.unpack(tail) if tail else (-1, 0)
         else:
-            timestamp, offset = (timestamps[-1], self._offsets[-1]) if timestamps else (-1, 0)
+            timestamps, offsets = self._entries
+            timestamp, offset = (timestamps[-1], offsets[-1]) if timestamps else (-1, 0)
         return TimestampOffset(timestamp, self._file.base_offset + offset)
 
     def lookup(self, timestamp: int) -> TimestampOffset:
         """The last entry at or before a timestamp; (-1, base offset) if there is none."""
-        timestamps = self.load()
+        timestamps, offsets = self.load()
         slot = bisect_right(timestamps, timestamp) - 1
         if slot < 0:
             return TimestampOffset(-1, self._file.base_offset)
-        return TimestampOffset(timestamps[slot], self._file.base_offset + self._offsets[slot])
+        return TimestampOffset(timestamps[slot], self._file.base_offset + offsets[slot])
 
     def truncate_to(self, offset: int) -> None:
         """Drop entries at or above `offset`."""
-        timestamps = self.load()
-        keep = bisect_left(self._offsets, offset - self._file.base_offset)
-        del timestamps[keep:], self._offsets[keep:]
+        timestamps, offsets = self.load()
+        keep = bisect_left(offsets, offset - self._file.base_offset)
+        del timestamps[keep:], offsets[keep:]
         if self._file.written > keep:
             self._file.written = keep
             self._file.write(b"")
 
     def write_out(self) -> None:
         """Bring the file up to date (page cache only)."""
-        if self._timestamps is None or self._file.written == len(self._timestamps):
+        if self._entries is None or self._file.written == len(self._entries[0]):
             return
+        timestamps, offsets = self._entries
         start = self._file.written
-        tail = zip(self._timestamps[start:], self._offsets[start:], strict=True)
+        tail = zip(timestamps[start:], offsets[start:], strict=True)
         self._file.write(b"".join(_TIME_ENTRY.pack(timestamp, offset) for timestamp, offset in tail))

@@ -186,7 +186,10 @@ class LogSegment:
             self.write_indexes()
         position = self.size
         size = len(data)
-        write_fully(self.file.open(), data, position)
+        file = self.file.open()
+        written = file.pwrite(data, position)
+        if written != size:
+            write_fully(file, memoryview(data)[written:], position + written)
         if not position:
             self._first_batch_timestamp = max_timestamp
         self.note_batch(position, size, last_offset, max_timestamp)
@@ -238,6 +241,11 @@ class LogSegment:
         """The last time index entry is the largest timestamp; called when the segment is rolled or closed."""
         self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
         self.write_indexes()
+
+    def drop_idle_indexes(self) -> None:
+        """Give back the memory of indexes that were not used since the last call; for sealed segments."""
+        self.offset_index.drop_if_idle()
+        self.time_index.drop_if_idle()
 
     @property
     def is_touched(self) -> bool:

@@ -15,7 +15,7 @@ from protocol.errors import OffsetOutOfRange, PolicyViolation
 from storage.append_types import LogConfig
 from storage.partition_log import PartitionLog
 from tests.unit.storage.cleaning import end_txn, put, records
-from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch
+from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents
 
 PERIODS = {
     "log.retention.check.interval.ms": 300_000,
@@ -234,7 +234,8 @@ async def test_a_log_deleted_while_it_is_compacted_is_let_go() -> None:
     hosted.rig.manager.delete_log_soon("t", 0)
     made = hosted.rig.log()
     fill(hosted.rig, made)
-    await hosted.pass_ms(2000)
+    for _ in range(3):
+        await hosted.pass_ms(2000)
     assert [one.value for one in records(made)] == [b"2", b"record"]
     await hosted.maintenance.stop()
 
@@ -261,3 +262,24 @@ def test_what_was_committed_before_a_stop_is_stable_though_no_snapshot_tells() -
             rig.fs.unlink(f"{log.folder}/{name}")
     partition = Partition("t", TOPIC_ID, 0, rig.reopen(), 0, lambda _: None)
     assert partition.last_stable_offset == 2
+
+
+async def test_indexes_that_nobody_asks_for_a_minute_or_two_are_dropped_and_come_back() -> None:
+    hosted = Hosted(segment_bytes=300, index_interval_bytes=1)
+    log = hosted.log
+    for _ in range(12):
+        append(log, batch(b"x" * 40))
+    first, second, *_ = log.segments
+    found = [one.offset_index.entries() for one in (first, second)]
+    assert all(found)
+    await hosted.start()
+    await hosted.pass_ms(60_000)
+    first.offset_index.lookup(1)
+    await hosted.pass_ms(60_000)
+    assert (first.offset_index.is_loaded, second.offset_index.is_loaded) == (True, False)
+    assert log.segments.active.offset_index.is_loaded
+    await hosted.pass_ms(120_000)
+    assert [one.offset_index.is_loaded for one in log.segments] == [False] * (len(log.segments) - 1) + [True]
+    assert not second.time_index.is_loaded
+    assert [one.offset_index.entries() for one in (first, second)] == found
+    assert len(contents(log)) == 12

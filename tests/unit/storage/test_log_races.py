@@ -48,10 +48,9 @@ def test_an_offset_index_can_be_looked_up_in_the_middle_of_an_append() -> None:
     index.reset()
     index.append(3, 100)
     found: list[int] = []
-    for name in ("_offsets", "_positions"):
-        watched = _SeenByAThread("I", getattr(index, name))
-        watched.thread = lambda: found.append(index.lookup(9))
-        setattr(index, name, watched)
+    offsets, positions = (_SeenByAThread("I", column) for column in index.load())
+    offsets.thread = positions.thread = lambda: found.append(index.lookup(9))
+    index._entries = offsets, positions
     index.append(9, 200)
     assert found == [100, 200]
 
@@ -61,10 +60,9 @@ def test_a_time_index_can_be_looked_up_in_the_middle_of_an_append() -> None:
     index.reset()
     index.maybe_append(10, 3)
     found: list[TimestampOffset] = []
-    for name, code in (("_timestamps", "q"), ("_offsets", "I")):
-        watched = _SeenByAThread(code, getattr(index, name))
-        watched.thread = lambda: found.append(index.lookup(30))
-        setattr(index, name, watched)
+    timestamps, offsets = (_SeenByAThread(column.typecode, column) for column in index.load())
+    timestamps.thread = offsets.thread = lambda: found.append(index.lookup(30))
+    index._entries = timestamps, offsets
     index.maybe_append(20, 9)
     assert found == [TimestampOffset(10, 3), TimestampOffset(20, 9)]
 
