@@ -76,7 +76,7 @@ def _child(spec: dict[str, Any]) -> None:
             session.SessionOptions(
                 master=f"local[{spec['cores']}]",
                 parts=(session.KAFKA, session.DELTA),
-                conf={"spark.sql.maxConcurrentOutputFileWriters": "16"},
+                conf={"spark.sql.maxConcurrentOutputFileWriters": "4"},
             )
         )
         run = _connector if spec["job"] == "connector" else _lake

@@ -33,8 +33,12 @@ class Cluster:
         return {"bootstrap.servers": self.bootstrap, "default.api.timeout.ms": str(ADMIN_TIMEOUT_MS)} | given
 
 
+class ClusterError(Exception):
+    """The brokers did not answer, or answered an error; the message is Kafka's own."""
+
+
 class Admin:
-    """Kafka's Java admin client, in the driver's JVM. Errors of the cluster are py4j's Py4JJavaError."""
+    """Kafka's Java admin client, in the driver's JVM. What the brokers fail at is ClusterError."""
 
     def __init__(self, spark: "SparkSession", cluster: Cluster) -> None:
         jvm: Any = spark._jvm
@@ -56,7 +60,7 @@ class Admin:
 
     def topics(self) -> set[str]:
         """Names of all topics, without Kafka's internal ones."""
-        return set(self._client.listTopics().names().get())
+        return set(_answer(self._client.listTopics().names()))
 
     def topic_ids(self, names: Iterable[str]) -> dict[str, str]:
         """Topic to topic id (KIP-516: a topic made anew gets another). Topics that do not exist are left out."""
@@ -65,18 +69,19 @@ class Admin:
             wanted.add(name)
         found = {}
         for name, future in self._client.describeTopics(wanted).topicNameValues().items():
-            description = self._existing(future)
-            if description is not None:
-                found[name] = description.topicId().toString()
+            try:
+                found[name] = _answer(future).topicId().toString()
+            except ClusterError as error:
+                if "UnknownTopicOrPartitionException" not in str(error):
+                    raise
         return found
 
-    def _existing(self, future: Any) -> Any:
-        """The future's value; None when it says that the topic does not exist."""
-        from py4j.protocol import Py4JJavaError
 
-        try:
-            return future.get()
-        except Py4JJavaError as error:
-            if "UnknownTopicOrPartitionException" in str(error.java_exception):
-                return None
-            raise
+def _answer(future: Any) -> Any:
+    """The value of a Java future; what it failed with as ClusterError."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        return future.get()
+    except Py4JJavaError as error:
+        raise ClusterError(str(error.java_exception.getCause() or error.java_exception)) from None

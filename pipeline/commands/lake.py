@@ -1,5 +1,6 @@
 """`odradek-pipeline lake`."""
 
+import re
 from typing import Any
 
 import click
@@ -94,6 +95,10 @@ def command(
     """
     if bool(rest["topics"]) == bool(rest["pattern"]):
         raise click.UsageError("give either --topic or --pattern")
+    try:
+        re.compile(rest["pattern"] or "")
+    except re.error as error:
+        raise click.UsageError(f"--pattern: {error}") from None
     if rest["catalog"] and rest["table_format"] != "iceberg":
         raise click.UsageError("--catalog is for --format iceberg")
 

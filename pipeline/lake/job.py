@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from pipeline.kafka import ClusterError
 from pipeline.lake import naming
 from pipeline.lake.errors import LakeError
 from pipeline.lake.ingest import Ingest, Surroundings
@@ -58,6 +59,7 @@ class LakeJob:
         self._runs: dict[str, TopicRun] = {}
         self._stopped = threading.Event()
         self._next_look = 0.0
+        self._failed_looks = 0
 
     def stop(self) -> None:
         self._stopped.set()
@@ -67,7 +69,7 @@ class LakeJob:
         try:
             while not self._stopped.is_set():
                 if time.monotonic() >= self._next_look:
-                    self._look_for_topics()
+                    self._look()
                 self._start_waiting()
                 for topic, run in self._runs.items():
                     if run.phase is Phase.RUNNING:
@@ -79,6 +81,21 @@ class LakeJob:
             for run in self._runs.values():
                 _end(run)
         return {topic: run.error for topic, run in self._runs.items() if run.phase is Phase.FAILED}
+
+    def _look(self) -> None:
+        """Queries go on without; brokers that do not answer for many looks in a row end the job."""
+        try:
+            self._look_for_topics()
+        except ClusterError as error:
+            self._failed_looks += 1
+            if self._failed_looks >= self._settings.attempts:
+                raise LakeError(f"the brokers do not answer: {error}") from None
+            pause = _pause(self._failed_looks)
+            log.warning("the brokers do not answer", error=str(error), retry_in_seconds=pause)
+            self._next_look = time.monotonic() + pause
+        else:
+            self._failed_looks = 0
+            self._next_look = time.monotonic() + self._settings.discover_interval
 
     def _look_for_topics(self) -> None:
         settings = self._settings
@@ -93,7 +110,6 @@ class LakeJob:
             self._runs[topic] = TopicRun(make(self._around, topic))
             log.info("topic", topic=topic)
         self._check_ids({topic: run for topic, run in self._runs.items() if run.phase is Phase.RUNNING})
-        self._next_look = time.monotonic() + settings.discover_interval
 
     def _check_ids(self, running: Mapping[str, TopicRun]) -> None:
         """Ends what reads a topic that is gone or another by now."""
@@ -127,7 +143,7 @@ class LakeJob:
                 run.not_before = time.monotonic() + self._settings.discover_interval
         except LakeError as error:
             self._fail(topic, run, error.message)
-        except (PySparkException, Py4JJavaError) as error:
+        except (ClusterError, PySparkException, Py4JJavaError) as error:
             self._try_again(topic, run, str(error))
 
     def _watch(self, topic: str, run: TopicRun) -> None:
@@ -166,7 +182,7 @@ class LakeJob:
         if run.attempts >= self._settings.attempts:
             self._fail(topic, run, f"gave up after {run.attempts} attempts: {_first_lines(error)}")
             return
-        pause = min(LONGEST_PAUSE_SECONDS, 2.0 ** (run.attempts - 1))
+        pause = _pause(run.attempts)
         run.phase = Phase.WAITING
         run.not_before = time.monotonic() + pause
         self._reporter.failed(topic, _first_lines(error), pause)
@@ -179,9 +195,16 @@ class LakeJob:
 
     def _over(self) -> bool:
         ended = (Phase.DONE, Phase.FAILED)
+        if self._failed_looks:
+            return False
         if self._settings.pattern is not None and not self._settings.available_now:
             return False
         return all(run.phase in ended for run in self._runs.values())
+
+
+def _pause(attempts: int) -> float:
+    """Seconds to wait after so many failures in a row."""
+    return min(LONGEST_PAUSE_SECONDS, 2.0 ** (attempts - 1))
 
 
 def _end(run: TopicRun) -> None:

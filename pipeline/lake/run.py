@@ -19,8 +19,8 @@ CONCURRENT_FILES = "spark.sql.maxConcurrentOutputFileWriters"
 def run(settings: LakeSettings, options: SessionOptions, reporter: Reporter) -> dict[str, str]:
     """Runs until the job ends or a SIGTERM or SIGINT comes. Returns topics that failed, with why."""
     parts = (session.KAFKA,) if settings.table_format == PARQUET else (session.KAFKA, settings.table_format)
-    # Spark would sort a task's rows by date to have one file open at a time.
-    conf = {CONCURRENT_FILES: "16"} | dict(options.conf)
+    # Spark would sort a task's rows by date to have one file open at a time, also where all are of one day.
+    conf = {CONCURRENT_FILES: "4"} | dict(options.conf)
     warehouse = settings.path if settings.table_format == ICEBERG and settings.catalog is None else None
     spark = session.build(replace(options, parts=parts, conf=conf, warehouse=warehouse))
     try:

@@ -27,6 +27,7 @@ NEEDED = ["lake", "--bootstrap", "nowhere:1", "--lake", "/nowhere"]
     [
         ([], "give either --topic or --pattern"),
         (["--topic", "a", "--pattern", "b"], "give either --topic or --pattern"),
+        (["--pattern", "a("], "--pattern: missing )"),
         (["--topic", "a", "--catalog", "c"], "--catalog is for --format iceberg"),
         (["--topic", "a", "--option", "x"], "'x' is not KEY=VALUE"),
         (["--topic", "a", "--format", "csv"], "'csv' is not one of"),

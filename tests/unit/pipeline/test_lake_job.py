@@ -1,0 +1,84 @@
+"""How `lake` finds topics, with a cluster and ingests of the test's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+import pytest
+
+pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
+
+from pipeline.kafka import Cluster, ClusterError
+from pipeline.lake import job as job_module
+from pipeline.lake.errors import LakeError
+from pipeline.lake.ingest import Surroundings
+from pipeline.lake.job import LakeJob
+from pipeline.lake.progress import Reporter
+from pipeline.lake.settings import LakeSettings
+
+
+class FakeAdmin:
+    """Answers the given looks in turn, the last one again and again; an error is raised."""
+
+    def __init__(self, *looks: set[str] | ClusterError) -> None:
+        self._looks = list(looks)
+
+    def topics(self) -> set[str]:
+        look = self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
+        if isinstance(look, ClusterError):
+            raise look
+        return look
+
+    def topic_ids(self, names: Iterable[str]) -> dict[str, str]:
+        return dict.fromkeys(names, "id")
+
+
+class FakeIngest:
+    """Has nothing to do, as a topic with nothing to infer a schema from."""
+
+    started: list[str]
+
+    def __init__(self, around: Surroundings, topic: str) -> None:
+        self._topic = topic
+        self.failure = None
+
+    def prepare(self) -> bool:
+        self.started.append(self._topic)
+        return False
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[dict[str, str], list[str]]]:
+    FakeIngest.started = []
+    monkeypatch.setattr(job_module, "TransactionalIngest", FakeIngest)
+    monkeypatch.setattr(job_module, "LONGEST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(job_module, "TICK_SECONDS", 0.0)
+
+    def _run(*looks: set[str] | ClusterError, **rest: Any) -> tuple[dict[str, str], list[str]]:
+        given: dict[str, Any] = {"available_now": True, "pattern": "a.*", "attempts": 3} | rest
+        settings = LakeSettings(Cluster("nowhere:1"), "/nowhere", **given)
+        around = Surroundings(cast(Any, None), cast(Any, None), cast(Any, FakeAdmin(*looks)), settings, _nothing)
+        return LakeJob(around, Reporter()).run(), FakeIngest.started
+
+    return _run
+
+
+def _nothing(topic: str, records: int, dead_letters: int) -> None:
+    raise AssertionError("nothing was written")
+
+
+def test_a_pattern_is_for_the_whole_name(run: Callable[..., Any]) -> None:
+    assert run({"a", "ab", "ba"}) == ({}, ["a", "ab"])
+
+
+def test_brokers_that_do_not_answer_are_asked_again(run: Callable[..., Any]) -> None:
+    down = ClusterError("nobody there")
+    assert run(down, down, {"a"}) == ({}, ["a"])
+    with pytest.raises(LakeError, match="the brokers do not answer: nobody there"):
+        run(down)
+
+
+def test_topics_that_would_share_a_table_of_a_catalog_are_refused(run: Callable[..., Any]) -> None:
+    with pytest.raises(LakeError, match="would share the table a_b"):
+        run({"a.b", "a-b"}, table_format="iceberg", catalog="c")
