@@ -107,7 +107,8 @@ def in_spark(folder: Path, cores: int, mb: int, split_mb: int) -> None:
     spark = session.build(session.SessionOptions(app_name="benchmark", master=f"local[{cores}]"))
     spark.sparkContext.setLogLevel("ERROR")
     register(spark)
-    read_all(spark, folder, "tenth", FEW, split_mb)  # workers are started, the JVM has compiled something
+    for names in (FEW, tuple(COLUMNS)):
+        read_all(spark, folder, "whole", names, split_mb)  # workers are started, the JVM has compiled what it will
     for names in (tuple(COLUMNS), FEW):
         jobs = []
         for topic, size in (("tenth", mb / 10), ("whole", mb)):
