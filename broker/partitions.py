@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -49,6 +49,13 @@ class Partitions:
 
     def get(self, topic: str, index: int) -> Partition | None:
         return self._by_key.get((topic, index))
+
+    def offline_of(self, topic: Topic) -> Set[int]:
+        """The partitions of a topic whose logs are offline."""
+        if not self._logs.any_failed:
+            return frozenset()
+        found = ((index, self._by_key.get((topic.name, index))) for index in range(len(topic.partitions)))
+        return {index for index, one in found if one is not None and one.log.is_offline}
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._by_key.values())

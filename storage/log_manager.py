@@ -30,6 +30,7 @@ class LogManager:
     """The logs of the folders in `dirs`.
 
     Attributes:
+        any_failed: whether a log went offline, or was not there, since the start.
         closed: how many logs `close` is through with.
         logs: every open log, by partition.
         moving: the folders that logs are being copied to; retention and cleaning leave those alone.
@@ -49,6 +50,7 @@ class LogManager:
         self._dirs = dirs
         self._fs = services.fs
         self._new_id = new_id
+        self.any_failed = False
         self.closed = 0
         self._producer_expiration_ms = producer_expiration_ms
         self._root: dict[TopicPartition, str] = {}
@@ -165,6 +167,7 @@ class LogManager:
         key = TopicPartition(topic, partition)
         host = _Folder(self, failed)
         log = absent_log(self.services, Found(key, failed), topic_id, config, usable=self._dirs.dirs[0], host=host)
+        self.any_failed = True
         self._settle(key, failed.path)
         self.adopt(log)
         return log
@@ -382,6 +385,7 @@ class _Folder:
         self.manager.checkpoint_truncated(self.log_dir)
 
     def failed(self, error: Exception) -> None:
+        self.manager.any_failed = True
         if is_device_failure(error):
             self.manager.fail_folder(self.log_dir, error)
 

@@ -6,6 +6,7 @@ Deviation: a topic with an empty name gets INVALID_TOPIC_EXCEPTION; Kafka answer
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import TYPE_CHECKING
 
 from kio.schema.describe_topic_partitions.v0 import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
@@ -19,6 +20,7 @@ from kio.schema.errors import ErrorCode
 from broker import authorized_operations, topic_names
 from broker.context import RequestContext
 from broker.error_responses import ZERO
+from broker.handlers.metadata import NO_LEADER
 from protocol.errors import InvalidRequest, KafkaError
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> Desc
             results.append(_missing(name))
             continue
         end = min(start + left, len(topic.partitions))
-        results.append(_found(topic, start, end))
+        results.append(_found(topic, start, end, ctx.node.partitions.offline_of(topic)))
         left -= max(end - start, 0)
         if end < len(topic.partitions):
             return _response(results, Cursor(topic_name=name, partition_index=end))
@@ -77,28 +79,33 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
     )
 
 
-def _found(topic: Topic, start: int, end: int) -> DescribeTopicPartitionsResponseTopic:
+def _found(topic: Topic, start: int, end: int, offline: Set[int]) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.none,
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
-        partitions=tuple(_partition(index, topic.partitions[index]) for index in range(start, end)),
+        partitions=tuple(
+            _partition(index, topic.partitions[index], is_offline=index in offline) for index in range(start, end)
+        ),
         topic_authorized_operations=authorized_operations.TOPIC,
     )
 
 
-def _partition(index: int, assignment: PartitionAssignment) -> DescribeTopicPartitionsResponsePartition:
+def _partition(
+    index: int, assignment: PartitionAssignment, *, is_offline: bool
+) -> DescribeTopicPartitionsResponsePartition:
+    """Where the log is offline, nobody leads, as `metadata` tells too."""
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.none,
+        error_code=ErrorCode.leader_not_available if is_offline else ErrorCode.none,
         partition_index=index,
-        leader_id=assignment.leader,
+        leader_id=NO_LEADER if is_offline else assignment.leader,
         leader_epoch=assignment.leader_epoch,
         replica_nodes=assignment.replicas,
-        isr_nodes=assignment.isr,
+        isr_nodes=() if is_offline else assignment.isr,
         eligible_leader_replicas=(),
         last_known_elr=(),
-        offline_replicas=(),
+        offline_replicas=assignment.replicas if is_offline else (),
     )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import lru_cache
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -23,7 +24,11 @@ from broker.context import RequestContext
 from broker.topics import PartitionAssignment, Topic
 from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
 
+if TYPE_CHECKING:
+    from broker.node import Node
+
 ZERO = timedelta(0)
+NO_LEADER = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,8 +152,34 @@ def _known(ctx: RequestContext, request: MetadataRequest, topic: Topic) -> Metad
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
-        partitions=_partitions(topic.partitions),
+        partitions=_without_offline_leaders(ctx.node, topic, _partitions(topic.partitions)),
         topic_authorized_operations=_operations(request),
+    )
+
+
+def _without_offline_leaders(
+    node: Node, topic: Topic, partitions: tuple[MetadataResponsePartition, ...]
+) -> tuple[MetadataResponsePartition, ...]:
+    """Where the log is offline, nobody leads.
+
+    Kafka's controller also counts the leader epoch up. Ours stays, since clients believe no older one afterwards.
+    """
+    offline = node.partitions.offline_of(topic)
+    return (
+        tuple(
+            replace(
+                one,
+                error_code=ErrorCode.leader_not_available,
+                leader_id=NO_LEADER,
+                isr_nodes=(),
+                offline_replicas=one.replica_nodes,
+            )
+            if one.partition_index in offline
+            else one
+            for one in partitions
+        )
+        if offline
+        else partitions
     )
 
 

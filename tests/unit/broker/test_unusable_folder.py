@@ -5,9 +5,12 @@ from __future__ import annotations
 import errno
 from typing import Any
 
+from kio.schema.describe_topic_partitions.v0.request import TopicRequest
 from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsTopic
+from kio.schema.metadata.v12.request import MetadataRequestTopic
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition, OffsetForLeaderTopic
 
+from storage.memory_files import Fault
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import batch, fetch, produce
 from timing.clock import settle
@@ -130,3 +133,44 @@ async def test_groups_of_an_offline_partition_are_not_taken_for_empty() -> None:
             )
             told.add(done.groups[0].error_code.name)
         assert told == {"none", "not_coordinator"}
+
+
+async def leaders(client: Client, topic: str) -> list[tuple[str, int, tuple[int, ...], tuple[int, ...]]]:
+    """What Metadata tells of each partition: error, leader, ISR, offline replicas; as DescribeTopicPartitions does."""
+    named = (MetadataRequestTopic(topic_id=None, name=topic),)
+    fields = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
+    told = (await client.ask("metadata", 12, topics=named, **fields)).topics[0]
+    asked = (TopicRequest(name=topic),)
+    other = await client.ask("describe_topic_partitions", 0, topics=asked, response_partition_limit=100, cursor=None)
+    found = [
+        [(one.error_code.name, one.leader_id, one.isr_nodes, one.offline_replicas) for one in topic.partitions]
+        for topic in (told, other.topics[0])
+    ]
+    assert told.error_code.name == "none"
+    assert found[0] == found[1]
+    return found[0]
+
+
+async def test_partitions_whose_log_is_offline_have_no_leader_as_in_kafka() -> None:
+    led, leaderless = ("none", 1, (1,), ()), ("leader_not_available", -1, (), (1,))
+    async with Rig(config=FOLDERS) as rig:
+        await rig.create("t", 2)
+        client = rig.connect()
+        assert await leaders(client, "t") == [led, led]
+        rig.fs.inject(Fault("pwrite", 1, errno.EIO, path_part="/two/"))
+        assert sorted([await append(client, "t", index) for index in range(2)]) == ["kafka_storage_error", "none"]
+        assert sorted(await leaders(client, "t")) == [leaderless, led]
+        offline = [index for index, one in enumerate(await leaders(client, "t")) if one == leaderless]
+        assert await append(client, "t", offline[0]) == "kafka_storage_error"
+
+    def refuse(_: str, path: str) -> None:
+        if path.startswith("/two/"):
+            raise OSError(errno.EIO, "refused")
+
+    rig.fs.hook = refuse
+    async with Rig(fs=rig.fs, clock=rig.clock, seed=2, config=FOLDERS) as again:
+        found = await leaders(again.connect(), "t")
+        assert [index for index, one in enumerate(found) if one == leaderless] == offline
+        rig.fs.hook = None
+    async with Rig(fs=rig.fs, clock=rig.clock, seed=3, config=FOLDERS) as whole:
+        assert await leaders(whole.connect(), "t") == [led, led]
