@@ -59,6 +59,7 @@ class Rig:
             metrics=Metrics(),
             metadata=store,
             topics=await Topics.open(store),
+            partitions=SimpleNamespace(offline_of=lambda _: frozenset()),
             resource_configs=configs,
             producer_ids=ProducerIds(store),
             features=await feature_updates.load(store),
