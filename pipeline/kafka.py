@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
+    from py4j.protocol import Py4JJavaError
     from pyspark.sql import SparkSession
 
 ADMIN_TIMEOUT_MS = 30_000
@@ -34,20 +35,25 @@ class Cluster:
 
 
 class ClusterError(Exception):
-    """The brokers did not answer, or answered an error; the message is Kafka's own."""
+    """The brokers did not answer, answered an error, or were never asked; the message is Kafka's own."""
 
 
 class Admin:
     """Kafka's Java admin client, in the driver's JVM. What the brokers fail at is ClusterError."""
 
     def __init__(self, spark: "SparkSession", cluster: Cluster) -> None:
+        from py4j.protocol import Py4JJavaError
+
         jvm: Any = spark._jvm
         self._jvm = jvm
         properties = jvm.java.util.Properties()
         for key, value in cluster.client_properties().items():
             if key != "isolation.level":
                 properties.put(key, value)
-        self._client = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+        try:
+            self._client = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+        except Py4JJavaError as error:
+            raise ClusterError(_deepest(error)) from None
 
     def __enter__(self) -> Self:
         return self
@@ -84,4 +90,12 @@ def _answer(future: Any) -> Any:
     try:
         return future.get()
     except Py4JJavaError as error:
-        raise ClusterError(str(error.java_exception.getCause() or error.java_exception)) from None
+        raise ClusterError(_deepest(error)) from None
+
+
+def _deepest(error: "Py4JJavaError") -> str:
+    """The exception at the bottom of a Java one, in a line."""
+    found = error.java_exception
+    while (cause := found.getCause()) is not None:
+        found = cause
+    return str(found.toString())

@@ -2,16 +2,20 @@
 
 import signal
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline import session
 from pipeline.files import Files
-from pipeline.kafka import Admin
+from pipeline.kafka import Admin, ClusterError
+from pipeline.lake.errors import LakeError
 from pipeline.lake.ingest import Surroundings
 from pipeline.lake.job import LakeJob
 from pipeline.lake.progress import Reporter
 from pipeline.lake.settings import ICEBERG, PARQUET, LakeSettings
 from pipeline.session import SessionOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 CONCURRENT_FILES = "spark.sql.maxConcurrentOutputFileWriters"
 
@@ -24,7 +28,7 @@ def run(settings: LakeSettings, options: SessionOptions, reporter: Reporter) -> 
     warehouse = settings.path if settings.table_format == ICEBERG and settings.catalog is None else None
     spark = session.build(replace(options, parts=parts, conf=conf, warehouse=warehouse))
     try:
-        with Admin(spark, settings.cluster) as admin:
+        with _admin(spark, settings) as admin:
             job = LakeJob(Surroundings(spark, Files(spark), admin, settings, reporter.counted), reporter)
             _stop_on_signals(job)
             try:
@@ -33,6 +37,13 @@ def run(settings: LakeSettings, options: SessionOptions, reporter: Reporter) -> 
                 reporter.close()
     finally:
         spark.stop()
+
+
+def _admin(spark: "SparkSession", settings: LakeSettings) -> Admin:
+    try:
+        return Admin(spark, settings.cluster)
+    except ClusterError as error:
+        raise LakeError(f"--bootstrap or --option: {error}") from None
 
 
 def _stop_on_signals(job: LakeJob) -> None:
