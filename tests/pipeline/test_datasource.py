@@ -59,7 +59,8 @@ def test_spark_reads_what_a_consumer_reads(source: SparkSession, broker: Broker,
         assert producer.flush(30) == 0
         rounds = [([b"yes"] * 3, True), ([b"no"] * 3, False), ([b"yes"], True)]
         transact(broker.bootstrap_servers, topic, f"{topic}-{number}", rounds)
-    hanging = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": f"{topic}-open"})
+    slow = {"transactional.id": f"{topic}-open", "transaction.timeout.ms": 600_000}
+    hanging = Producer({"bootstrap.servers": broker.bootstrap_servers} | slow)
     hanging.init_transactions(30)
     hanging.begin_transaction()
     hanging.produce(topic, b"open", partition=0)
