@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -112,15 +114,25 @@ def parent_of(pid: int) -> int:
 
 def kill(pids: list[int]) -> None:
     for pid in pids:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+
+
+def low_port() -> int:
+    """A free port below those that the system gives to clients.
+
+    Of theirs, a client that keeps trying it while no broker listens there may connect to itself, and hold it.
+    """
+    for port in random.sample(range(20_000, 30_000), 100):
+        with socket.socket() as trial, contextlib.suppress(OSError):
+            trial.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError("no port is free")
 
 
 @pytest.fixture
 def own_broker() -> Iterator[Broker]:
-    with Broker() as broker:
+    with Broker({"listeners": f"PLAINTEXT://127.0.0.1:{low_port()}"}) as broker:
         yield broker
         log = broker.log()
     assert "Traceback" not in log, log
