@@ -11,6 +11,8 @@ from storage.producer_snapshot import file_name as snapshot_name
 from storage.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, LogSegment, file_name
 
 CHUNK = 4 << 20
+SYNCED_TOGETHER = 16 << 20
+"""More that waits to be written back, and the kernel holds up whoever writes: the loop, too."""
 
 Step = Callable[[], None]
 
@@ -69,6 +71,8 @@ class LogCopy:
             yield partial(self._grow, name, end)
             self.size += end - copied
             copied = end
+            if not copied % SYNCED_TOGETHER:
+                yield partial(self._sync, name)
         yield partial(self._finish_segment, segment.base_offset)
         if not is_active:
             self._complete.add(segment.base_offset)
