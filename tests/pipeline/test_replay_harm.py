@@ -65,9 +65,12 @@ class Job:
         return ledger.look(self._plan).rows
 
     def kill_workers(self) -> None:
-        daemons = [pid for pid in self._descendants() if "pyspark.daemon" in command_of(pid)]
-        workers = [pid for pid in daemons if parent_of(pid) in daemons]
-        assert workers, self.log()
+        """All that there are, once there are any: the rows seen last may be those of a killed driver's workers."""
+        deadline = time.monotonic() + 3 * SECONDS
+        while not (workers := self._workers()):
+            assert self._process.poll() is None, self.log()
+            assert time.monotonic() < deadline, self.log()
+            time.sleep(0.02)
         kill(workers)
 
     def kill_driver(self) -> None:
@@ -86,6 +89,10 @@ class Job:
 
     def log(self) -> str:
         return self._log.read_text(errors="replace")
+
+    def _workers(self) -> list[int]:
+        daemons = [pid for pid in self._descendants() if "pyspark.daemon" in command_of(pid)]
+        return [pid for pid in daemons if parent_of(pid) in daemons]
 
     def _descendants(self) -> list[int]:
         parents = {pid: parent_of(pid) for pid in (int(one.name) for one in Path("/proc").glob("[0-9]*"))}
