@@ -33,6 +33,9 @@ from timing.clock import SystemClock  # noqa: E402
 
 log = structlog.get_logger("broker")
 
+LAST_WORK_SECONDS = 2.0
+"""How long a process that is through with its data waits for what its threads still do: files are removed, say."""
+
 
 @click.group()
 def main() -> None:
@@ -114,13 +117,17 @@ async def _serve(loaded: Loaded, ready_fd: int | None, exit_with_parent: bool) -
         _tell_ready(ready_fd, node, http_port)
     await stop.wait()
     stopped = await node.stop()
-    if stopped is Stopped.STUCK:
-        # The interpreter would wait for its threads.
+    status = 0 if stopped is Stopped.CLEAN else 1
+    deadline = loop.time() + LAST_WORK_SECONDS
+    while workers.is_busy and loop.time() < deadline:
+        await seams.clock.sleep(10)
+    if workers.is_busy:
+        # A read that hangs, say: the interpreter would wait for its thread.
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(1)
+        os._exit(status)
     workers.close()
-    return 0 if stopped is Stopped.CLEAN else 1
+    return status
 
 
 def _watch_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:

@@ -5,8 +5,8 @@ Work that may hang for long without all other having to wait for it goes to a la
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, Self, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol, Self, TypeVar
 
 T = TypeVar("T")
 
@@ -37,6 +37,7 @@ class ThreadWorkers:
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._lanes: dict[str, ThreadWorkers] = {}
+        self._running: set[Future[Any]] = set()
 
     def submit(self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], object]) -> None:
         def finish(future: "asyncio.Future[T]") -> None:
@@ -48,10 +49,21 @@ class ThreadWorkers:
             else:
                 raise error
 
-        self._loop.run_in_executor(self._pool, work).add_done_callback(finish)
+        self._start(work).add_done_callback(finish)
 
     async def call(self, work: Callable[[], T]) -> T:
-        return await self._loop.run_in_executor(self._pool, work)
+        return await self._start(work)
+
+    def _start(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        running = self._pool.submit(work)
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+        return asyncio.wrap_future(running, loop=self._loop)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything runs, or waits for a thread."""
+        return bool(self._running) or any(lane.is_busy for lane in self._lanes.values())
 
     def lane(self, name: str) -> "ThreadWorkers":
         found = self._lanes.get(name)

@@ -1,0 +1,40 @@
+"""The real worker threads."""
+
+import asyncio
+import threading
+
+import pytest
+
+from storage.workers import ThreadWorkers
+
+
+async def test_work_that_hangs_holds_up_its_own_lane_alone() -> None:
+    workers = ThreadWorkers(asyncio.get_running_loop(), threads=1)
+    release = threading.Event()
+    hanging = asyncio.ensure_future(workers.lane("slow").call(lambda: release.wait(60)))
+    behind = asyncio.ensure_future(workers.lane("slow").call(lambda: "behind"))
+    assert await workers.call(lambda: "here") == "here"
+    assert await workers.lane("other").call(lambda: "there") == "there"
+    assert not behind.done()
+    assert workers.is_busy
+    release.set()
+    assert await hanging
+    assert await behind == "behind"
+    assert workers.lane("slow") is workers.lane("slow")
+    workers.close()
+
+
+async def test_they_are_busy_until_the_last_work_is_done_or_has_failed() -> None:
+    workers = ThreadWorkers(asyncio.get_running_loop())
+    ended: asyncio.Future[Exception | str] = asyncio.get_running_loop().create_future()
+    assert not workers.is_busy
+
+    def fail() -> str:
+        raise OSError("no")
+
+    workers.lane("a").submit(fail, ended.set_result, ended.set_result)
+    assert isinstance(await ended, OSError)
+    with pytest.raises(OSError, match="no"):
+        await workers.call(fail)
+    workers.close()  # waits for the threads: their last step comes after the result
+    assert not workers.is_busy
