@@ -27,6 +27,17 @@ SHORT_LIVED = {
 }
 
 
+HERE = Path(__file__).parent
+SECONDS = 600
+"""The limit of a test here: Spark is slow to start, and slower on a busy machine."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(SECONDS))
+
+
 @pytest.fixture(scope="session")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the Iceberg catalog `odradek_lake`."""
