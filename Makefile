@@ -17,7 +17,7 @@ run: $(VENV)/.runtime ## a broker on 127.0.0.1:9092 that keeps its data in ./dat
 	@exec $(BIN)/odradek serve --set listeners=PLAINTEXT://127.0.0.1:9092 --set log.dirs=$(DATA) $(ARGS)
 
 test: $(VENV)/.dev $(VENV)/.pipeline tools ## every test: unit, conformance, client, crash, pipeline
-	$(PYTEST) $(ARGS) tests
+	$(PYTEST) -n 2 --dist loadfile $(ARGS) tests
 
 unit: $(VENV)/.dev ## the tests that need no process and no socket, in under a minute
 	$(PYTEST) -n auto $(ARGS) tests/unit
