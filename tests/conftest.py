@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 from odradek import Broker
@@ -12,6 +13,13 @@ from odradek import Broker
 # A machine may be busy: no property is to fail for the time it took.
 settings.register_profile("odradek", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("odradek")
+
+
+@pytest.fixture(autouse=True)
+def own_logging() -> Iterator[None]:
+    """How a test, or what it calls, has logs written ends with it: the next one may look at what is logged."""
+    yield
+    structlog.reset_defaults()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
