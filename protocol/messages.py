@@ -25,7 +25,6 @@ __all__ = [
     "lift",
     "newest_request",
     "newest_response",
-    "read_request",
     "request_class",
     "request_reader",
     "response_class",
@@ -68,14 +67,12 @@ def decode_request(api: Api, version: int, body: bytes) -> Entity:
     return entity
 
 
-def read_request(api: Api, version: int, body: bytes) -> Entity:
-    """As ``decode_request``, as kio's class of the newest version: see ``lift`` for what older ones lack."""
-    return request_reader(api.key, version)(body, 0)[0]
-
-
 @cache
 def request_reader(key: int, version: int) -> Read:
-    """``read_request`` of one version: ``(body, position) -> (request, next position)``."""
+    """``(body, position) -> (request, next position)``: as ``decode_request``, in the newest version's class.
+
+    Fields that the older version lacks have their defaults, or what ``lift`` says.
+    """
     from protocol.reader import entity_reader
 
     cls, into = request_class(key, version), newest_request(API_BY_KEY[key])

@@ -9,6 +9,7 @@ rebuilds anyway.
 import struct
 import sys
 import threading
+from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_left, bisect_right
 from typing import NamedTuple
@@ -92,7 +93,7 @@ class _IndexFile:
             file.close()
 
 
-class _Idling:
+class _Idling(ABC):
     """What is in memory of an index, for as long as it is used.
 
     A reader in another thread goes by the pair that it got from `load`, which stays right, whatever is dropped.
@@ -140,8 +141,9 @@ class _Idling:
                 self._entries = entries = self._decode(self._file.read())
             return entries
 
+    @abstractmethod
     def _decode(self, data: bytes) -> "tuple[array[int], array[int]]":
-        raise NotImplementedError
+        """The two columns of the file's content. Raises CorruptIndexError."""
 
     @property
     def is_loaded(self) -> bool:

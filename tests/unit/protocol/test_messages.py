@@ -24,8 +24,8 @@ from protocol.messages import (
     lift,
     newest_request,
     newest_response,
-    read_request,
     request_class,
+    request_reader,
     response_class,
 )
 from protocol.schema import default_entity, field_plans
@@ -65,7 +65,7 @@ def test_requests_decode_as_kio_wrote_them_and_trailing_bytes_are_ignored(
         request = make.entity(request_class(api.key, version))
         body = kio_bytes(request) + b"trailing"
         assert decode_request(api, version, body) == request
-        assert read_request(api, version, body) == lift(request, newest_request(api))
+        assert request_reader(api.key, version)(body, 0)[0] == lift(request, newest_request(api))
 
 
 def test_importing_the_codecs_imports_no_kio() -> None:
