@@ -41,7 +41,7 @@ class Job:
         self._command += ["--bootstrap", bootstrap, "--source", str(source), "--format", "json"]
         self._command += ["--schema", "k STRING, n BIGINT, v STRING", "--key-column", "k", "--value", "v"]
         self._command += ["--order-by", "n", "--topic", topic, "--partitions", "3", "--job", topic]
-        self._command += ["--tasks", str(TASKS), "--transaction-rows", "100"]
+        self._command += ["--tasks", str(TASKS), "--transaction-rows", "20"]
         self._command += ["--master", "local[2,4]", "--conf", "spark.driver.memory=1g", "--conf", FAST_JVM]
         self._plan = TaskPlan(topic, topic, {"bootstrap.servers": bootstrap}, {}, Limits())
         self._log = log
@@ -53,9 +53,9 @@ class Job:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
     def wait_for_rows(self, rows: int) -> int:
-        """How many are committed, once there are so many."""
+        """How many are committed, once there are so many; few more, since the workers wait while they are counted."""
         deadline = time.monotonic() + 3 * SECONDS
-        while (found := self.rows()) < rows:
+        while (found := self._rows_of_held_workers()) < rows:
             assert self._process.poll() is None, self.log()
             assert time.monotonic() < deadline, self.log()
             time.sleep(0.02)
@@ -90,6 +90,14 @@ class Job:
     def log(self) -> str:
         return self._log.read_text(errors="replace")
 
+    def _rows_of_held_workers(self) -> int:
+        held = self._workers()
+        send(signal.SIGSTOP, held)
+        try:
+            return self.rows()
+        finally:
+            send(signal.SIGCONT, held)
+
     def _workers(self) -> list[int]:
         daemons = [pid for pid in self._descendants() if "pyspark.daemon" in command_of(pid)]
         return [pid for pid in daemons if parent_of(pid) in daemons]
@@ -120,9 +128,13 @@ def parent_of(pid: int) -> int:
 
 
 def kill(pids: list[int]) -> None:
+    send(signal.SIGKILL, pids)
+
+
+def send(what: signal.Signals, pids: list[int]) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, what)
 
 
 def low_port() -> int:
