@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from broker.verifications import Verifications
 from protocol.errors import (
     FencedLeaderEpoch,
     KafkaError,
@@ -40,7 +41,6 @@ class Partition:
     """
 
     __slots__ = (
-        "__weakref__",
         "_listeners",
         "_on_advance",
         "flush_gated",
@@ -50,6 +50,7 @@ class Partition:
         "log",
         "topic",
         "topic_id",
+        "verifications",
     )
 
     def __init__(
@@ -68,6 +69,7 @@ class Partition:
         self.log = log
         self.leader_epoch = leader_epoch
         self.flush_gated = log.config.flush_messages == 1
+        self.verifications = Verifications()
         self._on_advance = on_advance
         self._listeners: list[Listener] = []
         log.producers.on_high_watermark(self.high_watermark)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from broker.coordinators import HostedCoordinator
 from broker.topic_names import TRANSACTION_STATE_TOPIC_NAME
 from broker.transaction_markers import TransactionMarkers
-from broker.verifications import Verifications
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.transaction.config import TransactionConfig
 from coordinator.transaction.metadata import TopicPartition, TransactionMetadata
@@ -43,8 +42,7 @@ class TransactionCoordinator(HostedCoordinator[TransactionShard]):
         config = node.config
         self._config = transaction_config(config)
         self.metrics = TransactionMetrics()
-        self.verifications = Verifications()
-        self.markers = TransactionMarkers(node, self.verifications)
+        self.markers = TransactionMarkers(node)
         self._states: dict[int, TransactionShard] = {}
         runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
             TRANSACTION_STATE_TOPIC_NAME, ROWS, self._new_state, clock=node.clock, wheel=node.wheel
@@ -72,15 +70,28 @@ class TransactionCoordinator(HostedCoordinator[TransactionShard]):
     def holds(self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[TopicPartition]) -> bool:
         """Whether the producer's open transaction has all of the partitions, as of the end of the log."""
         state = self._states.get(self.partition_for(transactional_id))
-        if state is None or not state.active:
-            return False
-        try:
-            return len(state.verify_partitions(transactional_id, producer, partitions)) == len(partitions)
-        except KafkaError:
-            return False
+        return state is not None and _holds(state, transactional_id, producer, partitions)
+
+    def holds_for_good(
+        self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[TopicPartition]
+    ) -> bool:
+        """``holds``, and nothing that this rests on can be lost any more."""
+        state = self._states.get(self.partition_for(transactional_id))
+        return state is not None and state.shard.is_settled and _holds(state, transactional_id, producer, partitions)
 
     def metadata(self) -> Iterator[tuple[str, TransactionMetadata]]:
         """Every transactional id of the shards that are loaded, for metrics."""
         for state in self._states.values():
             if state.active:
                 yield from state.items()
+
+
+def _holds(
+    state: TransactionShard, transactional_id: str, producer: ProducerEpoch, partitions: Collection[TopicPartition]
+) -> bool:
+    if not state.active:
+        return False
+    try:
+        return len(state.verify_partitions(transactional_id, producer, partitions)) == len(partitions)
+    except KafkaError:
+        return False

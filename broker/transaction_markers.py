@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from asyncio import Future, get_running_loop
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from broker.topic_names import GROUP_METADATA_TOPIC_NAME
@@ -14,19 +15,29 @@ from storage.append_types import AppendOrigin
 if TYPE_CHECKING:
     from broker.node import Node
     from broker.partition import Partition
-    from broker.verifications import Verifications
     from coordinator.transaction.marker_port import EndMarker
 
 WRITE_TIMEOUT_MS = 30_000
 """Kafka's request.timeout.ms between brokers."""
 
 
+@lru_cache(maxsize=1)  # a transaction's partitions get theirs one after the other, mostly in one millisecond
+def _batch(marker: EndMarker, now_ms: int) -> bytes:
+    kind = ControlRecordType.COMMIT if marker.committed else ControlRecordType.ABORT
+    built = build_end_marker(
+        EndTransactionMarker(kind, marker.coordinator_epoch),
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        timestamp=now_ms,
+    )
+    return bytes(built)
+
+
 class TransactionMarkers:
     """Appends markers; those for `__consumer_offsets` by its coordinator, for whom they decide about offsets."""
 
-    def __init__(self, node: Node, verifications: Verifications) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
-        self._verifications = verifications
 
     def write_marker(self, topic: str, index: int, marker: EndMarker) -> Future[None] | None:
         """See ``MarkerPort.write_marker``."""
@@ -41,16 +52,9 @@ class TransactionMarkers:
                 marker.committed,
             )
         now_ms = self._node.clock.wall_ms()
-        batch = build_end_marker(
-            EndTransactionMarker(
-                ControlRecordType.COMMIT if marker.committed else ControlRecordType.ABORT, marker.coordinator_epoch
-            ),
-            producer_id=marker.producer_id,
-            producer_epoch=marker.producer_epoch,
-            timestamp=now_ms,
-        )
-        end = partition.append(memoryview(batch), AppendOrigin.COORDINATOR, now_ms).last_offset + 1
-        self._verifications.end(partition, marker.producer_id)
+        batch = memoryview(bytearray(_batch(marker, now_ms)))
+        end = partition.append(batch, AppendOrigin.COORDINATOR, now_ms).last_offset + 1
+        partition.verifications.end(marker.producer_id)
         return None if partition.high_watermark >= end else self._when_committed(partition, end)
 
     def _when_committed(self, partition: Partition, end: int) -> Future[None]:

@@ -34,7 +34,6 @@ from protocol.records.batch import NO_SEQUENCE
 if TYPE_CHECKING:
     from broker.node import Node
     from broker.partition import Partition
-    from broker.verifications import Verifications
 
 FIRST_VERSION_WITH_TRANSACTION_ABORTABLE = 11
 FIRST_VERSION_OF_TRANSACTIONS_V2 = 12
@@ -55,21 +54,21 @@ class Append(NamedTuple):
     @property
     def is_in_open_transaction(self) -> bool:
         """The log has earlier records of the same transaction: its marker cannot have come yet."""
-        entry = self.partition.log.producers.producers.get(self.producer.producer_id)
-        return (
-            entry is not None and entry.txn_first_offset >= 0 and entry.producer_epoch == self.producer.producer_epoch
-        )
+        producer_id, epoch = self.producer
+        entry = self.partition.log.producers.producers.get(producer_id)
+        return entry is not None and entry.txn_first_offset >= 0 and entry.producer_epoch == epoch
 
     @property
     def is_fenced(self) -> bool:
         """The log knows a later epoch of the producer: nobody else is asked."""
-        entry = self.partition.log.producers.producers.get(self.producer.producer_id)
-        return entry is not None and self.producer.producer_epoch < entry.producer_epoch
+        producer_id, epoch = self.producer
+        entry = self.partition.log.producers.producers.get(producer_id)
+        return entry is not None and epoch < entry.producer_epoch
 
-    def is_out_of_order(self, verifications: Verifications, adds_partitions: bool) -> bool:
+    def is_out_of_order(self, adds_partitions: bool) -> bool:
         """An earlier batch was tried and has to come first; with V2 each transaction starts at sequence 0 besides."""
         producer_id = self.producer.producer_id
-        lowest = verifications.lowest_sequence(self.partition, producer_id)
+        lowest = self.partition.verifications.lowest_sequence(producer_id)
         if lowest is not None and self.base_sequence > lowest:
             return True
         return adds_partitions and self.base_sequence > 0 and producer_id not in self.partition.log.producers.producers
@@ -117,21 +116,24 @@ def admit(
     if not clients.adds_partitions and not node.config.boolean("transaction.partition.verification.enable"):
         return NO_REFUSALS
     fenced: Refusals = {one.partition.key: InvalidProducerEpoch() for one in unknown if one.is_fenced}
-    unknown = [append for append in unknown if not append.is_fenced]
-    if not unknown:
-        return fenced
+    if fenced:
+        unknown = [append for append in unknown if not append.is_fenced]
+        if not unknown:
+            return fenced
     admission = _Admission(node, transactional_id, unknown, clients, fenced)
+    if admission.is_granted:
+        return admission.order_refusals()
     answer = admission.ask()
     if answer.done() and not isinstance(answer.exception(), ConcurrentTransactions):
         return admission.refusals(answer)
     return admission.when_told(answer)
 
 
-def ended(node: Node, appends: Iterable[Append]) -> None:
+def ended(appends: Iterable[Append]) -> None:
     """The appends were tried; those that are in the log need no verification any more."""
     for append in appends:
         if append.is_in_open_transaction:
-            node.transaction_coordinator.verifications.end(append.partition, append.producer.producer_id)
+            append.partition.verifications.end(append.producer.producer_id)
 
 
 class _Admission:
@@ -150,7 +152,12 @@ class _Admission:
         self._wanted = [append.partition.key for append in appends]
         for append in appends:
             if append.base_sequence != NO_SEQUENCE:
-                self._coordinator.verifications.begin(append.partition, append.producer, append.base_sequence)
+                append.partition.verifications.begin(append.producer, append.base_sequence)
+
+    @property
+    def is_granted(self) -> bool:
+        """The coordinator has all of the partitions, for good: it has nothing to write and nothing to wait for."""
+        return self._coordinator.holds_for_good(self._transactional_id, self._producer, self._wanted)
 
     def ask(self) -> Future[Any]:
         transactional_id, producer, wanted = self._transactional_id, self._producer, self._wanted
@@ -172,17 +179,19 @@ class _Admission:
             return {**self._fenced, **dict.fromkeys(self._wanted, self._clients.told(error))}
         if error is not None:
             raise error
-        refusals = dict(self._fenced)
+        refusals = self.order_refusals()
         if not self._clients.adds_partitions:
             missing = [partition for partition in self._wanted if partition not in answer.result()]
             if missing:
                 refusals |= dict.fromkeys(missing, self._clients.told(TransactionAbortable()))
+        return refusals
+
+    def order_refusals(self) -> Refusals:
+        """What is refused although the coordinator has the partition."""
+        refusals = self._fenced
         for append in self._appends:
-            key = append.partition.key
-            if key not in refusals and append.is_out_of_order(
-                self._coordinator.verifications, self._clients.adds_partitions
-            ):
-                refusals[key] = OutOfOrderSequence()
+            if append.is_out_of_order(self._clients.adds_partitions):
+                refusals = {**refusals, append.partition.key: OutOfOrderSequence()}
         return refusals
 
     async def when_told(self, answer: Future[Any]) -> Refusals:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
-    from broker.partition import Partition
     from coordinator.runtime.outcome import ProducerEpoch
 
 KEPT = 1000
@@ -14,33 +12,34 @@ KEPT = 1000
 
 
 class Verifications:
-    """The lowest sequence number that each producer has tried since its partition saw its last transactional batch.
+    """The lowest sequence number that each producer has tried since one partition saw its last transactional batch.
 
     An append may be refused for a while, as when the coordinator loads: until it is tried again, a later one must not
     get ahead of it, for which no sequence would be out of order in a log that knows nothing of the producer.
     """
 
-    def __init__(self) -> None:
-        self._tried: WeakKeyDictionary[Partition, dict[int, tuple[int, int]]] = WeakKeyDictionary()
+    __slots__ = ("_tried",)
 
-    def begin(self, partition: Partition, producer: ProducerEpoch, sequence: int) -> None:
+    def __init__(self) -> None:
+        self._tried: dict[int, tuple[int, int]] = {}  # producer id -> epoch, sequence
+
+    def begin(self, producer: ProducerEpoch, sequence: int) -> None:
         """Notes an append that is to be verified; a newer epoch starts anew."""
-        tried = self._tried.setdefault(partition, {})
+        tried = self._tried
         producer_id, epoch = producer
         known = tried.get(producer_id)
-        if known is None and len(tried) >= KEPT:
-            del tried[next(iter(tried))]
-        if known is None or epoch > known[0] or (epoch == known[0] and sequence < known[1]):
-            tried[producer_id] = (epoch, sequence)
+        if known is None:
+            if len(tried) >= KEPT:
+                del tried[next(iter(tried))]
+        elif epoch < known[0] or (epoch == known[0] and sequence >= known[1]):
+            return
+        tried[producer_id] = (epoch, sequence)
 
-    def lowest_sequence(self, partition: Partition, producer_id: int) -> int | None:
+    def lowest_sequence(self, producer_id: int) -> int | None:
         """None if nothing is tried."""
-        tried = self._tried.get(partition)
-        known = None if tried is None else tried.get(producer_id)
+        known = self._tried.get(producer_id)
         return None if known is None else known[1]
 
-    def end(self, partition: Partition, producer_id: int) -> None:
+    def end(self, producer_id: int) -> None:
         """A transactional batch or a marker of the producer is in the log."""
-        tried = self._tried.get(partition)
-        if tried is not None:
-            tried.pop(producer_id, None)
+        self._tried.pop(producer_id, None)

@@ -44,7 +44,7 @@ from protocol.hot.produce import (
     decode_request,
     encode_response,
 )
-from protocol.records.batch import HEADER_SIZE, NO_PRODUCER_ID, read_header
+from protocol.records.batch import HEADER_SIZE, NO_PRODUCER_ID, read_producer
 from storage.append_types import AppendOrigin
 from storage.validator import first_batch_size, single_batch_size
 
@@ -102,7 +102,7 @@ def _append_admitted(
     ctx: RequestContext, request: ProduceRequest, appends: list[Append], refusals: Refusals
 ) -> ProduceResponse | Future[ProduceResponse] | None:
     answer = _append_all(ctx, request, refusals)
-    ended(ctx.node, appends)
+    ended(appends)
     return answer
 
 
@@ -118,11 +118,10 @@ def _transactional(ctx: RequestContext, request: ProduceRequest) -> Iterator[App
                     _check_records(ctx.version, records)
                 except KafkaError:
                     continue  # told when it is looked at for the append
-                header = read_header(records)
-                if header.producer_id == NO_PRODUCER_ID:
+                producer_id, epoch, sequence = read_producer(records)
+                if producer_id == NO_PRODUCER_ID:
                     continue  # nobody's transaction: Kafka takes it like any other batch
-                producer = ProducerEpoch(header.producer_id, header.producer_epoch)
-                yield Append(partition, producer, header.base_sequence)
+                yield Append(partition, ProducerEpoch(producer_id, epoch), sequence)
 
 
 def _append_all(

@@ -91,6 +91,11 @@ class Shard(Generic[S]):
         """The state machine as it is now, committed or not, for metrics; None unless it is loaded."""
         return self._state
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything that was written is committed: what the state says is there for good."""
+        return not self._parked and self._committed >= self._written
+
     # -- messages
 
     def write(self, operation: Operation[S, T]) -> Future[T]:
@@ -164,7 +169,7 @@ class Shard(Generic[S]):
             return reply.future
         if failure is not None:
             return self._failed_with(failure)
-        if self._parked or self._committed < self._written:
+        if not self.is_settled:
             return self._answered(reply, None)
         future: Future[Any] = self._create_future()
         future.set_result(reply)
@@ -260,10 +265,10 @@ class Shard(Generic[S]):
     def _settle(self, future: Future[Any], value: Any, error: KafkaError | None) -> None:
         """Give the answer as soon as everything written so far is committed."""
         self._waiting.discard(future)
-        if self._parked or self._committed < self._written:
-            self._parked.append((self._written, future, value, error))
-        else:
+        if self.is_settled:
             _resolve(future, value, error)
+        else:
+            self._parked.append((self._written, future, value, error))
 
     def _advanced(self, high_watermark: int) -> None:
         self._committed = high_watermark

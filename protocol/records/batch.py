@@ -28,12 +28,14 @@ _OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
+_PRODUCER = struct.Struct(">qhi")
 
 _EPOCH_AT = 12
 _MAGIC_AT = 16
 _CRC_AT = 17
 _ATTRIBUTES_AT = 21
 _MAX_TIMESTAMP_AT = 35
+_PRODUCER_AT = 43
 
 
 def advance_sequence(sequence: int, by: int) -> int:
@@ -114,13 +116,18 @@ class BatchHeader(NamedTuple):
 pack_fields = _HEADER.pack
 """The 61 bytes of a header whose fields, in the order of ``BatchHeader``, are given."""
 
-_new_header = BatchHeader._make
+_new_tuple = tuple.__new__  # what BatchHeader._make comes to: the fields are all there
 _unpack_header = _HEADER.unpack_from
 
 
 def read_header(buf: bytes | bytearray | memoryview, pos: int = 0) -> BatchHeader:
     """The header at `pos`. Raises struct.error when fewer than 61 bytes follow; nothing else is checked."""
-    return _new_header(_unpack_header(buf, pos))
+    return _new_tuple(BatchHeader, _unpack_header(buf, pos))
+
+
+def read_producer(buf: bytes | bytearray | memoryview) -> tuple[int, int, int]:
+    """Producer id, producer epoch and base sequence of the batch at the start."""
+    return _PRODUCER.unpack_from(buf, _PRODUCER_AT)
 
 
 def pack_header(header: BatchHeader) -> bytes:

@@ -58,7 +58,7 @@ class Job:
         while (found := self._rows_of_held_workers()) < rows:
             assert self._process.poll() is None, self.log()
             assert time.monotonic() < deadline, self.log()
-            time.sleep(0.02)
+            time.sleep(0.1)
         return found
 
     def rows(self) -> int:
