@@ -64,17 +64,18 @@ def with_topics(api: Api, version: int) -> Any:
 
 
 @pytest.mark.parametrize(("api", "version"), EVERY_VERSION, ids=lambda one: getattr(one, "name", one))
-@pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
 async def test_a_kafka_error_becomes_the_error_response(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch, api: Api, version: int, later: bool
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, api: Api, version: int
 ) -> None:
+    """Every other version's comes later than its request."""
+
     def fail(_ctx: Any, _request: Any) -> Any:
         raise NotController("not here")
 
     async def fail_later(_ctx: Any, _request: Any) -> Any:
         raise NotController("not here")
 
-    answer_with(monkeypatch, rig, api, fail_later if later else fail)
+    answer_with(monkeypatch, rig, api, fail_later if version % 2 else fail)
     client = rig.connect()
     client.transport.feed(entity_frame(with_topics(api, version), 7))
     await settle()

@@ -9,7 +9,3 @@ import structlog
 @pytest.fixture(autouse=True)
 def quiet() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "peer: needs java and Apache Kafka's jars; skipped without them")

@@ -1,8 +1,5 @@
 """Apache Kafka's own tool reads every file that we write."""
 
-import os
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,24 +9,18 @@ from protocol.records.compression import Compression
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
 from storage.append_types import AppendOrigin, LogConfig
 from storage.files import OsFileSystem
+from tests.client.java_tools import java
 from tests.unit.storage.cleaning import clean, end_txn, put, records
 from tests.unit.storage.support import NOW, Rig, append, batch
 
-JARS = Path(os.environ.get("PEERS_HOME") or Path.home() / ".cache/peers") / "kafka/libs"
-
-
-def missing() -> str:
-    """Why Kafka's tools cannot be run here; empty if they can."""
-    if shutil.which("java") is None:
-        return "java is not installed"
-    return "" if any(JARS.glob("kafka_*.jar")) else f"no Kafka jars in {JARS}"
+pytestmark = pytest.mark.usefixtures("java_tool")
 
 
 def dump(*arguments: str) -> str:
-    command = ["java", "-Xmx256m", "-cp", f"{JARS}/*", "kafka.tools.DumpLogSegments", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    done = java("kafka.tools.DumpLogSegments", *arguments)
+    said = (done.stdout + done.stderr).decode()
+    assert done.returncode == 0, said
+    return said
 
 
 def fill(rig: Rig) -> None:
@@ -38,8 +29,8 @@ def fill(rig: Rig) -> None:
     for number in range(60):
         append(log, batch(b"x" * 90, timestamp=NOW + number, producer_id=3, sequence=number), epoch=number // 40)
     for compression in Compression:
-        records = [Record(i, NOW + 100 + i, b"key", b"value" * 40) for i in range(5)]
-        append(log, memoryview(build_batch(records, compression=compression)), epoch=1)
+        several = [Record(i, NOW + 100 + i, b"key", b"value" * 40) for i in range(5)]
+        append(log, memoryview(build_batch(several, compression=compression)), epoch=1)
     data = build_batch(
         [Record(0, NOW, None, b"v")], producer_id=5, producer_epoch=0, base_sequence=0, transactional=True
     )
@@ -49,8 +40,6 @@ def fill(rig: Rig) -> None:
     log.append_as_leader(end, leader_epoch=1, origin=AppendOrigin.COORDINATOR, now_ms=NOW)
 
 
-@pytest.mark.peer
-@pytest.mark.skipif(bool(missing()), reason=missing() or "present")
 @pytest.mark.parametrize("stopped", ["cleanly", "by kill -9 and recovered"])
 def test_dump_log_segments_has_no_complaint(tmp_path: Path, stopped: str) -> None:
     rig = Rig(OsFileSystem(), LogConfig(segment_bytes=4000, index_interval_bytes=300), root=str(tmp_path))
@@ -88,8 +77,6 @@ def check_indexes(indexes: list[str]) -> None:
     assert "passed sanity check" in said
 
 
-@pytest.mark.peer
-@pytest.mark.skipif(bool(missing()), reason=missing() or "present")
 def test_it_has_none_about_a_compacted_log_either(tmp_path: Path) -> None:
     config = LogConfig(segment_bytes=4000, index_interval_bytes=300, compact=True, min_cleanable_dirty_ratio=0.0)
     rig = Rig(OsFileSystem(), config, root=str(tmp_path))
