@@ -193,6 +193,8 @@ class Dispatcher:
         own = getattr(route.load(), "error_response", None)
         try:
             return own(ctx, request, error) if own is not None else error_response(route.api, error)
+        except CloseConnection:
+            raise
         except Exception as second:
             self._unexpected(route, ctx, second)
             raise CloseConnection(f"{route.api.name} v{ctx.version} cannot be answered") from second

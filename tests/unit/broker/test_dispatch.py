@@ -220,6 +220,10 @@ async def test_produce_without_acknowledgement(rig: Rig) -> None:
     assert rig.node.partitions.get("t", 0).log_end_offset == 1
     client.send("produce", 9, **produce("t", {7: batch(b"a")}, acks=0))
     assert await client.closed()
+    client = rig.connect()
+    client.send("produce", 9, **produce("t", {0: bytes(61)}, acks=0))  # fails the request as a whole
+    assert await client.closed()
+    assert rig.node.metrics.unhandled_errors == 0
 
 
 async def test_a_handler_may_close_its_connection_later(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
