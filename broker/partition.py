@@ -14,6 +14,7 @@ from protocol.errors import (
     OffsetOutOfRange,
     PolicyViolation,
     UnknownLeaderEpoch,
+    UnknownTopicOrPartition,
 )
 from storage.append_types import AppendInfo, AppendOrigin
 
@@ -160,6 +161,11 @@ class Partition:
         self._on_advance(self)
         for _, failed in list(self._listeners):
             failed(error if isinstance(error, KafkaError) else KafkaStorage())
+
+    def deleted(self) -> None:
+        """The high watermark will not move again, and nobody is to come back for it."""
+        for _, failed in list(self._listeners):
+            failed(UnknownTopicOrPartition())
 
     def listen(self, advanced: Callable[[int], None], failed: Callable[[KafkaError], None]) -> Callable[[], None]:
         """Call ``advanced`` with the high watermark whenever it moves, ``failed`` when it never will.

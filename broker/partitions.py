@@ -179,4 +179,5 @@ class Partitions:
                 self._logs.delete_log_soon(topic.name, index)
             except KafkaStorage as error:  # the next start removes it
                 log.error("partition not removed", topic=topic.name, partition=index, reason=error.message)
+            partition.deleted()
             self._on_delete(partition)

@@ -126,7 +126,7 @@ def admit(
     answer = admission.ask()
     if answer.done() and not isinstance(answer.exception(), ConcurrentTransactions):
         return admission.refusals(answer)
-    return admission.when_told(answer)
+    return admission.when_told(answer, [append for append in appends if append.is_in_open_transaction])
 
 
 def ended(appends: Iterable[Append]) -> None:
@@ -194,10 +194,11 @@ class _Admission:
                 refusals = {**refusals, append.partition.key: OutOfOrderSequence()}
         return refusals
 
-    async def when_told(self, answer: Future[Any]) -> Refusals:
+    async def when_told(self, answer: Future[Any], unasked: Sequence[Append]) -> Refusals:
         """Asks again for a while where the earlier transaction is being ended.
 
-        Time has passed when the answer is there: the append may be made only if the transaction is still open.
+        Time has passed when the answer is there: an append may be made only if the transaction is still open, also one
+        of those (``unasked``) whose transaction was open in their own log when the others were asked about.
         """
         config, clock = self._node.config, self._node.clock
         deadline_ms = clock.monotonic_ms() + config.integer("add.partitions.to.txn.retry.backoff.max.ms")
@@ -218,4 +219,7 @@ class _Admission:
                 self._transactional_id, self._producer, (partition,)
             ):
                 refusals[partition] = self._clients.told(TransactionAbortable())
+        for append in unasked:
+            if not append.is_in_open_transaction:
+                refusals[append.partition.key] = InvalidTxnState()
         return refusals

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from kio.schema.add_partitions_to_txn.v3.request import AddPartitionsToTxnTopic
 from kio.schema.find_coordinator.v4.response import Coordinator
 from prometheus_client.exposition import generate_latest
 
 from broker.connection import LARGEST_SCRATCH_BYTES, SCRATCH_BYTES
 from broker.metrics_collector import registry_of
+from broker.topic_names import TRANSACTION_STATE_TOPIC_NAME
 from storage.memory_files import Unsynced
 from storage.workers import LoopWorkers, QueuedWorkers
 from tests.unit.broker.rig import Client, Rig
@@ -231,3 +234,66 @@ async def test_appends_of_no_transaction_ask_nobody() -> None:
         told: Any = await rig.connect().ask("produce", V2, **produce("t", {0: batch(b"plain")}))
         assert told.responses[0].partition_responses[0].error_code.name == "none"
         assert rig.node.topics.get("__transaction_state") is None
+
+
+async def flushed_by_message(rig: Rig, workers: QueuedWorkers, topic: str) -> None:
+    """From now on nothing in partition 0 is there for good before the workers run."""
+    partition = rig.node.partitions.get(topic, 0)
+    assert partition is not None
+    partition.configure(replace(partition.log.config, flush_messages=1))
+    workers.run_all()
+    await settle()
+
+
+async def test_a_delayed_write_does_not_get_behind_the_marker_beside_one_that_is_verified() -> None:
+    """Transactions V1, whose epoch stays: partition 0 is in the transaction that ends meanwhile, 1 is asked about."""
+    workers = QueuedWorkers()
+    rig = Rig(workers=workers, config=CONFIG)
+    await rig.start()
+    await rig.create("t", 2)
+    producer = await begun(rig)
+    added = await producer.client.ask(
+        "add_partitions_to_txn",
+        3,
+        v3_and_below_transactional_id="tx",
+        v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.epoch,
+        v3_and_below_topics=(AddPartitionsToTxnTopic(name="t", partitions=(0,)),),
+    )
+    assert added.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code.name == "none"
+    assert await producer.produce(b"first", 0, V1) == ["none"]
+    await flushed_by_message(rig, workers, TRANSACTION_STATE_TOPIC_NAME)
+    ending = rig.connect()
+    ending.send(
+        "end_txn",
+        4,
+        transactional_id="tx",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        committed=False,
+    )
+    fields = producer.fields(b"late", 1)
+    (topic,) = fields["topic_data"]
+    (other,) = producer.fields(b"late", 0)["topic_data"]
+    both = (*topic.partition_data, replace(other.partition_data[0], index=1))
+    producer.client.send("produce", V1, **{**fields, "topic_data": (replace(topic, partition_data=both),)})
+    for _ in range(4):
+        workers.run_all()
+        await rig.clock.run(25)
+    assert producer.told(V1) == ["invalid_txn_state", "transaction_abortable"]
+    assert [answer(reply, "end_txn", 4).error_code.name for reply in ending.replies()] == ["none"]
+    partition = rig.node.partitions.get("t", 0)
+    assert partition is not None
+    assert partition.last_stable_offset == partition.log_end_offset == 2
+    await rig.stop()
+
+
+async def test_a_transaction_ends_when_a_partition_is_deleted_whose_marker_is_not_there_for_good() -> None:
+    rig, _, producer = await marker_held()
+    await rig.delete("t")
+    await rig.create("u")
+    await rig.clock.run(50)
+    producer.send(b"second", 0, topic="u")
+    await rig.clock.run(50)
+    assert producer.told() == ["none"]
+    await rig.stop()
