@@ -15,9 +15,17 @@ class MemberProtocol:
     metadata: bytes
 
 
+def names_of(protocols: Iterable[MemberProtocol]) -> frozenset[str]:
+    """Each once. Deviation: in Kafka a name that a member repeats counts as often, and may leave no common protocol.
+
+    Then nobody is answered when the join phase ends.
+    """
+    return frozenset([protocol.name for protocol in protocols])
+
+
 def common_protocols(members: Iterable[tuple[MemberProtocol, ...]]) -> frozenset[str]:
     """The names that every member supports; there must be members."""
-    return frozenset.intersection(*(frozenset(protocol.name for protocol in protocols) for protocols in members))
+    return frozenset.intersection(*map(names_of, members))
 
 
 def choose_protocol(members: Iterable[tuple[MemberProtocol, ...]], candidates: Container[str]) -> str:

@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from coordinator.group.member import Member
 from coordinator.group.messages import JoinAnswer, JoinRequest, Reply
-from coordinator.group.protocols import MemberProtocol, choose_protocol
+from coordinator.group.protocols import MemberProtocol, choose_protocol, names_of
 from protocol.errors import FencedInstanceId, UnknownMemberId
 from timing.purgatory import DelayedOperation
 
@@ -80,7 +80,7 @@ class Roster:
         member = self.members.pop(member_id, None)
         if member is None:
             return None
-        self._supporters.subtract(protocol.name for protocol in member.protocols)
+        self._supporters.subtract(names_of(member.protocols))
         self.awaiting_join -= member.awaiting_join is not None
         if member.group_instance_id is not None:
             del self.static_ids[member.group_instance_id]
@@ -89,9 +89,9 @@ class Roster:
         return member
 
     def set_protocols(self, member: Member, protocols: tuple[MemberProtocol, ...]) -> None:
-        self._supporters.subtract(protocol.name for protocol in member.protocols)
+        self._supporters.subtract(names_of(member.protocols))
         member.protocols = protocols
-        self._supporters.update(protocol.name for protocol in protocols)
+        self._supporters.update(names_of(protocols))
 
     def await_join(self, member: Member, reply: Reply[JoinAnswer] | None) -> None:
         """The member waits for the end of the join phase; `reply` takes the place of an earlier one."""
@@ -145,6 +145,6 @@ class Roster:
 
     def _enter(self, member: Member) -> None:
         self.members[member.member_id] = member
-        self._supporters.update(protocol.name for protocol in member.protocols)
+        self._supporters.update(names_of(member.protocols))
         if member.group_instance_id is not None:
             self.static_ids[member.group_instance_id] = member.member_id

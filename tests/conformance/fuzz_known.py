@@ -51,7 +51,13 @@ def _transaction_twice(body: Body) -> bool:
     return len(set(ids)) < len(ids)
 
 
+def _protocol_twice(body: Body) -> bool:
+    names = [protocol["name"] for protocol in body["protocols"] or ()]
+    return len(set(names)) < len(names)
+
+
 CASES: tuple[Case, ...] = (
+    ("join_group", _protocol_twice, answered),
     ("produce", lambda body: None in named(body, "records"), anything),
     ("produce", _partition_twice, anything),
     ("alter_configs", _resource_twice, answered),

@@ -74,6 +74,8 @@ async def test_a_leader_that_does_not_rejoin_is_replaced_by_one_that_did() -> No
         (["range sticky", "sticky range", "sticky range"], "sticky"),
         (["range sticky", "sticky", "sticky range"], "sticky"),
         (["cooperative range", "sticky range", "roundrobin range"], "range"),
+        (["range range"], "range"),
+        (["range sticky", "sticky sticky", "sticky"], "sticky"),
     ],
 )
 async def test_the_protocol_that_all_support_and_most_prefer_is_chosen(preferences: list[str], chosen: str) -> None:

@@ -98,10 +98,12 @@ class GroupMachine(RuleBasedStateMachine):
     def join(self, slot: int) -> None:
         self.sent(self.clients[slot].join())
 
-    @rule(slot=slots)
-    def join_with_other_protocols(self, slot: int) -> None:
+    @rule(slot=slots, repeated=st.sampled_from([(), (0,), (0, 1), (1, 1)]))
+    def join_with_other_protocols(self, slot: int, repeated: tuple[int, ...]) -> None:
+        """In the other order; some may be named again."""
         client = self.clients[slot]
-        client.protocols = client.protocols[::-1]
+        both = tuple(dict.fromkeys(client.protocols))[::-1]
+        client.protocols = both + tuple(both[index] for index in repeated)
         self.sent(client.join())
 
     @rule(slot=slots, leave_out=slots)
