@@ -108,9 +108,14 @@ def skip_tagged_fields(buf: Buffer, pos: int) -> int:
         return pos + 1
     count, pos = read_uvarint(buf, pos)
     for _ in range(count):
-        _, pos = read_uvarint(buf, pos)
+        tag, pos = read_uvarint(buf, pos)
         size, pos = read_uvarint(buf, pos)
-        if size > len(buf) - pos:
-            raise underflow("tagged field", size, buf, pos)
-        pos += size
+        pos = skip_tagged_field(buf, pos, tag, size)
     return pos
+
+
+def skip_tagged_field(buf: Buffer, pos: int, tag: int, size: int) -> int:
+    """Position after a field that is not known; of those that are, nobody asks for the announced size (as in Kafka)."""
+    if size > len(buf) - pos:
+        raise underflow(f"tagged field {tag}", size, buf, pos)
+    return pos + size

@@ -16,7 +16,7 @@ from struct import Struct, error
 from textwrap import indent
 from typing import Any
 
-from protocol.primitives import INT16, Buffer, DecodeError, read_uvarint, underflow
+from protocol.primitives import INT16, Buffer, read_uvarint, skip_tagged_field
 from protocol.schema import NUMBER_FORMATS, Entity, EntityClass, FieldPlan, field_plans
 from protocol.value_readers import Read, array_reader, nullable_reader, number_array_reader, primitive_reader
 
@@ -142,7 +142,7 @@ class _Source:
 
     def _add_tags(self, plans: list[FieldPlan]) -> None:
         self._names["tagged"] = {
-            plan.tag: (plan.name, self._value_reader(plan), self._names.get(f"set_{plan.name}")) for plan in plans
+            plan.tag: (self._value_reader(plan), self._names.get(f"set_{plan.name}")) for plan in plans
         }
         self._add(_TAGS)
 
@@ -161,20 +161,17 @@ class _Source:
         return nullable_reader(read, plan.entity.__name__) if plan.entity is not None and plan.nullable else read
 
 
-def _read_tags(buf: Buffer, pos: int, entity: Entity, tagged: dict[int, tuple[str, Read, Any]]) -> int:
+def _read_tags(buf: Buffer, pos: int, entity: Entity, tagged: dict[int, tuple[Read, Any]]) -> int:
     """Sets the fields that are in a section of tagged fields; gives the position after it."""
     count, pos = read_uvarint(buf, pos)
     for _ in range(count):
         tag, pos = read_uvarint(buf, pos)
         size, pos = read_uvarint(buf, pos)
-        if size > len(buf) - pos:
-            raise underflow(f"tagged field {tag}", size, buf, pos)
         if tag in tagged:
-            name, read, put = tagged[tag]
-            value, end = read(buf, pos)
-            if end != pos + size:
-                raise DecodeError(f"{name} (tag {tag}) takes {end - pos} bytes, {size} were announced")
+            read, put = tagged[tag]
+            value, pos = read(buf, pos)
             if put is not None:
                 put(entity, value)
-        pos += size
+        else:
+            pos = skip_tagged_field(buf, pos, tag, size)
     return pos

@@ -29,7 +29,7 @@ from protocol.hot.fetch_response import (
     SnapshotId,
     encode_response,
 )
-from protocol.primitives import Buffer, DecodeError, read_uvarint, skip_tagged_fields, underflow
+from protocol.primitives import Buffer, DecodeError, read_uvarint, skip_tagged_field, skip_tagged_fields, underflow
 
 __all__ = [
     "AbortedTransaction",
@@ -179,14 +179,18 @@ def _decode_legacy(version: int, buf: Buffer, pos: int) -> FetchRequest:
 
 def _read_topic_key(version: int, buf: Buffer, pos: int) -> tuple[TopicKey, int]:
     if version >= 13:
-        end = pos + 16
-        if end > len(buf):
-            raise underflow("topic id", 16, buf, pos)
-        return uuids.from_bytes(bytes(buf[pos:end])), end
+        return _read_uuid(buf, pos, "topic id")
     name, pos = (read_compact_text if version >= 12 else read_legacy_text)(buf, pos, "topic name")
     if name is None:
         raise DecodeError("topic name is null")
     return name, pos
+
+
+def _read_uuid(buf: Buffer, pos: int, what: str) -> tuple[UUID, int]:
+    end = pos + 16
+    if end > len(buf):
+        raise underflow(what, 16, buf, pos)
+    return uuids.from_bytes(bytes(buf[pos:end])), end
 
 
 def _read_indexes(count: int, buf: Buffer, pos: int) -> tuple[tuple[int, ...], int]:
@@ -201,16 +205,13 @@ def _read_partition_tags(version: int, partition: FetchPartition, buf: Buffer, p
     for _ in range(count):
         tag, pos = read_uvarint(buf, pos)
         size, pos = read_uvarint(buf, pos)
-        end = pos + size
-        if end > len(buf):
-            raise underflow(f"tagged field {tag}", size, buf, pos)
         if tag == 0 and version >= 17:
-            _expect_size("replica directory id", size, 16)
-            partition.replica_directory_id = uuids.from_bytes(bytes(buf[pos:end]))
+            partition.replica_directory_id, pos = _read_uuid(buf, pos, "replica directory id")
         elif tag == 1 and version >= 18:
-            _expect_size("high watermark", size, 8)
             (partition.high_watermark,) = _I64.unpack_from(buf, pos)
-        pos = end
+            pos += 8
+        else:
+            pos = skip_tagged_field(buf, pos, tag, size)
     return pos
 
 
@@ -219,19 +220,10 @@ def _read_request_tags(version: int, request: FetchRequest, buf: Buffer, pos: in
     for _ in range(count):
         tag, pos = read_uvarint(buf, pos)
         size, pos = read_uvarint(buf, pos)
-        end = pos + size
-        if end > len(buf):
-            raise underflow(f"tagged field {tag}", size, buf, pos)
         if tag == 0:
-            request.cluster_id, read = read_compact_text(buf, pos, "cluster id")
-            _expect_size("cluster id", size, read - pos)
+            request.cluster_id, pos = read_compact_text(buf, pos, "cluster id")
         elif tag == 1 and version >= 15:
             request.replica_id, request.replica_epoch = _REPLICA_STATE.unpack_from(buf, pos)
-            read = skip_tagged_fields(buf, pos + _REPLICA_STATE.size)
-            _expect_size("replica state", size, read - pos)
-        pos = end
-
-
-def _expect_size(what: str, announced: int, size: int) -> None:
-    if announced != size:
-        raise DecodeError(f"{what} takes {size} bytes, {announced} were announced")
+            pos = skip_tagged_fields(buf, pos + _REPLICA_STATE.size)
+        else:
+            pos = skip_tagged_field(buf, pos, tag, size)

@@ -24,7 +24,7 @@ from protocol.hot.fetch import (
     encode_response,
 )
 from protocol.hot.fetch_response import COPIED_BELOW
-from protocol.messages import request_class, response_class
+from protocol.messages import request_class, request_reader, response_class
 from protocol.primitives import DecodeError
 
 API = API_BY_NAME["fetch"]
@@ -205,10 +205,20 @@ SESSION = pack(">ii", 0, -1)
         (18, START + SESSION + b"\x01\x02" + bytes(16) + b"\xff\xff\xff\xff\x07", "partition indexes needs"),
         (18, START + SESSION + b"\x01\x01\x00", "rack id is null"),
         (18, START + SESSION + b"\x01\x01\x01\x01\x01\x05\0\0\0\0\0", "cut short"),
-        (18, START + SESSION + b"\x01\x01\x01\x01\x01\x0e" + bytes(14), "replica state takes 13 bytes, 14 were"),
         (18, START + SESSION + b"\x01\x01\x01\x01\x07\x7f" + bytes(9), "tagged field 7 needs 127 bytes"),
     ],
 )
 def test_what_is_wrong_is_told(version: int, body: bytes, reason: str) -> None:
     with pytest.raises(DecodeError, match=reason):
         decode_request(version, memoryview(body), 0)
+
+
+@pytest.mark.parametrize("announced", [0, 12, 13, 100])
+def test_how_long_a_known_tagged_field_is_said_to_be_does_not_matter(announced: int) -> None:
+    """Kafka's generated classes do not look at it."""
+    tags = b"\x02\x01" + bytes([announced]) + pack(">iqB", 5, 9, 0) + b"\x07\x01x"
+    body = START + SESSION + b"\x01\x01\x01" + tags
+    read = decode_request(18, memoryview(body), 0)
+    assert (read.replica_id, read.replica_epoch) == (5, 9)
+    generic, end = request_reader(1, 18)(body, 0)
+    assert (generic.replica_state.replica_id, generic.replica_state.replica_epoch, end) == (5, 9, len(body))
