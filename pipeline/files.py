@@ -10,6 +10,14 @@ def join(folder: str, *names: str) -> str:
     return "/".join((folder.rstrip("/"), *names))
 
 
+def delta_name(spark: "SparkSession", path: str) -> str:
+    """A Delta table's name in SQL, where Delta takes a path that is not absolute for a table of the catalog."""
+    jvm: Any = spark._jvm
+    at = jvm.org.apache.hadoop.fs.Path(path)
+    whole = str(at.getFileSystem(spark._jsc.hadoopConfiguration()).makeQualified(at).toString())
+    return "delta.`" + whole.replace("`", "``") + "`"
+
+
 class Files:
     """Paths are Hadoop's: a plain path is one of `fs.defaultFS`, the local disk unless Spark is told otherwise."""
 

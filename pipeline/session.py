@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,6 +23,13 @@ KAFKA = "kafka"
 DELTA = "delta"
 ICEBERG = "iceberg"
 ICEBERG_CATALOG = "odradek_lake"
+CLASSES = {
+    KAFKA: ("org.apache.spark.sql.kafka010.KafkaSourceProvider", "org.apache.kafka.clients.admin.AdminClient"),
+    DELTA: ("io.delta.sql.DeltaSparkSessionExtension", "io.delta.storage.LogStore"),
+    ICEBERG: ("org.apache.iceberg.spark.SparkCatalog",),
+}
+"""What is in the jars of each part: the second ones are of jars that one may forget to give beside the first."""
+
 LOCAL_MASTER = "local[*,4]"
 """All cores, and four tries for a task, as on a cluster: plain `local[*]` has one."""
 
@@ -78,6 +85,10 @@ def build(options: SessionOptions) -> "SparkSession":
             ) from None
         raise
     session.sparkContext.setLogLevel("WARN")
+    if missing := [name for part in options.parts for name in CLASSES[part] if not _has_class(session, name)]:
+        session.stop()
+        wanted = ",".join(coordinates(options.parts, _spark_version()))
+        raise NotInstalled(f"Spark has no jar with {missing[0]}: it needs --packages {wanted}, or these jars")
     return session
 
 
@@ -145,6 +156,17 @@ def java_major(told: str) -> int:
         return 0
     first, second = int(found[1]), int(found[2] or 0)
     return second if first == 1 else first
+
+
+def _has_class(session: "SparkSession", name: str) -> bool:
+    from py4j.protocol import Py4JJavaError
+
+    jvm: Any = session._jvm
+    try:
+        jvm.java.lang.Class.forName(name, False, jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader())
+    except Py4JJavaError:
+        return False
+    return True
 
 
 def _spark_version() -> str:

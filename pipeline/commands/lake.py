@@ -5,13 +5,21 @@ from typing import Any
 
 import click
 
+from pipeline.lake import naming
 from pipeline.options import pairs, spark_options
+
+
+def _topic_names(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    for value in values:
+        if naming.TOPIC_NAME.fullmatch(value) is None:
+            raise click.BadParameter(f"{value!r} is no topic's name", ctx, parameter)
+    return values
 
 
 @click.command(short_help="topics to lake tables, every committed record once")
 @click.option("--bootstrap", required=True, metavar="HOST:PORT,...", help="the brokers")
 @click.option("--lake", "path", required=True, metavar="PATH", help="folder of the tables: local, hdfs:// or s3a://")
-@click.option("--topic", "topics", multiple=True, help="a topic; may be given many times")
+@click.option("--topic", "topics", multiple=True, callback=_topic_names, help="a topic; may be given many times")
 @click.option("--pattern", metavar="REGEX", help="topics by name, new ones too as they appear; in place of --topic")
 @click.option(
     "--format", "table_format", type=click.Choice(["delta", "iceberg", "parquet"]), default="delta", show_default=True
@@ -105,10 +113,13 @@ def command(
     from pipeline.kafka import Cluster
     from pipeline.lake import progress
     from pipeline.lake.run import run
-    from pipeline.lake.schemas import parse_specs
+    from pipeline.lake.schemas import EVERY_TOPIC, parse_specs
     from pipeline.lake.settings import LakeSettings
 
     settings = LakeSettings(cluster=Cluster(bootstrap, options), path=path, specs=parse_specs(schemas), **rest)
+    for topic in settings.specs:
+        if topic != EVERY_TOPIC and not settings.wants(topic):
+            raise click.UsageError(f"--schema is for topic {topic}, which is not asked for")
     reporter = progress.configure()
     if metrics_port is not None:
         progress.serve(metrics_port)

@@ -74,7 +74,7 @@ class SourceOptions:
             attribute, parse = _PARSERS[name]
             try:
                 values[attribute] = parse(text)
-            except (ValueError, AttributeError, re.error) as error:
+            except (ValueError, TypeError, AttributeError, re.error) as error:
                 raise DataSourceError(f"Option {name} cannot be {text!r}: {error}") from error
         return cls(**values)
 

@@ -12,7 +12,7 @@ from pipeline.datasource.errors import DataLossError, DataSourceError
 from pipeline.datasource.folders import TopicPartition
 from pipeline.datasource.log_view import LogState
 from pipeline.datasource.offsets import OffsetRange, stream_start, within
-from pipeline.datasource.options import SourceOptions
+from pipeline.datasource.options import LATEST, SourceOptions
 from pipeline.datasource.planner import Planner
 from pipeline.datasource.reader import read_split
 from pipeline.datasource.splits import Split, plan_splits
@@ -30,6 +30,9 @@ class OdradekStreamReader(DataSourceStreamReader):
     """
 
     def __init__(self, options: SourceOptions, names: Sequence[str]) -> None:
+        """Raises DataSourceError for an end, which a stream has none."""
+        if options.ending_offsets != LATEST or options.ending_timestamp is not None:
+            raise DataSourceError("A stream has no end: endingOffsets and endingTimestamp are for batch queries.")
         self.options = options
         self.names = tuple(names)
         self._planner = Planner(options)
@@ -133,6 +136,9 @@ class Position:
 
     @classmethod
     def of_json(cls, told: Mapping[str, Any]) -> "Position":
+        """Raises DataSourceError for an offset of another source."""
+        if told.keys() != {"offsets", "ids"}:
+            raise DataSourceError("The checkpoint is of a stream from another source: give the query one of its own.")
         offsets = {
             TopicPartition(topic, int(number)): offset
             for topic, by in told["offsets"].items()

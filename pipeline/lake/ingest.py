@@ -105,22 +105,21 @@ class Ingest(ABC):
     def _carry_on(self, state: TopicState, topic_id: str, schema: "dict[str, object] | None") -> TopicState:
         if state.topic != self.topic or state.table_format != self._settings.table_format:
             raise LakeError(f"{self._checkpoint.folder} is of topic {state.topic} in format {state.table_format}")
+        if self._checkpoint.last_committed(state) >= 0 and not self._table_exists():
+            raise LakeError(
+                f"topic {self.topic}: its table is gone, but {self._checkpoint.folder} says that it was written; "
+                "remove that folder too to begin again"
+            )
+        if state.topic_id != topic_id and not self._settings.follow_recreated:
+            self._state = state
+            self.check_topic(topic_id)
+        if schema != state.newest_schema:
+            self._check_change(state, schema)
         if state.topic_id != topic_id:
-            if not self._settings.follow_recreated:
-                self._state = state
-                self.check_topic(topic_id)
-            if schema != state.newest_schema:
-                self._check_change(state, schema)
             state = self._follow(state, topic_id, schema)
         elif schema != state.newest_schema:
-            self._check_change(state, schema)
             state = state.with_schema(schema, self._checkpoint.last_planned(state) + 1)
         else:
-            if self._checkpoint.last_committed(state) >= 0 and not self._table_exists():
-                raise LakeError(
-                    f"topic {self.topic}: its table is gone, but {self._checkpoint.folder} says that it was written; "
-                    "remove that folder too to begin again"
-                )
             return state
         self._checkpoint.save(state)
         return state

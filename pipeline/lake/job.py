@@ -1,7 +1,6 @@
 """Runs the queries of all topics: finds topics, starts, watches, tries again, ends."""
 
 import enum
-import re
 import threading
 import time
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from pipeline.lake.parquet import ParquetIngest
 from pipeline.lake.progress import Reporter
 from pipeline.lake.settings import PARQUET
 from pipeline.lake.transactional import TransactionalIngest
+from pipeline.reasons import reason
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -99,10 +99,10 @@ class LakeJob:
 
     def _look_for_topics(self) -> None:
         settings = self._settings
-        if settings.pattern is None:
-            wanted = set(settings.topics)
-        else:
-            wanted = {name for name in self._around.admin.topics() if re.fullmatch(settings.pattern, name)}
+        known = settings.topics if settings.pattern is None else self._around.admin.topics()
+        wanted = {topic for topic in known if settings.wants(topic)}
+        if not wanted and not self._runs:
+            log.warning("no topic has a name like that", pattern=settings.pattern)
         if settings.catalog is not None:
             naming.check_distinct(wanted | self._runs.keys())
         for topic in sorted(wanted - self._runs.keys()):
@@ -144,7 +144,7 @@ class LakeJob:
         except LakeError as error:
             self._fail(topic, run, error.message)
         except (ClusterError, PySparkException, Py4JJavaError) as error:
-            self._try_again(topic, run, str(error))
+            self._try_again(topic, run, reason(error))
 
     def _watch(self, topic: str, run: TopicRun) -> None:
         ended = not all(query.isActive for query in run.queries)
@@ -157,7 +157,7 @@ class LakeJob:
             self._fail(topic, run, _data_loss(topic))
         elif failed:
             _end(run)
-            self._try_again(topic, run, str(failed[0]))
+            self._try_again(topic, run, reason(failed[0]))
         elif ended and not any(query.isActive for query in run.queries):
             run.phase = Phase.DONE
 
@@ -180,12 +180,12 @@ class LakeJob:
     def _try_again(self, topic: str, run: TopicRun, error: str) -> None:
         run.attempts += 1
         if run.attempts >= self._settings.attempts:
-            self._fail(topic, run, f"gave up after {run.attempts} attempts: {_first_lines(error)}")
+            self._fail(topic, run, f"topic {topic}: gave up after {run.attempts} attempts: {error}")
             return
         pause = _pause(run.attempts)
         run.phase = Phase.WAITING
         run.not_before = time.monotonic() + pause
-        self._reporter.failed(topic, _first_lines(error), pause)
+        self._reporter.failed(topic, error, pause)
 
     def _fail(self, topic: str, run: TopicRun, error: str) -> None:
         _end(run)
@@ -217,7 +217,3 @@ def _data_loss(topic: str) -> str:
         f"topic {topic}: records that were not read yet are gone from the broker (retention, or DeleteRecords). "
         "What is left is read with --allow-data-loss"
     )
-
-
-def _first_lines(error: str) -> str:
-    return " | ".join(line.strip() for line in error.splitlines()[:3])

@@ -13,6 +13,10 @@ DEAD_LETTERS = "@dead-letters"
 CHECKPOINTS = "@checkpoints"
 
 
+TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
+"""What Kafka allows (org.apache.kafka.common.internals.Topic)."""
+
+
 def folder(topic: str) -> str:
     """The table's name where it is a folder: the topic's own, after an `@` where it begins with `_` or `.`."""
     return f"@{topic}" if topic[0] in "._" else topic

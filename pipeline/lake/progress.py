@@ -11,6 +11,8 @@ import structlog
 from prometheus_client import Counter, Gauge, start_http_server
 from tqdm import tqdm
 
+from pipeline.lake.errors import LakeError
+
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
 
@@ -118,8 +120,11 @@ class _BesideTheBar:
 
 
 def serve(port: int) -> None:
-    """Prometheus metrics on all interfaces; port 0 is one that the system chooses, and the log tells."""
-    server, _ = start_http_server(port)
+    """Prometheus metrics on all interfaces; port 0: the system chooses one and the log tells. Raises LakeError."""
+    try:
+        server, _ = start_http_server(port)
+    except OSError as error:
+        raise LakeError(f"--metrics-port {port}: {error}") from None
     log.info("metrics", port=server.server_port)
 
 

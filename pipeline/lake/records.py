@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 PARSED = "_parsed"
 PROBLEM = "_problem"
 CORRUPT = "_corrupt"
+VALUES = "odradek values"
+OPENED, CLOSED = f'{{"{VALUES}":[[', "],[null,null,null]]}"
 DAY_MS = 86_400_000
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+"""0001-01-01 and 9999-12-31, in days since 1970."""
 
 
 def raw_rows(batch: "DataFrame") -> "DataFrame":
@@ -27,14 +31,15 @@ def raw_rows(batch: "DataFrame") -> "DataFrame":
 def json_judged(batch: "DataFrame", schema: "StructType") -> "DataFrame":
     """The batch with `_parsed` and `_problem`, which is null for good records. A null value is good: a tombstone.
 
-    Each value is read as the only element of an array in a document of ours, so that a second value or anything else
-    after the first is seen; a parser that is handed the value itself stops at its end.
+    Each value is read as all of an array's elements, so that a second value or anything else after the first is seen:
+    a parser that is handed the value itself stops at its end. What closes that array and goes on (`{"n":1}]}`) does
+    not arrive at the three nulls, or not with one array between.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-    document = StructType([StructField("v", ArrayType(schema)), StructField(CORRUPT, StringType())])
-    text = F.concat(F.lit('{"v":['), F.col("value").cast("string"), F.lit("]}"))
+    document = StructType([StructField(VALUES, ArrayType(ArrayType(schema))), StructField(CORRUPT, StringType())])
+    text = F.concat(F.lit(OPENED), F.col("value").cast("string"), F.lit(CLOSED))
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     parsed = F.from_json(text, document, options)
     return batch.withColumn(PARSED, parsed).withColumn(PROBLEM, _problem(schema))
@@ -44,8 +49,7 @@ def json_rows(judged: "DataFrame") -> "DataFrame":
     """The good records: as raw_rows, but that `value` is a struct; null for a tombstone and for JSON's null."""
     from pyspark.sql import functions as F
 
-    value = F.get(F.col(PARSED)["v"], F.lit(0)).alias("value")
-    return judged.where(F.col(PROBLEM).isNull()).select(*_common(), value, _date())
+    return judged.where(F.col(PROBLEM).isNull()).select(*_common(), _first().alias("value"), _date())
 
 
 def dead_letters(judged: "DataFrame") -> "DataFrame":
@@ -59,7 +63,8 @@ def dead_letters(judged: "DataFrame") -> "DataFrame":
 def _problem(schema: "StructType") -> "Column":
     from pyspark.sql import functions as F
 
-    elements = F.col(PARSED)["v"]
+    lists = F.col(PARSED)[VALUES]
+    elements, end = F.get(lists, F.lit(0)), F.get(lists, F.lit(1))
     shape = F.when(F.expr("try_parse_json(cast(value as string)) is null"), "not JSON").otherwise(
         "JSON that does not fit the schema"
     )
@@ -67,15 +72,22 @@ def _problem(schema: "StructType") -> "Column":
         F.when(F.col("value").isNull(), None)
         .when(~F.expr("is_valid_utf8(value)"), "not UTF-8")
         .when(F.col(PARSED)[CORRUPT].isNotNull(), shape)
+        .when(~F.coalesce((F.size(lists) == 2) & (F.size(end) == 3), F.lit(False)), "not JSON")
         .when(F.size(elements) != 1, F.when(F.size(elements) == 0, "empty").otherwise("more than one JSON value"))
     )
-    document = F.get(elements, F.lit(0))
     for path in required_paths(schema):
-        outer, field = document, document
+        outer, field = _first(), _first()
         for name in path:
             outer, field = field, field.getField(name)
         told = told.when(outer.isNotNull() & field.isNull(), f"required field {'.'.join(path)} is missing")
     return told
+
+
+def _first() -> "Column":
+    """The first element of the first array: the value."""
+    from pyspark.sql import functions as F
+
+    return F.get(F.get(F.col(PARSED)[VALUES], F.lit(0)), F.lit(0))
 
 
 def _common() -> list["Column"]:
@@ -86,7 +98,8 @@ def _common() -> list["Column"]:
 
 
 def _date() -> "Column":
-    """The day in UTC, whatever the session's time zone is."""
+    """The day in UTC, whatever the session's time zone is; null beyond the years that every reader of tables knows."""
     from pyspark.sql import functions as F
 
-    return F.date_from_unix_date(F.floor(F.unix_millis("timestamp") / DAY_MS).cast("int")).alias("date")
+    day = F.floor(F.unix_millis("timestamp") / DAY_MS).cast("int")
+    return F.when(day.between(FIRST_DAY, LAST_DAY), F.date_from_unix_date(day)).alias("date")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.lake.errors import LakeError
 from pipeline.lake.json_schema import struct_of
+from pipeline.reasons import reason
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,6 +39,8 @@ def parse_specs(texts: Iterable[str]) -> dict[str, SchemaSpec]:
     specs = {}
     for text in texts:
         topic, separator, value = text.partition("=")
+        if topic in specs:
+            raise LakeError(f"--schema {text!r}: topic {topic} has one already")
         if not separator:
             raise LakeError(f"--schema {text!r}: not TOPIC=raw, TOPIC=json, TOPIC=json:COLUMNS or TOPIC=json:@FILE")
         kind, colon, declared = value.partition(":")
@@ -68,7 +71,7 @@ def declared_struct(spec: SchemaSpec) -> "StructType":
     except OSError as error:
         raise LakeError(f"--schema: {error}") from None
     except (PySparkException, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise LakeError(f"--schema: {spec.declared!r} is no schema: {str(error).splitlines()[0]}") from None
+        raise LakeError(f"--schema: {spec.declared!r} is no schema: {reason(error)}") from None
     if not isinstance(parsed, StructType):
         raise LakeError(f"--schema: {spec.declared!r} is one type, not columns")
     return parsed
@@ -80,9 +83,12 @@ def infer(spark: "SparkSession", sample: "DataFrame") -> "StructType | None":
     from pyspark.sql.types import StructType
 
     values = sample.where(F.col("value").isNotNull() & F.expr("is_valid_utf8(value)"))
-    texts = [row[0] for row in values.select(F.col("value").cast("string")).collect()]
-    found = spark.read.json(spark.sparkContext.parallelize(texts, 1), mode="DROPMALFORMED").schema
-    return StructType([part for part in found.fields if part.name != "_corrupt_record"]) or None
+    # PySpark reads JSON from an RDD of Python's alone, for which the driver would have to hold the values.
+    jvm: Any = spark._jvm
+    texts = getattr(values.select(F.col("value").cast("string"))._jdf, "as")(jvm.org.apache.spark.sql.Encoders.STRING())
+    found = spark.read.option("mode", "DROPMALFORMED")._jreader.json(texts).schema()
+    fields = StructType.fromJson(json.loads(found.json())).fields
+    return StructType([part for part in fields if part.name != "_corrupt_record"]) or None
 
 
 def check_names(topic: str, schema: "StructType", table_format: str) -> None:
@@ -90,9 +96,12 @@ def check_names(topic: str, schema: "StructType", table_format: str) -> None:
     for fields in _structs(schema):
         names: dict[str, str] = {}
         for name in fields:
-            other = names.setdefault(name.lower(), name)
-            if other != name:
+            other = names.get(name.lower())
+            if other == name:
+                raise LakeError(f"topic {topic}: field {name!r} is there twice")
+            if other is not None:
                 raise LakeError(f"topic {topic}: fields {other!r} and {name!r} differ in case only; declare a --schema")
+            names[name.lower()] = name
             if table_format == "delta" and any(mark in REFUSED_BY_DELTA for mark in name):
                 raise LakeError(
                     f"topic {topic}: Delta refuses the field name {name!r}; declare a --schema, or use --format iceberg"

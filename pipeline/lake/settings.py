@@ -1,5 +1,6 @@
 """What a user said to `lake`."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -43,6 +44,11 @@ class LakeSettings:
     parallel: int = 4
     attempts: int = 10
     discover_interval: float = 30.0
+
+    def wants(self, topic: str) -> bool:
+        if self.pattern is None:
+            return topic in self.topics
+        return re.fullmatch(self.pattern, topic) is not None
 
     def checkpoint(self, topic: str) -> str:
         return join(self.checkpoints or join(self.path, naming.CHECKPOINTS), naming.folder(topic))

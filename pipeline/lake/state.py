@@ -52,7 +52,11 @@ class TopicState:
         return replace(self, schemas=(*kept, BatchSchema(from_batch, schema)))
 
     def next_generation(self, topic_id: str, schema: dict[str, Any] | None) -> "TopicState":
-        return replace(self, topic_id=topic_id, generation=self.generation + 1, schemas=(BatchSchema(0, schema),))
+        """Batches count from 0 again. The earlier schemas are of none of them, but the table still has their rows."""
+        earlier = (BatchSchema(-1, entry.schema) for entry in self.schemas)
+        return replace(
+            self, topic_id=topic_id, generation=self.generation + 1, schemas=(*earlier, BatchSchema(0, schema))
+        )
 
 
 def new_state(topic: str, topic_id: str, table_format: str, schema: dict[str, Any] | None) -> TopicState:

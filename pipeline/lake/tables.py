@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Protocol
 
-from pipeline.files import Files, join
+from pipeline.files import Files, delta_name, join
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,7 +42,7 @@ class DeltaTable:
         writer.option("txnAppId", run).option("txnVersion", batch).save(self.name)
 
     def optimize(self, spark: "SparkSession") -> None:
-        spark.sql(f"OPTIMIZE delta.{_quoted(self.name)}")
+        spark.sql(f"OPTIMIZE {delta_name(spark, self.name)}")
 
 
 class IcebergTable:

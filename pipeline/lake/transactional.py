@@ -9,6 +9,7 @@ from pipeline.lake.errors import LakeError
 from pipeline.lake.ingest import RECORDS, Ingest, Surroundings
 from pipeline.lake.settings import DELTA
 from pipeline.lake.tables import DeltaTable, IcebergTable, Table
+from pipeline.reasons import reason
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -103,6 +104,6 @@ class TransactionalIngest(Ingest):
             try:
                 table.optimize(spark)
             except (PySparkException, Py4JJavaError) as error:
-                log.warning("a table could not be compacted", table=table.name, error=str(error).splitlines()[0])
+                log.warning("a table could not be compacted", table=table.name, error=reason(error))
             else:
                 log.info("table compacted", table=table.name)

@@ -1,7 +1,6 @@
 """A replay from its start to its end, on the driver."""
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,6 +12,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from pipeline.reasons import reason
 from pipeline.replay import ledger
 from pipeline.replay.errors import ReplayFailed
 from pipeline.replay.ledger import Begun
@@ -34,10 +34,6 @@ More tasks are more partitions of the progress topic, which a cluster pays for.
 
 COUNTED_FORMATS = ("delta", "iceberg", "parquet")
 """Formats whose rows can be counted without reading them."""
-
-PYTHON_ERROR = re.compile(r"^[\w.]+(?:Error|Exception|InputChanged): .*$", re.MULTILINE)
-
-SPARK_ERROR = re.compile(r"SparkException: (.*)$", re.MULTILINE)
 
 SETTINGS = {
     # With it, an empty input may have no tasks at all.
@@ -83,7 +79,7 @@ def replay(spark: SparkSession, job: Replay) -> Totals:
     try:
         return _replay(session, job, plan)
     except (KafkaException, PySparkException, Py4JError) as error:
-        raise ReplayFailed(f"job {job.job!r} is not finished: {_reason(error)}") from error
+        raise ReplayFailed(f"job {job.job!r} is not finished: {reason(error)}") from error
 
 
 def _replay(session: SparkSession, job: Replay, plan: TaskPlan) -> Totals:
@@ -108,13 +104,6 @@ def _replay(session: SparkSession, job: Replay, plan: TaskPlan) -> Totals:
     if sorted(row.task for row in results) != list(range(tasks)):
         raise ReplayFailed(f"job {job.job!r}: Spark ran {len(results)} tasks, not {tasks}")
     return Totals(sum(row.rows for row in results), sum(row.size for row in results), begun.rows, tasks)
-
-
-def _reason(error: Exception) -> str:
-    """Of a Spark error with its stack traces: what Python raised, else Spark's innermost words, else its first line."""
-    told = str(error)
-    found = PYTHON_ERROR.findall(told)[:1] or SPARK_ERROR.findall(told)[-1:]
-    return found[0] if found else told.partition("\n")[0]
 
 
 def _tasks(session: SparkSession, job: Replay, before: Begun, frame: DataFrame) -> int:

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from pipeline.reasons import reason
 from pipeline.replay.errors import ReplayRefused
 
 RECORD_COLUMNS = ("topic", "key", "value", "headers", "timestamp_ms")
@@ -51,7 +52,7 @@ def records(frame: DataFrame, recipe: Recipe, tasks: int, done: Collection[int] 
         shaped = frame.select(*_record_columns(frame, recipe), *_order_columns(frame, recipe))
         _check(frame, shaped)
     except PySparkException as error:
-        raise ReplayRefused(f"the columns do not fit the source: {error}") from None
+        raise ReplayRefused(f"the columns do not fit the source: {reason(error)}") from None
     names = [name for name in RECORD_COLUMNS if name in shaped.columns]
     order = [name for name in shaped.columns if name not in names]
     # A null key has no order to keep: its rows spread by their values.

@@ -7,6 +7,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pipeline.files import delta_name
+
 # Spark's default makes nulls of what it cannot read.
 OUR_OPTIONS = {"json": {"mode": "FAILFAST"}, "csv": {"mode": "FAILFAST"}}
 
@@ -57,17 +59,13 @@ def open_source(spark: SparkSession, source: Source, begun: Mapping[str, Any] | 
 
 
 def _delta_version(spark: SparkSession, path: str) -> int:
-    (row,) = spark.sql(f"DESCRIBE HISTORY {_delta_name(path)} LIMIT 1").select("version").collect()
+    (row,) = spark.sql(f"DESCRIBE HISTORY {delta_name(spark, path)} LIMIT 1").select("version").collect()
     return int(row.version)
 
 
 def _delta_id(spark: SparkSession, path: str) -> str:
-    (row,) = spark.sql(f"DESCRIBE DETAIL {_delta_name(path)}").select("id").collect()
+    (row,) = spark.sql(f"DESCRIBE DETAIL {delta_name(spark, path)}").select("id").collect()
     return str(row.id)
-
-
-def _delta_name(path: str) -> str:
-    return "delta.`" + path.replace("`", "``") + "`"
 
 
 def _iceberg_snapshot(spark: SparkSession, path: str) -> int:

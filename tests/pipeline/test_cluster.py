@@ -52,6 +52,23 @@ def test_a_cluster_keeps_its_own_settings() -> None:
     assert told["spark.sql.extensions"] == "io.delta.sql.DeltaSparkSessionExtension"
 
 
+@pytest.mark.parametrize(
+    ("command", "missing"),
+    [
+        (["lake", "--lake", "/nowhere", "--topic", "t"], "org.apache.spark.sql.kafka010.KafkaSourceProvider"),
+        (["replay", "--source", "/nowhere", "--topic", "t", "--job", "j"], "io.delta.sql.DeltaSparkSessionExtension"),
+    ],
+)
+def test_jars_that_are_missing_are_one_clear_line(command: list[str], missing: str) -> None:
+    session.check_java()
+    given = [*command, "--bootstrap", "127.0.0.1:1", "--packages", "", "--master", "local[1]"]
+    program = [sys.executable, "-m", "pipeline", *given]
+    told = subprocess.run(program, capture_output=True, text=True, check=False, timeout=300)
+    assert told.returncode == 3
+    assert f"Error: Spark has no jar with {missing}: it needs --packages " in told.stderr
+    assert "most recent call last" not in told.stderr
+
+
 def test_the_compose_file_fits_together() -> None:
     yaml = pytest.importorskip("yaml", reason="requirements-pipeline.txt is not installed")
     compose: dict[str, Any] = yaml.safe_load((ROOT / "docker" / "spark-compose.yaml").read_text())

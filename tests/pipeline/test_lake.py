@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,6 +65,11 @@ def test_json_that_fits_is_parsed_and_the_rest_are_dead_letters(lake: Lake, topi
         b"5": "JSON that does not fit the schema",
         b'{"n":1} tail': "JSON that does not fit the schema",
         b'{"n":1},{"n":2}': "more than one JSON value",
+        b'{"n":1}]}': "JSON that does not fit the schema",
+        b'{"n":1}]]} tail': "not JSON",
+        b'{"n":1}],[{"n":2}': "not JSON",
+        b'{"n":1}],null]} tail': "not JSON",
+        b'{"n":1}]],"v":[[{"n":2}': "not JSON",
         b"": "empty",
         b'{"s":"x"}': "required field n is missing",
     }
@@ -77,7 +83,7 @@ def test_json_that_fits_is_parsed_and_the_rest_are_dead_letters(lake: Lake, topi
     assert [(row.topic, row.partition, row.offset) for row in letters] == [(topic, 0, 4 + n) for n in range(len(bad))]
     assert {bytes(row.value): row.reason for row in letters} == bad
     assert all(row.timestamp is not None and bytes(row.key) == b"k" for row in letters)
-    assert (lake.reporter.topics[topic].records, lake.reporter.topics[topic].dead_letters) == (14, 10)
+    assert (lake.reporter.topics[topic].records, lake.reporter.topics[topic].dead_letters) == (19, 15)
 
 
 def test_an_inferred_schema_is_settled_once_and_a_declared_one_may_grow(lake: Lake, topic: str) -> None:
@@ -143,6 +149,7 @@ def test_a_table_without_its_checkpoint_is_left_alone(lake: Lake, topic: str) ->
     assert "does not know what is in it" in lake.run(topic, checkpoints=str(lake.path / "elsewhere"))[topic]
     (lake.path / topic).rename(lake.path / "away")
     assert "its table is gone" in lake.run(topic)[topic]
+    assert "its table is gone" in lake.run(topic, schemas=[f"{topic}=json:n INT"])[topic], "with another schema too"
 
 
 def test_small_files_are_compacted_by_the_format(lake: Lake, topic: str) -> None:
@@ -153,6 +160,30 @@ def test_small_files_are_compacted_by_the_format(lake: Lake, topic: str) -> None
     table = deltalake.DeltaTable(str(lake.path / topic))
     assert (len(table.file_uris()), table.count()) == (1, 2)
     assert table.history(1)[0]["operation"] == "OPTIMIZE"
+
+
+def test_times_that_no_calendar_has_a_place_for(lake: Lake, topic: str) -> None:
+    """Microseconds and nanoseconds where milliseconds belong; the broker takes them only where it is told to."""
+    create_topic(lake.bootstrap, topic, message_timestamp_after_max_ms=str(2**63 - 1))
+    produce(lake.bootstrap, topic, [b"1"], timestamp=1_700_000_000_000_000)
+    produce(lake.bootstrap, topic, [b"2"], timestamp=253_402_300_799_999)
+    assert lake.run(topic) == {}
+    assert [str(row.date) for row in lake.delta(topic).orderBy("offset").select("date").collect()] == ["None", "9999-12-31"]
+    dates = deltalake.DeltaTable(str(lake.path / topic)).to_pyarrow_table(columns=["offset", "date"]).to_pylist()
+    assert {row["offset"]: row["date"] for row in dates} == {0: None, 1: datetime.date(9999, 12, 31)}
+    produce(lake.bootstrap, topic, [b"3"], timestamp=1_700_000_000_000_000_000)
+    assert lake.run(topic) == {
+        topic: f"topic {topic}: gave up after 1 attempts: java.lang.ArithmeticException: long overflow"
+    }
+
+
+def test_a_relative_path_is_compacted_too(lake: Lake, topic: str) -> None:
+    here = Lake(lake.spark, lake.bootstrap, Path(os.path.relpath(lake.path)))
+    create_topic(lake.bootstrap, topic)
+    for value in (b"1", b"2"):
+        produce(lake.bootstrap, topic, [value])
+        assert here.run(topic, optimize_every=2) == {}
+    assert deltalake.DeltaTable(str(lake.path / topic)).history(1)[0]["operation"] == "OPTIMIZE"
 
 
 def test_a_batch_tried_twice_is_in_the_tables_once(lake: Lake, topic: str) -> None:

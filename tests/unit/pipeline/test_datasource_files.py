@@ -440,6 +440,7 @@ def test_internal_topics_are_read_when_they_are_named(rig: Rig) -> None:
         ({"path": "/x", "topicsPattern": "("}, "topicspattern"),
         ({"path": "/x", "columns": "key,kye"}, "no column kye"),
         ({"path": "/x", "startingOffsets": "[1]"}, "startingoffsets"),
+        ({"path": "/x", "startingOffsets": '{"t":{"0":null}}'}, "startingoffsets"),
         ({"path": "/x", "failOnDataLoss": "yes"}, "failondataloss"),
     ],
 )

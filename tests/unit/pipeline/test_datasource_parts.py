@@ -96,6 +96,15 @@ def test_a_stream_begins_at_the_end_unless_told_otherwise(rig: Rig) -> None:
     assert stream.batch() == [7, 8]
 
 
+def test_what_makes_no_sense_for_a_stream_is_named(rig: Rig) -> None:
+    for option in ({"endingOffsets": '{"t":{"0":1}}'}, {"endingTimestamp": "1"}):
+        with pytest.raises(DataSourceError, match="A stream has no end"):
+            query(rig, **option)
+    of_kafkas_connector = {"t": {"0": 5}}
+    with pytest.raises(DataSourceError, match="stream from another source"):
+        query(rig).reader.partitions(of_kafkas_connector, of_kafkas_connector)
+
+
 def test_a_partition_that_appears_later_is_read_from_its_start(rig: Rig) -> None:
     fill(rig, range(2))
     stream = query(rig, startingOffsets="latest")

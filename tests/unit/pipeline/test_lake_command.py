@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -32,12 +33,26 @@ NEEDED = ["lake", "--bootstrap", "nowhere:1", "--lake", "/nowhere"]
         (["--topic", "a", "--option", "x"], "'x' is not KEY=VALUE"),
         (["--topic", "a", "--format", "csv"], "'csv' is not one of"),
         (["--topic", "a", "--schema", "a=xml"], "not raw, json, json:COLUMNS or json:@FILE"),
+        (["--topic", "a", "--schema", "b=json"], "--schema is for topic b, which is not asked for"),
+        (["--pattern", "a.*", "--schema", "b=json"], "--schema is for topic b, which is not asked for"),
+        (["--topic", "a", "--schema", "a=json", "--schema", "a=raw"], "topic a has one already"),
+        (["--topic", "a b"], "'a b' is no topic's name"),
+        (["--topic", ""], "'' is no topic's name"),
+        (["--topic", ".."], "'..' is no topic's name"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_spark_starts(options: list[str], message: str) -> None:
     told = CliRunner().invoke(main, NEEDED + options)
     assert told.exit_code in (1, 2)
     assert message in told.output
+
+
+def test_a_port_that_is_taken_is_one_clear_line(own_log: None) -> None:
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        told = CliRunner().invoke(main, [*NEEDED, "--topic", "a", "--metrics-port", str(port)])
+    assert told.exit_code == 1
+    assert f"Error: --metrics-port {port}: " in told.output
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import pytest
+import structlog
 
 pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
 
@@ -70,6 +71,12 @@ def _nothing(topic: str, records: int, dead_letters: int) -> None:
 
 def test_a_pattern_is_for_the_whole_name(run: Callable[..., Any]) -> None:
     assert run({"a", "ab", "ba"}) == ({}, ["a", "ab"])
+
+
+def test_a_pattern_that_no_topic_has_is_told(run: Callable[..., Any]) -> None:
+    with structlog.testing.capture_logs() as events:
+        assert run({"b"}) == ({}, [])
+    assert events == [{"event": "no topic has a name like that", "log_level": "warning", "pattern": "a.*"}]
 
 
 def test_brokers_that_do_not_answer_are_asked_again(run: Callable[..., Any]) -> None:

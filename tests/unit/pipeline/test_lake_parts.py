@@ -81,6 +81,8 @@ def test_fields_alike_but_for_case_are_found_at_any_depth() -> None:
     schema = StructType([StructField("x", ArrayType(inner))])
     with pytest.raises(LakeError, match="differ in case only"):
         check_names("t", schema, "iceberg")
+    with pytest.raises(LakeError, match="field 'a' is there twice"):
+        check_names("t", StructType([StructField("a", LongType()), StructField("a", LongType())]), "iceberg")
 
 
 def _struct(*fields: tuple[str, DataType]) -> StructType:
@@ -106,4 +108,7 @@ def test_a_batch_keeps_the_schema_it_was_planned_with() -> None:
     again = grown.with_schema({"v": 3}, 5)
     assert [again.schema_of(batch) for batch in (4, 5)] == [{"v": 1}, {"v": 3}]
     assert again.next_generation("other", {"v": 3}).run != again.run
+    other = again.next_generation("other", {"v": 3})
+    assert [other.with_schema({"v": 4}, 2).schema_of(batch) for batch in (0, 1, 2)] == [{"v": 3}, {"v": 3}, {"v": 4}]
+    assert {"v": 1} in [entry.schema for entry in other.schemas], "the table has rows of it"
     assert json.dumps(grown.newest_schema) == '{"v": 2}'

@@ -1,0 +1,23 @@
+"""Why Spark failed, in a line: its errors come with the stack traces of two languages."""
+
+import re
+
+EXCEPTION = re.compile(r"^(?:.*: )?((?:[\w$]+\.)*[\w$]*(?:Error|Exception|InputChanged): .+)$", re.MULTILINE)
+"""The last exception that a line names; a line of Spark's may name several, from the outer to the inner one."""
+
+CONDITION = re.compile(r"(\[[A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*\] .+?)\s*(?:SQLSTATE.*)?$", re.MULTILINE)
+"""What Spark says in its own words, as in "[PATH_NOT_FOUND] Path does not exist"."""
+
+SAYS_NOTHING = re.compile(
+    r"An error occurred while calling|Traceback \(most recent|Job aborted|An exception was|\[STREAM_FAILED\]"
+)
+
+
+def reason(error: BaseException) -> str:
+    """The innermost words of Spark's own, and the exception below them; else the first line that is not blank."""
+    told = str(error)
+    words = [found for found in CONDITION.findall(told) if not SAYS_NOTHING.search(found)]
+    causes = [found for found in EXCEPTION.findall(told) if not SAYS_NOTHING.search(found)]
+    parts = [*words[-1:], *(cause for cause in causes[-1:] if not any(word in cause for word in words))]
+    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    return ": ".join(parts) or next(iter(lines), type(error).__name__)
