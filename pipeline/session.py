@@ -1,5 +1,6 @@
 """The SparkSession of every job: jars, master, and what a machine lacks, said in one line."""
 
+import importlib.util
 import os
 import re
 import shutil
@@ -59,10 +60,9 @@ class SessionOptions:
 
 def build(options: SessionOptions) -> "SparkSession":
     """Starts (or finds) the session. Raises NotInstalled when pyspark, Java 17 or a jar cannot be had."""
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise NotInstalled("PySpark is missing: pip install 'odradek[pipeline]'") from None
+    check_packages("pyspark")
+    from pyspark.sql import SparkSession
+
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not submitted:
         check_java()
@@ -131,6 +131,12 @@ def coordinates(parts: Iterable[str], spark_version: str) -> tuple[str, ...]:
         ICEBERG: f"org.apache.iceberg:iceberg-spark-runtime-{minor}_{SCALA}:{ICEBERG_VERSION}",
     }
     return tuple(known[part] for part in parts)
+
+
+def check_packages(*names: str) -> None:
+    """Raises NotInstalled unless Python has these packages."""
+    if missing := [name for name in names if importlib.util.find_spec(name) is None]:
+        raise NotInstalled(f"Python has no {', '.join(missing)}: pip install 'odradek[pipeline]'")
 
 
 def check_java() -> None:

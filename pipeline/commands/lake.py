@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from pipeline import session
 from pipeline.lake import naming
 from pipeline.options import pairs, spark_options
 
@@ -110,6 +111,7 @@ def command(
     if rest["catalog"] and rest["table_format"] != "iceberg":
         raise click.UsageError("--catalog is for --format iceberg")
 
+    session.check_packages("pyspark", "tqdm")
     from pipeline.kafka import Cluster
     from pipeline.lake import progress
     from pipeline.lake.run import run
@@ -123,8 +125,7 @@ def command(
     reporter = progress.configure()
     if metrics_port is not None:
         progress.serve(metrics_port)
-    from pipeline.session import SessionOptions
-
-    failed = run(settings, SessionOptions("odradek-lake", master, packages=packages, conf=conf), reporter)
+    asked = session.SessionOptions("odradek-lake", master, packages=packages, conf=conf)
+    failed = run(settings, asked, reporter)
     if failed:
         raise click.ClickException("; ".join(failed.values()))

@@ -65,6 +65,7 @@ def command(**given: Any) -> None:
         raise click.UsageError("one of --topic and --topic-column is needed")
     if given["key_column"] is not None and given["key_expr"] is not None:
         raise click.UsageError("--key-column and --key-expr exclude each other")
+    session.check_packages("pyspark", "tqdm", "pyarrow", "confluent_kafka")
     parts = {"delta": (session.DELTA,), "iceberg": (session.ICEBERG,)}.get(given["source_format"], ())
     spark = session.build(
         session.SessionOptions(

@@ -7,6 +7,7 @@ import contextlib
 import csv
 import dataclasses
 import json
+import os
 import random
 import threading
 import uuid
@@ -186,6 +187,12 @@ def test_a_table_is_read_as_it_was_at_the_first_start(
     spark.createDataFrame([("later", -1, "later")], COLUMNS).write.format("delta").mode("append").save(source.path)
     assert replay(spark, asked).rows == 301
     assert by_key(committed(broker.bootstrap_servers, topic)) == expected(rows)
+
+
+def test_a_table_at_a_relative_path(spark: SparkSession, broker: Broker, topic: str, tmp_path: Path) -> None:
+    source = table("delta")(spark, tmp_path / "in", shuffled(30))
+    here = dataclasses.replace(source, path=os.path.relpath(source.path))
+    assert replay(spark, job(broker.bootstrap_servers, topic, here)).rows == 30
 
 
 def test_a_line_that_cannot_be_read_is_never_a_null(

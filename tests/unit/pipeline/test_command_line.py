@@ -1,12 +1,15 @@
 """The command line without Spark, and what it says of a machine that lacks something."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from pipeline import session
+from pipeline.cli import main
 
 
 def test_the_help_needs_no_spark() -> None:
@@ -27,6 +30,20 @@ def test_the_help_needs_no_spark() -> None:
 )
 def test_javas_version_is_read(told: str, major: int) -> None:
     assert session.java_major(told) == major
+
+
+@pytest.mark.parametrize(
+    ("command", "missing"),
+    [
+        (["lake", "--lake", "/nowhere", "--topic", "t"], "tqdm"),
+        (["replay", "--source", "/nowhere", "--topic", "t", "--job", "j"], "confluent_kafka"),
+    ],
+)
+def test_missing_packages_are_one_clear_line(command: list[str], missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)  # what Python takes for a module that is not there
+    told = CliRunner().invoke(main, [*command, "--bootstrap", "nowhere:1"])
+    assert told.exit_code == session.NotInstalled.exit_code
+    assert re.search(rf"Error: Python has no .*{missing}: pip install 'odradek\[pipeline\]'", told.output)
 
 
 def test_no_java_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
