@@ -19,6 +19,7 @@ from protocol.errors import (
     KafkaError,
     NotLeaderOrFollower,
     OffsetOutOfRange,
+    UnknownLeaderEpoch,
     UnknownServerError,
     UnknownTopicId,
     UnknownTopicOrPartition,
@@ -232,8 +233,8 @@ class Fetch:
         if not isinstance(key, str) and key != partition.topic_id:
             raise InconsistentTopicId
         partition.check_leader_epoch(target.current_leader_epoch)
-        if self._request.replica_id >= 0:
-            raise NotLeaderOrFollower
+        if self._request.replica_id >= 0:  # no replica is known here; one that names the right epoch is to try again
+            raise NotLeaderOrFollower if target.current_leader_epoch < 0 else UnknownLeaderEpoch
         isolation = self._request.isolation_level
         result.high_watermark = partition.high_watermark
         result.last_stable_offset = partition.last_stable_offset

@@ -88,6 +88,8 @@ def replica_ids(t: Talk, v: int) -> None:
     for replica in (-2, -3, 1, 5):
         state = {"replica_id": replica, "replica_epoch": -1}
         get(t, f"replica {replica}", v, place(a, 0), replica_id=replica, replica_state=state)
+        epoch = {"partition": 0, "current_leader_epoch": 0}
+        get(t, f"replica {replica} with epoch", v, place(a, epoch), replica_id=replica, replica_state=state)
     directory = {"partition": 0, "replica_directory_id": GHOST_ID}
     get(t, "directory id", v, place(a, directory))
     get(t, "high watermark known", v, place(a, {"partition": 0, "high_watermark": 1}))
