@@ -55,8 +55,10 @@ class PartitionCoordinatorLog:
             data = memoryview(await log.plan_read(offset, self._load_buffer_bytes, log.end, True).read())
             whole, offset = _whole_batches(data, offset)
             if not whole:
-                return
+                break
             yield data[:whole]
+        if log.is_offline:  # since the last read: nobody is told any more
+            raise log.storage_error()
 
 
 def _whole_batches(data: memoryview, offset: int) -> tuple[int, int]:

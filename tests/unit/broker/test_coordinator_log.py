@@ -1,0 +1,26 @@
+"""A partition as a coordinator's log."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from broker.coordinator_log import PartitionCoordinatorLog
+from protocol.errors import KafkaStorage
+from tests.unit.broker.rig import Rig
+from tests.unit.broker.wire import batch, produce
+
+
+async def test_a_log_that_goes_offline_while_it_is_read_is_not_read_to_its_end() -> None:
+    """Its high watermark will not rise: what a coordinator answers would wait for ever."""
+    async with Rig() as rig:
+        await rig.create("t")
+        await rig.connect().ask("produce", 9, **produce("t", {0: batch(b"a")}))
+        partition = rig.node.partitions.get("t", 0)
+        assert partition is not None
+        pieces = PartitionCoordinatorLog(partition, rig.clock, 1024).batches()
+        assert len(await anext(pieces)) == len(batch(b"a"))
+        partition.log.fail(OSError(errno.EIO, "the device is gone"))
+        with pytest.raises(KafkaStorage):
+            await anext(pieces)
