@@ -23,6 +23,9 @@ _SNAPSHOT_ENTRY = struct.Struct(">q30xq")
 _OFFSET_ENTRY = np.dtype([("offset", ">u4"), ("position", ">u4")])
 _TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("offset", ">u4")])
 
+_BLOCK = 24 << 10
+"""Whole entries of either index."""
+
 
 class AbortedTxn(NamedTuple):
     """An aborted transaction: its producer, its first offset and that of its marker."""
@@ -99,10 +102,16 @@ def read_time_index(segment: Segment) -> TimeIndex:
 
 
 def _read(path: str | None, entry: np.dtype[np.void]) -> NDArray[np.void]:
+    """The entries, and not much of what was only allocated: 10 MB of zeros for each active segment of Kafka's."""
     if path is None:
         return np.empty(0, entry)
+    blocks = []
     with open(path, "rb") as file:
-        data = file.read()
+        while block := file.read(_BLOCK):
+            blocks.append(block)
+            if not any(block[-entry.itemsize :]):
+                break
+    data = b"".join(blocks)
     return np.frombuffer(data, entry, len(data) // entry.itemsize)
 
 

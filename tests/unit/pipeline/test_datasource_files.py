@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -366,6 +367,15 @@ def test_missing_or_wrong_indexes_cost_time_alone(rig: Rig, suffix: str) -> None
     for path in segments(rig):
         path.with_suffix(suffix).write_bytes(bytes(range(1, 121)))
     assert read(reader_of(rig.root, **options)) == list(range(5, 17))
+
+
+def test_indexes_are_read_as_far_as_they_are_written(rig: Rig) -> None:
+    """Kafka allocates those of an active segment at their full size; a terabyte of zeros could not be read at all."""
+    fill(rig, 17)
+    for suffix in (".index", ".timeindex"):
+        for path in folder(rig).glob(f"*{suffix}"):
+            os.truncate(path, 1 << 40)
+    assert read(reader_of(rig.root, splitBytes="200", startingTimestamp=str(NOW + 5000))) == list(range(5, 17))
 
 
 def test_a_wrong_transaction_index_is_an_error(rig: Rig) -> None:
