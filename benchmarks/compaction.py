@@ -21,7 +21,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
-from benchmarks.contenders import Contender, Kafka, Odradek
+from benchmarks.contenders import Contender, contenders
 from benchmarks.first_record import wait_for_first_record
 from benchmarks.run import KAFKA
 
@@ -70,10 +70,7 @@ def resident_mb(pid: int) -> float:
 
 def main() -> None:
     options = _options()
-    contenders: list[Contender] = [Odradek(SETTINGS)]
-    if not options.alone:
-        contenders.append(Kafka(Path(options.kafka), SETTINGS))
-    for contender in contenders:
+    for contender in contenders(options.kafka, options.alone, SETTINGS):
         contender.prepare()
         contender.start()
         try:

@@ -138,3 +138,13 @@ class Kafka(_Process):
     def start(self) -> None:
         command = [str(self._script), "run", "kafka.Kafka", str(self.folder / "server.properties")]
         self._start(command, {"JAVA_OPTS": "-Xmx1g"})
+
+
+def contenders(script: str, alone: bool, settings: Mapping[str, str] = NO_SETTINGS) -> list[Contender]:
+    """Odradek and, unless it is to be alone or the script is missing, Apache Kafka."""
+    found: list[Contender] = [Odradek(settings)]
+    if not alone and Path(script).exists():
+        found.append(Kafka(Path(script), settings))
+    elif not alone:
+        sys.stderr.write(f"no Apache Kafka at {script}: Odradek alone\n")
+    return found

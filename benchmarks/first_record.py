@@ -37,6 +37,14 @@ def _try_once(connection: socket.socket) -> bool:
     metadata = _ask(connection, 3, 1, struct.pack(">i", 1) + string)
     if metadata.find(TOPIC) < 0:
         return False
+    answer = _ask(connection, 0, 3, one_record(TOPIC, b"hello"))
+    # correlation id, one topic, its name, one partition, index, then the error code.
+    (error,) = struct.unpack_from(">h", answer, 4 + 4 + len(string) + 4 + 4)
+    return bool(error == 0)
+
+
+def one_record(topic: bytes, value: bytes) -> bytes:
+    """The body of a Produce 3 with acks=all, of one record for partition 0."""
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=0,
@@ -46,19 +54,20 @@ def _try_once(connection: socket.socket) -> bool:
         base_sequence=-1,
         batch_size=1000,
     )
-    builder.append(0, int(time.time() * 1000), None, b"hello", [])
+    builder.append(0, int(time.time() * 1000), None, value, [])
     records = bytes(builder.build())
-    body = struct.pack(">hhi", -1, -1, 10_000) + struct.pack(">i", 1) + string
-    body += struct.pack(">iii", 1, 0, len(records)) + records
-    answer = _ask(connection, 0, 3, body)
-    # correlation id, one topic, its name, one partition, index, then the error code.
-    (error,) = struct.unpack_from(">h", answer, 4 + 4 + len(string) + 4 + 4)
-    return bool(error == 0)
+    place = struct.pack(">ih", 1, len(topic)) + topic + struct.pack(">iii", 1, 0, len(records))
+    return struct.pack(">hhi", -1, -1, 30_000) + place + records
+
+
+def request_frame(api_key: int, version: int, body: bytes) -> bytes:
+    """A whole frame, with a header of version 1."""
+    payload = struct.pack(">hhih", api_key, version, 1, 5) + b"bench" + body
+    return struct.pack(">i", len(payload)) + payload
 
 
 def _ask(connection: socket.socket, api_key: int, version: int, body: bytes) -> bytes:
-    payload = struct.pack(">hhih", api_key, version, 1, 5) + b"bench" + body
-    connection.sendall(struct.pack(">i", len(payload)) + payload)
+    connection.sendall(request_frame(api_key, version, body))
     (size,) = struct.unpack(">i", _exactly(connection, 4))
     return _exactly(connection, size)
 

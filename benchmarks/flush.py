@@ -12,13 +12,11 @@ import struct
 import sys
 import threading
 import time
-from pathlib import Path
 
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks.contenders import Contender, Kafka, Odradek
-from benchmarks.first_record import wait_for_first_record
+from benchmarks.contenders import contenders
+from benchmarks.first_record import one_record, request_frame, wait_for_first_record
 from benchmarks.run import KAFKA
 
 TOPIC = "flushed"
@@ -27,10 +25,7 @@ PRODUCERS = (1, 10, 100)
 
 def main() -> None:
     options = _options()
-    contenders: list[Contender] = [Odradek()]
-    if not options.alone:
-        contenders.append(Kafka(Path(options.kafka)))
-    for contender in contenders:
+    for contender in contenders(options.kafka, options.alone):
         contender.prepare()
         contender.start()
         try:
@@ -55,10 +50,10 @@ def make_topic(port: int) -> None:
 
 def measure(port: int, producers: int, seconds: float) -> list[float]:
     """Milliseconds that each record took."""
-    request = _request()
+    produce = request_frame(0, 3, one_record(TOPIC.encode(), b"x" * 100))
     waits: list[list[float]] = [[] for _ in range(producers)]
     until = time.monotonic() + seconds
-    threads = [threading.Thread(target=_produce, args=(port, request, until, one)) for one in waits]
+    threads = [threading.Thread(target=_produce, args=(port, produce, until, one)) for one in waits]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -66,35 +61,16 @@ def measure(port: int, producers: int, seconds: float) -> list[float]:
     return [wait for one in waits for wait in one]
 
 
-def _produce(port: int, request: bytes, until: float, waits: list[float]) -> None:
+def _produce(port: int, produce: bytes, until: float, waits: list[float]) -> None:
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         while (began := time.perf_counter()) and time.monotonic() < until:
-            connection.sendall(request)
+            connection.sendall(produce)
             size = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))[0]
             answer = connection.recv(size, socket.MSG_WAITALL)
             (error,) = struct.unpack_from(">h", answer, 4 + 4 + 2 + len(TOPIC) + 4 + 4)
             assert error == 0, error
             waits.append((time.perf_counter() - began) * 1000)
-
-
-def _request() -> bytes:
-    """Produce 3 with acks=all, of one record of 100 bytes."""
-    builder = DefaultRecordBatchBuilder(
-        magic=2,
-        compression_type=0,
-        is_transactional=False,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        batch_size=1000,
-    )
-    builder.append(0, int(time.time() * 1000), None, b"x" * 100, [])
-    records = bytes(builder.build())
-    body = struct.pack(">hhi", -1, -1, 30_000) + struct.pack(">ih", 1, len(TOPIC)) + TOPIC.encode()
-    body += struct.pack(">iii", 1, 0, len(records)) + records
-    payload = struct.pack(">hhih", 0, 3, 1, 5) + b"bench" + body
-    return struct.pack(">i", len(payload)) + payload
 
 
 def _options() -> argparse.Namespace:

@@ -16,12 +16,11 @@ import time
 import uuid
 from asyncio import Future
 from collections.abc import Callable, Coroutine, Sequence
-from pathlib import Path
 from typing import Any
 
 import uvloop
 
-from benchmarks.contenders import Contender, Kafka, Odradek
+from benchmarks.contenders import Contender, contenders
 from benchmarks.first_record import wait_for_first_record
 from benchmarks.measures import Topic, cpu_seconds
 from benchmarks.run import KAFKA
@@ -272,23 +271,23 @@ def main() -> None:
     parser.add_argument("--alone", action="store_true", help="measure Odradek only")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    contenders: list[Contender] = [Odradek(), *([] if options.alone else [Kafka(Path(options.kafka))])]
+    measured = contenders(options.kafka, options.alone)
     figures: dict[str, dict[str, list[float]]] = {}
     try:
-        for contender in contenders:
+        for contender in measured:
             contender.prepare()
             contender.start()
             wait_for_first_record(contender.port)
             one_pass(contender)  # warms up
         for number in range(options.rounds):
-            for contender in contenders if number % 2 == 0 else reversed(contenders):
+            for contender in measured if number % 2 == 0 else reversed(measured):
                 for name, figure in one_pass(contender).items():
                     figures.setdefault(name, {}).setdefault(contender.name, []).append(figure)
     finally:
-        for contender in contenders:
+        for contender in measured:
             contender.stop()
     for name, by_contender in figures.items():
-        medians = [statistics.median(by_contender[contender.name]) for contender in contenders]
+        medians = [statistics.median(by_contender[contender.name]) for contender in measured]
         ratio = f"{medians[0] / medians[1]:12.2f}" if len(medians) == 2 else ""
         sys.stdout.write(f"{name:44}" + "".join(f"{median:12,.2f}" for median in medians) + ratio + "\n")
 

@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.compaction import resident_mb
-from benchmarks.contenders import Contender, Kafka, Odradek
+from benchmarks.contenders import Contender, contenders
 from benchmarks.first_record import wait_for_first_record
 from benchmarks.run import KAFKA
 
@@ -26,10 +26,7 @@ A_TOPIC = 100
 
 def main() -> None:
     options = _options()
-    contenders: list[Contender] = [Odradek()]
-    if not options.alone:
-        contenders.append(Kafka(Path(options.kafka)))
-    for contender in contenders:
+    for contender in contenders(options.kafka, options.alone):
         contender.prepare()
         try:
             contender.start()

@@ -18,7 +18,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.contenders import Contender, Kafka, Odradek
+from benchmarks.contenders import Contender, contenders
 from benchmarks.first_record import wait_for_first_record
 from benchmarks.measures import Pass, Sizes
 
@@ -35,29 +35,24 @@ Figures = dict[str, dict[str, list[float]]]
 def main() -> None:
     options = _options()
     sizes = Sizes(options.bulk, options.singles, options.paced)
-    script = Path(options.kafka)
     load_before = os.getloadavg()[0]
-    contenders: list[Contender] = [Odradek()]
-    if not options.alone and script.exists():
-        contenders.append(Kafka(script))
-    elif not options.alone:
-        _say(f"no Apache Kafka at {script}: Odradek alone")
+    measured = contenders(options.kafka, options.alone)
     figures: Figures = {}
-    for contender in _alternating(contenders, options.rounds):
+    for contender in _alternating(measured, options.rounds):
         _note(figures, contender.name, _cold_start(contender))
     try:
-        for contender in contenders:
+        for contender in measured:
             contender.prepare()
             contender.start()
             wait_for_first_record(contender.port)
             _say(f"{contender.name}: warming up")
             _pass(contender, sizes)
-        for contender in _alternating(contenders, options.rounds):
+        for contender in _alternating(measured, options.rounds):
             _note(figures, contender.name, _pass(contender, sizes))
     finally:
-        for contender in contenders:
+        for contender in measured:
             contender.stop()
-    _print_table(figures, [contender.name for contender in contenders])
+    _print_table(figures, [contender.name for contender in measured])
     machine = {
         "date": datetime.now(UTC).isoformat(timespec="minutes"),
         "python": platform.python_version(),

@@ -13,12 +13,11 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks.contenders import Contender, Kafka, Odradek
+from benchmarks.contenders import contenders
 from benchmarks.first_record import wait_for_first_record
 from benchmarks.run import KAFKA
 
@@ -92,10 +91,7 @@ class IdempotentBulk:
 
 def main() -> None:
     options = _options()
-    script = Path(options.kafka)
-    contenders: list[Contender] = [Odradek()]
-    if not options.alone and script.exists():
-        contenders.append(Kafka(script))
+    measured = contenders(options.kafka, options.alone)
     works = [
         Transactions(1, options.count),
         Transactions(PRODUCERS, options.count // 4),
@@ -103,19 +99,19 @@ def main() -> None:
     ]
     figures: dict[str, dict[str, list[float]]] = {work.name: {} for work in works}
     try:
-        for contender in contenders:
+        for contender in measured:
             contender.prepare()
             contender.start()
             wait_for_first_record(contender.port)
         for number in range(options.rounds + 1):
-            for contender in contenders if number % 2 == 0 else reversed(contenders):
+            for contender in measured if number % 2 == 0 else reversed(measured):
                 bootstrap = f"127.0.0.1:{contender.port}"
                 for work in works:
                     figure = work.measure(bootstrap, _new_topic(bootstrap))
                     if number > 0:  # the first round warms up
                         figures[work.name].setdefault(contender.name, []).append(figure)
     finally:
-        for contender in contenders:
+        for contender in measured:
             contender.stop()
     for name, by_contender in figures.items():
         told = ", ".join(f"{who} {statistics.median(found):,.1f}" for who, found in by_contender.items())

@@ -1,105 +1,32 @@
-"""Moving a log to another folder while it is written to, with the power failing at any moment."""
+"""Moving a log to another folder while it is written to."""
 
 import asyncio
 import errno
-import random
-from collections.abc import Coroutine
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from protocol.errors import KafkaStorage, NotLeaderOrFollower
-from protocol.records.build import Record, build_batch
-from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
-from storage.append_types import AppendOrigin, LogConfig
 from storage.log_move import LogMove, MoveEndedError
 from storage.memory_files import Fault, MemoryFileSystem, Unsynced
-from storage.partition_log import PartitionLog
-from tests.unit.storage.support import NOW, Rig, append, batch, contents
-from tests.unit.storage.test_unusable_folders import TwoFolders, folder_of
-
-CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=1, flush_messages=3)
-UNIQUE = UUID(int=7)
-SAMPLE = 60
-
-
-class MovingRig(TwoFolders):
-    """t-0 lies in /one."""
-
-    def move(self, path: str = "/two") -> LogMove:
-        return LogMove(self.manager, self.log(), self.manager.log_dir(path), UNIQUE, lambda _: False)
-
-    @property
-    def files(self) -> MemoryFileSystem:
-        assert isinstance(self.fs, MemoryFileSystem)
-        return self.fs
+from tests.unit.storage.moving import (
+    CONFIG,
+    UNIQUE,
+    MovingRig,
+    fill,
+    finish,
+    folders,
+    state_of,
+)
+from tests.unit.storage.support import append, batch, contents
+from tests.unit.storage.test_unusable_folders import folder_of
 
 
 @pytest.fixture
 def rig() -> MovingRig:
     return MovingRig(MemoryFileSystem(), CONFIG)
-
-
-async def finish(rig: Rig, moving: Coroutine[Any, Any, None]) -> None:
-    """Run it to its end, with the flushes that it waits for."""
-    task = asyncio.ensure_future(moving)
-    while not task.done():
-        await asyncio.sleep(0)
-        rig.workers.run_all()
-    await task
-
-
-def fill(log: PartitionLog, count: int = 12) -> None:
-    """Plain and idempotent batches, an aborted transaction, and an open one; several segments."""
-    sequence = log.log_end_offset
-    for number in range(count):
-        append(log, batch(b"plain %d" % number))
-        append(log, batch(b"idempotent", producer_id=1, sequence=sequence + number))
-    append(log, transactional(2, 0))
-    log.append_as_leader(marker(2), leader_epoch=0, origin=AppendOrigin.COORDINATOR, now_ms=NOW)
-    append(log, transactional(3, 0))
-    log.producers.on_high_watermark(log.log_end_offset)
-
-
-def transactional(producer_id: int, sequence: int) -> memoryview:
-    records = [Record(0, NOW, None, b"transactional")]
-    return memoryview(
-        build_batch(records, producer_id=producer_id, producer_epoch=0, base_sequence=sequence, transactional=True)
-    )
-
-
-def marker(producer_id: int) -> memoryview:
-    abort = EndTransactionMarker(ControlRecordType.ABORT, 0)
-    return memoryview(build_end_marker(abort, producer_id=producer_id, producer_epoch=0, timestamp=NOW))
-
-
-@dataclass
-class State:
-    """All that a log knows, to be compared."""
-
-    contents: list[bytes]
-    offsets: tuple[int, int, int | None]
-    producers: dict[int, tuple[int, int]]
-    epochs: tuple[Any, ...]
-    aborted: list[Any]
-    segments: list[tuple[int, int, int]] = field(default_factory=list)
-
-
-def state_of(log: PartitionLog) -> State:
-    return State(
-        contents(log),
-        (log.log_start_offset, log.log_end_offset, log.first_unstable_offset),
-        {key: (one.last_sequence, one.txn_first_offset) for key, one in log.producers.producers.items()},
-        log.leader_epochs.entries,
-        [entry for one in log.segments for entry in one.txn_index.entries],
-        [(one.base_offset, one.size, one.max_timestamp) for one in log.segments],
-    )
-
-
-def folders(fs: MemoryFileSystem) -> list[str]:
-    return [f"{root}/{name}" for root in ("/one", "/two") for name in fs.listdir(root) if name.startswith("t-0")]
 
 
 async def test_a_log_that_moved_is_what_it_was(rig: MovingRig) -> None:
@@ -358,95 +285,3 @@ def test_an_unfinished_copy_is_removed_at_the_start(rig: MovingRig) -> None:
     rig.restart()
     assert folders(rig.files) == ["/one/t-0"]
     assert len(contents(rig.log())) == 1
-
-
-# -- crashes
-
-
-@dataclass
-class Promise:
-    """What the disk held before an operation, and what must be found on it."""
-
-    fs: MemoryFileSystem
-    operation: str
-    flushed: int
-    start: int
-    appended: list[bytes]
-
-
-async def moved_with_appends(keep: set[int]) -> tuple[int, list[Promise]]:
-    """A move with appends and a new log start on the way; the moments to `keep`, and how many there were."""
-    rig = MovingRig(MemoryFileSystem(), CONFIG)
-    log = rig.log()
-    fill(log)
-    rig.workers.run_all()
-    appended = contents(log)
-    log.increment_log_start_offset(3)
-    rig.manager.checkpoint_log_start_offsets()
-    promises: list[Promise] = []
-    start, count = 3, 0
-
-    def note(operation: str, path: str) -> None:
-        nonlocal count
-        count += 1
-        if count in keep:
-            rig.files.hook = None
-            promises.append(Promise(rig.files.copy(), f"{operation} {path}", log.flushed.offset, start, appended))
-            rig.files.hook = note
-
-    def add(value: bytes) -> None:
-        data = batch(value)
-        append(log, data)
-        appended.append(bytes(data))
-
-    rig.files.hook = note
-    step = rig.services.workers.call
-
-    async def busy(work: Any) -> Any:
-        nonlocal start
-        if log.log_end_offset < 50:
-            add(b"meanwhile %d" % log.log_end_offset)
-        if log.log_end_offset == 40:
-            log.increment_log_start_offset(9)
-            rig.manager.checkpoint_log_start_offsets()
-            start = 9
-        await asyncio.sleep(0)
-        return await step(work)
-
-    rig.workers.call = busy  # type: ignore[method-assign]
-    await finish(rig, rig.move().run())
-    rig.workers.call = step  # type: ignore[method-assign]
-    for number in range(8):
-        add(b"after %d" % number)
-        log.flush()
-        rig.workers.run_all()
-    rig.clock.advance(60_000)
-    rig.workers.run_all()
-    rig.files.hook = None
-    return count, promises
-
-
-@pytest.mark.parametrize("unsynced", list(Unsynced))
-async def test_whenever_the_power_fails_there_is_one_log_with_all_that_was_promised(unsynced: Unsynced) -> None:
-    total, _ = await moved_with_appends(set())
-    assert total > 100
-    chosen = set(random.Random(unsynced.value).sample(range(1, total + 1), SAMPLE)) | set(range(total - 130, total))
-    _, promises = await moved_with_appends(chosen)
-    found_in = set()
-    for promise in promises:
-        promise.fs.crash(unsynced, seed=unsynced.value)
-        for _ in range(2):
-            rig = MovingRig(promise.fs, CONFIG)
-            log = rig.manager.get("t", 0)
-            assert log is not None, promise.operation
-            assert folders(promise.fs) == [log.folder], promise.operation
-            assert log.log_end_offset >= promise.flushed, promise.operation
-            assert log.log_start_offset >= promise.start, promise.operation
-            mine = contents(log)
-            first = promise.appended.index(mine[0])
-            assert mine == promise.appended[first : first + len(mine)], promise.operation
-            assert [one.epoch for one in log.leader_epochs.entries] == [0]
-            assert log.producers.producers[1].last_sequence >= 11
-            found_in.add(folder_of(log))
-            rig.manager.close()
-    assert found_in == {"/one", "/two"}
