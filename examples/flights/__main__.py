@@ -28,7 +28,7 @@ CONF = {
 
 @click.command()
 @click.option("--out", type=click.Path(path_type=Path), default=Path("build/flights"), show_default=True)
-@click.option("--days", type=click.IntRange(1), help="of the year only so many")
+@click.option("--days", type=click.IntRange(2), help="of the year only so many; of one there is not enough to draw")
 def main(out: Path, days: int | None) -> None:
     """Stream 336,776 flights through a broker; with Spark, count delays by carrier and hour in a Delta table."""
     began = time.monotonic()

@@ -184,7 +184,7 @@ class _Records:
         appended = self._of_batch("is_log_append_time").astype(np.bool_)
         own = self._of_batch("base_timestamp") + self._time_delta
         millis = np.where(appended, self._of_batch("max_timestamp"), own)
-        beyond = np.abs(millis) > _MAX_MILLIS
+        beyond = (millis > _MAX_MILLIS) | (millis < -_MAX_MILLIS)
         micros = np.where(beyond, 0, millis) * 1000
         return _array(micros, COLUMNS["timestamp"].arrow, null=beyond)
 

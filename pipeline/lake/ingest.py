@@ -170,7 +170,7 @@ class Ingest(ABC):
         writer = writer.option("checkpointLocation", self._checkpoint.spark_folder(self.state, part))
         if self._settings.available_now:
             return writer.trigger(availableNow=True)
-        return writer.trigger(processingTime=f"{self._settings.interval} seconds")
+        return writer.trigger(processingTime=f"{round(self._settings.interval * 1000)} milliseconds")
 
     def _struct(self, batch: int) -> "StructType | None":
         from pyspark.sql.types import StructType

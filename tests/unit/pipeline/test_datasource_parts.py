@@ -304,6 +304,8 @@ def test_a_time_beyond_what_spark_can_tell_is_null() -> None:
     batch = build_batch([Record(0, 1 << 60, b"k", b"v"), Record(1, -1, b"k", b"v"), Record(2, -(1 << 60), b"", b"")])
     times = [row["timestamp"] for row in decoded(batch, "timestamp")]
     assert times == [None, datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=UTC), None]
+    earliest = build_batch([Record(0, -(1 << 63), b"k", b"v")])
+    assert decoded(earliest, "timestamp") == [{"timestamp": None}]
 
 
 def test_only_wanted_offsets_are_decoded() -> None:
