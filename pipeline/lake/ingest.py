@@ -38,11 +38,15 @@ class Surroundings:
 
 
 class Ingest(ABC):
-    """A topic's run. `prepare` once before every `start`; both raise LakeError for what only the user can put right."""
+    """A topic's run. `prepare` once before every `start`; both raise LakeError for what only the user can put right.
+
+    `appeared_later`: the topic was made while the job ran, so all of it counts as coming after the job's start.
+    """
 
     def __init__(self, around: Surroundings, topic: str) -> None:
         self.topic = topic
         self.failure: LakeError | None = None
+        self.appeared_later = False
         self._around = around
         self._settings = around.settings
         self._checkpoint = Checkpoint(around.files, around.settings.checkpoint(topic))
@@ -160,7 +164,8 @@ class Ingest(ABC):
         reader = self._around.spark.readStream.format("kafka").options(**settings.cluster.connector_options())
         reader = reader.option("subscribe", self.topic).option("maxOffsetsPerTrigger", settings.max_offsets)
         reader = reader.option("failOnDataLoss", str(not settings.allow_data_loss).lower())
-        reader = reader.option("startingOffsets", "earliest" if self.state.generation else settings.starting)
+        whole = self.appeared_later or self.state.generation
+        reader = reader.option("startingOffsets", "earliest" if whole else settings.starting)
         if settings.min_partitions is not None:
             reader = reader.option("minPartitions", settings.min_partitions)
         return reader.load()

@@ -60,6 +60,7 @@ class LakeJob:
         self._stopped = threading.Event()
         self._next_look = 0.0
         self._failed_looks = 0
+        self._looked = False
 
     def stop(self) -> None:
         self._stopped.set()
@@ -107,8 +108,10 @@ class LakeJob:
             naming.check_distinct(wanted | self._runs.keys())
         for topic in sorted(wanted - self._runs.keys()):
             make = ParquetIngest if settings.table_format == PARQUET else TransactionalIngest
-            self._runs[topic] = TopicRun(make(self._around, topic))
+            run = self._runs[topic] = TopicRun(make(self._around, topic))
+            run.ingest.appeared_later = self._looked
             log.info("topic", topic=topic)
+        self._looked = True
         self._check_ids({topic: run for topic, run in self._runs.items() if run.phase is Phase.RUNNING})
 
     def _check_ids(self, running: Mapping[str, TopicRun]) -> None:

@@ -39,9 +39,12 @@ class FakeIngest:
     """Has nothing to do, as a topic with nothing to infer a schema from."""
 
     started: list[str]
+    made: dict[str, FakeIngest]
+    appeared_later = False
 
     def __init__(self, around: Surroundings, topic: str) -> None:
         self._topic = topic
+        self.made[topic] = self
         self.failure = None
 
     def prepare(self) -> bool:
@@ -52,6 +55,7 @@ class FakeIngest:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[dict[str, str], list[str]]]:
     FakeIngest.started = []
+    FakeIngest.made = {}
     monkeypatch.setattr(job_module, "TransactionalIngest", FakeIngest)
     monkeypatch.setattr(job_module, "LONGEST_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(job_module, "TICK_SECONDS", 0.0)
@@ -84,6 +88,12 @@ def test_brokers_that_do_not_answer_are_asked_again(run: Callable[..., Any]) -> 
     assert run(down, down, {"a"}) == ({}, ["a"])
     with pytest.raises(LakeError, match="the brokers do not answer: nobody there"):
         run(down)
+
+
+def test_topics_that_appear_later_are_read_from_their_beginning(run: Callable[..., Any]) -> None:
+    with pytest.raises(LakeError):
+        run({"a"}, {"a", "ab"}, ClusterError("the end"), available_now=False, attempts=1, discover_interval=0.0)
+    assert {topic: ingest.appeared_later for topic, ingest in FakeIngest.made.items()} == {"a": False, "ab": True}
 
 
 def test_topics_that_would_share_a_table_of_a_catalog_are_refused(run: Callable[..., Any]) -> None:
