@@ -119,7 +119,7 @@ def _transactional(ctx: RequestContext, request: ProduceRequest) -> Iterator[App
                 except KafkaError:
                     continue  # told when it is looked at for the append
                 producer_id, epoch, sequence = read_producer(records)
-                if producer_id == NO_PRODUCER_ID:
+                if producer_id <= NO_PRODUCER_ID:
                     continue  # nobody's transaction: Kafka takes it like any other batch
                 yield Append(partition, ProducerEpoch(producer_id, epoch), sequence)
 

@@ -100,6 +100,8 @@ def of_strangers(t: Talk, v: int) -> None:
     tx = Transactor(t).start()
     tx.produce("unknown id", v, a, 0, transactional_id=t.prefix + "nobody")
     tx.produce("another producer", v, a, 0, pid=tx.producer_id + 100_000)
+    for nobody in (-1, -2):
+        tx.produce(f"producer {nobody}", v, a, 0, index=1, pid=nobody)
     tx.produce("empty id", v, a, 0, transactional_id="")
     tx.produce("unknown partition", v, a, 0, index=7)
     t.call("plain batch", "produce", v, produce_body(a, {0: t.batch(1)}) | {"transactional_id": tx.id})
