@@ -1,12 +1,13 @@
 """The SparkSession of every job: jars, master, and what a machine lacks, said in one line."""
 
+import contextlib
 import importlib.util
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,6 +91,23 @@ def build(options: SessionOptions) -> "SparkSession":
         wanted = ",".join(coordinates(options.parts, _spark_version()))
         raise NotInstalled(f"Spark has no jar with {missing[0]}: it needs --packages {wanted}, or these jars")
     return session
+
+
+@contextlib.contextmanager
+def running(session: "SparkSession") -> Iterator[None]:
+    """Stops the session in the end. Raises ClickException for a JVM that ended before, whatever that made of the rest."""
+    from py4j.protocol import Py4JNetworkError
+
+    gone = (Py4JNetworkError, ConnectionError)
+    try:
+        yield
+        session.stop()
+    except gone:
+        raise click.ClickException("Spark's JVM has ended; started again, the job goes on where it was") from None
+    except BaseException:
+        with contextlib.suppress(*gone):
+            session.stop()
+        raise
 
 
 def settings(options: SessionOptions, master: str | None, spark_version: str) -> dict[str, str]:

@@ -76,10 +76,8 @@ def command(**given: Any) -> None:
             conf=given["conf"],
         )
     )
-    try:
+    with session.running(spark):
         _run(spark, given)
-    finally:
-        spark.stop()
 
 
 def _run(spark: Any, given: dict[str, Any]) -> None:

@@ -27,16 +27,13 @@ def run(settings: LakeSettings, options: SessionOptions, reporter: Reporter) -> 
     conf = {CONCURRENT_FILES: "4"} | dict(options.conf)
     warehouse = settings.path if settings.table_format == ICEBERG and settings.catalog is None else None
     spark = session.build(replace(options, parts=parts, conf=conf, warehouse=warehouse))
-    try:
-        with _admin(spark, settings) as admin:
-            job = LakeJob(Surroundings(spark, Files(spark), admin, settings, reporter.counted), reporter)
-            _stop_on_signals(job)
-            try:
-                return job.run()
-            finally:
-                reporter.close()
-    finally:
-        spark.stop()
+    with session.running(spark), _admin(spark, settings) as admin:
+        job = LakeJob(Surroundings(spark, Files(spark), admin, settings, reporter.counted), reporter)
+        _stop_on_signals(job)
+        try:
+            return job.run()
+        finally:
+            reporter.close()
 
 
 def _admin(spark: "SparkSession", settings: LakeSettings) -> Admin:

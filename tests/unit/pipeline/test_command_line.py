@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from click import ClickException
 from click.testing import CliRunner
 
 from pipeline import session
@@ -75,3 +76,18 @@ def test_local_masters_have_no_ui_and_clusters_keep_theirs() -> None:
     assert session.settings(options, "local[2]", "4.0.0")["spark.ui.enabled"] == "false"
     assert "spark.ui.enabled" not in session.settings(options, "spark://host:7077", "4.0.0")
     assert session.settings(options, "local[2]", "4.0.0")["spark.sql.shuffle.partitions"] == "7"
+
+
+def test_a_jvm_that_is_gone_is_one_clear_line() -> None:
+    errors = pytest.importorskip("py4j.protocol", reason="requirements-pipeline.txt is not installed")
+
+    class Gone:
+        def stop(self) -> None:
+            raise errors.Py4JNetworkError("Answer from Java side is empty")
+
+    for error in (None, errors.Py4JNetworkError(), ConnectionRefusedError()):
+        with pytest.raises(ClickException, match="Spark's JVM has ended"), session.running(Gone()):  # type: ignore[arg-type]
+            if error is not None:
+                raise error
+    with pytest.raises(ValueError, match="ours"), session.running(Gone()):  # type: ignore[arg-type]
+        raise ValueError("ours")
