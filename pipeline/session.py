@@ -95,7 +95,7 @@ def build(options: SessionOptions) -> "SparkSession":
 
 @contextlib.contextmanager
 def running(session: "SparkSession") -> Iterator[None]:
-    """Stops the session in the end. Raises ClickException for a JVM that ended before, whatever that made of the rest."""
+    """Stops the session in the end. Raises ClickException for a JVM that has ended before."""
     from py4j.protocol import Py4JNetworkError
 
     gone = (Py4JNetworkError, ConnectionError)
