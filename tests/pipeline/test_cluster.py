@@ -60,7 +60,11 @@ def test_a_cluster_keeps_its_own_settings() -> None:
     ],
 )
 def test_jars_that_are_missing_are_one_clear_line(command: list[str], missing: str) -> None:
-    session.check_java()
+    try:
+        session.check_packages("pyspark", "tqdm", "confluent_kafka")
+        session.check_java()
+    except session.NotInstalled as error:
+        pytest.skip(error.message)
     given = [*command, "--bootstrap", "127.0.0.1:1", "--packages", "", "--master", "local[1]"]
     program = [sys.executable, "-m", "pipeline", *given]
     told = subprocess.run(program, capture_output=True, text=True, check=False, timeout=300)
