@@ -65,13 +65,12 @@ class Append(NamedTuple):
         entry = self.partition.log.producers.producers.get(producer_id)
         return entry is not None and epoch < entry.producer_epoch
 
-    def is_out_of_order(self, adds_partitions: bool) -> bool:
+    @property
+    def is_out_of_order(self) -> bool:
         """An earlier batch was tried and has to come first; with V2 each transaction starts at sequence 0 besides."""
-        producer_id = self.producer.producer_id
-        lowest = self.partition.verifications.lowest_sequence(producer_id)
-        if lowest is not None and self.base_sequence > lowest:
-            return True
-        return adds_partitions and self.base_sequence > 0 and producer_id not in self.partition.log.producers.producers
+        partition, producer_id = self.partition, self.producer.producer_id
+        has_state = producer_id in partition.log.producers.producers
+        return partition.verifications.is_out_of_order(producer_id, self.base_sequence, has_state)
 
 
 class Clients(NamedTuple):
@@ -152,7 +151,7 @@ class _Admission:
         self._wanted = [append.partition.key for append in appends]
         for append in appends:
             if append.base_sequence != NO_SEQUENCE:
-                append.partition.verifications.begin(append.producer, append.base_sequence)
+                append.partition.verifications.begin(append.producer, append.base_sequence, clients.adds_partitions)
 
     @property
     def is_granted(self) -> bool:
@@ -190,7 +189,7 @@ class _Admission:
         """What is refused although the coordinator has the partition."""
         refusals = self._fenced
         for append in self._appends:
-            if append.is_out_of_order(self._clients.adds_partitions):
+            if append.is_out_of_order:
                 refusals = {**refusals, append.partition.key: OutOfOrderSequence()}
         return refusals
 

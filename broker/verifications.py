@@ -21,24 +21,33 @@ class Verifications:
     __slots__ = ("_tried",)
 
     def __init__(self) -> None:
-        self._tried: dict[int, tuple[int, int]] = {}  # producer id -> epoch, sequence
+        self._tried: dict[int, tuple[int, int, bool]] = {}  # producer id -> epoch, sequence, from_zero
 
-    def begin(self, producer: ProducerEpoch, sequence: int) -> None:
-        """Notes an append that is to be verified; a newer epoch starts anew."""
+    def begin(self, producer: ProducerEpoch, sequence: int, from_zero: bool) -> None:
+        """Notes an append that is to be verified; a newer epoch starts anew.
+
+        ``from_zero``: it is of transactions V2. As in Kafka, what the first attempt says counts for the later ones.
+        """
         tried = self._tried
         producer_id, epoch = producer
         known = tried.get(producer_id)
         if known is None:
             if len(tried) >= KEPT:
                 del tried[next(iter(tried))]
-        elif epoch < known[0] or (epoch == known[0] and sequence >= known[1]):
-            return
-        tried[producer_id] = (epoch, sequence)
+            tried[producer_id] = (epoch, sequence, from_zero)
+        elif epoch > known[0] or (epoch == known[0] and sequence < known[1]):
+            tried[producer_id] = (epoch, sequence, known[2])
 
-    def lowest_sequence(self, producer_id: int) -> int | None:
-        """None if nothing is tried."""
-        known = self._tried.get(producer_id)
-        return None if known is None else known[1]
+    def is_out_of_order(self, producer_id: int, sequence: int, has_state: bool) -> bool:
+        """An earlier batch was tried and has to come first, or the first one.
+
+        ``has_state``: the log knows the producer.
+        """
+        tried = self._tried.get(producer_id)
+        if tried is None:
+            return False
+        _, lowest, from_zero = tried
+        return sequence > lowest or (from_zero and sequence > 0 and not has_state)
 
     def end(self, producer_id: int) -> None:
         """A transactional batch or a marker of the producer is in the log."""
