@@ -230,6 +230,7 @@ def test_driver_and_broker_killed_in_the_middle(
     assert len(expected) == 8 * 20
 
 
+@pytest.mark.timeout(3600)
 def test_ten_rounds_of_kills(
     spark: SparkSession, own_broker: Broker, topic: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
