@@ -21,12 +21,12 @@ class Verifications:
     __slots__ = ("_tried",)
 
     def __init__(self) -> None:
-        self._tried: dict[int, tuple[int, int, bool]] = {}  # producer id -> epoch, sequence, from_zero
+        self._tried: dict[int, tuple[int, int, bool]] = {}  # producer id -> epoch, sequence, supports_epoch_bump
 
-    def begin(self, producer: ProducerEpoch, sequence: int, from_zero: bool) -> None:
+    def begin(self, producer: ProducerEpoch, sequence: int, supports_epoch_bump: bool) -> None:
         """Notes an append that is to be verified; a newer epoch starts anew.
 
-        ``from_zero``: it is of transactions V2. As in Kafka, what the first attempt says counts for the later ones.
+        ``supports_epoch_bump``: it is of transactions V2. As in Kafka, what the first attempt says counts for later ones.
         """
         tried = self._tried
         producer_id, epoch = producer
@@ -34,7 +34,7 @@ class Verifications:
         if known is None:
             if len(tried) >= KEPT:
                 del tried[next(iter(tried))]
-            tried[producer_id] = (epoch, sequence, from_zero)
+            tried[producer_id] = (epoch, sequence, supports_epoch_bump)
         elif epoch > known[0] or (epoch == known[0] and sequence < known[1]):
             tried[producer_id] = (epoch, sequence, known[2])
 
@@ -46,8 +46,8 @@ class Verifications:
         tried = self._tried.get(producer_id)
         if tried is None:
             return False
-        _, lowest, from_zero = tried
-        return sequence > lowest or (from_zero and sequence > 0 and not has_state)
+        _, lowest, supports_epoch_bump = tried
+        return sequence > lowest or (supports_epoch_bump and sequence > 0 and not has_state)
 
     def end(self, producer_id: int) -> None:
         """A transactional batch or a marker of the producer is in the log."""

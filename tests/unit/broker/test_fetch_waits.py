@@ -59,7 +59,7 @@ async def test_min_bytes_count_across_partitions(rig: Rig) -> None:
 
 
 async def test_a_long_poll_ends_with_what_there_is_when_its_time_is_up(rig: Rig) -> None:
-    client = await poll(rig, ("t", 0, 0), min_bytes=2_000, max_wait_ms=500)
+    client = await poll(rig, ("t", 0, 0), min_bytes=10_000, max_wait_ms=500)
     await append(rig, "t", b"a")
     await rig.clock.run(499)
     assert client.replies() == []
