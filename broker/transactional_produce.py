@@ -187,10 +187,10 @@ class _Admission:
 
     def order_refusals(self) -> Refusals:
         """What is refused although the coordinator has the partition."""
-        refusals = self._fenced
+        refusals = dict(self._fenced)
         for append in self._appends:
             if append.is_out_of_order:
-                refusals = {**refusals, append.partition.key: OutOfOrderSequence()}
+                refusals[append.partition.key] = OutOfOrderSequence()
         return refusals
 
     async def when_told(self, answer: Future[Any], unasked: Sequence[Append]) -> Refusals:

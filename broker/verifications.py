@@ -26,7 +26,7 @@ class Verifications:
     def begin(self, producer: ProducerEpoch, sequence: int, supports_epoch_bump: bool) -> None:
         """Notes an append that is to be verified; a newer epoch starts anew.
 
-        ``supports_epoch_bump``: it is of transactions V2. As in Kafka, what the first attempt says counts for later ones.
+        ``supports_epoch_bump``: it is of transactions V2. As in Kafka, what the first attempt says counts.
         """
         tried = self._tried
         producer_id, epoch = producer
