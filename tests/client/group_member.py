@@ -172,6 +172,9 @@ def run_kafka_python(strategy: str, bootstrap: str, group: str, topic: str, inst
             tell(owned=sorted(p.partition for p in assigned), member=consumer.group_metadata().member_id)
 
     consumer.subscribe([topic], listener=Listener())
+    # A leader that assigns before it knows the topic joins again when it does, and kafka-python forgets that, and its
+    # heartbeats, when a poll ends before the join. So it knows the topic first.
+    consumer.partitions_for_topic(topic)
     uncommitted = False
     while not stop.wanted:
         batches = consumer.poll(timeout_ms=int(POLL_SECONDS * 1000))
