@@ -1,17 +1,17 @@
 """Writers of kio's entity classes, generated from their fields as Python source; several times faster than kio's own.
 
 A writer for an old version reads its attributes, by name, from an object of the newest version; fields that the old
-version lacks are left out. Neighbouring numbers are packed by one ``struct`` call, and short strings written in line.
+version lacks are left out. Neighbouring numbers are packed by one ``struct`` call; strings and arrays of entities are
+written in line.
 """
 
 from __future__ import annotations
 
 from functools import cache
 from struct import Struct
-from textwrap import indent
 from typing import Any
 
-from protocol.primitives import INT16, append_uvarint
+from protocol.primitives import INT16, INT32, append_uvarint
 from protocol.schema import NUMBER_FORMATS, EntityClass, FieldPlan, default_entity, field_plans
 from protocol.value_writers import (
     NULL_STRING,
@@ -26,7 +26,7 @@ from protocol.value_writers import (
 _DURATIONS = {"timedelta_i32": "i", "timedelta_i64": "q"}
 _PACKED = NUMBER_FORMATS | _DURATIONS
 
-_STRING = """\
+_COMPACT_STRING = """\
 value = {get}
 if value is None:
     out += {null!r}
@@ -38,7 +38,7 @@ else:
         append_uvarint(out, len(value) + 1)
     out += value"""
 
-_LEGACY_STRING = """\
+_STRING = """\
 value = {get}
 if value is None:
     out += {null!r}
@@ -46,6 +46,29 @@ else:
     value = value.encode()
     out += int16(len(value))
     out += value"""
+
+_COMPACT_ARRAY = """\
+items = {get}
+if items is None:
+    out += {null!r}
+elif len(items) < 127:
+    out.append(len(items) + 1)
+else:
+    append_uvarint(out, len(items) + 1)
+for {item} in items or ():"""
+
+_ARRAY = """\
+items = {get}
+out += {null!r} if items is None else int32(len(items))
+for {item} in items or ():"""
+
+_NULL_ARRAY = {
+    (True, True): b"\x00",
+    (True, False): b"\x01",
+    (False, True): b"\xff\xff\xff\xff",
+    (False, False): b"\x00\x00\x00\x00",
+}
+"""By flexible and nullable; a null where the version has none is written as an empty array."""
 
 
 @cache
@@ -55,20 +78,37 @@ def entity_writer(cls: EntityClass, source: EntityClass) -> Write:
     The entity's attributes are those of ``source``; a field that ``source`` lacks is written as its default, unless
     the entity has the attribute all the same.
     """
-    return _Source(cls, source).compile()
+    lines = ["def write(out, entity0):"]
+    names: dict[str, Any] = {
+        "append_uvarint": append_uvarint,
+        "int16": INT16.pack,
+        "int32": INT32.pack,
+        "ms": milliseconds,
+    }
+    _EntitySource(cls, source, 0, lines, names).add()
+    exec("\n".join(lines), names)  # made of the names of kio's fields alone
+    write: Write = names["write"]
+    return write
 
 
-class _Source:
-    """The source of one writer, and the names it uses."""
+class _EntitySource:
+    """What writes one entity, as lines and the names that they use.
 
-    def __init__(self, cls: EntityClass, source: EntityClass) -> None:
+    ``level`` is how deep it lies in others, its lines in their loops: ``entity0`` is the message, ``entity1`` in it.
+    """
+
+    def __init__(
+        self, cls: EntityClass, source: EntityClass, level: int, lines: list[str], names: dict[str, Any]
+    ) -> None:
         self._cls = cls
         self._flexible: bool = cls.__flexible__
         self._known = {plan.name: plan for plan in field_plans(source)}
-        self._lines = ["def write(out, entity):", "    pass"]
-        self._names: dict[str, Any] = {"append_uvarint": append_uvarint, "int16": INT16.pack, "ms": milliseconds}
+        self._level = level
+        self._lines = lines
+        self._names = names
 
-    def compile(self) -> Write:
+    def add(self) -> None:
+        self._add("pass")  # there may be nothing else
         run: list[FieldPlan] = []
         tagged: list[FieldPlan] = []
         for plan in field_plans(self._cls):
@@ -85,19 +125,11 @@ class _Source:
             self._add_tags(sorted(tagged, key=lambda plan: plan.tag or 0))
         elif self._flexible:
             self._add("out.append(0)")
-        exec("\n".join(self._lines), self._names)  # made of the names of kio's fields alone
-        write: Write = self._names["write"]
-        return write
-
-    def _add(self, source: str) -> None:
-        self._lines.append(indent(source, "    "))
 
     def _add_numbers(self, run: list[FieldPlan]) -> None:
-        if not run:
-            return
-        pack = f"pack_{run[0].name}"
-        self._names[pack] = Struct(">" + "".join(_PACKED[plan.kind] for plan in run)).pack
-        self._add(f"out += {pack}({', '.join(self._number(plan) for plan in run)})")
+        if run:
+            pack = self._name(Struct(">" + "".join(_PACKED[plan.kind] for plan in run)).pack)
+            self._add(f"out += {pack}({', '.join(self._number(plan) for plan in run)})")
 
     def _number(self, plan: FieldPlan) -> str:
         value = self._get(plan)
@@ -106,17 +138,21 @@ class _Source:
     def _get(self, plan: FieldPlan) -> str:
         """The source that takes the field from the entity."""
         if plan.name in self._known:
-            return f"entity.{plan.name}"
-        self._names[f"default_{plan.name}"] = plan.default
-        return f"getattr(entity, {plan.name!r}, default_{plan.name})"
+            return f"entity{self._level}.{plan.name}"
+        return f"getattr(entity{self._level}, {plan.name!r}, {self._name(plan.default)})"
 
     def _add_field(self, plan: FieldPlan) -> None:
         if plan.kind == "string" and not plan.array:
-            template = _STRING if self._flexible else _LEGACY_STRING
+            template = _COMPACT_STRING if self._flexible else _STRING
             self._add(template.format(get=self._get(plan), null=NULL_STRING[self._flexible, plan.nullable]))
+        elif plan.array and plan.entity is not None:
+            template = _COMPACT_ARRAY if self._flexible else _ARRAY
+            null = _NULL_ARRAY[self._flexible, plan.nullable]
+            self._add(template.format(get=self._get(plan), null=null, item=f"entity{self._level + 1}"))
+            source = self._source_of(plan)
+            _EntitySource(plan.entity, source, self._level + 1, self._lines, self._names).add()
         else:
-            self._names[f"write_{plan.name}"] = self._value_writer(plan)
-            self._add(f"write_{plan.name}(out, {self._get(plan)})")
+            self._add(f"{self._name(self._value_writer(plan))}(out, {self._get(plan)})")
 
     def _add_tags(self, plans: list[FieldPlan]) -> None:
         """The tagged fields, in the order of their tags, that are not at their default."""
@@ -127,8 +163,8 @@ class _Source:
             encoded_default = bytearray()
             write(encoded_default, getattr(defaults, plan.name))
             tagged.append((plan.tag, write, encoded_default))
-        self._names["write_tags"] = _tags_writer(tagged)
-        self._add(f"write_tags(out, ({', '.join(self._get(plan) for plan in plans)},))")
+        values = ", ".join(self._get(plan) for plan in plans)
+        self._add(f"{self._name(_tags_writer(tagged))}(out, ({values},))")
 
     def _value_writer(self, plan: FieldPlan) -> Write:
         if plan.entity is None:
@@ -136,11 +172,25 @@ class _Source:
                 return number_array_writer(NUMBER_FORMATS[plan.kind], self._flexible, plan.nullable)
             write = primitive_writer(plan.kind, self._flexible, plan.nullable and not plan.array)
         else:
-            known = self._known.get(plan.name)
-            write = entity_writer(plan.entity, plan.entity if known is None or known.entity is None else known.entity)
+            write = entity_writer(plan.entity, self._source_of(plan))
             if plan.nullable and not plan.array:
                 return nullable_writer(write)
         return array_writer(write, self._flexible, plan.nullable) if plan.array else write
+
+    def _source_of(self, plan: FieldPlan) -> EntityClass:
+        """The class whose attributes a field's entities have."""
+        known = self._known.get(plan.name)
+        return plan.entity if known is None or known.entity is None else known.entity
+
+    def _name(self, value: Any) -> str:
+        """A name for what the source refers to."""
+        name = f"given{len(self._names)}"
+        self._names[name] = value
+        return name
+
+    def _add(self, source: str) -> None:
+        margin = "    " * (self._level + 1)
+        self._lines += [margin + line for line in source.splitlines()]
 
 
 def _tags_writer(tagged: list[tuple[Any, Write, bytearray]]) -> Write:
