@@ -1,7 +1,9 @@
-"""Topics made because a client asked for them (Kafka's ``AutoTopicCreationManager``)."""
+"""Topics made because a client asked for them (Kafka's ``DefaultAutoTopicCreationManager``)."""
 
 from __future__ import annotations
 
+import asyncio
+from asyncio import Task
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -11,7 +13,7 @@ from broker import topic_names
 from broker.internal_topics import plan_internal_topic
 from broker.metadata_store import VersionConflict
 from broker.topics import Topic, assign
-from protocol.errors import TopicExists
+from protocol.errors import KafkaError, TopicExists
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -19,17 +21,51 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 
-async def auto_create(node: Node, names: Iterable[str]) -> None:
-    """Creates the topics with the broker's defaults; one that another request just made is as good."""
-    for name in names:
+class AutoTopicCreation:
+    """Makes topics with the broker's defaults while whoever asked is told, as in Kafka, that they are not there."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._in_flight: set[str] = set()
+        self._tasks: set[Task[None]] = set()
+
+    def begin(self, names: Iterable[str]) -> None:
+        """Returns at once. What is being made already is not made twice."""
+        wanted = [name for name in names if name not in self._in_flight]
+        if wanted and not self._node.stopping:
+            self._in_flight.update(wanted)
+            task = asyncio.get_running_loop().create_task(self._create_all(wanted), name="auto-topic-creation")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def stop(self) -> None:
+        """Returns when nothing is being made any more."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _create_all(self, names: list[str]) -> None:
+        for name in names:
+            try:
+                if not self._node.stopping:
+                    await self._create(name)
+            except KafkaError as error:
+                log.error("topic not created", topic=name, error=error.code.name, reason=error.message)
+            except Exception:
+                log.exception("unexpected error while a topic was created", topic=name)
+                self._node.metrics.unhandled_errors += 1
+            finally:
+                self._in_flight.discard(name)
+
+    async def _create(self, name: str) -> None:
+        node = self._node
         if node.topics.colliding_with(name) not in (None, name):
             log.warning("topic not created: its name collides with another's", topic=name)
-            continue
+            return
         try:
             topic = plan_internal_topic(node, name) or _plan(node, name)
             await node.topics.create([topic])
         except (TopicExists, VersionConflict):
-            continue
+            return  # one that another request just made is as good
         log.info("topic created on first use", topic=name, partitions=len(topic.partitions))
 
 

@@ -14,6 +14,7 @@ from uuid import UUID
 import structlog
 
 from broker import feature_updates
+from broker.auto_create import AutoTopicCreation
 from broker.client_telemetry import ClientTelemetry
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Listener, Listeners
@@ -107,6 +108,7 @@ class Node:
         self.fetch_sessions = FetchSessionCache(
             config.integer("max.incremental.fetch.session.cache.slots"), seams.clock.monotonic_ms, seams.random
         )
+        self.auto_topics = AutoTopicCreation(self)
         self.not_ready: str | None = "starting"
         self.stopping = False
         self._listeners = listeners
@@ -261,6 +263,7 @@ class Node:
     async def _end_work(self) -> Stopped:
         """What waits for devices, one after the other."""
         works: dict[str, Callable[[], Awaitable[None]]] = {
+            "new topics": self.auto_topics.stop,
             "moves of logs": self.log_moves.stop,
             "compaction": self._maintenance.stop,
             "periodic jobs": self._periodic.stop,

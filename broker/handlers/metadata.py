@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import lru_cache
@@ -19,7 +19,6 @@ from kio.schema.metadata.v13.response import (
 )
 
 from broker import authorized_operations, topic_names
-from broker.auto_create import auto_create
 from broker.context import RequestContext
 from broker.topics import PartitionAssignment, Topic
 from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
@@ -43,10 +42,10 @@ FIRST_VERSION_WITH_TOPIC_ID_REQUESTS = 12
 VERSIONS_WITH_CLUSTER_OPERATIONS = range(8, 11)
 
 
-def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse | Awaitable[MetadataResponse]:
+def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """Topics by name or id, or all.
 
-    A topic that this very request creates is told as UNKNOWN_TOPIC_OR_PARTITION, as in Kafka; the next one finds it.
+    A topic that has to be made first is told as UNKNOWN_TOPIC_OR_PARTITION until it is there, as in Kafka.
     """
     wanted = request.topics
     if wanted is None or (not wanted and ctx.version < FIRST_VERSION_WHERE_EMPTY_IS_NONE):
@@ -58,10 +57,9 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse | 
         raise UnknownServerError("a topic with neither name nor id was asked for")  # as Kafka stumbles over it
     names = list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
     missing = [name for name in names if ctx.node.topics.get(name) is None]
-    answer = _response(ctx, request, [_by_name(ctx, request, name) for name in names])
     if missing and request.allow_auto_topic_creation and ctx.node.config.boolean("auto.create.topics.enable"):
-        return _creating(ctx, missing, answer)
-    return answer
+        ctx.node.auto_topics.begin(name for name in missing if topic_names.invalid_reason(name) is None)
+    return _response(ctx, request, [_by_name(ctx, request, name) for name in names])
 
 
 def error_response(ctx: RequestContext, request: MetadataRequest, error: KafkaError) -> MetadataResponse:
@@ -83,11 +81,6 @@ def _validate(ctx: RequestContext, wanted: tuple[MetadataRequestTopic, ...]) -> 
 
 def _distinct_ids(wanted: Iterable[MetadataRequestTopic]) -> list[UUID]:
     return list(dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id is not None))
-
-
-async def _creating(ctx: RequestContext, names: list[str], answer: MetadataResponse) -> MetadataResponse:
-    await auto_create(ctx.node, [name for name in names if topic_names.invalid_reason(name) is None])
-    return answer
 
 
 def _response(ctx: RequestContext, request: MetadataRequest, topics: list[MetadataResponseTopic]) -> MetadataResponse:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDir, AlterReplicaLogDirTopic
+from kio.schema.metadata.v12.request import MetadataRequestTopic
 from kio.schema.offset_commit.v9.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
 from broker.node import Stopped
@@ -109,6 +110,23 @@ async def rig() -> AsyncIterator[SlowRig]:
     async with SlowRig() as rig:
         yield rig
         rig.disk.release()
+
+
+async def test_who_asks_for_a_topic_does_not_wait_until_it_is_made(rig: SlowRig) -> None:
+    async def asked() -> str:
+        topics = (MetadataRequestTopic(topic_id=None, name="new"),)
+        told = await rig.connect().ask(
+            "metadata", 12, topics=topics, allow_auto_topic_creation=True, include_topic_authorized_operations=False
+        )
+        return str(told.topics[0].error_code.name)
+
+    rig.disk.slow("fdatasync", "/metadata")
+    assert [await asked() for _ in range(3)] == ["unknown_topic_or_partition"] * 3
+    assert len(rig.disk.hanging) == 1
+    await all_else_goes_on(rig)
+    rig.disk.release()
+    await rig.clock.run(0)
+    assert await asked() == "none"
 
 
 @pytest.mark.parametrize("partitions", [1, MANY])
