@@ -26,6 +26,7 @@ from protocol.careful_reader import (
     setter,
     tagged_readers,
 )
+from protocol.generated_source import GeneratedSource
 from protocol.primitives import LONGEST_STRING, Buffer, read_uvarint
 from protocol.schema import NUMBER_FORMATS, Entity, EntityClass, FieldPlan
 from protocol.value_readers import Read
@@ -68,7 +69,8 @@ def read(buf, pos):
         pass  # told by the careful one
     return careful(buf, start)"""
 
-_MARGIN = " " * 8
+_DEPTH = 2
+"""Of the body in it."""
 
 
 @cache
@@ -96,21 +98,16 @@ def entity_reader(cls: EntityClass, into: EntityClass) -> Read:
     return read
 
 
-class _EntitySource:
-    """What reads one entity, as lines and the names that they use.
-
-    ``level`` is how deep it lies in others, its lines in their loops: ``entity0`` is the message, ``entity1`` in it.
-    """
+class _EntitySource(GeneratedSource):
+    """What reads one entity."""
 
     def __init__(
         self, cls: EntityClass, into: EntityClass, level: int, lines: list[str], names: dict[str, Any]
     ) -> None:
+        super().__init__(level, _DEPTH, lines, names)
         self._cls = cls
         self._flexible: bool = cls.__flexible__
         self._into = into
-        self._level = level
-        self._lines = lines
-        self._names = names
         self._run: list[tuple[str, str]] = []  # letters of struct, and the variables for what they give
         self._numbers: list[FieldPlan] = []  # the fields among these
 
@@ -178,13 +175,3 @@ class _EntitySource:
         put = setter(self._into, plan.name)
         if put is not None:
             self._add(f"{self._name(put)}(entity{self._level}, {value})")
-
-    def _name(self, value: Any) -> str:
-        """A name for what the source refers to."""
-        name = f"given{len(self._names)}"
-        self._names[name] = value
-        return name
-
-    def _add(self, source: str) -> None:
-        margin = _MARGIN + "    " * self._level
-        self._lines += [margin + line for line in source.splitlines()]

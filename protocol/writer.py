@@ -11,6 +11,7 @@ from functools import cache
 from struct import Struct
 from typing import Any
 
+from protocol.generated_source import GeneratedSource
 from protocol.primitives import INT16, INT32, append_uvarint
 from protocol.schema import NUMBER_FORMATS, EntityClass, FieldPlan, default_entity, field_plans
 from protocol.value_writers import (
@@ -91,21 +92,16 @@ def entity_writer(cls: EntityClass, source: EntityClass) -> Write:
     return write
 
 
-class _EntitySource:
-    """What writes one entity, as lines and the names that they use.
-
-    ``level`` is how deep it lies in others, its lines in their loops: ``entity0`` is the message, ``entity1`` in it.
-    """
+class _EntitySource(GeneratedSource):
+    """What writes one entity."""
 
     def __init__(
         self, cls: EntityClass, source: EntityClass, level: int, lines: list[str], names: dict[str, Any]
     ) -> None:
+        super().__init__(level, 1, lines, names)
         self._cls = cls
         self._flexible: bool = cls.__flexible__
         self._known = {plan.name: plan for plan in field_plans(source)}
-        self._level = level
-        self._lines = lines
-        self._names = names
 
     def add(self) -> None:
         self._add("pass")  # there may be nothing else
@@ -181,16 +177,6 @@ class _EntitySource:
         """The class whose attributes a field's entities have."""
         known = self._known.get(plan.name)
         return plan.entity if known is None or known.entity is None else known.entity
-
-    def _name(self, value: Any) -> str:
-        """A name for what the source refers to."""
-        name = f"given{len(self._names)}"
-        self._names[name] = value
-        return name
-
-    def _add(self, source: str) -> None:
-        margin = "    " * (self._level + 1)
-        self._lines += [margin + line for line in source.splitlines()]
 
 
 def _tags_writer(tagged: list[tuple[Any, Write, bytearray]]) -> Write:

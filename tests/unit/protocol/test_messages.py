@@ -71,6 +71,18 @@ def test_requests_decode_as_kio_wrote_them_and_trailing_bytes_are_ignored(
         assert request_reader(api.key, version)(body, 0)[0] == lift(request, newest_request(api))
 
 
+@each_version
+def test_what_is_well_formed_is_not_read_twice(
+    api: Api, version: int, generator: Any, kio_bytes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("protocol.reader.careful_reader", None)
+    cls = request_class(api.key, version)
+    make = generator((api.name, version))
+    for _ in range(4):
+        request = make.entity(cls)
+        assert entity_reader(cls, cls)(kio_bytes(request), 0)[0] == request
+
+
 def test_importing_the_codecs_imports_no_kio() -> None:
     """A broker's cold start must not pay for schemas that nobody has asked for yet."""
     code = "import sys, protocol.messages, protocol.hot.produce, protocol.hot.fetch; sys.exit('kio' in sys.modules)"
