@@ -63,6 +63,7 @@ class Connection(asyncio.BufferedProtocol):
         self.client_software = ("unknown", "unknown")
         self._server = server
         self._dispatcher = dispatcher
+        self._outbox = server.outbox
         self._max_request_bytes = server.max_request_bytes
         self._monotonic_ms = server.clock.monotonic_ms
         self._transport: asyncio.Transport | None = None
@@ -156,7 +157,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._replies or self._closing or self._got_eof:
             self._flush()
         elif self._out:
-            self._send()
+            self._outbox.put(self)
         if self._end or self._paused_reading or self._closing or self._large is not None:
             self._adjust_reading()
 
@@ -238,7 +239,7 @@ class Connection(asyncio.BufferedProtocol):
             self._out.append(result)
             self._out_bytes += len(result)
             if self._out_bytes >= SEND_AT_BYTES:
-                self._send()
+                self.send_gathered()
         elif isinstance(result, Pending):
             reply = Reply(result.exclusive, len(frame))
             self._replies.append(reply)
@@ -279,10 +280,11 @@ class Connection(asyncio.BufferedProtocol):
     def _flush(self) -> None:
         if self._replies:
             self._take_answers()
-        if self._out:
-            self._send()
         if not self._replies and (self._closing or self._got_eof) and self._transport is not None:
+            self.send_gathered()
             self._transport.close()
+        elif self._out:
+            self._outbox.put(self)
 
     def _gather(self, buffers: Buffers) -> None:
         if isinstance(buffers, list):
@@ -292,11 +294,11 @@ class Connection(asyncio.BufferedProtocol):
             self._out.append(buffers)
             self._out_bytes += len(buffers)
         if self._out_bytes >= SEND_AT_BYTES:
-            self._send()
+            self.send_gathered()
 
-    def _send(self) -> None:
+    def send_gathered(self) -> None:
         """Hands the gathered replies to the transport: one system call for all that were answered in one go."""
-        if self._transport is None:
+        if self._transport is None or not self._out:
             return
         out, self._out = self._out, []
         if len(out) == 1:
@@ -332,7 +334,7 @@ class Connection(asyncio.BufferedProtocol):
         self._closing = True
         self._replies.clear()
         if self._out:
-            self._send()
+            self.send_gathered()
         if self._transport is not None:
             self._transport.close()
 

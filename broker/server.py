@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from broker.connection import Connection
+from broker.outbox import Outbox
 
 if TYPE_CHECKING:
     from broker.config.listeners import Listener
@@ -35,6 +36,7 @@ class Server:
         config = node.config
         self.clock = node.clock
         self.max_request_bytes = config.integer("socket.request.max.bytes")
+        self.outbox = Outbox()
         self.created = 0
         self.closed = 0
         self.connections: set[Connection] = set()

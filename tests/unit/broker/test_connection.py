@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from broker.connection import LARGEST_SCRATCH_BYTES, MAX_OVERLAPPING, SCRATCH_BYTES
+from broker.outbox import LONGEST_WAIT_MS
 from tests.unit.broker.rig import HIGH_WATER, Client, Rig
 from tests.unit.broker.wire import answer, batch, correlation_of, fetch, frame, produce, sized
 from timing.clock import settle
@@ -33,7 +34,8 @@ def metadata(correlation: int) -> bytes:
     return frame("metadata", 12, correlation, **METADATA)
 
 
-def ids(client: Client) -> list[int]:
+async def ids(client: Client) -> list[int]:
+    await settle()
     return [correlation_of(reply) for reply in client.replies()]
 
 
@@ -43,18 +45,37 @@ async def test_frames_split_at_every_byte_and_sent_one_byte_at_a_time(rig: Rig) 
         client = rig.connect()
         client.transport.feed(stream[:at])
         client.transport.feed(stream[at:])
-        assert ids(client) == [1, 2, 3]
+        assert await ids(client) == [1, 2, 3]
     client = rig.connect()
     for byte in stream:
         client.transport.feed(bytes([byte]))
-    assert ids(client) == [1, 2, 3]
+    assert await ids(client) == [1, 2, 3]
 
 
 async def test_pipelined_requests_are_answered_in_one_write(rig: Rig) -> None:
     client = rig.connect()
     client.transport.feed(b"".join(map(metadata, range(1, 11))))
-    assert ids(client) == [*range(1, 11)]
+    assert await ids(client) == [*range(1, 11)]
     assert client.transport.writes == 1
+
+
+async def test_replies_of_many_connections_leave_together_once_all_are_handled(rig: Rig) -> None:
+    clients = [rig.connect() for _ in range(3)]
+    for client in clients:
+        client.transport.feed(metadata(1))
+    assert [client.transport.writes for client in clients] == [0, 0, 0]
+    assert [await ids(client) for client in clients] == [[1], [1], [1]]
+
+
+async def test_a_reply_waits_for_those_of_others_but_not_for_long(rig: Rig) -> None:
+    first, second, third = (rig.connect() for _ in range(3))
+    first.transport.feed(metadata(1))
+    rig.clock.advance(LONGEST_WAIT_MS)
+    second.transport.feed(metadata(1))
+    assert first.transport.writes == 0
+    rig.clock.advance(1)
+    third.transport.feed(metadata(1))
+    assert [client.transport.writes for client in (first, second, third)] == [1, 1, 1]
 
 
 async def test_a_request_behind_a_long_poll_waits_and_reading_pauses(rig: Rig) -> None:
@@ -68,7 +89,7 @@ async def test_a_request_behind_a_long_poll_waits_and_reading_pauses(rig: Rig) -
     await rig.clock.run(499)
     assert client.replies() == []
     await rig.clock.run(2)
-    assert ids(client) == [1, 2, 3, 4]
+    assert await ids(client) == [1, 2, 3, 4]
     assert client.transport.reading
 
 
@@ -79,7 +100,7 @@ async def test_an_announced_frame_behind_a_long_poll_is_not_lost_when_its_rest_c
     client.transport.feed(whole[:7])
     await rig.clock.run(501)
     client.transport.feed(whole[7:])
-    assert ids(client) == [1, 2]
+    assert await ids(client) == [1, 2]
 
 
 async def test_produce_overlaps_and_answers_keep_their_order(rig: Rig) -> None:
@@ -119,7 +140,7 @@ async def test_the_number_of_overlapping_requests_is_bounded(rig: Rig) -> None:
     assert rig.node.partitions.get("gated", 0).log_end_offset == MAX_OVERLAPPING
     assert not client.transport.reading
     await settle()
-    assert ids(client) == [*range(1, MAX_OVERLAPPING + 6)]
+    assert await ids(client) == [*range(1, MAX_OVERLAPPING + 6)]
 
 
 async def test_the_bytes_of_overlapping_requests_are_bounded(rig: Rig) -> None:
@@ -129,7 +150,7 @@ async def test_the_bytes_of_overlapping_requests_are_bounded(rig: Rig) -> None:
         client.send("produce", 9, **produce("gated", {0: batch(bytes(9_000_000))}))
     assert rig.node.partitions.get("gated", 0).log_end_offset == 4
     await settle()
-    assert ids(client) == [*range(1, 6)]
+    assert await ids(client) == [*range(1, 6)]
 
 
 async def test_a_client_that_does_not_read_is_not_read_from(rig: Rig) -> None:
@@ -137,6 +158,7 @@ async def test_a_client_that_does_not_read_is_not_read_from(rig: Rig) -> None:
     client.transport.stalled = True
     one = rig.connect()
     one.transport.feed(metadata(1))
+    await settle()
     size = len(one.transport.sent)
     wanted = 3 * HIGH_WATER // size
     for correlation in range(1, wanted + 1):
@@ -146,7 +168,7 @@ async def test_a_client_that_does_not_read_is_not_read_from(rig: Rig) -> None:
     while len(client.transport.sent) < wanted * size:
         client.transport.take()
         await settle()
-    assert ids(client) == [*range(1, wanted + 1)]
+    assert await ids(client) == [*range(1, wanted + 1)]
     assert client.transport.reading
 
 
@@ -156,7 +178,7 @@ async def test_a_half_closed_client_is_answered_and_then_closed(rig: Rig) -> Non
     client.transport.half_close()
     assert not await client.closed()
     await rig.clock.run(501)
-    assert ids(client) == [1]
+    assert await ids(client) == [1]
     assert await client.closed()
 
 
@@ -172,7 +194,7 @@ async def test_a_half_closed_client_with_nothing_in_flight_is_closed(rig: Rig) -
 async def test_a_size_out_of_bounds_closes_that_connection_alone(rig: Rig, size: int) -> None:
     client, other = rig.connect(), rig.connect()
     client.transport.feed(metadata(1) + size.to_bytes(4, "big", signed=True))
-    assert ids(client) == [1]
+    assert await ids(client) == [1]
     assert await client.closed()
     assert (await other.ask("metadata", 12, **METADATA)).cluster_id == rig.node.cluster_id
 
@@ -194,7 +216,7 @@ async def test_requests_of_any_length_between_small_ones(rig: Rig, length: int) 
     client = rig.connect()
     for at in range(0, len(stream), 50_000):
         client.transport.feed(stream[at : at + 50_000])
-    assert ids(client) == [1, 2, 3]
+    assert await ids(client) == [1, 2, 3]
     client.send("fetch", 12, **fetch([("large", 0, 0)]))
     await settle()
     (reply,) = client.replies()
@@ -204,13 +226,13 @@ async def test_requests_of_any_length_between_small_ones(rig: Rig, length: int) 
 async def test_a_large_request_behind_a_long_poll_waits_whole(rig: Rig) -> None:
     client = rig.connect()
     client.send("fetch", 12, **fetch([("t", 0, 5)], max_wait_ms=500))
-    client.replies()
+    assert await ids(client) == [1]
     client.send("fetch", 12, **fetch([("t", 0, 0)], max_wait_ms=500))
     client.transport.feed(frame("produce", 9, 3, **produce("t", {0: batch(bytes(200_000))})) + metadata(4))
     await settle()
     assert not client.transport.reading
     await rig.clock.run(501)
-    assert ids(client) == [2, 3, 4]
+    assert await ids(client) == [2, 3, 4]
 
 
 async def test_a_lost_connection_leaves_nothing_behind(rig: Rig) -> None:
@@ -247,7 +269,7 @@ async def test_a_connection_closed_with_produce_pending_appends_all_the_same(rig
 async def test_garbage_after_good_requests_is_answered_up_to_it(rig: Rig) -> None:
     client = rig.connect()
     client.transport.feed(metadata(1) + sized(b"\xff" * 20) + metadata(2))
-    assert ids(client) == [1]
+    assert await ids(client) == [1]
     assert await client.closed()
 
 
@@ -258,4 +280,4 @@ async def test_garbage_behind_a_pending_answer_closes_once_it_is_its_turn(rig: R
     assert not await client.closed()
     await rig.clock.run(501)
     assert await client.closed()
-    assert ids(client) == [1]
+    assert await ids(client) == [1]

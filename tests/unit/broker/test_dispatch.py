@@ -195,6 +195,7 @@ async def test_api_versions_too_new_is_answered_in_version_0(rig: Rig) -> None:
     client = rig.connect()
     body = (18).to_bytes(2, "big") + (99).to_bytes(2, "big") + (5).to_bytes(4, "big") + b"\xff\xff\x00"
     client.transport.feed(sized(body))
+    await settle()
     (reply,) = client.replies()
     told = answer(reply, "api_versions", 0)
     assert told.error_code.name == "unsupported_version"
@@ -217,6 +218,7 @@ async def test_produce_without_acknowledgement(rig: Rig) -> None:
     client = rig.connect()
     client.send("produce", 9, **produce("t", {0: batch(b"a")}, acks=0))
     client.transport.feed(frame("api_versions", 0, 2))
+    await settle()
     assert len(client.replies()) == 1
     assert rig.node.partitions.get("t", 0).log_end_offset == 1
     client.send("produce", 9, **produce("t", {7: batch(b"a")}, acks=0))

@@ -178,6 +178,7 @@ async def test_records_that_wait_are_not_overwritten_by_the_next_request() -> No
     rig, workers, producer = await marker_held()
     transport = producer.client.transport
     transport.feed(frame("api_versions", 0, 1, client_id="x" * SCRATCH_BYTES))  # the larger buffer from here on
+    await settle()
     producer.client.replies()
     size = LARGEST_SCRATCH_BYTES - 1_000
     size += LARGEST_SCRATCH_BYTES - len(frame("produce", V2, 1, **producer.fields(bytes(size), 0)))
