@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from protocol.errors import KafkaError
 
@@ -13,13 +14,20 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def when_done(future: Future[T], then: Callable[[T], R]) -> R | Awaitable[R]:
+@dataclass(frozen=True, slots=True)
+class Later(Generic[T, R]):
+    """``then`` of a future's result. To await it is possible; dispatch rather looks inside, which needs no task."""
+
+    future: Future[T]
+    then: Callable[[T], R]
+
+    def __await__(self) -> Generator[Any, None, R]:
+        return self.then((yield from self.future))
+
+
+def when_done(future: Future[T], then: Callable[[T], R]) -> R | Later[T, R]:
     """``then`` of the result, now if it is there. Raises what the future does."""
-    return then(future.result()) if future.done() else _later(future, then)
-
-
-async def _later(future: Future[T], then: Callable[[T], R]) -> R:
-    return then(await future)
+    return then(future.result()) if future.done() else Later(future, then)
 
 
 def when_all_settled(futures: Sequence[Future[T]], then: Callable[[list[T | KafkaError]], R]) -> R | Awaitable[R]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from broker.answers import Later
 from broker.context import CloseConnection, RequestContext
 from broker.error_responses import error_response
 from protocol import headers, messages
@@ -29,7 +30,7 @@ log = structlog.get_logger(__name__)
 Buffers = bytes | bytearray | list[Any]
 """A reply frame: one buffer, or the list of its parts."""
 
-LATER = (asyncio.Future, CoroutineType)
+LATER = (Later, asyncio.Future, CoroutineType)
 """What a handler returns in place of a response that is still to come."""
 
 API_VERSIONS = 18
@@ -128,13 +129,13 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 - the one edge where errors become answers
             response = self._failed(route, ctx, request, error)
         if isinstance(response, LATER):
-            task = asyncio.ensure_future(response)
-            answer = self._when_done(route, ctx, request, task, started)
+            later = response if isinstance(response, Later) else Later(asyncio.ensure_future(response), _itself)
+            answer = self._when_done(route, ctx, request, later, started)
             return Pending(answer, route.exclusive or not ctx.begun)
         return self._encode(route, ctx, request, response, started)
 
     def _when_done(
-        self, route: Route, ctx: RequestContext, request: Any, work: asyncio.Future[Any], started: float
+        self, route: Route, ctx: RequestContext, request: Any, later: Later[Any, Any], started: float
     ) -> asyncio.Future[Buffers | None]:
         """The reply frame of an answer that comes later.
 
@@ -142,6 +143,7 @@ class Dispatcher:
         another began runs on to its end, so that nothing stays half done.
         """
         answer: asyncio.Future[Buffers | None] = asyncio.get_running_loop().create_future()
+        work = later.future
         self._tasks.add(work)
 
         def finish(done: asyncio.Future[Any]) -> None:
@@ -149,9 +151,11 @@ class Dispatcher:
             if done.cancelled():
                 answer.cancel()
                 return
-            error = done.exception()
             try:
-                response = done.result() if error is None else self._failed(route, ctx, request, error)
+                try:
+                    response = later.then(done.result())
+                except Exception as error:  # noqa: BLE001 - the same edge, later
+                    response = self._failed(route, ctx, request, error)
                 frame = self._encode(route, ctx, request, response, started)
             except CloseConnection as refused:
                 if not answer.cancelled():
@@ -161,11 +165,12 @@ class Dispatcher:
                     answer.set_result(frame)
 
         def abandon(cancelled: asyncio.Future[Any]) -> None:
-            if cancelled.cancelled() and route.only_reads:
+            if cancelled.cancelled():
                 work.cancel()
 
         work.add_done_callback(finish)
-        answer.add_done_callback(abandon)
+        if route.only_reads:
+            answer.add_done_callback(abandon)
         return answer
 
     def _encode(self, route: Route, ctx: RequestContext, request: Any, response: Any, started: float) -> Buffers | None:
@@ -216,3 +221,7 @@ class Dispatcher:
             await clock.sleep(5)
         if self._tasks:
             log.warning("requests are given up", requests=len(self._tasks))
+
+
+def _itself(response: Any) -> Any:
+    return response

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from broker.connection import Connection
 
-LONGEST_WAIT_MS = 2.0
+LONGEST_WAIT_MS = 1.0
 """A reply waits no longer for those of the requests that are handled after it."""
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import traceback
 from typing import Any
@@ -21,6 +22,7 @@ SESSION_MS = 3_000
 TRANSACTION_MS = 6_000
 AT_A_TIME = 200
 POLL_SECONDS = 0.1
+STUCK_SECONDS = 10
 
 
 def transformed(value: bytes) -> bytes:
@@ -134,6 +136,8 @@ def run_kafka_python(bootstrap: str, source: str, sink: str, group: str, number:
         batches = consumer.poll(timeout_ms=int(POLL_SECONDS * 1000))
         if not batches:
             continue
+        # Of batches that a lost connection carried kafka-python 3.0 forgets some: it then waits for them for ever.
+        signal.alarm(STUCK_SECONDS)
         producer.begin_transaction()
         sent = [
             producer.send(sink, transformed(one.value), one.key, partition=one.partition)
@@ -147,6 +151,7 @@ def run_kafka_python(bootstrap: str, source: str, sink: str, group: str, number:
         }
         producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
         producer.commit_transaction()
+        signal.alarm(0)
 
 
 RUNS = {"aiokafka": run_aiokafka, "confluent-kafka": run_confluent, "kafka-python": run_kafka_python}
