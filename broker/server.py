@@ -36,7 +36,7 @@ class Server:
         config = node.config
         self.clock = node.clock
         self.max_request_bytes = config.integer("socket.request.max.bytes")
-        self.outbox = Outbox()
+        self.outbox = Outbox(self.clock)
         self.created = 0
         self.closed = 0
         self.connections: set[Connection] = set()

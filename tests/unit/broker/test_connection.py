@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker.connection import LARGEST_SCRATCH_BYTES, MAX_OVERLAPPING, SCRATCH_BYTES
-from broker.outbox import LONGEST_WAIT_MS
+from broker.outbox import LONGEST_WAIT_MS, QUIET_MS
 from tests.unit.broker.rig import HIGH_WATER, Client, Rig
 from tests.unit.broker.wire import answer, batch, correlation_of, fetch, frame, produce, sized
 from timing.clock import settle
@@ -60,7 +60,10 @@ async def test_pipelined_requests_are_answered_in_one_write(rig: Rig) -> None:
 
 
 async def test_replies_of_many_connections_leave_together_once_all_are_handled(rig: Rig) -> None:
-    clients = [rig.connect() for _ in range(3)]
+    alone, *clients = (rig.connect() for _ in range(4))
+    rig.clock.advance(2 * QUIET_MS)
+    alone.transport.feed(metadata(1))
+    assert alone.transport.writes == 1
     for client in clients:
         client.transport.feed(metadata(1))
     assert [client.transport.writes for client in clients] == [0, 0, 0]
@@ -68,14 +71,21 @@ async def test_replies_of_many_connections_leave_together_once_all_are_handled(r
 
 
 async def test_a_reply_waits_for_those_of_others_but_not_for_long(rig: Rig) -> None:
-    first, second, third = (rig.connect() for _ in range(3))
-    first.transport.feed(metadata(1))
-    rig.clock.advance(LONGEST_WAIT_MS)
-    second.transport.feed(metadata(1))
-    assert first.transport.writes == 0
-    rig.clock.advance(1)
-    third.transport.feed(metadata(1))
-    assert [client.transport.writes for client in (first, second, third)] == [1, 1, 1]
+    alone, *clients = (rig.connect() for _ in range(4))
+    alone.transport.feed(metadata(1))
+    for client, later_ms in zip(clients, (0, LONGEST_WAIT_MS, 1), strict=True):
+        assert [one.transport.writes for one in clients] == [0, 0, 0]
+        rig.clock.advance(later_ms)
+        client.transport.feed(metadata(1))
+    assert [one.transport.writes for one in clients] == [1, 1, 1]
+
+
+async def test_a_request_that_was_waited_for_is_answered_at_once(rig: Rig) -> None:
+    client = rig.connect()
+    for correlation in (1, 2, 3):
+        rig.clock.advance(2 * QUIET_MS)
+        client.transport.feed(metadata(correlation))
+        assert client.transport.writes == correlation
 
 
 async def test_a_request_behind_a_long_poll_waits_and_reading_pauses(rig: Rig) -> None:
