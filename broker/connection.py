@@ -124,6 +124,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         self._got_eof = True
+        self.send_gathered()
         return bool(self._replies)  # True keeps a half-closed connection open: what is in flight is still answered
 
     def pause_writing(self) -> None:
@@ -298,7 +299,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def send_gathered(self) -> None:
         """Hands the gathered replies to the transport: one system call for all that were answered in one go."""
-        if self._transport is None or not self._out:
+        if self._transport is None or self._transport.is_closing() or not self._out:
             return
         out, self._out = self._out, []
         if len(out) == 1:

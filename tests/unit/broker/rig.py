@@ -51,8 +51,8 @@ class FakeTransport(asyncio.Transport):
     # -- the broker's side
 
     def write(self, data: Any) -> None:
-        if self.closing and self.lost:
-            return
+        if self.lost:
+            raise RuntimeError("the handler is closed")  # as uvloop does
         self.writes += 1
         (self.unsent if self.stalled else self.sent).extend(data)
         if len(self.unsent) > HIGH_WATER and not self._writing_paused:

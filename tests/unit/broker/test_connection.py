@@ -80,6 +80,16 @@ async def test_a_reply_waits_for_those_of_others_but_not_for_long(rig: Rig) -> N
     assert [one.transport.writes for one in clients] == [1, 1, 1]
 
 
+async def test_a_client_that_goes_takes_no_reply_of_others_along(rig: Rig) -> None:
+    clients = [rig.connect() for _ in range(4)]
+    for client in clients:
+        client.transport.feed(metadata(1))
+    clients[0].transport.reset()
+    clients[1].transport.half_close()
+    assert [await ids(client) for client in clients] == [[], [1], [1], [1]]
+    assert await clients[1].closed()
+
+
 async def test_a_request_that_was_waited_for_is_answered_at_once(rig: Rig) -> None:
     client = rig.connect()
     for correlation in (1, 2, 3):
