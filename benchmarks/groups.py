@@ -14,12 +14,11 @@ import struct
 import sys
 import time
 import uuid
-from asyncio import Future
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import uvloop
 
+from benchmarks.by_hand import Asker, data, flood, frame, text, together
 from benchmarks.contenders import Contender, contenders
 from benchmarks.first_record import wait_for_first_record
 from benchmarks.measures import Topic, cpu_seconds
@@ -37,55 +36,16 @@ VERSIONS = {OFFSET_COMMIT: 7, FIND_COORDINATOR: 1, JOIN_GROUP: 5, HEARTBEAT: 3, 
 NULL = struct.pack(">h", -1)
 
 
-def text(value: str) -> bytes:
-    return struct.pack(">h", len(value)) + value.encode()
-
-
-def data(value: bytes) -> bytes:
-    return struct.pack(">i", len(value)) + value
-
-
-def frame(api: int, *fields: bytes) -> bytes:
-    body = struct.pack(">hhi", api, VERSIONS[api], 0) + text("bench") + b"".join(fields)
-    return data(body)
-
-
-class Member(asyncio.Protocol):
-    """One member on its connection; `ask` sends a whole frame and gives the answer's body."""
-
-    transport: asyncio.Transport
+class Member(Asker):
+    """One member on its connection."""
 
     def __init__(self, group: str) -> None:
+        super().__init__()
         self.group = group
         self.member_id = ""
         self.generation = -1
         self.leads = False
         self.others: list[str] = []
-        self.on_answer: Callable[[bytes], None] = self._answered
-        self._answer: Future[bytes] | None = None
-        self._buffer = bytearray()
-
-    def connection_made(self, transport: Any) -> None:
-        self.transport = transport
-
-    def data_received(self, received: bytes) -> None:
-        self._buffer += received
-        while len(self._buffer) >= 4:
-            end = 4 + int.from_bytes(self._buffer[:4], "big")
-            if len(self._buffer) < end:
-                return
-            body = bytes(self._buffer[8:end])
-            del self._buffer[:end]
-            self.on_answer(body)
-
-    def _answered(self, body: bytes) -> None:
-        assert self._answer is not None
-        self._answer.set_result(body)
-
-    async def ask(self, request: bytes) -> bytes:
-        self._answer = asyncio.get_running_loop().create_future()
-        self.transport.write(request)
-        return await asyncio.wait_for(self._answer, 60)
 
     # -- requests
 
@@ -94,7 +54,16 @@ class Member(asyncio.Protocol):
         protocols = struct.pack(">i", 1) + text("range") + data(metadata)
         while True:
             body = await self.ask(
-                frame(JOIN_GROUP, text(self.group), timeouts, text(self.member_id), NULL, text("consumer"), protocols)
+                frame(
+                    JOIN_GROUP,
+                    VERSIONS[JOIN_GROUP],
+                    text(self.group),
+                    timeouts,
+                    text(self.member_id),
+                    NULL,
+                    text("consumer"),
+                    protocols,
+                )
             )
             error, self.generation = struct.unpack_from(">hi", body, 4)
             _, at = _text_at(body, 10)
@@ -116,18 +85,33 @@ class Member(asyncio.Protocol):
     async def sync(self) -> None:
         shares = [text(member_id) + data(b"a share of a topic's partitions") for member_id in self.others]
         own = struct.pack(">i", self.generation) + text(self.member_id) + NULL
-        body = await self.ask(frame(SYNC_GROUP, text(self.group), own, struct.pack(">i", len(shares)), *shares))
+        body = await self.ask(
+            frame(SYNC_GROUP, VERSIONS[SYNC_GROUP], text(self.group), own, struct.pack(">i", len(shares)), *shares)
+        )
         assert body[4:6] == b"\0\0", body
 
     @property
     def heartbeat(self) -> bytes:
-        return frame(HEARTBEAT, text(self.group), struct.pack(">i", self.generation), text(self.member_id), NULL)
+        return frame(
+            HEARTBEAT,
+            VERSIONS[HEARTBEAT],
+            text(self.group),
+            struct.pack(">i", self.generation),
+            text(self.member_id),
+            NULL,
+        )
 
     def commit(self, topic: str) -> bytes:
         place = struct.pack(">iiqi", 1, 0, 0, -1)  # one partition, the first: offset 0, no leader epoch
         places = struct.pack(">i", 1) + text(topic) + place + text("")
         return frame(
-            OFFSET_COMMIT, text(self.group), struct.pack(">i", self.generation), text(self.member_id), NULL, places
+            OFFSET_COMMIT,
+            VERSIONS[OFFSET_COMMIT],
+            text(self.group),
+            struct.pack(">i", self.generation),
+            text(self.member_id),
+            NULL,
+            places,
         )
 
 
@@ -143,50 +127,16 @@ async def connect(port: int, group: str) -> Member:
     return member
 
 
-async def together(work: Sequence[Coroutine[Any, Any, None]]) -> None:
-    await asyncio.gather(*work)
-
-
 async def rebalance(members: Sequence[Member], metadata: bytes) -> None:
     """All join, with metadata that ask for a rebalance where they are others than before, and sync."""
     await together([member.join(metadata) for member in members])
     await together([member.sync() for member in members])
 
 
-async def flood(members: Sequence[Member], requests: Sequence[bytes], seconds: float) -> float:
-    """Answers a second, where each member asks again as soon as it is answered."""
-    began = time.perf_counter()
-    deadline = began + seconds
-    answers = 0
-    asking = len(members)
-    over: Future[None] = asyncio.get_running_loop().create_future()
-
-    def asker(member: Member, request: bytes) -> Callable[[bytes], None]:
-        write = member.transport.write
-
-        def answered(body: bytes) -> None:
-            nonlocal answers, asking
-            answers += 1
-            if time.perf_counter() < deadline:
-                write(request)
-                return
-            asking -= 1
-            if not asking:
-                over.set_result(None)
-
-        return answered
-
+async def accepted(members: Sequence[Member], requests: Sequence[bytes]) -> None:
+    """Each member's request is answered without an error code at its end."""
     for member, request in zip(members, requests, strict=True):
         assert (await member.ask(request))[-2:] == b"\0\0", "refused"
-        member.on_answer = asker(member, request)
-    began = time.perf_counter()
-    deadline = began + seconds
-    for member, request in zip(members, requests, strict=True):
-        member.transport.write(request)
-    await over
-    for member in members:
-        member.on_answer = member._answered
-    return answers / (time.perf_counter() - began)
 
 
 async def paced(members: Sequence[Member], seconds: int) -> list[float]:
@@ -210,7 +160,7 @@ async def paced(members: Sequence[Member], seconds: int) -> list[float]:
 async def leave(members: Sequence[Member]) -> None:
     for member in members:
         one = struct.pack(">i", 1) + text(member.member_id) + NULL
-        await member.ask(frame(LEAVE_GROUP, text(member.group), one))
+        await member.ask(frame(LEAVE_GROUP, VERSIONS[LEAVE_GROUP], text(member.group), one))
         member.transport.close()
 
 
@@ -218,7 +168,7 @@ async def coordinated(port: int, group: str) -> None:
     """Until the coordinator of the group answers."""
     member = await connect(port, group)
     for _ in range(100):
-        if (await member.ask(frame(FIND_COORDINATOR, text(group), b"\0")))[4:6] == b"\0\0":
+        if (await member.ask(frame(FIND_COORDINATOR, VERSIONS[FIND_COORDINATOR], text(group), b"\0")))[4:6] == b"\0\0":
             break
         await asyncio.sleep(0.1)
     member.transport.close()
@@ -238,16 +188,20 @@ async def measure(port: int, pid: int, topic: str) -> dict[str, float]:
     members = [await connect(port, name) for name in names for _ in range(MEMBERS)]
     await rebalance(members, b"")
 
+    heartbeats = [member.heartbeat for member in members]
+    await accepted(members, heartbeats)
     before = cpu_seconds(pid)
-    rate = await flood(members, [member.heartbeat for member in members], FLOOD_SECONDS)
+    rate = await flood(members, heartbeats, FLOOD_SECONDS)
     found["1,000 members: heartbeats/s"] = rate
     found["1,000 members: broker CPU us/heartbeat"] = (cpu_seconds(pid) - before) * 1e6 / (rate * FLOOD_SECONDS)
     trips = await paced(members, 3)
     found["1,000 heartbeats a second: p99 ms"] = statistics.quantiles(trips, n=100)[98]
 
     leaders = [member for member in members if member.leads]
+    commits = [member.commit(topic) for member in leaders]
+    await accepted(leaders, commits)
     before = cpu_seconds(pid)
-    rate = await flood(leaders, [member.commit(topic) for member in leaders], FLOOD_SECONDS)
+    rate = await flood(leaders, commits, FLOOD_SECONDS)
     found["50 members: offset commits/s"] = rate
     found["50 members: broker CPU us/commit"] = (cpu_seconds(pid) - before) * 1e6 / (rate * FLOOD_SECONDS)
     await leave(members)

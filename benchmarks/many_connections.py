@@ -1,0 +1,93 @@
+"""Many connections, each with one small Produce at a time: `python -m benchmarks.many_connections --help`.
+
+Each connection sends one record of 100 bytes with acks=all and waits for the answer before the next. The clients speak
+the protocol by hand and share the machine's cores with the broker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import struct
+import sys
+import time
+
+import uvloop
+
+from benchmarks.by_hand import Asker, data, flood, frame, text
+from benchmarks.contenders import Contender, contenders
+from benchmarks.first_record import wait_for_first_record
+from benchmarks.measures import PARTITIONS, Topic, cpu_seconds
+from benchmarks.run import KAFKA
+from protocol.records.build import Record, build_batch
+
+PRODUCE, VERSION = 0, 7
+SECONDS = 4.0
+
+
+def produce(topic: str, partition: int) -> bytes:
+    batch = build_batch([Record(0, time.time_ns() // 1_000_000, None, b"v" * 100)])
+    head = struct.pack(">hhi", -1, -1, 30_000)  # no transactional id, acks=all, its timeout
+    return frame(
+        PRODUCE, VERSION, head, struct.pack(">i", 1), text(topic), struct.pack(">ii", 1, partition), data(bytes(batch))
+    )
+
+
+async def measure(port: int, pid: int, topic: str, connections: int) -> tuple[float, float]:
+    """Requests a second, and the broker's CPU in us for each."""
+    loop = asyncio.get_running_loop()
+    askers = [(await loop.create_connection(Asker, "127.0.0.1", port))[1] for _ in range(connections)]
+    requests = [produce(topic, number % PARTITIONS) for number in range(connections)]
+    for asker, request in zip(askers, requests, strict=True):
+        await accepted(asker, request, 4 + 2 + len(topic) + 4 + 4)
+    before = cpu_seconds(pid)
+    rate = await flood(askers, requests, SECONDS)
+    for asker in askers:
+        asker.transport.close()
+    return rate, (cpu_seconds(pid) - before) * 1e6 / (rate * SECONDS)
+
+
+async def accepted(asker: Asker, request: bytes, error: int) -> None:
+    """Until the request is answered without an error code, which is at ``error``: Kafka makes a topic known late."""
+    for _ in range(100):
+        if (await asker.ask(request))[error : error + 2] == b"\0\0":
+            return
+        await asyncio.sleep(0.1)
+    raise RuntimeError("refused")
+
+
+def one_pass(contender: Contender, connections: int) -> tuple[float, float]:
+    with Topic(f"127.0.0.1:{contender.port}") as topic:
+        return uvloop.run(measure(contender.port, contender.pid(), topic, connections))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.many_connections", description=__doc__)
+    parser.add_argument("--kafka", default=KAFKA, help="script that runs Kafka's classes (default: %(default)s)")
+    parser.add_argument("--alone", action="store_true", help="measure Odradek only")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--connections", type=int, nargs="+", default=[1, 50, 500])
+    options = parser.parse_args()
+    measured = contenders(options.kafka, options.alone)
+    try:
+        for contender in measured:
+            contender.prepare()
+            contender.start()
+            wait_for_first_record(contender.port)
+            one_pass(contender, max(options.connections))  # warms up
+        for connections in options.connections:
+            for contender in measured:
+                passes = [one_pass(contender, connections) for _ in range(options.rounds)]
+                rate, cpu = (statistics.median(figures) for figures in zip(*passes, strict=True))
+                sys.stdout.write(
+                    f"{connections} connections, {contender.name}: {rate:,.0f}/s, {cpu:.0f} us of CPU each\n"
+                )
+                sys.stdout.flush()
+    finally:
+        for contender in measured:
+            contender.stop()
+
+
+if __name__ == "__main__":
+    main()
