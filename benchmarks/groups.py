@@ -84,35 +84,23 @@ class Member(Asker):
 
     async def sync(self) -> None:
         shares = [text(member_id) + data(b"a share of a topic's partitions") for member_id in self.others]
-        own = struct.pack(">i", self.generation) + text(self.member_id) + NULL
         body = await self.ask(
-            frame(SYNC_GROUP, VERSIONS[SYNC_GROUP], text(self.group), own, struct.pack(">i", len(shares)), *shares)
+            frame(SYNC_GROUP, VERSIONS[SYNC_GROUP], self._identity, struct.pack(">i", len(shares)), *shares)
         )
         assert body[4:6] == b"\0\0", body
 
     @property
+    def _identity(self) -> bytes:
+        return text(self.group) + struct.pack(">i", self.generation) + text(self.member_id) + NULL
+
+    @property
     def heartbeat(self) -> bytes:
-        return frame(
-            HEARTBEAT,
-            VERSIONS[HEARTBEAT],
-            text(self.group),
-            struct.pack(">i", self.generation),
-            text(self.member_id),
-            NULL,
-        )
+        return frame(HEARTBEAT, VERSIONS[HEARTBEAT], self._identity)
 
     def commit(self, topic: str) -> bytes:
         place = struct.pack(">iiqi", 1, 0, 0, -1)  # one partition, the first: offset 0, no leader epoch
         places = struct.pack(">i", 1) + text(topic) + place + text("")
-        return frame(
-            OFFSET_COMMIT,
-            VERSIONS[OFFSET_COMMIT],
-            text(self.group),
-            struct.pack(">i", self.generation),
-            text(self.member_id),
-            NULL,
-            places,
-        )
+        return frame(OFFSET_COMMIT, VERSIONS[OFFSET_COMMIT], self._identity, places)
 
 
 def _text_at(body: bytes, at: int) -> tuple[str, int]:

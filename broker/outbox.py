@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from timing.clock import Clock
 
 LONGEST_WAIT_MS = 2.0
-"""A reply waits no longer for those of the requests that are handled after it."""
+"""A reply that has waited so long leaves with the next one, at the latest with the end of the loop's turn."""
 
 QUIET_MS = 0.1
 """A request that came so long after the last reply left was waited for: more of them are hardly there yet."""

@@ -12,8 +12,8 @@ out by their NUMBER, and a worker's transactional id fences the one before it.
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import os
-import signal
 import sys
 import traceback
 from typing import Any
@@ -137,7 +137,7 @@ def run_kafka_python(bootstrap: str, source: str, sink: str, group: str, number:
         if not batches:
             continue
         # Of batches that a lost connection carried kafka-python 3.0 forgets some: it then waits for them for ever.
-        signal.alarm(STUCK_SECONDS)
+        faulthandler.dump_traceback_later(STUCK_SECONDS, exit=True)
         producer.begin_transaction()
         sent = [
             producer.send(sink, transformed(one.value), one.key, partition=one.partition)
@@ -151,7 +151,7 @@ def run_kafka_python(bootstrap: str, source: str, sink: str, group: str, number:
         }
         producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
         producer.commit_transaction()
-        signal.alarm(0)
+        faulthandler.cancel_dump_traceback_later()
 
 
 RUNS = {"aiokafka": run_aiokafka, "confluent-kafka": run_confluent, "kafka-python": run_kafka_python}
