@@ -78,7 +78,7 @@ class Connection(asyncio.BufferedProtocol):
         self._out: list[Buffer] = []
         self._out_bytes = 0
         self._overlapping_bytes = 0  # of the requests whose replies are in the queue
-        self._waiting: set[asyncio.Future[Buffers | None]] = set()
+        self._waiting: set[Pending] = set()
         self._paused_reading = False
         self._paused_writing = False
         self._closing = False  # no further request is read; ends once what is in flight is answered
@@ -99,8 +99,8 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._closing = True
-        for future in tuple(self._waiting):
-            future.cancel()
+        for pending in self._waiting:
+            pending.abandon()
         self._server.forget(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -155,10 +155,10 @@ class Connection(asyncio.BufferedProtocol):
             self._closing = True  # as soon as the requests before this one are answered
         finally:
             self._handling = False
-        if self._replies or self._closing or self._got_eof:
-            self._flush()
-        elif self._out:
+        if self._out and not (self._replies or self._closing or self._got_eof):
             self._outbox.put(self)
+        else:
+            self._flush()
         if self._end or self._paused_reading or self._closing or self._large is not None:
             self._adjust_reading()
 
@@ -245,8 +245,8 @@ class Connection(asyncio.BufferedProtocol):
             reply = Reply(result.exclusive, len(frame))
             self._replies.append(reply)
             self._overlapping_bytes += reply.request_bytes
-            self._waiting.add(result.future)
-            result.future.add_done_callback(lambda future: self._answered(reply, future))
+            self._waiting.add(result)
+            result.work.add_done_callback(lambda _: self._answered(reply, result))
         elif result is not None:
             if self._replies:
                 reply = Reply(exclusive=False, request_bytes=0)
@@ -255,19 +255,18 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._gather(result)
 
-    def _answered(self, reply: Reply, future: asyncio.Future[Buffers | None]) -> None:
-        self._waiting.discard(future)
+    def _answered(self, reply: Reply, pending: Pending) -> None:
+        self._waiting.discard(pending)
         self.last_active_ms = self._monotonic_ms()
         reply.done = True
-        if future.cancelled():
-            return
-        error = future.exception()
-        if error is not None:
+        try:
+            reply.buffers = pending.finish()
+        except CloseConnection as error:
             log.warning("connection closed", client=self.client_host, reason=str(error))
             self.close()
             return
-        reply.buffers = future.result()
-        self._handle_received()
+        if self._transport is not None:
+            self._handle_received()
 
     def _take_answers(self) -> None:
         """Gathers the answers whose turn has come."""
@@ -286,6 +285,8 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.close()
         elif self._out:
             self._outbox.put(self)
+        else:
+            self._outbox.send_overdue(self.last_active_ms)
 
     def _gather(self, buffers: Buffers) -> None:
         if isinstance(buffers, list):

@@ -39,12 +39,22 @@ DRAIN_MS = 3000
 """How long a stopping node waits for work whose connection is gone."""
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Pending:
-    """A reply to come; ``exclusive`` if the connection's next request has to wait for it."""
+    """A reply to come, of ``finish`` once ``work`` is done; a connection's next request waits for an ``exclusive`` one.
 
-    future: asyncio.Future[Buffers | None]
+    ``finish`` is to be called once, also where nobody waits for the reply any more. It raises CloseConnection.
+    """
+
+    work: asyncio.Future[Any]
+    finish: Callable[[], Buffers | None]
     exclusive: bool
+    only_reads: bool
+
+    def abandon(self) -> None:
+        """The connection is lost. What has begun runs on to its end, so that nothing stays half done."""
+        if self.only_reads:
+            self.work.cancel()
 
 
 class Route:
@@ -85,7 +95,7 @@ class Dispatcher:
         self._metrics = node.metrics
         self._monotonic_ms = node.clock.monotonic_ms
         self._routes: dict[int, Route] = {}
-        self._tasks: set[asyncio.Future[Buffers | None]] = set()
+        self._tasks: set[asyncio.Future[Any]] = set()
         self.pipelined_keys = frozenset(api.key for api in API_TABLE if api.pipelined)
         for api in API_TABLE:
             route = Route(api)
@@ -129,49 +139,26 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 - the one edge where errors become answers
             response = self._failed(route, ctx, request, error)
         if isinstance(response, LATER):
-            later = response if isinstance(response, Later) else Later(asyncio.ensure_future(response), _itself)
-            answer = self._when_done(route, ctx, request, later, started)
-            return Pending(answer, route.exclusive or not ctx.begun)
+            return self._pending(route, ctx, request, response, started)
         return self._encode(route, ctx, request, response, started)
 
-    def _when_done(
+    def _pending(self, route: Route, ctx: RequestContext, request: Any, response: Any, started: float) -> Pending:
+        later = response if isinstance(response, Later) else Later(asyncio.ensure_future(response), _itself)
+        self._tasks.add(later.future)
+        finish = partial(self._finish, route, ctx, request, later, started)
+        return Pending(later.future, finish, route.exclusive or not ctx.begun, route.only_reads)
+
+    def _finish(
         self, route: Route, ctx: RequestContext, request: Any, later: Later[Any, Any], started: float
-    ) -> asyncio.Future[Buffers | None]:
-        """The reply frame of an answer that comes later.
-
-        Cancelling it, as a lost connection does, ends the work of a handler that only reads (``ONLY_READS``); what
-        another began runs on to its end, so that nothing stays half done.
-        """
-        answer: asyncio.Future[Buffers | None] = asyncio.get_running_loop().create_future()
-        work = later.future
-        self._tasks.add(work)
-
-        def finish(done: asyncio.Future[Any]) -> None:
-            self._tasks.discard(done)
-            if done.cancelled():
-                answer.cancel()
-                return
-            try:
-                try:
-                    response = later.then(done.result())
-                except Exception as error:  # noqa: BLE001 - the same edge, later
-                    response = self._failed(route, ctx, request, error)
-                frame = self._encode(route, ctx, request, response, started)
-            except CloseConnection as refused:
-                if not answer.cancelled():
-                    answer.set_exception(refused)
-            else:
-                if not answer.cancelled():
-                    answer.set_result(frame)
-
-        def abandon(cancelled: asyncio.Future[Any]) -> None:
-            if cancelled.cancelled():
-                work.cancel()
-
-        work.add_done_callback(finish)
-        if route.only_reads:
-            answer.add_done_callback(abandon)
-        return answer
+    ) -> Buffers | None:
+        self._tasks.discard(later.future)
+        if later.future.cancelled():
+            return None
+        try:
+            response = later.then(later.future.result())
+        except Exception as error:  # noqa: BLE001 - the same edge, later
+            response = self._failed(route, ctx, request, error)
+        return self._encode(route, ctx, request, response, started)
 
     def _encode(self, route: Route, ctx: RequestContext, request: Any, response: Any, started: float) -> Buffers | None:
         self._metrics.request_done(route.api.name, ctx.version, self._monotonic_ms() - started)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from timing.clock import Clock
 
 LONGEST_WAIT_MS = 2.0
-"""A reply that has waited so long leaves with the next one, at the latest with the end of the loop's turn."""
+"""A reply that waits so long already when a request is read leaves once that one is handled."""
 
 QUIET_MS = 0.1
 """A request that came so long after the last reply left was waited for: more of them are hardly there yet."""
@@ -42,7 +42,11 @@ class Outbox:
             self._since_ms = now_ms
             asyncio.get_running_loop().call_soon(self._send)
         self._waiting.append(connection)
-        if now_ms - self._since_ms > LONGEST_WAIT_MS:
+        self.send_overdue(now_ms)
+
+    def send_overdue(self, now_ms: float) -> None:
+        """For a request that has no reply yet, or none at all, so that those before it do not wait for many such."""
+        if now_ms - self._since_ms > LONGEST_WAIT_MS and self._waiting:
             self._send()
 
     def _send(self) -> None:

@@ -80,6 +80,20 @@ async def test_a_reply_waits_for_those_of_others_but_not_for_long(rig: Rig) -> N
     assert [one.transport.writes for one in clients] == [1, 1, 1]
 
 
+@pytest.mark.parametrize("without_reply", ["acks=0", "a long poll"])
+async def test_a_reply_does_not_wait_for_many_requests_that_have_none_yet(rig: Rig, without_reply: str) -> None:
+    alone, client, other = (rig.connect() for _ in range(3))
+    alone.transport.feed(metadata(1))
+    client.transport.feed(metadata(1))
+    rig.clock.advance(LONGEST_WAIT_MS + 1)
+    assert client.transport.writes == 0
+    if without_reply == "acks=0":
+        other.send("produce", 9, **produce("t", {0: batch(b"a")}, acks=0))
+    else:
+        other.send("fetch", 12, **fetch([("t", 0, 0)]))
+    assert client.transport.writes == 1
+
+
 async def test_a_client_that_goes_takes_no_reply_of_others_along(rig: Rig) -> None:
     clients = [rig.connect() for _ in range(4)]
     for client in clients:
