@@ -108,7 +108,7 @@ class PartitionLog:
     def append_as_leader(
         self, batch: memoryview, *, leader_epoch: int, origin: AppendOrigin, now_ms: int
     ) -> AppendInfo:
-        """Check one batch, give it offsets and write it; never awaits. The order of steps is fixed (DESIGN 3).
+        """Check one batch, give it offsets and write it; never awaits. docs/design.md has the order of the steps.
 
         `batch` should be writable: base offset and leader epoch are patched into it. A duplicate of one of the
         producer's last batches appends nothing and answers the first append's offsets.

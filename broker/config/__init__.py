@@ -1,0 +1,1 @@
+"""The one table of configurations (`defs`), and what is made of it: parsing, describing, altering, documenting."""

@@ -1,0 +1,1 @@
+"""The group coordinator (Kafka's GroupMetadataManager, OffsetMetadataManager): groups, committed offsets."""
