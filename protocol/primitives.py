@@ -53,12 +53,6 @@ def append_uvarint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
-def uvarint_bytes(value: int) -> bytes:
-    out = bytearray()
-    append_uvarint(out, value)
-    return bytes(out)
-
-
 def read_compact_length(buf: Buffer, pos: int, what: str) -> tuple[int, int]:
     """A compact length, -1 for null, not above what is left of the buffer (an element takes a byte or more)."""
     if pos >= len(buf):

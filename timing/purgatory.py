@@ -126,19 +126,12 @@ class Purgatory:
             for operation in list(watchers):
                 operation.force_complete()
 
-    def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
-        """Stop watching `key` and stop the timers of the operations that watched it; returns them, not completed.
-
-        As in Kafka they stay on the watch lists of their other keys.
-        """
-        cancelled = list(self._watchers.pop(key, ()))
-        for operation in cancelled:
-            self._stop_timer(operation)
-        return cancelled
-
     def _remove(self, operation: DelayedOperation) -> None:
         """Forget an operation: one dictionary deletion for each of its keys."""
-        self._stop_timer(operation)
+        if operation._task is not None:
+            operation._task.cancel()
+            operation._task = None
+            self._delayed -= 1
         for key in operation._keys:
             watchers = self._watchers.get(key)
             if watchers is not None:
@@ -146,9 +139,3 @@ class Purgatory:
                 if not watchers:
                     del self._watchers[key]
         operation._keys = ()
-
-    def _stop_timer(self, operation: DelayedOperation) -> None:
-        if operation._task is not None:
-            operation._task.cancel()
-            operation._task = None
-            self._delayed -= 1

@@ -1,4 +1,4 @@
-"""The coordinator runtime: replicated state machines on internal topics (Kafka's coordinator-common, DESIGN 4).
+"""The coordinator runtime: replicated state machines on internal topics (Kafka's coordinator-common).
 
 The contract, for whoever writes a state machine on it
 -------------------------------------------------------
@@ -33,8 +33,8 @@ and an operation started while another runs (from its effects, say) waits in the
   far: nothing that could still be lost is ever told. `waiter.answered` tells; answering twice is harmless. A waiter
   whose own operation fails gets that error by itself.
 - **Timers** are messages: `shard.timers.schedule(key, delay_ms, operation)` runs `operation(state)` as any other,
-  unless the key was cancelled or scheduled anew in between (`cancel(key)`, `is_scheduled(key)`). The key carries the
-  identity of what it is for, as ("heartbeat", group id, member id). `shard.clock.wall_ms()` is the time.
+  unless the key was cancelled or scheduled anew in between (`cancel(key)`). The key carries the identity of what it is
+  for, as ("heartbeat", group id, member id). `shard.clock.wall_ms()` is the time.
 - **When an append fails** because of the records (too large, a fenced producer) that operation alone fails. When the
   log fails, every held-back answer fails with one translated error, waiters fail with NOT_COORDINATOR, timers are
   cancelled, the state is thrown away, and the shard loads anew. The same on an exception in replay or effects (a bug;

@@ -44,9 +44,6 @@ class Timers(Generic[S]):
         if task is not None:
             task.cancel()
 
-    def is_scheduled(self, key: Hashable) -> bool:
-        return key in self._tasks
-
     def cancel_all(self) -> None:
         for task in self._tasks.values():
             task.cancel()

@@ -1,6 +1,6 @@
 """From rows to records: which column is what, which task writes a row, and the one order that a task's rows have."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -36,11 +36,6 @@ class Recipe:
     def manifest(self) -> dict[str, Any]:
         """As a plain JSON object."""
         return {**asdict(self), "order_by": list(self.order_by)}
-
-
-def columns_of(frame: DataFrame) -> Mapping[str, str]:
-    """The types of a source's columns: they decide what a record looks like."""
-    return dict(frame.dtypes)
 
 
 def records(frame: DataFrame, recipe: Recipe, tasks: int, done: Collection[int] = ()) -> DataFrame:

@@ -120,19 +120,6 @@ def test_an_operation_added_while_its_key_is_checked_waits(rig: Rig) -> None:
     assert added.events == ["complete", "expire"]
 
 
-def test_cancel_for_key_stops_timers_and_completes_nothing(rig: Rig) -> None:
-    both, other = Operation(), Operation()
-    rig.purgatory.try_complete_else_watch(both, ["a", "b"], 100)
-    rig.purgatory.try_complete_else_watch(other, ["b"], 100)
-    assert rig.purgatory.cancel_for_key("a") == [both]
-    assert rig.purgatory.cancel_for_key("a") == []
-    assert rig.sizes() == (2, 1, 1), "both stays watched on b, without a timer"
-    rig.clock.advance(1000)
-    assert (both.events, other.events) == ([], ["complete", "expire"])
-    assert both.force_complete()
-    assert rig.sizes() == (0, 0, 0)
-
-
 async def test_an_exception_in_one_operation_leaves_the_others_and_the_caller_alone(rig: Rig) -> None:
     contexts: list[dict[str, object]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: contexts.append(context))
