@@ -21,12 +21,12 @@ def section_of(batch: Buffer, header: BatchHeader) -> bytes:
     return decompress(Compression(header.compression), memoryview(batch)[batches.HEADER_SIZE : header.size])
 
 
-def views(section: bytes, count: int) -> Iterator[View]:
-    """Every record of a section. Raises ValueError or IndexError when it is malformed.
+def views(section: bytes, count: int, at: int = 0) -> Iterator[View]:
+    """So many records from a position on. Raises ValueError or IndexError when they are malformed.
 
     The varints of one and two bytes, which are nearly all, are read in place: cleaning spends its time here.
     """
-    at, limit = 0, len(section)
+    limit = len(section)
     for _ in range(count):
         start = at
         byte = section[at]
@@ -66,7 +66,7 @@ def views(section: bytes, count: int) -> Iterator[View]:
 
 
 class Keys(NamedTuple):
-    """The keys of some records and their offsets, those without key left out; whether one that has a key has no value;
+    """The keys of some records and their offsets, those without key left out; whether one of the records has no value;
     where the next record is."""
 
     keys: list[bytes]
@@ -76,48 +76,15 @@ class Keys(NamedTuple):
 
 
 def keys_of(section: bytes, at: int, count: int, base_offset: int) -> Keys:
-    """So many records from a position, as `views` reads them, without anything that is not needed.
-
-    Raises ValueError or IndexError when they are malformed.
-    """
+    """The keys of so many records from a position on, as `views` reads them."""
     keys: list[bytes] = []
     offsets: list[int] = []
-    add_key, add_offset = keys.append, offsets.append
     has_tombstone = False
-    limit = len(section)
-    for _ in range(count):
-        byte = section[at]
-        if byte < 0x80:
-            end = at + 1 + (byte >> 1)
-            at += 2  # attributes mean nothing
-        else:
-            size, at = read_varint(section, at)
-            end = at + size
-            at += 1
-        while section[at] >= 0x80:  # the timestamp
-            at += 1
-        at += 1
-        byte = section[at]
-        if byte < 0x80:
-            offset, at = byte >> 1, at + 1
-        elif (second := section[at + 1]) < 0x80:
-            offset, at = (second << 7 | byte & 0x7F) >> 1, at + 2
-        else:
-            offset, at = read_varint(section, at)
-        byte = section[at]
-        if byte == _NULL:
-            at += 1
-        else:
-            if byte < 0x80:
-                size, at = byte >> 1, at + 1
-            else:
-                size, at = read_varint(section, at)
-            add_key(section[at : at + size])
-            add_offset(base_offset + offset)
-            at += size
-        if at >= end or end > limit:
-            raise ValueError("a record's size is not that of its fields")
-        if section[at] == _NULL:
+    for offset, key, has_value, _, _, _, end in views(section, count, at):
+        if key is not None:
+            keys.append(key)
+            offsets.append(base_offset + offset)
+        if not has_value:
             has_tombstone = True
         at = end
     return Keys(keys, offsets, has_tombstone, at)
