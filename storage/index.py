@@ -93,7 +93,7 @@ class _IndexFile:
             file.close()
 
 
-class _Idling(ABC):
+class _Index(ABC):
     """What is in memory of an index, for as long as it is used.
 
     A reader in another thread goes by the pair that it got from `load`, which stays right, whatever is dropped.
@@ -155,11 +155,28 @@ class _Idling(ABC):
             self._entries = None
         self._used = False
 
+    def write_out(self) -> None:
+        """Bring the file up to date (page cache only)."""
+        if self._entries is not None and self._file.written < len(self._entries[0]):
+            self._file.write(self._encode(*self._entries, self._file.written))
+
+    @abstractmethod
+    def _encode(self, keys: "array[int]", values: "array[int]", start: int) -> bytes:
+        """The file's content from entry number `start` on."""
+
+    def _keep(self, count: int) -> None:
+        """Drop all but the first `count` entries, in the file too."""
+        for column in self.load():
+            del column[count:]
+        if self._file.written > count:
+            self._file.written = count
+            self._file.write(b"")
+
     def __len__(self) -> int:
         return len(self.load()[0])
 
 
-class OffsetIndex(_Idling):
+class OffsetIndex(_Index):
     """Relative last offset of a batch -> the batch's position; 8 bytes an entry."""
 
     ENTRY_SIZE = 8
@@ -217,27 +234,19 @@ class OffsetIndex(_Idling):
 
     def truncate_to(self, offset: int) -> None:
         """Drop entries at or above `offset`."""
-        offsets, positions = self.load()
-        keep = bisect_left(offsets, offset - self._file.base_offset)
-        del offsets[keep:], positions[keep:]
-        if self._file.written > keep:
-            self._file.written = keep
-            self._file.write(b"")
+        offsets, _ = self.load()
+        self._keep(bisect_left(offsets, offset - self._file.base_offset))
 
-    def write_out(self) -> None:
-        """Bring the file up to date (page cache only)."""
-        if self._entries is None or self._file.written == len(self._entries[0]):
-            return
-        offsets, positions = self._entries
-        pairs = array("I", bytes(8 * (len(offsets) - self._file.written)))
-        pairs[0::2] = offsets[self._file.written :]
-        pairs[1::2] = positions[self._file.written :]
+    def _encode(self, keys: "array[int]", values: "array[int]", start: int) -> bytes:
+        pairs = array("I", bytes(self.ENTRY_SIZE * (len(keys) - start)))
+        pairs[0::2] = keys[start:]
+        pairs[1::2] = values[start:]
         if sys.byteorder == "little":
             pairs.byteswap()
-        self._file.write(pairs.tobytes())
+        return pairs.tobytes()
 
 
-class TimeIndex(_Idling):
+class TimeIndex(_Index):
     """Largest timestamp so far -> relative offset of the batch that has it; 12 bytes an entry."""
 
     ENTRY_SIZE = 12
@@ -298,18 +307,9 @@ class TimeIndex(_Idling):
 
     def truncate_to(self, offset: int) -> None:
         """Drop entries at or above `offset`."""
-        timestamps, offsets = self.load()
-        keep = bisect_left(offsets, offset - self._file.base_offset)
-        del timestamps[keep:], offsets[keep:]
-        if self._file.written > keep:
-            self._file.written = keep
-            self._file.write(b"")
+        _, offsets = self.load()
+        self._keep(bisect_left(offsets, offset - self._file.base_offset))
 
-    def write_out(self) -> None:
-        """Bring the file up to date (page cache only)."""
-        if self._entries is None or self._file.written == len(self._entries[0]):
-            return
-        timestamps, offsets = self._entries
-        start = self._file.written
-        tail = zip(timestamps[start:], offsets[start:], strict=True)
-        self._file.write(b"".join(_TIME_ENTRY.pack(timestamp, offset) for timestamp, offset in tail))
+    def _encode(self, keys: "array[int]", values: "array[int]", start: int) -> bytes:
+        entries = zip(keys[start:], values[start:], strict=True)
+        return b"".join(_TIME_ENTRY.pack(timestamp, offset) for timestamp, offset in entries)

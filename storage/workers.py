@@ -6,6 +6,7 @@ Work that may hang for long without all other having to wait for it goes to a la
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, Protocol, Self, TypeVar
 
 T = TypeVar("T")
@@ -84,15 +85,7 @@ class QueuedWorkers:
         self._queue: list[Callable[[], None]] = []
 
     def submit(self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], object]) -> None:
-        def run() -> None:
-            try:
-                result = work()
-            except Exception as error:  # noqa: BLE001 - handed on, as the thread pool does
-                failed(error)
-            else:
-                done(result)
-
-        self._queue.append(run)
+        self._queue.append(partial(_run, work, done, failed))
 
     async def call(self, work: Callable[[], T]) -> T:
         return work()
@@ -114,15 +107,7 @@ class LoopWorkers:
     """For tests in virtual time: work runs on the loop itself, at its next turn."""
 
     def submit(self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], object]) -> None:
-        def run() -> None:
-            try:
-                result = work()
-            except Exception as error:  # noqa: BLE001 - handed on, as the thread pool does
-                failed(error)
-            else:
-                done(result)
-
-        asyncio.get_running_loop().call_soon(run)
+        asyncio.get_running_loop().call_soon(_run, work, done, failed)
 
     async def call(self, work: Callable[[], T]) -> T:
         await asyncio.sleep(0)
@@ -130,3 +115,12 @@ class LoopWorkers:
 
     def lane(self, _name: str) -> Self:
         return self
+
+
+def _run(work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], object]) -> None:
+    try:
+        result = work()
+    except Exception as error:  # noqa: BLE001 - handed on, as the thread pool does
+        failed(error)
+    else:
+        done(result)
