@@ -24,6 +24,28 @@ def frame(api: int, version: int, *fields: bytes) -> bytes:
     return data(body)
 
 
+def unsigned_varint(number: int) -> bytes:
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def compact_data(value: bytes) -> bytes:
+    return unsigned_varint(len(value) + 1) + value
+
+
+def compact_text(value: str) -> bytes:
+    return compact_data(value.encode())
+
+
+def flexible_frame(api: int, version: int, *fields: bytes) -> bytes:
+    """A whole request of a version with tagged fields (KIP-482): the header has none, ``fields`` bring the body's."""
+    return data(struct.pack(">hhi", api, version, 0) + text("bench") + b"\0" + b"".join(fields))
+
+
 class Asker(asyncio.Protocol):
     """One connection; `ask` sends a whole frame and gives the answer's body."""
 

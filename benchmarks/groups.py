@@ -11,7 +11,6 @@ import argparse
 import asyncio
 import statistics
 import struct
-import sys
 import time
 import uuid
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ import uvloop
 
 from benchmarks.by_hand import Asker, data, flood, frame, text, together
 from benchmarks.contenders import Contender, contenders
+from benchmarks.figures import Figures, alternating, note, print_table
 from benchmarks.first_record import wait_for_first_record
 from benchmarks.measures import Topic, cpu_seconds
 from benchmarks.run import KAFKA
@@ -214,24 +214,19 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     measured = contenders(options.kafka, options.alone)
-    figures: dict[str, dict[str, list[float]]] = {}
+    figures: Figures = {}
     try:
         for contender in measured:
             contender.prepare()
             contender.start()
             wait_for_first_record(contender.port)
             one_pass(contender)  # warms up
-        for number in range(options.rounds):
-            for contender in measured if number % 2 == 0 else reversed(measured):
-                for name, figure in one_pass(contender).items():
-                    figures.setdefault(name, {}).setdefault(contender.name, []).append(figure)
+        for contender in alternating(measured, options.rounds):
+            note(figures, contender, one_pass(contender))
     finally:
         for contender in measured:
             contender.stop()
-    for name, by_contender in figures.items():
-        medians = [statistics.median(by_contender[contender.name]) for contender in measured]
-        ratio = f"{medians[0] / medians[1]:12.2f}" if len(medians) == 2 else ""
-        sys.stdout.write(f"{name:44}" + "".join(f"{median:12,.2f}" for median in medians) + ratio + "\n")
+    print_table(figures, measured)
 
 
 if __name__ == "__main__":

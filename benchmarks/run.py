@@ -10,15 +10,14 @@ import argparse
 import json
 import os
 import platform
-import statistics
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.contenders import Contender, contenders
+from benchmarks.figures import Figures, alternating, note, print_table
 from benchmarks.first_record import wait_for_first_record
 from benchmarks.measures import Pass, Sizes
 
@@ -28,9 +27,6 @@ SETTLE_SECONDS = 2.0
 AMOUNTS = {"rounds": (5, 2), "bulk": (300_000, 100_000), "singles": (50_000, 15_000), "paced": (2_000, 1_000)}
 """What is done by default, and with --quick."""
 
-Figures = dict[str, dict[str, list[float]]]
-"""Measure to contender to one figure a round."""
-
 
 def main() -> None:
     options = _options()
@@ -38,8 +34,8 @@ def main() -> None:
     load_before = os.getloadavg()[0]
     measured = contenders(options.kafka, options.alone)
     figures: Figures = {}
-    for contender in _alternating(measured, options.rounds):
-        _note(figures, contender.name, _cold_start(contender))
+    for contender in alternating(measured, options.rounds):
+        note(figures, contender, _cold_start(contender))
     try:
         for contender in measured:
             contender.prepare()
@@ -47,12 +43,12 @@ def main() -> None:
             wait_for_first_record(contender.port)
             _say(f"{contender.name}: warming up")
             _pass(contender, sizes)
-        for contender in _alternating(measured, options.rounds):
-            _note(figures, contender.name, _pass(contender, sizes))
+        for contender in alternating(measured, options.rounds):
+            note(figures, contender, _pass(contender, sizes))
     finally:
         for contender in measured:
             contender.stop()
-    _print_table(figures, [contender.name for contender in measured])
+    print_table(figures, measured)
     machine = {
         "date": datetime.now(UTC).isoformat(timespec="minutes"),
         "python": platform.python_version(),
@@ -85,13 +81,6 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def _alternating(contenders: list[Contender], rounds: int) -> Iterator[Contender]:
-    """A B, B A, A B, ...: neither always goes first."""
-    for number in range(rounds):
-        _say(f"round {number + 1} of {rounds}")
-        yield from contenders if number % 2 == 0 else reversed(contenders)
-
-
 def _pass(contender: Contender, sizes: Sizes) -> dict[str, float]:
     return Pass(f"127.0.0.1:{contender.port}", contender.pid(), sizes).run()
 
@@ -110,20 +99,6 @@ def _cold_start(contender: Contender) -> dict[str, float]:
         contender.stop()
     (resident,) = (int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
     return {"start to first acknowledged record s": took, "idle resident MB": resident * 1024 / 1e6}
-
-
-def _note(figures: Figures, name: str, found: dict[str, float]) -> None:
-    for measure, figure in found.items():
-        figures.setdefault(measure, {}).setdefault(name, []).append(figure)
-
-
-def _print_table(figures: Figures, names: list[str]) -> None:
-    heads = [*names, *(["ratio"] if len(names) == 2 else [])]
-    _say(f"\n{'median of the rounds':40}" + "".join(f"{head:>12}" for head in heads))
-    for measure, by_name in figures.items():
-        medians = [statistics.median(by_name[name]) for name in names]
-        ratio = [f"{medians[0] / medians[1]:12.2f}"] if len(names) == 2 else []
-        _say(f"{measure:40}" + "".join([f"{median:12,.2f}" for median in medians] + ratio))
 
 
 def _say(line: str) -> None:

@@ -1,25 +1,28 @@
 """Small transactions and idempotent producing, beside Apache Kafka's: `python -m benchmarks.transactions --help`.
 
-librdkafka's producers, through confluent-kafka, on a topic of six partitions: transactions of ten records, by one
-producer and by eight at once, and megabytes a second with idempotence. The client shares the machine's cores.
+On a topic of six partitions: transactions of ten records, by one producer and by eight at once, with librdkafka through
+confluent-kafka (eight requests each: it adds the partitions first and sends a Produce for every one) and in the way of
+Kafka's own client (`benchmarks.transactions_v2`: two requests); megabytes a second with idempotence. The client shares
+the machine's cores.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
-import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Protocol
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks.contenders import contenders
+from benchmarks.contenders import Contender, contenders
+from benchmarks.figures import Figures, alternating, note, print_table
 from benchmarks.first_record import wait_for_first_record
 from benchmarks.run import KAFKA
+from benchmarks.transactions_v2 import TransactionsV2
 
 PARTITIONS = 6
 RECORDS = 10
@@ -27,14 +30,20 @@ PRODUCERS = 8
 SECONDS = 60.0
 KILOBYTE = b"k" * 1024
 
-Measure = Callable[[str, str], float]
+
+class Work(Protocol):
+    """What is measured, by its name, at a bootstrap address and on a topic of its own."""
+
+    name: str
+
+    def measure(self, bootstrap: str, topic: str) -> float: ...
 
 
 class Transactions:
     """Transactions a second: each producer ends ``count`` of them."""
 
     def __init__(self, producers: int, count: int) -> None:
-        self.name = f"transactions/s, {producers} producer{'s' if producers > 1 else ''}"
+        self.name = f"transactions/s by librdkafka, {producers} producer{'s' if producers > 1 else ''}"
         self._producers = producers
         self._count = count
 
@@ -95,27 +104,28 @@ def main() -> None:
     works = [
         Transactions(1, options.count),
         Transactions(PRODUCERS, options.count // 4),
+        TransactionsV2(1, options.count, RECORDS, PARTITIONS),
+        TransactionsV2(PRODUCERS, options.count // 2, RECORDS, PARTITIONS),
         IdempotentBulk(options.bulk),
     ]
-    figures: dict[str, dict[str, list[float]]] = {work.name: {} for work in works}
+    figures: Figures = {}
     try:
         for contender in measured:
             contender.prepare()
             contender.start()
             wait_for_first_record(contender.port)
-        for number in range(options.rounds + 1):
-            for contender in measured if number % 2 == 0 else reversed(measured):
-                bootstrap = f"127.0.0.1:{contender.port}"
-                for work in works:
-                    figure = work.measure(bootstrap, _new_topic(bootstrap))
-                    if number > 0:  # the first round warms up
-                        figures[work.name].setdefault(contender.name, []).append(figure)
+            _pass(contender, works)  # warms up
+        for contender in alternating(measured, options.rounds):
+            note(figures, contender, _pass(contender, works))
     finally:
         for contender in measured:
             contender.stop()
-    for name, by_contender in figures.items():
-        told = ", ".join(f"{who} {statistics.median(found):,.1f}" for who, found in by_contender.items())
-        sys.stdout.write(f"{name}: {told}\n")
+    print_table(figures, measured)
+
+
+def _pass(contender: Contender, works: Sequence[Work]) -> dict[str, float]:
+    bootstrap = f"127.0.0.1:{contender.port}"
+    return {work.name: work.measure(bootstrap, _new_topic(bootstrap)) for work in works}
 
 
 def _new_topic(bootstrap: str) -> str:

@@ -1,0 +1,35 @@
+"""What was measured, round by round, and its table of medians."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+
+from benchmarks.contenders import Contender
+
+Figures = dict[str, dict[str, list[float]]]
+"""Measure to contender to one figure a round."""
+
+
+def alternating(contenders: Sequence[Contender], rounds: int) -> Iterator[Contender]:
+    """A B, B A, A B, ...: neither always goes first."""
+    for number in range(rounds):
+        sys.stderr.write(f"round {number + 1} of {rounds}\n")
+        yield from contenders if number % 2 == 0 else reversed(contenders)
+
+
+def note(figures: Figures, contender: Contender, found: Mapping[str, float]) -> None:
+    for measure, figure in found.items():
+        figures.setdefault(measure, {}).setdefault(contender.name, []).append(figure)
+
+
+def print_table(figures: Figures, contenders: Sequence[Contender]) -> None:
+    """A line for each measure; of two contenders also how much of the second's figure the first has."""
+    names = [contender.name for contender in contenders]
+    heads = [*names, *(["ratio"] if len(names) == 2 else [])]
+    sys.stdout.write(f"{'median of the rounds':44}" + "".join(f"{head:>12}" for head in heads) + "\n")
+    for measure, by_name in figures.items():
+        medians = [statistics.median(by_name[name]) for name in names]
+        ratio = [f"{medians[0] / medians[1]:12.2f}"] if len(names) == 2 else []
+        sys.stdout.write(f"{measure:44}" + "".join([f"{median:12,.2f}" for median in medians] + ratio) + "\n")
