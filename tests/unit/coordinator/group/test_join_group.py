@@ -7,18 +7,8 @@ from coordinator.group.config import GroupConfig
 from coordinator.group.join import check_request
 from coordinator.group.messages import JoinRequest
 from coordinator.group.protocols import MemberProtocol
-from tests.unit.coordinator.group.rig import (
-    COMPLETING,
-    PREPARING,
-    Client,
-    Rig,
-    completing,
-    refused,
-    stable,
-    subscription,
-    told,
-    waits,
-)
+from tests.unit.coordinator.group.rig import COMPLETING, PREPARING, Client, Rig, subscription
+from tests.unit.coordinator.group.steps import completing, refused, stable, told, waits
 
 
 def request(group: str = "g", session_ms: int = 10_000, metadata: bytes = b"", kind: str = "consumer") -> JoinRequest:

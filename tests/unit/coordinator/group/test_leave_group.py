@@ -3,19 +3,8 @@
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.messages import Leaver
-from tests.unit.coordinator.group.rig import (
-    COMPLETING,
-    EMPTY,
-    PREPARING,
-    STABLE,
-    Client,
-    Rig,
-    completing,
-    refused,
-    stable,
-    told,
-    waits,
-)
+from tests.unit.coordinator.group.rig import COMPLETING, EMPTY, PREPARING, STABLE, Client, Rig
+from tests.unit.coordinator.group.steps import completing, refused, stable, told, waits
 
 
 async def test_of_a_stable_group_causes_a_rebalance() -> None:

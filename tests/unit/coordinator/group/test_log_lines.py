@@ -7,7 +7,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from coordinator.group.protocols import MemberProtocol
-from tests.unit.coordinator.group.rig import Client, Rig, assign_all, completing, stable, subscription, told
+from tests.unit.coordinator.group.rig import Client, Rig, subscription
+from tests.unit.coordinator.group.steps import assign_all, completing, stable, told
 
 
 @pytest.fixture

@@ -2,19 +2,8 @@
 
 from kio.schema.errors import ErrorCode
 
-from tests.unit.coordinator.group.rig import (
-    COMPLETING,
-    PREPARING,
-    STABLE,
-    Client,
-    Rig,
-    assign_all,
-    completing,
-    refused,
-    stable,
-    told,
-    waits,
-)
+from tests.unit.coordinator.group.rig import COMPLETING, PREPARING, STABLE, Client, Rig
+from tests.unit.coordinator.group.steps import assign_all, completing, refused, stable, told, waits
 
 
 async def test_a_follower_in_a_stable_group_is_answered_at_once() -> None:

@@ -2,20 +2,8 @@
 
 from kio.schema.errors import ErrorCode
 
-from tests.unit.coordinator.group.rig import (
-    COMPLETING,
-    EMPTY,
-    PREPARING,
-    STABLE,
-    Client,
-    Rig,
-    assign_all,
-    completing,
-    refused,
-    stable,
-    told,
-    waits,
-)
+from tests.unit.coordinator.group.rig import COMPLETING, EMPTY, PREPARING, STABLE, Client, Rig
+from tests.unit.coordinator.group.steps import assign_all, completing, refused, stable, told, waits
 
 
 async def test_in_a_stable_group_causes_a_rebalance_after_the_session_timeout() -> None:

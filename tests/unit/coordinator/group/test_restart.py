@@ -6,21 +6,8 @@ from kio.schema.errors import ErrorCode
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import NotCoordinator
 from protocol.records.build import Record, build_batch
-from tests.unit.coordinator.group.rig import (
-    DEAD,
-    EMPTY,
-    GROUP,
-    PREPARING,
-    STABLE,
-    Client,
-    Rig,
-    assign_all,
-    completing,
-    refused,
-    stable,
-    told,
-    waits,
-)
+from tests.unit.coordinator.group.rig import DEAD, EMPTY, GROUP, PREPARING, STABLE, Client, Rig
+from tests.unit.coordinator.group.steps import assign_all, completing, refused, stable, told, waits
 
 
 async def test_in_stable_resumes_with_no_rebalance() -> None:

@@ -16,17 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.group import ClassicGroup
-from tests.unit.coordinator.group.rig import (
-    COMPLETING,
-    EMPTY,
-    GROUP,
-    PREPARING,
-    STABLE,
-    Client,
-    Rig,
-    assign_all,
-    refused,
-)
+from tests.unit.coordinator.group.rig import COMPLETING, EMPTY, GROUP, PREPARING, STABLE, Client, Rig
+from tests.unit.coordinator.group.steps import assign_all, refused
 
 SLOTS = 5
 slots = st.integers(0, SLOTS - 1)

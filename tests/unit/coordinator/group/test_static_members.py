@@ -2,18 +2,8 @@
 
 from kio.schema.errors import ErrorCode
 
-from tests.unit.coordinator.group.rig import (
-    PREPARING,
-    STABLE,
-    Client,
-    Rig,
-    assign_all,
-    completing,
-    refused,
-    stable,
-    told,
-    waits,
-)
+from tests.unit.coordinator.group.rig import PREPARING, STABLE, Client, Rig
+from tests.unit.coordinator.group.steps import assign_all, completing, refused, stable, told, waits
 
 
 def static(rig: Rig, number: int, version: int = 9, *protocols: str) -> Client:

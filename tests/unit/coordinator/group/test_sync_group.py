@@ -6,20 +6,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from protocol.errors import MessageTooLarge
-from tests.unit.coordinator.group.rig import (
-    COMPLETING,
-    EMPTY,
-    PREPARING,
-    STABLE,
-    Client,
-    Rig,
-    assign_all,
-    completing,
-    refused,
-    stable,
-    told,
-    waits,
-)
+from tests.unit.coordinator.group.rig import COMPLETING, EMPTY, PREPARING, STABLE, Client, Rig
+from tests.unit.coordinator.group.steps import assign_all, completing, refused, stable, told, waits
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))

@@ -5,17 +5,8 @@ With `group.initial.rebalance.delay.ms` 0, as in the times when a group began in
 
 from kio.schema.errors import ErrorCode
 
-from tests.unit.coordinator.group.rig import (
-    COMPLETING,
-    EMPTY,
-    PREPARING,
-    STABLE,
-    Client,
-    Rig,
-    assign_all,
-    told,
-    waits,
-)
+from tests.unit.coordinator.group.rig import COMPLETING, EMPTY, PREPARING, STABLE, Client, Rig
+from tests.unit.coordinator.group.steps import assign_all, told, waits
 
 
 async def _all_leave(rig: Rig, *members: Client) -> None:

@@ -4,7 +4,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from protocol.errors import GroupIdNotFound, IllegalGeneration, UnknownMemberId
-from tests.unit.coordinator.group.rig import Client, assign_all, completing, refused, stable
+from tests.unit.coordinator.group.rig import Client
+from tests.unit.coordinator.group.steps import assign_all, completing, refused, stable
 from tests.unit.coordinator.offsets.rig import GROUP, NONE, OffsetRig, offset
 
 

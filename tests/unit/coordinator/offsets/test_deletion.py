@@ -3,7 +3,8 @@
 from kio.schema.errors import ErrorCode
 
 from protocol.errors import GroupIdNotFound, GroupNotEmpty
-from tests.unit.coordinator.group.rig import Client, refused, stable
+from tests.unit.coordinator.group.rig import Client
+from tests.unit.coordinator.group.steps import refused, stable
 from tests.unit.coordinator.offsets.rig import GROUP, NONE, OffsetRig, offset
 
 

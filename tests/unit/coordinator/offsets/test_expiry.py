@@ -2,7 +2,8 @@
 
 from protocol.internal.group_records import NO_TIMESTAMP, OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
 from protocol.records.build import Record, build_batch
-from tests.unit.coordinator.group.rig import Client, stable
+from tests.unit.coordinator.group.rig import Client
+from tests.unit.coordinator.group.steps import stable
 from tests.unit.coordinator.offsets.rig import GROUP, OffsetRig, offset
 
 RETENTION = 100_000
