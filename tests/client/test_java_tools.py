@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,9 @@ GET_OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 PRODUCER_PERF = "org.apache.kafka.tools.ProducerPerformance"
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 CLUSTER = "org.apache.kafka.tools.ClusterTool"
+QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
+ACLS = "org.apache.kafka.tools.AclCommand"
+TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
 
 
 def tool(name: str, bootstrap: str, *arguments: str, stdin: bytes | None = None) -> str:
@@ -108,3 +112,37 @@ def test_log_dirs_and_cluster_id(bootstrap: str, topic: str) -> None:
     run = java(CLUSTER, "cluster-id", "--bootstrap-server", bootstrap)
     assert run.returncode == 0, said(run)
     assert "Cluster ID: " in run.stdout.decode()
+
+
+def test_the_metadata_quorum(bootstrap: str) -> None:
+    status = [line.split(":", 1) for line in tool(QUORUM, bootstrap, "describe", "--status").splitlines()]
+    told = {name: value.strip() for name, value in status}
+    assert (told["LeaderId"], told["MaxFollowerLag"], told["CurrentObservers"]) == ("1", "0", "[]")
+    assert f'{{"id": 1, "endpoints": ["PLAINTEXT://{bootstrap}"]}}' in told["CurrentVoters"]
+    head, leader = tool(QUORUM, bootstrap, "describe", "--replication", "--human-readable").splitlines()
+    assert head.split()[:4] == ["NodeId", "DirectoryId", "LogEndOffset", "Lag"]
+    assert leader.split()[-1] == "Leader"
+    assert leader.split()[2] == told["HighWatermark"]
+
+
+def test_who_has_no_security_says_so(bootstrap: str, tmp_path: Path) -> None:
+    listed = java(ACLS, "--bootstrap-server", bootstrap, "--list")
+    assert "SecurityDisabledException: No Authorizer is configured on the broker" in said(listed)
+    acl = ("--allow-principal", "User:u", "--operation", "Read", "--topic", "t")
+    added = java(ACLS, "--bootstrap-server", bootstrap, "--add", *acl)
+    assert "SecurityDisabledException: No Authorizer is configured." in said(added)
+    settings = tmp_path / "client.properties"
+    settings.touch()
+    tokens = java(TOKENS, "--bootstrap-server", bootstrap, "--describe", "--command-config", str(settings))
+    assert "UnsupportedByAuthenticationException" in said(tokens)
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required username=u password=p;"
+    settings.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={login}\n")
+    refused = java(TOPICS, "--bootstrap-server", bootstrap, "--list", "--command-config", str(settings))
+    assert "enabled mechanisms are []" in said(refused)
+
+
+@pytest.mark.parametrize("kind", ["users", "clients", "ips"])
+def test_nobody_has_quotas_or_credentials(bootstrap: str, kind: str) -> None:
+    name = "127.0.0.1" if kind == "ips" else "someone"
+    assert not tool(CONFIGS, bootstrap, "--describe", "--entity-type", kind).strip()
+    assert not tool(CONFIGS, bootstrap, "--describe", "--entity-type", kind, "--entity-name", name).strip()

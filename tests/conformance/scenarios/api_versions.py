@@ -42,6 +42,18 @@ SERVED_HERE = {
         "push_telemetry",
         "list_config_resources",
         "describe_topic_partitions",
+        "sasl_handshake",
+        "describe_acls",
+        "create_acls",
+        "delete_acls",
+        "sasl_authenticate",
+        "create_delegation_token",
+        "renew_delegation_token",
+        "expire_delegation_token",
+        "describe_delegation_token",
+        "describe_client_quotas",
+        "describe_user_scram_credentials",
+        "describe_quorum",
     )
 }
 

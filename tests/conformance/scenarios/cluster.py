@@ -89,6 +89,41 @@ def elections(t: Talk, v: int) -> None:
         t.call(f"kind {kind}, all", "elect_leaders", v, everything, pick=own)
 
 
+@scenario("describe_quorum", range(0, 3))
+def quorum(t: Talk, v: int) -> None:
+    """The offsets, epochs, times and controller's listener are each broker's own."""
+    metadata = "__cluster_metadata"
+
+    def ask(step: str, *topics: tuple[str, list[int]], pick: Any = None) -> None:
+        listed = [{"topic_name": n, "partitions": [{"partition_index": p} for p in ps]} for n, ps in topics]
+        t.call(step, "describe_quorum", v, {"topics": listed}, pick=pick)
+
+    def impersonal(answer: dict[str, Any]) -> Any:
+        one = answer["topics"][0]["partitions"][0]
+        voter = one["current_voters"][0]
+        one["leader_epoch"] = one["leader_epoch"] > 0
+        one["high_watermark"], voter["log_end_offset"] = 0 < one["high_watermark"] == voter["log_end_offset"], "<n>"
+        for key in ("last_fetch_timestamp", "last_caught_up_timestamp"):
+            if key in voter:
+                voter[key] = t.normalise.time(voter[key])
+        for node in answer.get("nodes", ()):
+            node["listeners"] = all(one["host"] == t.host and one["port"] > 0 for one in node["listeners"])
+        return answer
+
+    ask("metadata", (metadata, [0]), pick=impersonal)
+    ask("another partition", (metadata, [1]))
+    ask("partition -1", (metadata, [-1]))
+    ask("partition twice", (metadata, [0, 0]))
+    ask("two partitions", (metadata, [0, 1]))
+    ask("no partitions", (metadata, []))
+    ask("topic twice", (metadata, [0]), (metadata, [0]))
+    ask("and another topic", (metadata, [0]), (t.prefix + "ghost", [0, 1]))
+    ask("another topic", (t.topic("a").name, [0]))
+    ask("unknown topic", (t.prefix + "ghost", [0, 1]), (t.prefix + "none", []))
+    ask("empty name", ("", [0]))
+    ask("none")
+
+
 @scenario("alter_partition_reassignments", range(0, 2))
 def reassignments(t: Talk, v: int) -> None:
     a = t.topic("a", 2)

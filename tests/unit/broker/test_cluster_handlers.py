@@ -1,4 +1,4 @@
-"""DescribeCluster, elections, reassignments, producer ids, epochs and log dirs as one node answers them."""
+"""DescribeCluster, the quorum, elections, reassignments, producer ids, epochs and log dirs as one node answers them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pytest
 from kio.schema.alter_partition_reassignments.v1.request import ReassignablePartition, ReassignableTopic
 from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDir, AlterReplicaLogDirTopic
 from kio.schema.describe_log_dirs.v4.request import DescribableLogDirTopic
+from kio.schema.describe_quorum.v2.request import PartitionData as QuorumPartition
+from kio.schema.describe_quorum.v2.request import TopicData
 from kio.schema.elect_leaders.v2.request import TopicPartitions
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition, OffsetForLeaderTopic
 
@@ -227,3 +229,58 @@ async def test_alter_replica_log_dirs() -> None:
     assert await ask("/other") == "none"
     assert rig.node.log_moves.asked == ["/data", "/other"]
     assert await ask("/broken") == "kafka_storage_error"
+
+
+async def quorum(rig: Rig, *topics: tuple[str, tuple[int, ...]]) -> Any:
+    asked = tuple(
+        TopicData(
+            topic_name=name, partitions=tuple(QuorumPartition(partition_index=partition) for partition in partitions)
+        )
+        for name, partitions in topics
+    )
+    return await rig.ask("describe_quorum", topics=asked)
+
+
+async def test_this_node_leads_the_metadata_whose_log_grows_with_every_commit() -> None:
+    rig = await Rig.open()
+
+    async def told() -> Any:
+        answer = await quorum(rig, ("__cluster_metadata", (0,)))
+        assert (answer.error_code.name, answer.error_message) == ("none", "")
+        (node,) = answer.nodes
+        (listener,) = node.listeners
+        assert (node.node_id, listener.name, listener.host, listener.port) == (1, "PLAINTEXT", "broker.example", 9092)
+        return answer.topics[0].partitions[0]
+
+    before = await told()
+    await rig.node.topics.create([Topic("t", uuid.UUID(int=1 << 90), (assign([1]),))])
+    rig.node.clock.advance(5000)
+    after = await told()
+    for partition in (before, after):
+        (voter,) = partition.current_voters
+        assert (partition.leader_id, partition.leader_epoch, partition.observers) == (1, 1, ())
+        assert (voter.replica_id, voter.replica_directory_id) == (1, None)
+        assert voter.log_end_offset == partition.high_watermark
+        assert voter.last_fetch_timestamp == voter.last_caught_up_timestamp
+    assert after.high_watermark == before.high_watermark + 1 == rig.node.metadata.revision + 1
+    assert after.current_voters[0].last_fetch_timestamp == before.current_voters[0].last_fetch_timestamp + 5000
+
+
+@pytest.mark.parametrize(
+    "topics",
+    [
+        (("t", (0,)),),
+        (("__cluster_metadata", (1,)),),
+        (("__cluster_metadata", (0, 0)),),
+        (("__cluster_metadata", (0,)), ("t", (0, 1))),
+        (("__cluster_metadata", ()),),
+        (),
+    ],
+)
+async def test_nothing_but_the_metadata_alone_has_a_quorum(topics: tuple[tuple[str, tuple[int, ...]], ...]) -> None:
+    answer = await quorum(await opened(), *topics)
+    assert (answer.error_code.name, answer.nodes) == ("none", ())
+    assert [
+        (one.topic_name, [(p.partition_index, p.error_code.name, p.current_voters) for p in one.partitions])
+        for one in answer.topics
+    ] == [(name, [(index, "unknown_topic_or_partition", ()) for index in indexes]) for name, indexes in topics]

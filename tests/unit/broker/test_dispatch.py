@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kio.schema.errors import ErrorCode
 
 from broker.context import CloseConnection
 from protocol import messages
@@ -42,6 +43,13 @@ def codes_in(value: Any) -> set[str]:
     if hasattr(value, "__dataclass_fields__"):
         return set().union(*(codes_in(getattr(value, name)) for name in value.__dataclass_fields__))
     return {value.name} if type(value).__name__ == "ErrorCode" else set()
+
+
+def codes_told(reply: bytes, api: Api, version: int) -> set[str]:
+    if api.name.endswith("_delegation_token"):  # kio does not read the times -1 in these; the error code is first
+        at = 4 + api.response_header_version(version)
+        return {ErrorCode(int.from_bytes(reply[at : at + 2], "big", signed=True)).name}
+    return codes_in(answer(reply, api.name, version))
 
 
 def with_topics(api: Api, version: int) -> Any:
@@ -81,7 +89,7 @@ async def test_a_kafka_error_becomes_the_error_response(
         client.transport.feed(entity_frame(with_topics(api, version), 7))
         await settle()
         (reply,) = client.replies()
-        told = codes_in(answer(reply, api.name, version))
+        told = codes_told(reply, api, version)
         if api.name == "describe_log_dirs" and version < 3:
             assert told == set()  # no log dirs, no place for an error
         elif api.name in ("offset_commit", "txn_offset_commit"):

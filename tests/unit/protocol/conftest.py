@@ -53,6 +53,10 @@ class Generator:
                 return rng.choice([None, UUID(int=rng.getrandbits(128))])
             case "bool":
                 return rng.random() < 0.5
+            case "uint16":
+                return rng.choice([0, 9092, 2**16 - 1])
+            case "float64":
+                return rng.choice([0.0, -1.5, rng.random()])
             case "error_code":
                 return rng.choice(list(ErrorCode))
             case "timedelta_i32" | "timedelta_i64":

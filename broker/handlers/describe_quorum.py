@@ -1,0 +1,84 @@
+"""DescribeQuorum 0-2 (KIP-595, KIP-836, KIP-853): this node is the only voter of the metadata, and leads.
+
+Offsets are revisions of the metadata store: the log ends where the next commit goes. It is elected but once, so its
+epoch stays; with `kraft.version` 0 voters have no directory ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kio.schema.describe_quorum.v2 import DescribeQuorumRequest, DescribeQuorumResponse
+from kio.schema.describe_quorum.v2 import request as asked
+from kio.schema.describe_quorum.v2.response import Listener, Node, PartitionData, ReplicaState, TopicData
+from kio.schema.errors import ErrorCode
+
+from broker.context import RequestContext
+from protocol.errors import UnknownTopicOrPartition
+
+METADATA_TOPIC = "__cluster_metadata"
+METADATA_PARTITION = 0
+LEADER_EPOCH = 1
+NO_MESSAGE = ""
+
+
+def handle(ctx: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    if not _is_metadata_alone(request.topics):
+        return _response(
+            tuple(
+                TopicData(topic_name=topic.topic_name, partitions=tuple(map(_unknown, topic.partitions)))
+                for topic in request.topics
+            )
+        )
+    node = ctx.node
+    listeners = tuple(Listener(name=one.name, host=one.host, port=one.port) for one in node.advertised.values())
+    return _response(
+        (TopicData(topic_name=METADATA_TOPIC, partitions=(_metadata_partition(ctx),)),),
+        (Node(node_id=node.node_id, listeners=listeners),),
+    )
+
+
+def _is_metadata_alone(topics: Sequence[asked.TopicData]) -> bool:
+    named = [(topic.topic_name, [one.partition_index for one in topic.partitions]) for topic in topics]
+    return named == [(METADATA_TOPIC, [METADATA_PARTITION])]
+
+
+def _metadata_partition(ctx: RequestContext) -> PartitionData:
+    node = ctx.node
+    end_offset = node.metadata.revision + 1
+    now_ms = node.clock.wall_ms()
+    leader = ReplicaState(
+        replica_id=node.node_id,
+        replica_directory_id=None,
+        log_end_offset=end_offset,
+        last_fetch_timestamp=now_ms,
+        last_caught_up_timestamp=now_ms,
+    )
+    return PartitionData(
+        partition_index=METADATA_PARTITION,
+        error_code=ErrorCode.none,
+        error_message=NO_MESSAGE,
+        leader_id=node.node_id,
+        leader_epoch=LEADER_EPOCH,
+        high_watermark=end_offset,
+        current_voters=(leader,),
+        observers=(),
+    )
+
+
+def _unknown(partition: asked.PartitionData) -> PartitionData:
+    error = UnknownTopicOrPartition()
+    return PartitionData(
+        partition_index=partition.partition_index,
+        error_code=error.code,
+        error_message=error.message,
+        leader_id=0,
+        leader_epoch=0,
+        high_watermark=0,
+        current_voters=(),
+        observers=(),
+    )
+
+
+def _response(topics: tuple[TopicData, ...], nodes: tuple[Node, ...] = ()) -> DescribeQuorumResponse:
+    return DescribeQuorumResponse(error_code=ErrorCode.none, error_message=NO_MESSAGE, topics=topics, nodes=nodes)

@@ -1,0 +1,15 @@
+"""ExpireDelegationToken 1-2 (KIP-48): refused over PLAINTEXT, and no listener speaks anything else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from broker.context import RequestContext
+from protocol.errors import UnsupportedByAuthentication
+
+if TYPE_CHECKING:
+    from kio.schema.expire_delegation_token.v2 import ExpireDelegationTokenRequest
+
+
+def handle(_ctx: RequestContext, _request: ExpireDelegationTokenRequest) -> NoReturn:
+    raise UnsupportedByAuthentication
