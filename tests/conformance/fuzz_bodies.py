@@ -307,6 +307,15 @@ class Draw(Wild):
     def _duration_filter(self) -> int:
         return int(self.one(-1, 0))
 
+    def _entity_type(self) -> str:
+        return str(self.one("user", "client-id", "ip"))
+
+    def _match_type(self) -> int:
+        return int(self.one(0, 1, 2))
+
+    def _match(self) -> Any:
+        return self.one(None, None, Named("u"))
+
     def _records(self) -> Any:
         count = self.one(1, 2, 3)
         fields: dict[str, Any] = {"attributes": self.one(0, 0, 0, 1, 2, 3, 4)}
