@@ -11,10 +11,11 @@ line of its output is JSON: {"owned": [partition, ...], "member": id} when its a
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 SESSION_MS = 5_000
@@ -23,6 +24,10 @@ STATIC_SESSION_MS = 15_000
 HEARTBEAT_MS = 500
 REBALANCE_MS = 15_000
 POLL_SECONDS = 0.2
+ASSIGNORS = {"range": "RangePartitionAssignor", "roundrobin": "RoundRobinPartitionAssignor"}
+
+Read = list[tuple[int, int]]
+"""Partitions and offsets."""
 
 
 def session_ms(instance: str | None) -> int:
@@ -45,66 +50,79 @@ def tell(**what: Any) -> None:
     sys.stdout.flush()
 
 
-def tell_read(records: Iterable[tuple[int, int]]) -> None:
-    offsets: dict[int, list[int]] = {}
-    for partition, offset in records:
-        offsets.setdefault(partition, []).append(offset)
-    tell(read=offsets)
+async def work(
+    stop: Stop, poll: Callable[[], Awaitable[Read]], commit: Callable[[], Awaitable[None]], refused: type[Exception]
+) -> None:
+    """Reads and commits until it is to stop; `refused` is what a failed commit raises."""
+    uncommitted = False
+    while not stop.wanted:
+        records = await poll()
+        if records:
+            offsets: dict[int, list[int]] = {}
+            for partition, offset in records:
+                offsets.setdefault(partition, []).append(offset)
+            tell(read=offsets)
+            uncommitted = True
+        if uncommitted:
+            try:
+                await commit()
+                uncommitted = False
+            except refused as error:
+                tell(not_committed=str(error))
 
 
-def run_aiokafka(strategy: str, bootstrap: str, group: str, topic: str, instance: str | None) -> None:
+def python_client(package: str, strategy: str, bootstrap: str, group: str, instance: str | None) -> dict[str, Any]:
+    """The settings that aiokafka and kafka-python have in common."""
+    assignors = importlib.import_module(f"{package}.coordinator.assignors.{strategy}")
+    return {
+        "bootstrap_servers": bootstrap,
+        "group_id": group,
+        "group_instance_id": instance,
+        "enable_auto_commit": False,
+        "auto_offset_reset": "earliest",
+        "partition_assignment_strategy": (getattr(assignors, ASSIGNORS[strategy]),),
+        "session_timeout_ms": session_ms(instance),
+        "heartbeat_interval_ms": HEARTBEAT_MS,
+        "max_poll_interval_ms": REBALANCE_MS,
+        "metadata_max_age_ms": 5_000,
+    }
+
+
+def listener(base: Any, member_id: Callable[[], str]) -> Any:
+    """Tells of assignments; `base` is the client's own class of listeners."""
+
+    class Listener(base):  # type: ignore[misc]  # neither client has types
+        def on_partitions_revoked(self, revoked: Any) -> None:
+            tell(owned=[], member=member_id())
+
+        def on_partitions_assigned(self, assigned: Any) -> None:
+            tell(owned=sorted(p.partition for p in assigned), member=member_id())
+
+    return Listener()
+
+
+async def run_aiokafka(stop: Stop, strategy: str, bootstrap: str, group: str, topic: str, instance: str | None) -> None:
     from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
-    from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-    from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
     from aiokafka.errors import KafkaError
 
-    stop = Stop()
-    assignor = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}[strategy]
+    consumer = AIOKafkaConsumer(**python_client("aiokafka", strategy, bootstrap, group, instance))
+    rebalances = listener(ConsumerRebalanceListener, lambda: consumer._coordinator.member_id)
+    consumer.subscribe([topic], listener=rebalances)
+    await consumer.start()
 
-    async def main() -> None:
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=bootstrap,
-            group_id=group,
-            group_instance_id=instance,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            partition_assignment_strategy=(assignor,),
-            session_timeout_ms=session_ms(instance),
-            heartbeat_interval_ms=HEARTBEAT_MS,
-            max_poll_interval_ms=REBALANCE_MS,
-            metadata_max_age_ms=5_000,
-        )
+    async def poll() -> Read:
+        batches = await consumer.getmany(timeout_ms=int(POLL_SECONDS * 1000))
+        return [(record.partition, record.offset) for batch in batches.values() for record in batch]
 
-        class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-            def on_partitions_revoked(self, revoked: Any) -> None:
-                tell(owned=[], member=consumer._coordinator.member_id)
-
-            def on_partitions_assigned(self, assigned: Any) -> None:
-                tell(owned=sorted(p.partition for p in assigned), member=consumer._coordinator.member_id)
-
-        consumer.subscribe([topic], listener=Listener())
-        await consumer.start()
-        uncommitted = False
-        while not stop.wanted:
-            batches = await consumer.getmany(timeout_ms=int(POLL_SECONDS * 1000))
-            if batches:
-                tell_read((record.partition, record.offset) for batch in batches.values() for record in batch)
-            if batches or uncommitted:
-                try:
-                    await consumer.commit()
-                    uncommitted = False
-                except KafkaError as error:
-                    tell(not_committed=str(error))
-                    uncommitted = True
-        await consumer.stop()
-
-    asyncio.run(main())
+    await work(stop, poll, consumer.commit, KafkaError)
+    await consumer.stop()
 
 
-def run_confluent(strategy: str, bootstrap: str, group: str, topic: str, instance: str | None) -> None:
+async def run_confluent(
+    stop: Stop, strategy: str, bootstrap: str, group: str, topic: str, instance: str | None
+) -> None:
     from confluent_kafka import Consumer, KafkaException
 
-    stop = Stop()
     config: dict[str, Any] = {
         "bootstrap.servers": bootstrap,
         "group.id": group,
@@ -127,71 +145,45 @@ def run_confluent(strategy: str, bootstrap: str, group: str, topic: str, instanc
         owned.difference_update(p.partition for p in partitions)
         tell(owned=sorted(owned), member=consumer.memberid())
 
+    async def poll() -> Read:
+        messages = consumer.consume(500, POLL_SECONDS)
+        return [(message.partition(), message.offset()) for message in messages if message.error() is None]
+
+    async def commit() -> None:
+        if owned:  # who has no partitions any more has nothing to commit, and would be refused
+            consumer.commit(asynchronous=False)
+
     consumer.subscribe([topic], on_assign=assigned, on_revoke=revoked, on_lost=revoked)
-    uncommitted = False
-    while not stop.wanted:
-        messages = [m for m in consumer.consume(500, POLL_SECONDS) if m.error() is None]
-        if messages:
-            tell_read((message.partition(), message.offset()) for message in messages)
-        if owned and (messages or uncommitted):
-            try:
-                consumer.commit(asynchronous=False)
-                uncommitted = False
-            except KafkaException as error:
-                tell(not_committed=str(error))
-                uncommitted = True
+    await work(stop, poll, commit, KafkaException)
     consumer.close()
 
 
-def run_kafka_python(strategy: str, bootstrap: str, group: str, topic: str, instance: str | None) -> None:
+async def run_kafka_python(
+    stop: Stop, strategy: str, bootstrap: str, group: str, topic: str, instance: str | None
+) -> None:
     from kafka import ConsumerRebalanceListener, KafkaConsumer
-    from kafka.coordinator.assignors.range import RangePartitionAssignor
-    from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
     from kafka.errors import KafkaError
 
-    stop = Stop()
-    assignor = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}[strategy]
-    consumer = KafkaConsumer(
-        bootstrap_servers=bootstrap,
-        group_id=group,
-        group_instance_id=instance,
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-        partition_assignment_strategy=(assignor,),
-        session_timeout_ms=session_ms(instance),
-        heartbeat_interval_ms=HEARTBEAT_MS,
-        max_poll_interval_ms=REBALANCE_MS,
-        metadata_max_age_ms=5_000,
-    )
-
-    class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
-        def on_partitions_revoked(self, revoked: Any) -> None:
-            tell(owned=[], member=consumer.group_metadata().member_id)
-
-        def on_partitions_assigned(self, assigned: Any) -> None:
-            tell(owned=sorted(p.partition for p in assigned), member=consumer.group_metadata().member_id)
-
-    consumer.subscribe([topic], listener=Listener())
+    consumer = KafkaConsumer(**python_client("kafka", strategy, bootstrap, group, instance))
+    rebalances = listener(ConsumerRebalanceListener, lambda: consumer.group_metadata().member_id)
+    consumer.subscribe([topic], listener=rebalances)
     # A leader that assigns before it knows the topic joins again when it does, and kafka-python forgets that, and its
     # heartbeats, when a poll ends before the join. So it knows the topic first.
     consumer.partitions_for_topic(topic)
-    uncommitted = False
-    while not stop.wanted:
+
+    async def poll() -> Read:
         batches = consumer.poll(timeout_ms=int(POLL_SECONDS * 1000))
-        if batches:
-            tell_read((record.partition, record.offset) for batch in batches.values() for record in batch)
-        if batches or uncommitted:
-            try:
-                consumer.commit()
-                uncommitted = False
-            except KafkaError as error:
-                tell(not_committed=str(error))
-                uncommitted = True
+        return [(record.partition, record.offset) for batch in batches.values() for record in batch]
+
+    async def commit() -> None:
+        consumer.commit()
+
+    await work(stop, poll, commit, KafkaError)
     consumer.close()
 
 
 RUNS = {"aiokafka": run_aiokafka, "confluent-kafka": run_confluent, "kafka-python": run_kafka_python}
 
 if __name__ == "__main__":
-    RUNS[sys.argv[1]](*sys.argv[2:6], sys.argv[6] if len(sys.argv) > 6 else None)
+    asyncio.run(RUNS[sys.argv[1]](Stop(), *sys.argv[2:6], sys.argv[6] if len(sys.argv) > 6 else None))
     tell(left=True)
