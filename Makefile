@@ -73,7 +73,7 @@ lock: ## compile the pinned requirements again (needs uv on the PATH)
 	uv pip compile --group data --no-deps --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-data.txt
 
 clean: ## remove what was built; the data folder stays
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache artifacts spark-warehouse
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.runtime: requirements.txt pyproject.toml

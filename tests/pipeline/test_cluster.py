@@ -59,7 +59,7 @@ def test_a_cluster_keeps_its_own_settings() -> None:
         (["replay", "--source", "/nowhere", "--topic", "t", "--job", "j"], "io.delta.sql.DeltaSparkSessionExtension"),
     ],
 )
-def test_jars_that_are_missing_are_one_clear_line(command: list[str], missing: str) -> None:
+def test_jars_that_are_missing_are_one_clear_line(command: list[str], missing: str, tmp_path: Path) -> None:
     try:
         session.check_packages("pyspark", "tqdm", "confluent_kafka")
         session.check_java()
@@ -67,7 +67,7 @@ def test_jars_that_are_missing_are_one_clear_line(command: list[str], missing: s
         pytest.skip(error.message)
     given = [*command, "--bootstrap", "127.0.0.1:1", "--packages", "", "--master", "local[1]"]
     program = [sys.executable, "-m", "pipeline", *given]
-    told = subprocess.run(program, capture_output=True, text=True, check=False, timeout=300)
+    told = subprocess.run(program, capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path)
     assert told.returncode == 3
     assert f"Error: Spark has no jar with {missing}: it needs --packages " in told.stderr
     assert "most recent call last" not in told.stderr

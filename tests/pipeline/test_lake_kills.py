@@ -37,7 +37,9 @@ class Driver:
     def __init__(self, command: list[str], log: Path) -> None:
         self._log = log
         with log.open("ab") as output:
-            self._process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+            self._process = subprocess.Popen(
+                command, stdout=output, stderr=output, start_new_session=True, cwd=log.parent
+            )
 
     @property
     def running(self) -> bool:

@@ -50,7 +50,9 @@ class Job:
 
     def start(self) -> None:
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            self._process = subprocess.Popen(
+                self._command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self._log.parent
+            )
 
     def wait_for_rows(self, rows: int) -> int:
         """How many are committed, once there are so many; few more, since the workers wait while they are counted."""
