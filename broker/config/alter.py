@@ -4,7 +4,7 @@ Rules and texts are those of Kafka's `ConfigAdminManager`, `DynamicBrokerConfig`
 Nothing is stored here: each function returns the new overrides, or raises InvalidRequest or InvalidConfiguration.
 
 Deviations: an operation that does not exist, and APPEND or SUBTRACT of an unknown broker name, crash in Kafka
-(UNKNOWN_SERVER_ERROR) and are refused here; a cluster-wide minimum compaction lag above the maximum is refused here.
+(UNKNOWN_SERVER_ERROR) and are refused here.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from broker.config.broker_config import BrokerConfig, WrongConfiguration
 from broker.config.cross_checks import broken_rules
 from broker.config.definition import ConfigDef, ConfigType, InvalidValue, UpdateMode, to_text
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
-from broker.config.kafka_names import NOT_NEEDED, mode_of
+from broker.config.defs.not_needed import NOT_NEEDED
+from broker.config.java_hash import in_hash_order
+from broker.config.kafka_names import alterable, base_name, mode_of
 from broker.config.listeners import parse_listeners
+from broker.config.reconfigure import refused_change
 from broker.config.topic_config import parse_topic_configs
 from protocol.errors import InvalidConfiguration, InvalidRequest
 
 _BROKER: Mapping[str, ConfigDef] = {**NOT_NEEDED, **BROKER_CONFIGS}
 _MIN_ISR = "min.insync.replicas"
-_THREADS = ("log.cleaner.threads", "num.recovery.threads.per.data.dir")
 
 
 class AlterOp(enum.IntEnum):
@@ -169,48 +171,53 @@ def _require_list(change: Change) -> None:
 
 
 def _check_broker(config: BrokerConfig, altered: Mapping[str, str], *, per_broker: bool) -> None:
-    _check_modes(altered, per_broker=per_broker)
-    for name, text in altered.items():
-        definition = _BROKER.get(name)
-        try:
-            if definition:
-                definition.parse(text)
-        except InvalidValue as error:
-            raise InvalidRequest(str(error)) from error
+    """In the order of `DynamicBrokerConfig.validate`, whose texts these are."""
+    modes = {name: mode_of(name) for name in altered}
+    _refuse_mode(modes, UpdateMode.READ_ONLY, "Cannot update these configs dynamically: Set")
+    _refuse_mode(
+        modes,
+        UpdateMode.PER_LISTENER,
+        "These security configs can be dynamically updated only per-listener using the listener prefix: HashSet",
+    )
+    _check_values(altered)
+    if not per_broker:
+        _refuse_mode(
+            modes,
+            UpdateMode.PER_BROKER,
+            "Cannot update these configs at default cluster level, broker id must be specified: Set",
+        )
     if per_broker:
         changed = config.with_dynamic(altered, config.dynamic_default)
     else:
         changed = config.with_dynamic(config.dynamic_broker, altered)
-    broken = tuple(broken_rules(changed))
-    if broken:
-        raise InvalidRequest("; ".join(broken))
     try:
         parse_listeners(changed)
     except WrongConfiguration as error:
-        raise InvalidRequest("; ".join(error.problems)) from error
-    for name in _THREADS:
-        _check_threads(name, config.integer(name), changed.integer(name))
+        raise InvalidRequest(error.in_kafka) from error
+    broken = next((rule.in_kafka for rule in broken_rules(changed) if rule.in_kafka), None)
+    complaint = broken or refused_change(config, changed)
+    if complaint:
+        raise InvalidRequest(complaint)
 
 
-def _check_modes(altered: Mapping[str, str], *, per_broker: bool) -> None:
-    modes = {name: _BROKER[name].mode if name in _BROKER else mode_of(name) for name in altered}
-    fixed = sorted(name for name, mode in modes.items() if mode is UpdateMode.READ_ONLY)
-    if fixed:
-        raise InvalidRequest(f"Cannot update these configs dynamically: Set({', '.join(fixed)})")
-    own = sorted(name for name, mode in modes.items() if mode is UpdateMode.PER_BROKER)
-    if own and not per_broker:
-        raise InvalidRequest(
-            f"Cannot update these configs at default cluster level, broker id must be specified: Set({', '.join(own)})"
-        )
+def _refuse_mode(modes: Mapping[str, UpdateMode | None], refused: UpdateMode, complaint: str) -> None:
+    names = [name for name, mode in modes.items() if mode is refused]
+    if names:
+        shown = sorted(in_hash_order(names), key=lambda name: base_name(name) != name)
+        raise InvalidRequest(f"{complaint}({', '.join(shown)})")
 
 
-def _check_threads(name: str, before: int, after: int) -> None:
-    """Kafka's thread pools take at most a halving or doubling at a time."""
-    if after != before and not before // 2 <= after <= before * 2:
-        raise InvalidRequest(
-            f"Dynamic thread count update validation failed for {name}={after}, value should be at least half and "
-            f"not greater than double the current value {before}"
-        )
+def _check_values(altered: Mapping[str, str]) -> None:
+    """Each by itself, a listener's as that of the broker; what cannot be altered may be anything for a listener."""
+    texts: dict[str, list[str]] = {}
+    for name, text in altered.items():
+        texts.setdefault(base_name(name), []).append(text)
+    try:
+        for name, definition in alterable().items():
+            for text in texts.get(name, ()):
+                definition.parse(text)
+    except InvalidValue as error:
+        raise InvalidRequest(str(error)) from error
 
 
 def _check_min_isr(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from broker.config.definition import InvalidValue, Value
+from broker.config.definition import InvalidValue, Value, parse_integer
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
@@ -20,10 +21,11 @@ _SYNONYMS: Mapping[str, tuple[str, ...]] = {
 
 
 class WrongConfiguration(ValueError):
-    """One or more wrong values; `problems` has a line for each."""
+    """One or more wrong values; `problems` has a line for each, and `in_kafka` is what a client is told of them."""
 
-    def __init__(self, problems: Iterable[str]) -> None:
+    def __init__(self, problems: Iterable[str], in_kafka: str | None = None) -> None:
         self.problems = tuple(problems)
+        self.in_kafka = "; ".join(self.problems) if in_kafka is None else in_kafka
         super().__init__("\n".join(self.problems))
 
 
@@ -38,12 +40,13 @@ class BrokerConfig:
 
     `static` is what was given at the start, as text, with `origins` telling where; `dynamic_broker` and
     `dynamic_default` are what AlterConfigs set for this broker and for the whole cluster. Precedence: dynamic of this
-    broker, dynamic of the cluster, static, default.
+    broker, dynamic of the cluster, static, default. `given` is all of them together, with names that are unknown.
     """
 
     values: Mapping[str, Value]
     static: Mapping[str, str] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
+    given: Mapping[str, str] = field(default_factory=dict)
     dynamic_broker: Mapping[str, str] = field(default_factory=dict)
     dynamic_default: Mapping[str, str] = field(default_factory=dict)
 
@@ -51,7 +54,8 @@ class BrokerConfig:
     def of(cls, static: Mapping[str, str] = _EMPTY, origins: Mapping[str, str] = _EMPTY) -> BrokerConfig:
         """Parses `static`. Raises WrongConfiguration with every wrong value; names that are unknown stay unparsed."""
         static = _with_node_id(static)
-        return cls(_parse_all(static, origins), MappingProxyType(dict(static)), MappingProxyType(dict(origins)))
+        given = MappingProxyType(dict(static))
+        return cls(_parse_all(static, origins), given, MappingProxyType(dict(origins)), given)
 
     def with_dynamic(self, per_broker: Mapping[str, str], cluster_default: Mapping[str, str]) -> BrokerConfig:
         """The static configuration under these dynamic ones, in place of any earlier. Raises WrongConfiguration."""
@@ -64,6 +68,7 @@ class BrokerConfig:
         return replace(
             self,
             values=_parse_all(layers, self.origins),
+            given=MappingProxyType(layers),
             dynamic_broker=MappingProxyType(dict(per_broker)),
             dynamic_default=MappingProxyType(dict(cluster_default)),
         )
@@ -127,14 +132,36 @@ class BrokerConfig:
 
     @property
     def max_connections_per_ip_overrides(self) -> dict[str, int]:
-        """`host:count` pairs. Raises ValueError for another shape."""
-        pairs = (pair.rpartition(":") for pair in split_list(self.string("max.connections.per.ip.overrides")))
-        return {host.strip(): int(count) for host, _, count in pairs}
+        """`host:count` pairs. Raises ValueError, worded as in Kafka, for another shape."""
+        key = "max.connections.per.ip.overrides"
+        counts = {
+            host: (parse_integer(count, 32), count) for host, count in named_values(key, self.string(key)).items()
+        }
+        wrong = [count for number, count in counts.values() if number is None]
+        if wrong:
+            raise ValueError(f'For input string: "{wrong[0]}"')
+        return {host: number for host, (number, _) in counts.items() if number is not None}
 
 
 def split_list(text: str) -> tuple[str, ...]:
     """The parts between commas, without the empty ones and the spaces around them."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def named_values(key: str, text: str) -> dict[str, str]:
+    """The `name:value` pairs that `text`, the value of `key`, lists (Kafka's `Csv.parseCsvMap`).
+
+    Raises ValueError, worded as in Kafka, for a part without a colon.
+    """
+    parts = re.split(r"\s*,\s*", text)
+    while parts and not parts[-1]:
+        parts.pop()
+    for part in parts:
+        if ":" not in part:
+            complaint = f"begin 0, end -1, length {len(part)}"
+            raise ValueError(f"Error parsing configuration property '{key}': {complaint}")
+    pairs = (part.rpartition(":") for part in parts)
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def _with_node_id(static: Mapping[str, str]) -> dict[str, str]:

@@ -1,18 +1,31 @@
-"""Rules that join several configurations (`KafkaConfig.validateValues`), for the values a broker starts with."""
+"""Rules that join several configurations (`KafkaConfig.validateValues`)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from broker.config.broker_config import BrokerConfig
 
+_HOST = r"[0-9a-zA-Z\-%._:]*"
 
-def broken_rules(config: BrokerConfig) -> Iterator[str]:
-    """A line for each rule that is broken: key, value and what was expected."""
-    yield from _identity(config)
+
+@dataclass(frozen=True, slots=True)
+class BrokenRule:
+    """`line` has key, value and what was expected; `in_kafka` is Kafka's text, None for what Kafka takes."""
+
+    line: str
+    in_kafka: str | None = None
+
+
+def broken_rules(config: BrokerConfig) -> Iterator[BrokenRule]:
+    """In Kafka's order. What cannot be altered at run time is wrong at the start or never, and has no Kafka text."""
+    yield from map(BrokenRule, _identity(config))
     yield from _log(config)
-    yield from _sockets(config)
-    yield from _groups(config)
+    yield from map(BrokenRule, _replication(config))
+    yield from _connections(config)
+    yield from map(BrokenRule, _groups(config))
 
 
 def _identity(config: BrokerConfig) -> Iterator[str]:
@@ -25,42 +38,63 @@ def _identity(config: BrokerConfig) -> Iterator[str]:
         yield "log.dirs = '': expected at least one folder"
 
 
-def _log(config: BrokerConfig) -> Iterator[str]:
+def _log(config: BrokerConfig) -> Iterator[BrokenRule]:
     for topic_name, key, low in (("segment.ms", "log.roll.ms", 1), ("segment.jitter.ms", "log.roll.jitter.ms", 0)):
         value = config.topic_default(topic_name)
         if isinstance(value, int) and value < low:
-            yield f"{key} = {value}: expected at least {low}"
+            yield BrokenRule(
+                f"{key} = {value}: expected at least {low}",
+                f"requirement failed: {key} must be greater than or equal to {low}",
+            )
     if config.topic_default("retention.ms") == 0:
-        yield "log.retention.ms = 0: expected at least 1, or -1 for no limit"
-    low_lag = config.integer("log.cleaner.min.compaction.lag.ms")
-    if low_lag > config.integer("log.cleaner.max.compaction.lag.ms"):
-        yield f"log.cleaner.min.compaction.lag.ms = {low_lag}: expected at most log.cleaner.max.compaction.lag.ms"
+        yield BrokenRule(
+            "log.retention.ms = 0: expected at least 1, or -1 for no limit",
+            "requirement failed: log.retention.ms must be unlimited (-1) or, greater than or equal to 1",
+        )
     threads = config.integer("log.cleaner.threads")
     buffer = config.integer("log.cleaner.dedupe.buffer.size")
     if threads < 1:
-        yield "log.cleaner.threads = 0: expected at least 1"
+        yield BrokenRule("log.cleaner.threads = 0: expected at least 1", "/ by zero")
     elif buffer // threads <= 1 << 20:
-        yield f"log.cleaner.dedupe.buffer.size = {buffer}: expected more than 1 MB for each of {threads} threads"
+        yield BrokenRule(
+            f"log.cleaner.dedupe.buffer.size = {buffer}: expected more than 1 MB for each of {threads} threads",
+            "requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
+        )
+    low_lag = config.integer("log.cleaner.min.compaction.lag.ms")
+    if low_lag > config.integer("log.cleaner.max.compaction.lag.ms"):
+        yield BrokenRule(
+            f"log.cleaner.min.compaction.lag.ms = {low_lag}: expected at most log.cleaner.max.compaction.lag.ms"
+        )
 
 
-def _sockets(config: BrokerConfig) -> Iterator[str]:
-    queued, largest = config.integer("queued.max.request.bytes"), config.integer("socket.request.max.bytes")
-    if 0 < queued < largest:
-        yield f"queued.max.request.bytes = {queued}: expected at least socket.request.max.bytes, {largest}"
-    key = "max.connections.per.ip.overrides"
-    try:
-        overrides = config.max_connections_per_ip_overrides
-    except ValueError:
-        yield f"{key} = {config.string(key)!r}: expected host:count pairs"
-        return
-    if config.integer("max.connections.per.ip") == 0 and not overrides:
-        yield f"max.connections.per.ip = 0: expected at least 1, or {key} to be set"
+def _replication(config: BrokerConfig) -> Iterator[str]:
     wait, timeout = config.integer("replica.fetch.wait.max.ms"), config.integer("replica.socket.timeout.ms")
     if wait > timeout:
         yield f"replica.fetch.wait.max.ms = {wait}: expected at most replica.socket.timeout.ms, {timeout}"
     lag = config.integer("replica.lag.time.max.ms")
     if wait > lag:
         yield f"replica.fetch.wait.max.ms = {wait}: expected at most replica.lag.time.max.ms, {lag}"
+    queued, largest = config.integer("queued.max.request.bytes"), config.integer("socket.request.max.bytes")
+    if 0 < queued < largest:
+        yield f"queued.max.request.bytes = {queued}: expected at least socket.request.max.bytes, {largest}"
+
+
+def _connections(config: BrokerConfig) -> Iterator[BrokenRule]:
+    key = "max.connections.per.ip.overrides"
+    line = f"{key} = {config.string(key)!r}: expected host:count pairs"
+    try:
+        overrides = config.max_connections_per_ip_overrides
+    except ValueError as error:
+        yield BrokenRule(line, str(error))
+        return
+    if config.integer("max.connections.per.ip") == 0 and not overrides:
+        yield BrokenRule(
+            f"max.connections.per.ip = 0: expected at least 1, or {key} to be set",
+            f"requirement failed: max.connections.per.ip can be set to zero only if {key} property is set.",
+        )
+    wrong = [host for host in overrides if not re.fullmatch(_HOST, host)]
+    if wrong:
+        yield BrokenRule(line, f"{key} contains invalid addresses : {','.join(wrong)}")
 
 
 def _groups(config: BrokerConfig) -> Iterator[str]:

@@ -46,6 +46,7 @@ class UpdateMode(enum.StrEnum):
     """Where a broker configuration may be altered at run time (`DynamicBrokerConfig.dynamicConfigUpdateModes`)."""
 
     READ_ONLY = "read-only"
+    PER_LISTENER = "per-listener"
     PER_BROKER = "per-broker"
     CLUSTER_WIDE = "cluster-wide"
 
@@ -139,10 +140,10 @@ def _parse_type(name: str, text: str, kind: ConfigType) -> Value:
                 raise InvalidValue(name, text, "Expected value to be either true or false")
             return trimmed.lower() == "true"
         case ConfigType.SHORT | ConfigType.INT | ConfigType.LONG:
-            bound = 1 << (_BITS[kind] - 1)
-            if not re.fullmatch(_INTEGER, trimmed) or not -bound <= int(trimmed) < bound:
+            number = parse_integer(trimmed, _BITS[kind])
+            if number is None:
                 raise InvalidValue(name, text, f"Not a number of type {kind.name}")
-            return int(trimmed)
+            return number
         case ConfigType.DOUBLE:
             if not re.fullmatch(_DOUBLE, trimmed):
                 raise InvalidValue(name, text, "Not a number of type DOUBLE")
@@ -151,6 +152,12 @@ def _parse_type(name: str, text: str, kind: ConfigType) -> Value:
             return tuple(re.split(_COMMA, trimmed)) if trimmed else ()
         case _:
             return trimmed
+
+
+def parse_integer(text: str, bits: int) -> int | None:
+    """As Java parses a signed number of so many bits; None for a text that is none."""
+    bound = 1 << (bits - 1)
+    return int(text) if re.fullmatch(_INTEGER, text) and -bound <= int(text) < bound else None
 
 
 def to_text(value: Value) -> str | None:
@@ -213,6 +220,15 @@ def one_of(*allowed: str, ignore_case: bool = False) -> Check:
         return None if text in known else (value, f"{kind}: {choice}")
 
     return Check(refuse, f"one of {choice}")
+
+
+def java_class(known: str | None) -> Check:
+    """A class that a JVM without plugins finds, which is none but `known`."""
+
+    def refuse(value: Value) -> tuple[object, str] | None:
+        return None if value == known else (value, f"Class {value} could not be found.")
+
+    return Check(refuse, str(known))
 
 
 def each_of(*allowed: str) -> Check:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from broker.config.broker_config import BrokerConfig, names_of
+from broker.config.broker_config import BrokerConfig
 from broker.config.definition import ConfigDef, UpdateMode, to_text
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
-from broker.config.kafka_names import NOT_NEEDED
-from broker.config.topic_config import parse_topic_configs
+from broker.config.defs.not_needed import ALTERED_ONLY, NOT_NEEDED
+from broker.config.java_hash import in_hash_order
+from broker.config.kafka_names import definition_of, described_names
+from broker.config.topic_config import topic_values
 from protocol.errors import InvalidRequest
 
 
@@ -56,7 +58,7 @@ def describe_topic(
     broker_config: BrokerConfig, overrides: Mapping[str, str | None], keys: Keys = None
 ) -> list[ConfigEntry]:
     """The topic's configurations: all of them, or those of `keys`. Raises InvalidConfiguration for wrong overrides."""
-    values = parse_topic_configs(broker_config, overrides)
+    values = topic_values(broker_config, overrides)
     names = [name for name, definition in TOPIC_CONFIGS.items() if not definition.internal or name in overrides]
     entries: list[ConfigEntry] = []
     for name in _chosen(names, keys):
@@ -107,12 +109,15 @@ def _broker_entry(
     definition = _definition(name)
     if text is None:
         text = to_text(config.values[name]) if name in config.values else next((s.value for s in synonyms), None)
-    read_only = definition is None or definition.mode is UpdateMode.READ_ONLY
-    return _entry(name, text, synonyms, definition, read_only=read_only)
+    own = definition_of(name)
+    read_only = own is None or own.mode is UpdateMode.READ_ONLY
+    entry = _entry(name, text, synonyms, definition, read_only=read_only)
+    return entry if own else replace(entry, documentation=None)
 
 
 def _definition(name: str) -> ConfigDef | None:
-    return BROKER_CONFIGS.get(name) or NOT_NEEDED.get(name)
+    """That of the broker's configuration where `name` is a listener's."""
+    return definition_of(name) or ALTERED_ONLY.get(name) or definition_of(described_names(name)[-1])
 
 
 def _entry(
@@ -134,10 +139,10 @@ def _entry(
 def _synonyms(config: BrokerConfig, name: str) -> tuple[ConfigSynonym, ...]:
     """Every place that sets `name`, highest precedence first; what precedes its own name is left out, as Kafka does."""
     found: list[ConfigSynonym] = []
-    names = names_of(name)
+    names = described_names(name)
     definition = _definition(name)
     hidden = definition is None or definition.sensitive
-    defaults = {other: known.default_text for other in names if (known := _definition(other))}
+    defaults = {other: known.default_text for other in names if (known := definition_of(other))}
     for values, source in (
         (config.dynamic_broker, ConfigSource.DYNAMIC_BROKER),
         (config.dynamic_default, ConfigSource.DYNAMIC_DEFAULT_BROKER),
@@ -154,26 +159,4 @@ def _synonyms(config: BrokerConfig, name: str) -> tuple[ConfigSynonym, ...]:
 
 def _chosen(names: Iterable[str], keys: Keys) -> list[str]:
     """`names`, those of `keys` alone if there are any, in the order of Kafka's answer."""
-    return _in_hash_order([name for name in names if not keys or name in keys])
-
-
-def _in_hash_order(names: list[str]) -> list[str]:
-    """Kafka answers in the order of a Scala mutable.HashMap: by bucket, and by hash within one."""
-    buckets = 16
-    while len(names) > buckets * 3 // 4:
-        buckets *= 2
-
-    def position(name: str) -> tuple[int, int]:
-        code = _java_hash(name)
-        code ^= code >> 16
-        return code & (buckets - 1), code - (1 << 32) if code >> 31 else code
-
-    return sorted(names, key=position)
-
-
-def _java_hash(text: str) -> int:
-    """Java's `String.hashCode`, unsigned."""
-    code = 0
-    for unit in text.encode("utf-16-be").hex(" ", 2).split():
-        code = (code * 31 + int(unit, 16)) & 0xFFFFFFFF
-    return code
+    return in_hash_order([name for name in names if not keys or name in keys])

@@ -6,11 +6,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from broker.config.broker_config import BrokerConfig, WrongConfiguration, split_list
+from broker.config.broker_config import BrokerConfig, WrongConfiguration, named_values, split_list
+from broker.config.java_hash import in_hash_order
 
 _ENDPOINT = r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)"
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _SERVED = ("PLAINTEXT",)
+_NO_NAME = "The provided listener name is null or empty string"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +77,20 @@ def _names(text: str | None) -> frozenset[str]:
 
 def _protocol_map(config: BrokerConfig) -> dict[str, str]:
     key = "listener.security.protocol.map"
+    text = config.string(key)
+    line = f"{key} = {text!r}: expected NAME:PROTOCOL pairs, PROTOCOL one of {', '.join(_PROTOCOLS)}"
+    try:
+        pairs = named_values(key, text)
+    except ValueError as error:
+        raise WrongConfiguration([line], str(error)) from error
     protocols: dict[str, str] = {}
-    for pair in split_list(config.string(key)):
-        name, _, protocol = (part.strip() for part in pair.partition(":"))
-        if protocol not in _PROTOCOLS:
-            choice = ", ".join(_PROTOCOLS)
-            raise WrongConfiguration(
-                [f"{key} = {config.string(key)!r}: expected NAME:PROTOCOL pairs, PROTOCOL one of {choice}"]
-            )
-        protocols[name.upper()] = protocol
-    if key not in config.static:
+    for name in in_hash_order(pairs):
+        if not name:
+            raise WrongConfiguration([line], _NO_NAME)
+        if pairs[name].upper() not in _PROTOCOLS:
+            raise WrongConfiguration([line], f"Invalid security protocol `{pairs[name]}` defined in {key}")
+        protocols[name.upper()] = pairs[name].upper()
+    if key not in config.given:
         # KRaft gives its controller's listeners a protocol unasked.
         for name in _names(config.optional_string("controller.listener.names")):
             protocols.setdefault(name, "PLAINTEXT")
@@ -92,15 +98,20 @@ def _protocol_map(config: BrokerConfig) -> dict[str, str]:
 
 
 def _parse(key: str, text: str, protocols: Mapping[str, str]) -> tuple[Listener, ...]:
+    in_kafka = f"Error creating broker listeners from '{text}': "
     listeners: list[Listener] = []
     for entry in split_list(text):
         match = re.fullmatch(_ENDPOINT, entry)
         if not match or not 0 <= int(match[3]) <= 65535:
-            raise WrongConfiguration([f"{key} = {text!r}: expected NAME://host:port, which {entry!r} is not"])
+            raise WrongConfiguration(
+                [f"{key} = {text!r}: expected NAME://host:port, which {entry!r} is not"],
+                f"{in_kafka}Unable to parse {entry} to a broker endpoint",
+            )
         name = match[1].upper()
         if name not in protocols:
             raise WrongConfiguration(
-                [f"{key} = {text!r}: expected {name} to have a protocol in listener.security.protocol.map"]
+                [f"{key} = {text!r}: expected {name} to have a protocol in listener.security.protocol.map"],
+                in_kafka + (f"No security protocol defined for listener {name}" if name else _NO_NAME),
             )
         listeners.append(Listener(name, protocols[name], match[2], int(match[3])))
     return tuple(listeners)
@@ -108,7 +119,10 @@ def _parse(key: str, text: str, protocols: Mapping[str, str]) -> tuple[Listener,
 
 def _require_distinct_names(key: str, text: str, listeners: tuple[Listener, ...]) -> None:
     if len({listener.name for listener in listeners}) < len(listeners):
-        raise WrongConfiguration([f"{key} = {text!r}: expected a different name for each listener"])
+        raise WrongConfiguration(
+            [f"{key} = {text!r}: expected a different name for each listener"],
+            f"requirement failed: Each listener must have a different name, listeners: {text}",
+        )
 
 
 def _require_distinct(key: str, text: str, listeners: tuple[Listener, ...]) -> None:
@@ -118,14 +132,31 @@ def _require_distinct(key: str, text: str, listeners: tuple[Listener, ...]) -> N
     for listener in listeners:
         if listener.port:
             by_port.setdefault(listener.port, []).append(listener)
-    for sharing in by_port.values():
-        if len(sharing) > 1 and sorted(_ip_version(listener.host) for listener in sharing) != [4, 6]:
+    for port, sharing in by_port.items():
+        versions = sorted(_ip_version(listener.host) for listener in sharing)
+        if len(sharing) > 1 and versions != [4, 6]:
             raise WrongConfiguration(
                 [
                     f"{key} = {text!r}: expected a different port for each listener, "
                     "unless one has an IPv4 and the other an IPv6 address"
-                ]
+                ],
+                _same_port(versions, text, port),
             )
+
+
+def _same_port(versions: list[int], text: str, port: int) -> str:
+    """What Kafka says of listeners that share a port; a host that is no address has version 0."""
+    if not any(versions):
+        return f"requirement failed: Each listener must have a different port, listeners: {text}"
+    if len(versions) == 2 and all(versions):
+        return (
+            "requirement failed: If you have two listeners on the same port then one needs to be IPv4 and the other "
+            f"IPv6, listeners: {text}, port: {port}"
+        )
+    return (
+        "Each listener must have a different port unless exactly one listener has an IPv4 address and the other IPv6 "
+        f"address, listeners: {text}, port: {port}"
+    )
 
 
 def _ip_version(host: str) -> int:

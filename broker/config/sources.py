@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from broker.config.broker_config import BrokerConfig, WrongConfiguration
 from broker.config.cross_checks import broken_rules
 from broker.config.defs import BROKER_CONFIGS
+from broker.config.defs.not_needed import NOT_NEEDED
 from broker.config.environment import read_environment
-from broker.config.kafka_names import NOT_NEEDED, is_not_needed
+from broker.config.kafka_names import is_not_needed
 from broker.config.listeners import Listeners, parse_listeners
 from broker.config.properties import parse_properties
 
@@ -60,7 +61,7 @@ def load(
 
 def _checked_listeners(config: BrokerConfig) -> Listeners:
     """Raises WrongConfiguration with what is wrong between values and with the listeners, all at once."""
-    problems = list(broken_rules(config))
+    problems = [rule.line for rule in broken_rules(config)]
     try:
         listeners = parse_listeners(config)
     except WrongConfiguration as error:

@@ -12,9 +12,16 @@ from storage.append_types import LogConfig
 
 
 def parse_topic_configs(broker_config: BrokerConfig, overrides: Mapping[str, str | None]) -> dict[str, Value]:
+    """As `topic_values`, of a topic that is created or altered: wrong combinations raise InvalidConfiguration too."""
+    values = topic_values(broker_config, overrides)
+    _check_together(values)
+    return values
+
+
+def topic_values(broker_config: BrokerConfig, overrides: Mapping[str, str | None]) -> dict[str, Value]:
     """Every topic configuration's value, in order of definition: the overrides over the broker's defaults.
 
-    Raises InvalidConfiguration, with Kafka's texts, for an unknown name, a null or wrong value, or a wrong combination.
+    Raises InvalidConfiguration, with Kafka's texts, for an unknown name, and a null or wrong value.
     """
     nulls = [name for name, value in overrides.items() if value is None]
     if nulls:
@@ -29,7 +36,6 @@ def parse_topic_configs(broker_config: BrokerConfig, overrides: Mapping[str, str
             values[name] = broker_config.topic_default(name) if text is None else definition.parse(text)
         except InvalidValue as error:
             raise InvalidConfiguration(str(error)) from error
-    _check_together(values)
     return values
 
 
@@ -48,7 +54,7 @@ def _check_together(values: Mapping[str, Value]) -> None:
 
 def log_config(broker_config: BrokerConfig, overrides: Mapping[str, str | None]) -> LogConfig:
     """What the log of a topic with these overrides goes by. Raises InvalidConfiguration."""
-    values = parse_topic_configs(broker_config, overrides)
+    values = topic_values(broker_config, overrides)
     policies = values["cleanup.policy"]
     ratio = values["min.cleanable.dirty.ratio"]
     assert isinstance(policies, tuple)

@@ -12,6 +12,7 @@ from broker.config.alter import (
     replace_topic,
 )
 from broker.config.broker_config import BrokerConfig
+from broker.config.topic_config import log_config
 from protocol.errors import InvalidConfiguration, InvalidRequest, KafkaError
 
 SET, DELETE, APPEND, SUBTRACT = AlterOp
@@ -129,11 +130,27 @@ def test_what_may_be_altered_for_a_broker_and_for_the_cluster(
             InvalidRequest,
             "Invalid value x for configuration log.retention.ms: Not a number of type LONG",
         ),
-        ([("log.retention.ms", SET, "0")], InvalidRequest, "log.retention.ms = 0: expected at least 1"),
+        ([("log.retention.ms", SET, "0")], InvalidRequest, "requirement failed: log.retention.ms must be unlimited"),
         ([("num.io.threads", SET, "x")], InvalidRequest, "Not a number of type INT"),
-        ([("log.cleaner.threads", SET, "0")], InvalidRequest, "log.cleaner.threads = 0: expected at least 1"),
-        ([("log.cleaner.threads", SET, "5")], InvalidRequest, "double the current value 1"),
-        ([("num.recovery.threads.per.data.dir", SET, "100")], InvalidRequest, "double the current value 2"),
+        ([("num.io.threads", SET, "100")], InvalidRequest, "not be greater than double the current value 8"),
+        ([("log.cleaner.threads", SET, "0")], InvalidRequest, "/ by zero"),
+        ([("leader.replication.throttled.rate", SET, "-1")], InvalidRequest, "Value must be at least 0"),
+        (
+            [("listener.name.any.max.connections", SET, "-1")],
+            InvalidRequest,
+            "for configuration max.connections: Value",
+        ),
+        (
+            [("ssl.keystore.type", SET, "JKS"), ("ssl.keystore.location", SET, "a")],
+            InvalidRequest,
+            r"using the listener prefix: HashSet\(ssl.keystore.type, ssl.keystore.location\)",
+        ),
+        ([("ssl.engine.factory.class", SET, "a.B")], InvalidRequest, "Class a.B could not be found."),
+        (
+            [("log.retention.ms", SET, "x"), ("background.threads", SET, "0")],
+            InvalidRequest,
+            "Invalid value 0 for configuration background.threads: Value must be at least 1",
+        ),
         (
             [("log.cleaner.threads", APPEND, "2")],
             InvalidConfiguration,
@@ -155,8 +172,25 @@ def test_listeners_are_altered_for_one_broker_alone() -> None:
     assert broker(change) == {"listeners": change[2]}
     with pytest.raises(InvalidRequest, match=r"broker id must be specified: Set\(listeners\)"):
         broker(change, per_broker=False)
-    with pytest.raises(InvalidRequest, match="NAME://host:port"):
+    with pytest.raises(InvalidRequest, match="Error creating broker listeners from 'zzz': Unable to parse zzz"):
         broker(("listeners", SET, "zzz"))
+
+
+def test_a_listeners_own_configurations_are_one_brokers_except_for_its_limits() -> None:
+    limit, other = ("listener.name.x.max.connections", SET, "5"), ("listener.name.x.ssl.keystore.type", SET, "JKS")
+    assert broker(limit, per_broker=False) == {"min.insync.replicas": "1", limit[0]: "5"}
+    assert broker(limit, other) == {limit[0]: "5", other[0]: "JKS"}
+    with pytest.raises(InvalidRequest, match=rf"broker id must be specified: Set\(ssl.protocol, {other[0]}\)"):
+        broker(limit, other, ("ssl.protocol", SET, "TLSv1.3"), per_broker=False)
+
+
+def test_a_minimum_compaction_lag_above_the_maximum_is_taken_and_told_when_a_topic_is_altered() -> None:
+    lags = {"log.cleaner.min.compaction.lag.ms": "9", "log.cleaner.max.compaction.lag.ms": "5"}
+    assert replace_broker(CONFIG, list(lags.items()), per_broker=True) == lags
+    config = CONFIG.with_dynamic(lags, {})
+    assert log_config(config, {}).min_compaction_lag_ms == 9
+    with pytest.raises(InvalidConfiguration, match="conflict topic config setting"):
+        alter_topic(config, {}, [Change("retention.ms", SET, "5")])
 
 
 def test_min_insync_replicas_is_the_clusters_and_stays() -> None:

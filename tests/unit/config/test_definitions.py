@@ -9,8 +9,9 @@ import pytest
 
 from broker.config.definition import ConfigDef, UpdateMode
 from broker.config.defs import BROKER_CONFIGS, CHANGED_DEFAULTS, TOPIC_CONFIGS
+from broker.config.defs.not_needed import ALTERED_ONLY, NOT_NEEDED
 from broker.config.document import document
-from broker.config.kafka_names import NOT_NEEDED, mode_of
+from broker.config.kafka_names import alterable, mode_of
 
 ROOT = Path(__file__).parents[3]
 KAFKA: dict[str, Any] = json.loads((ROOT / "tests/conformance/data/kafka_configs.json").read_text())
@@ -62,11 +63,22 @@ def test_every_kafka_name_is_either_defined_or_known_as_not_needed() -> None:
     )
     assert not set(NOT_NEEDED) & set(BROKER_CONFIGS)
     for name, definition in NOT_NEEDED.items():
-        _, kind, default, _, _, internal, read_only = BROKER_ROWS[name]
+        _, kind, default, validator, _, internal, read_only = BROKER_ROWS[name]
         assert definition.internal == internal
         if not internal:
             assert (definition.type.name, definition.default_text) == (kind, default)
             assert (mode_of(name) is UpdateMode.READ_ONLY) == read_only
+        if definition.check and kind != "CLASS":
+            assert re.sub("^one of ", "", definition.check.expected) == expected_of(validator)
+        else:
+            assert internal or "[" not in str(validator)
+
+
+def test_altered_values_are_looked_at_in_kafkas_order() -> None:
+    names = list(alterable())
+    assert names[:3] == list(ALTERED_ONLY)
+    assert names[3:6] == ["metric.reporters", "log.cleaner.min.compaction.lag.ms", "log.flush.interval.messages"]
+    assert {*names[3:]} == {name for name, row in BROKER_ROWS.items() if row[6] is False}
 
 
 def test_defaults_keep_their_own_rules() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.defs import CHANGED_DEFAULTS
+from broker.config.defs.not_needed import NOT_NEEDED
 from broker.config.describe import (
     ConfigEntry,
     describe_broker,
@@ -15,7 +16,6 @@ from broker.config.describe import (
     describe_topic,
     require_this_broker,
 )
-from broker.config.kafka_names import NOT_NEEDED
 from protocol.errors import InvalidRequest
 
 RECORDED = Path(__file__).parents[2] / "conformance/data/kafka_configs.json"

@@ -1,0 +1,306 @@
+"""Kafka 4.1's broker configurations that this broker has no use for: given, each draws one warning.
+
+They are listed with type, default and rule, since DescribeConfigs answers them and AlterConfigs refuses what Kafka
+refuses; what it takes is kept, without effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from broker.config.definition import Check, ConfigDef, ConfigType, UpdateMode, at_least, java_class, one_of
+
+BOOLEAN, CLASS, DOUBLE, INT, LIST, LONG, PASSWORD, SHORT, STRING = (
+    ConfigType.BOOLEAN,
+    ConfigType.CLASS,
+    ConfigType.DOUBLE,
+    ConfigType.INT,
+    ConfigType.LIST,
+    ConfigType.LONG,
+    ConfigType.PASSWORD,
+    ConfigType.SHORT,
+    ConfigType.STRING,
+)
+POSITIVE, NOT_NEGATIVE = at_least(1), at_least(0)
+
+
+class _Row(NamedTuple):
+    """The default is a text, whatever the type: nobody computes with it."""
+
+    name: str
+    type: ConfigType
+    default: str | None
+    check: Check | None = None
+
+
+_READ_ONLY: tuple[_Row, ...] = (
+    _Row("alter.config.policy.class.name", CLASS, None),
+    _Row("alter.log.dirs.replication.quota.window.num", INT, "11", POSITIVE),
+    _Row("alter.log.dirs.replication.quota.window.size.seconds", INT, "1", POSITIVE),
+    _Row("authorizer.class.name", STRING, ""),
+    _Row("auto.leader.rebalance.enable", BOOLEAN, "true"),
+    _Row("broker.heartbeat.interval.ms", INT, "2000"),
+    _Row("broker.session.timeout.ms", INT, "9000"),
+    _Row("client.quota.callback.class", CLASS, None),
+    _Row("connection.failed.authentication.delay.ms", INT, "100", NOT_NEGATIVE),
+    _Row("connections.max.reauth.ms", LONG, "0"),
+    _Row("controlled.shutdown.enable", BOOLEAN, "true"),
+    _Row("controller.quorum.append.linger.ms", INT, "25", NOT_NEGATIVE),
+    _Row("controller.quorum.bootstrap.servers", LIST, ""),
+    _Row("controller.quorum.election.backoff.max.ms", INT, "1000", NOT_NEGATIVE),
+    _Row("controller.quorum.election.timeout.ms", INT, "1000", NOT_NEGATIVE),
+    _Row("controller.quorum.fetch.timeout.ms", INT, "2000", NOT_NEGATIVE),
+    _Row("controller.quorum.request.timeout.ms", INT, "2000", NOT_NEGATIVE),
+    _Row("controller.quorum.retry.backoff.ms", INT, "20", NOT_NEGATIVE),
+    _Row("controller.quorum.voters", LIST, ""),
+    _Row("controller.quota.window.num", INT, "11", POSITIVE),
+    _Row("controller.quota.window.size.seconds", INT, "1", POSITIVE),
+    _Row("controller.socket.timeout.ms", INT, "30000"),
+    _Row("create.topic.policy.class.name", CLASS, None),
+    _Row("delegation.token.expiry.check.interval.ms", LONG, "3600000", POSITIVE),
+    _Row("delegation.token.expiry.time.ms", LONG, "86400000", POSITIVE),
+    _Row("delegation.token.max.lifetime.ms", LONG, "604800000", POSITIVE),
+    _Row("delegation.token.secret.key", PASSWORD, None),
+    _Row("delete.records.purgatory.purge.interval.requests", INT, "1"),
+    _Row("early.start.listeners", STRING, None),
+    _Row("fetch.purgatory.purge.interval.requests", INT, "1000"),
+    _Row("group.coordinator.threads", INT, "4", POSITIVE),
+    _Row("group.share.assignors", LIST, "simple"),
+    _Row("group.share.delivery.count.limit", INT, "5", at_least(2, 10)),
+    _Row("group.share.heartbeat.interval.ms", INT, "5000", POSITIVE),
+    _Row("group.share.max.heartbeat.interval.ms", INT, "15000", POSITIVE),
+    _Row("group.share.max.record.lock.duration.ms", INT, "60000", at_least(30000, 3600000)),
+    _Row("group.share.max.session.timeout.ms", INT, "60000", POSITIVE),
+    _Row("group.share.max.share.sessions", INT, "2000", POSITIVE),
+    _Row("group.share.max.size", INT, "200", at_least(1, 1000)),
+    _Row("group.share.min.heartbeat.interval.ms", INT, "5000", POSITIVE),
+    _Row("group.share.min.record.lock.duration.ms", INT, "15000", at_least(1000, 30000)),
+    _Row("group.share.min.session.timeout.ms", INT, "45000", POSITIVE),
+    _Row("group.share.partition.max.record.locks", INT, "2000", at_least(100, 10000)),
+    _Row("group.share.record.lock.duration.ms", INT, "30000", at_least(1000, 3600000)),
+    _Row("group.share.session.timeout.ms", INT, "45000", POSITIVE),
+    _Row("group.streams.heartbeat.interval.ms", INT, "5000", POSITIVE),
+    _Row("group.streams.max.heartbeat.interval.ms", INT, "15000", POSITIVE),
+    _Row("group.streams.max.session.timeout.ms", INT, "60000", POSITIVE),
+    _Row("group.streams.max.size", INT, "2147483647", POSITIVE),
+    _Row("group.streams.max.standby.replicas", INT, "2", NOT_NEGATIVE),
+    _Row("group.streams.min.heartbeat.interval.ms", INT, "5000", POSITIVE),
+    _Row("group.streams.min.session.timeout.ms", INT, "45000", POSITIVE),
+    _Row("group.streams.num.standby.replicas", INT, "0", NOT_NEGATIVE),
+    _Row("group.streams.session.timeout.ms", INT, "45000", POSITIVE),
+    _Row("initial.broker.registration.timeout.ms", INT, "60000"),
+    _Row("inter.broker.listener.name", STRING, None),
+    _Row("kafka.metrics.polling.interval.secs", INT, "10", POSITIVE),
+    _Row("kafka.metrics.reporters", LIST, ""),
+    _Row("leader.imbalance.check.interval.seconds", LONG, "300", POSITIVE),
+    _Row("log.dir.failure.timeout.ms", LONG, "30000", POSITIVE),
+    _Row("metadata.log.dir", STRING, None),
+    _Row("metadata.log.max.record.bytes.between.snapshots", LONG, "20971520", POSITIVE),
+    _Row("metadata.log.max.snapshot.interval.ms", LONG, "3600000", NOT_NEGATIVE),
+    _Row("metadata.log.segment.bytes", INT, "1073741824", at_least(8388608)),
+    _Row("metadata.log.segment.ms", LONG, "604800000"),
+    _Row("metadata.max.idle.interval.ms", INT, "500", NOT_NEGATIVE),
+    _Row("metadata.max.retention.bytes", LONG, "104857600"),
+    _Row("metadata.max.retention.ms", LONG, "604800000"),
+    _Row("metrics.num.samples", INT, "2", POSITIVE),
+    _Row("metrics.recording.level", STRING, "INFO"),
+    _Row("metrics.sample.window.ms", LONG, "30000", POSITIVE),
+    _Row("num.replica.alter.log.dirs.threads", INT, None),
+    _Row("producer.purgatory.purge.interval.requests", INT, "1000"),
+    _Row("queued.max.requests", INT, "500", POSITIVE),
+    _Row("quota.window.num", INT, "11", POSITIVE),
+    _Row("quota.window.size.seconds", INT, "1", POSITIVE),
+    _Row("remote.log.manager.copy.quota.window.num", INT, "11", POSITIVE),
+    _Row("remote.log.manager.copy.quota.window.size.seconds", INT, "1", POSITIVE),
+    _Row("remote.log.manager.fetch.quota.window.num", INT, "11", POSITIVE),
+    _Row("remote.log.manager.fetch.quota.window.size.seconds", INT, "1", POSITIVE),
+    _Row("remote.log.manager.task.interval.ms", LONG, "30000", POSITIVE),
+    _Row("remote.log.manager.thread.pool.size", INT, "2", POSITIVE),
+    _Row("remote.log.metadata.custom.metadata.max.bytes", INT, "128", NOT_NEGATIVE),
+    _Row(
+        "remote.log.metadata.manager.class.name",
+        STRING,
+        "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager",
+    ),
+    _Row("remote.log.metadata.manager.class.path", STRING, None),
+    _Row("remote.log.metadata.manager.impl.prefix", STRING, "rlmm.config."),
+    _Row("remote.log.metadata.manager.listener.name", STRING, None),
+    _Row("remote.log.reader.max.pending.tasks", INT, "100", POSITIVE),
+    _Row("remote.log.storage.manager.class.name", STRING, None),
+    _Row("remote.log.storage.manager.class.path", STRING, None),
+    _Row("remote.log.storage.manager.impl.prefix", STRING, "rsm.config."),
+    _Row("remote.log.storage.system.enable", BOOLEAN, "false"),
+    _Row("replica.selector.class", STRING, None),
+    _Row("replica.socket.receive.buffer.bytes", INT, "65536"),
+    _Row("replication.quota.window.num", INT, "11", POSITIVE),
+    _Row("replication.quota.window.size.seconds", INT, "1", POSITIVE),
+    _Row("request.timeout.ms", INT, "30000"),
+    _Row("sasl.client.callback.handler.class", CLASS, None),
+    _Row("sasl.login.callback.handler.class", CLASS, None),
+    _Row("sasl.login.class", CLASS, None),
+    _Row("sasl.login.connect.timeout.ms", INT, None),
+    _Row("sasl.login.read.timeout.ms", INT, None),
+    _Row("sasl.login.retry.backoff.max.ms", LONG, "10000"),
+    _Row("sasl.login.retry.backoff.ms", LONG, "100"),
+    _Row("sasl.mechanism.controller.protocol", STRING, "GSSAPI"),
+    _Row("sasl.oauthbearer.assertion.algorithm", STRING, "RS256", one_of("ES256", "RS256", ignore_case=True)),
+    _Row("sasl.oauthbearer.assertion.claim.aud", STRING, None),
+    _Row("sasl.oauthbearer.assertion.claim.exp.seconds", INT, "300", at_least(0, 86400)),
+    _Row("sasl.oauthbearer.assertion.claim.iss", STRING, None),
+    _Row("sasl.oauthbearer.assertion.claim.jti.include", BOOLEAN, "false"),
+    _Row("sasl.oauthbearer.assertion.claim.nbf.seconds", INT, "60", at_least(0, 3600)),
+    _Row("sasl.oauthbearer.assertion.claim.sub", STRING, None),
+    _Row("sasl.oauthbearer.assertion.file", STRING, None),
+    _Row("sasl.oauthbearer.assertion.private.key.file", STRING, None),
+    _Row("sasl.oauthbearer.assertion.private.key.passphrase", PASSWORD, None),
+    _Row("sasl.oauthbearer.assertion.template.file", STRING, None),
+    _Row("sasl.oauthbearer.client.credentials.client.id", STRING, None),
+    _Row("sasl.oauthbearer.client.credentials.client.secret", PASSWORD, None),
+    _Row("sasl.oauthbearer.clock.skew.seconds", INT, "30"),
+    _Row("sasl.oauthbearer.expected.audience", LIST, None),
+    _Row("sasl.oauthbearer.expected.issuer", STRING, None),
+    _Row("sasl.oauthbearer.jwks.endpoint.refresh.ms", LONG, "3600000"),
+    _Row("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", LONG, "10000"),
+    _Row("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", LONG, "100"),
+    _Row("sasl.oauthbearer.jwks.endpoint.url", STRING, None),
+    _Row(
+        "sasl.oauthbearer.jwt.retriever.class",
+        CLASS,
+        "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
+    ),
+    _Row(
+        "sasl.oauthbearer.jwt.validator.class",
+        CLASS,
+        "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
+    ),
+    _Row("sasl.oauthbearer.scope", STRING, None),
+    _Row("sasl.oauthbearer.scope.claim.name", STRING, "scope"),
+    _Row("sasl.oauthbearer.sub.claim.name", STRING, "sub"),
+    _Row("sasl.oauthbearer.token.endpoint.url", STRING, None),
+    _Row("sasl.server.callback.handler.class", CLASS, None),
+    _Row("sasl.server.max.receive.size", INT, "524288"),
+    _Row(
+        "security.inter.broker.protocol", STRING, "PLAINTEXT", one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+    ),
+    _Row("security.providers", STRING, None),
+    _Row("share.coordinator.append.linger.ms", INT, "5", NOT_NEGATIVE),
+    _Row("share.coordinator.load.buffer.size", INT, "5242880", POSITIVE),
+    _Row("share.coordinator.snapshot.update.records.per.snapshot", INT, "500", NOT_NEGATIVE),
+    _Row("share.coordinator.state.topic.compression.codec", INT, "0"),
+    _Row("share.coordinator.state.topic.min.isr", SHORT, "2", POSITIVE),
+    _Row("share.coordinator.state.topic.num.partitions", INT, "50", POSITIVE),
+    _Row("share.coordinator.state.topic.replication.factor", SHORT, "3", POSITIVE),
+    _Row("share.coordinator.state.topic.segment.bytes", INT, "104857600", POSITIVE),
+    _Row("share.coordinator.threads", INT, "1", POSITIVE),
+    _Row("share.coordinator.write.timeout.ms", INT, "5000", POSITIVE),
+    _Row("share.fetch.purgatory.purge.interval.requests", INT, "1000"),
+    _Row("socket.connection.setup.timeout.max.ms", LONG, "30000"),
+    _Row("socket.connection.setup.timeout.ms", LONG, "10000"),
+    _Row("ssl.allow.dn.changes", BOOLEAN, "false"),
+    _Row("ssl.allow.san.changes", BOOLEAN, "false"),
+    _Row("ssl.principal.mapping.rules", STRING, "DEFAULT"),
+)
+_PER_BROKER: tuple[_Row, ...] = (
+    _Row(
+        "principal.builder.class", CLASS, "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
+    ),
+    _Row("sasl.enabled.mechanisms", LIST, "GSSAPI"),
+    _Row("sasl.jaas.config", PASSWORD, None),
+    _Row("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit"),
+    _Row("sasl.kerberos.min.time.before.relogin", LONG, "60000"),
+    _Row("sasl.kerberos.principal.to.local.rules", LIST, "DEFAULT"),
+    _Row("sasl.kerberos.service.name", STRING, None),
+    _Row("sasl.kerberos.ticket.renew.jitter", DOUBLE, "0.05"),
+    _Row("sasl.kerberos.ticket.renew.window.factor", DOUBLE, "0.8"),
+    _Row("sasl.login.refresh.buffer.seconds", SHORT, "300"),
+    _Row("sasl.login.refresh.min.period.seconds", SHORT, "60"),
+    _Row("sasl.login.refresh.window.factor", DOUBLE, "0.8"),
+    _Row("sasl.login.refresh.window.jitter", DOUBLE, "0.05"),
+    _Row("sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI"),
+    _Row("ssl.cipher.suites", LIST, ""),
+    _Row("ssl.client.auth", STRING, "none", one_of("required", "requested", "none")),
+    _Row("ssl.enabled.protocols", LIST, "TLSv1.2,TLSv1.3"),
+    _Row("ssl.endpoint.identification.algorithm", STRING, "https"),
+    _Row("ssl.engine.factory.class", CLASS, None),
+    _Row("ssl.keymanager.algorithm", STRING, "SunX509"),
+    _Row("ssl.protocol", STRING, "TLSv1.3"),
+    _Row("ssl.provider", STRING, None),
+    _Row("ssl.secure.random.implementation", STRING, None),
+    _Row("ssl.trustmanager.algorithm", STRING, "PKIX"),
+)
+_PER_LISTENER: tuple[_Row, ...] = (
+    _Row("ssl.key.password", PASSWORD, None),
+    _Row("ssl.keystore.certificate.chain", PASSWORD, None),
+    _Row("ssl.keystore.key", PASSWORD, None),
+    _Row("ssl.keystore.location", STRING, None),
+    _Row("ssl.keystore.password", PASSWORD, None),
+    _Row("ssl.keystore.type", STRING, "JKS"),
+    _Row("ssl.truststore.certificates", PASSWORD, None),
+    _Row("ssl.truststore.location", STRING, None),
+    _Row("ssl.truststore.password", PASSWORD, None),
+    _Row("ssl.truststore.type", STRING, "JKS"),
+)
+_CLUSTER_WIDE: tuple[_Row, ...] = (
+    _Row("background.threads", INT, "10", POSITIVE),
+    _Row("max.connection.creation.rate", INT, "2147483647", NOT_NEGATIVE),
+    _Row("metric.reporters", LIST, "org.apache.kafka.common.metrics.JmxReporter"),
+    _Row("num.io.threads", INT, "8", POSITIVE),
+    _Row("num.network.threads", INT, "3", POSITIVE),
+    _Row("num.replica.fetchers", INT, "1"),
+    _Row("remote.fetch.max.wait.ms", INT, "500", POSITIVE),
+    _Row("remote.list.offsets.request.timeout.ms", LONG, "30000", POSITIVE),
+    _Row("remote.log.index.file.cache.total.size.bytes", LONG, "1073741824", POSITIVE),
+    _Row("remote.log.manager.copier.thread.pool.size", INT, "10", POSITIVE),
+    _Row("remote.log.manager.copy.max.bytes.per.second", LONG, "9223372036854775807", POSITIVE),
+    _Row("remote.log.manager.expiration.thread.pool.size", INT, "10", POSITIVE),
+    _Row("remote.log.manager.fetch.max.bytes.per.second", LONG, "9223372036854775807", POSITIVE),
+    _Row("remote.log.reader.threads", INT, "10", POSITIVE),
+)
+_INTERNAL = (
+    "controller.performance.always.log.threshold.ms",
+    "controller.performance.sample.period.ms",
+    "group.share.enable",
+    "group.share.persister.class.name",
+    "internal.metadata.delete.delay.millis",
+    "internal.metadata.log.segment.bytes",
+    "internal.metadata.max.batch.size.in.bytes",
+    "internal.metadata.max.fetch.size.in.bytes",
+    "remote.log.manager.task.retry.backoff.max.ms",
+    "remote.log.manager.task.retry.backoff.ms",
+    "remote.log.manager.task.retry.jitter",
+    "server.max.startup.time.ms",
+    "share.coordinator.cold.partition.snapshot.interval.ms",
+    "share.coordinator.state.topic.prune.interval.ms",
+    "unclean.leader.election.interval.ms",
+    "unstable.api.versions.enable",
+    "unstable.feature.versions.enable",
+)
+_RATES = (
+    _Row("leader.replication.throttled.rate", LONG, "9223372036854775807", NOT_NEGATIVE),
+    _Row("follower.replication.throttled.rate", LONG, "9223372036854775807", NOT_NEGATIVE),
+    _Row("replica.alter.log.dirs.io.max.bytes.per.second", LONG, "9223372036854775807", NOT_NEGATIVE),
+)
+
+
+def _definitions(rows: Iterable[_Row], mode: UpdateMode) -> dict[str, ConfigDef]:
+    doc = "A configuration of Kafka's that has no effect here."
+    return {
+        row.name: ConfigDef(
+            row.name, row.type, row.default, doc, java_class(row.default) if row.type is CLASS else row.check, mode=mode
+        )
+        for row in rows
+    }
+
+
+NOT_NEEDED: Mapping[str, ConfigDef] = MappingProxyType(
+    _definitions(_READ_ONLY, UpdateMode.READ_ONLY)
+    | _definitions(_PER_BROKER, UpdateMode.PER_BROKER)
+    | _definitions(_PER_LISTENER, UpdateMode.PER_LISTENER)
+    | _definitions(_CLUSTER_WIDE, UpdateMode.CLUSTER_WIDE)
+    | {name: ConfigDef(name, STRING, None, "Internal to Kafka.", internal=True) for name in _INTERNAL}
+)
+
+# Only ever set by AlterConfigs, and no configurations for DescribeConfigs (`QuotaConfig.brokerQuotaConfigs`).
+ALTERED_ONLY: Mapping[str, ConfigDef] = MappingProxyType(_definitions(_RATES, UpdateMode.CLUSTER_WIDE))

@@ -1,0 +1,187 @@
+"""What a running broker makes of changed configurations: Kafka's reconfigurables, in the order that Kafka asks them in.
+
+Each sees to it that values which are right by themselves may follow upon those of before (`DynamicBrokerConfig`,
+`DynamicThreadPool`, `DynamicLogConfig`, `DynamicListenerConfig`, `DynamicRemoteLogConfig`, `LogCleaner`,
+`ConnectionQuotas`, `DataPlaneAcceptor`). The first complaint is the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from broker.config.broker_config import BrokerConfig
+from broker.config.definition import InvalidValue, UpdateMode, Value
+from broker.config.defs import TOPIC_CONFIGS
+from broker.config.defs.not_needed import NOT_NEEDED
+from broker.config.java_hash import in_hash_order
+from broker.config.kafka_names import definition_of
+from broker.config.listeners import Listener, parse_listeners
+
+_QUOTAS = ("max.connections", "max.connection.creation.rate")
+_NETWORK_THREADS = "num.network.threads"
+_OF_LISTENER = (*_QUOTAS, _NETWORK_THREADS)
+_REPORTER = "org.apache.kafka.common.metrics.JmxReporter"
+# In the order of the map in which Kafka looks them up.
+_POOLS = ("num.recovery.threads.per.data.dir", "num.replica.fetchers", "background.threads", "num.io.threads")
+_REMOTE_POOLS = (
+    "remote.log.reader.threads",
+    "remote.log.manager.copier.thread.pool.size",
+    "remote.log.manager.expiration.thread.pool.size",
+)
+
+
+def refused_change(old: BrokerConfig, new: BrokerConfig) -> str | None:
+    """Kafka's text for the first thing that speaks against `new` once `old` is in use; None if nothing does."""
+    changed = {name for name in {*old.given, *new.given} if old.given.get(name) != new.given.get(name)}
+    complaint = next(_complaints(old, new, changed), None) if changed else None
+    if complaint is None:
+        return None
+    return (
+        f"Invalid value org.apache.kafka.common.config.ConfigException: {complaint} "
+        "for configuration Invalid dynamic configuration"
+    )
+
+
+def _complaints(old: BrokerConfig, new: BrokerConfig, changed: set[str]) -> Iterator[str]:
+    for listener in parse_listeners(old).bound:
+        yield from _listener_limits(listener, old, new)
+    if "metric.reporters" in changed:
+        yield from _reporters(new, changed)
+    for name in _POOLS:
+        yield from _pool(name, _integer(old, name), _integer(new, name))
+    yield from _local_retention(new, changed)
+    yield from _listeners(old, new, changed)
+    for name in _REMOTE_POOLS:
+        yield from _pool(name, _integer(old, name), _integer(new, name))
+    yield from _cleaner_threads(old.integer("log.cleaner.threads"), new.integer("log.cleaner.threads"))
+
+
+def _listener_limits(listener: Listener, old: BrokerConfig, new: BrokerConfig) -> Iterator[str]:
+    try:
+        before, after = _values_of(listener, old), _values_of(listener, new)
+    except InvalidValue as error:
+        yield str(error)
+        return
+    if any(before[name] != after[name] for name in _QUOTAS):
+        yield from (f"Invalid {name} {after[name]}" for name in _QUOTAS if after[name] == 0)
+    yield from _pool(_NETWORK_THREADS, before[_NETWORK_THREADS], after[_NETWORK_THREADS])
+
+
+def _values_of(listener: Listener, config: BrokerConfig) -> dict[str, int]:
+    """The listener's limits: its own, else the broker's. Raises InvalidValue for any configuration under its prefix."""
+    values = {name: _integer(config, name) for name in _OF_LISTENER}
+    for name, text in _under_prefix(listener, config.given).items():
+        definition = definition_of(name) or definition_of(name.partition(".")[2])
+        value = definition.parse(text) if definition else None
+        if name in values:
+            assert isinstance(value, int)
+            values[name] = value
+    return values
+
+
+def _under_prefix(listener: Listener, given: Mapping[str, str]) -> dict[str, str]:
+    prefix = f"listener.name.{listener.name.lower()}."
+    return {name.removeprefix(prefix): text for name, text in given.items() if name.startswith(prefix)}
+
+
+def _reporters(new: BrokerConfig, changed: set[str]) -> Iterator[str]:
+    reporters = _value(new, "metric.reporters")
+    assert isinstance(reporters, tuple)
+    if not {*reporters} <= {_REPORTER}:
+        names = ", ".join(in_hash_order(changed & {*new.given}))
+        yield (
+            f"Validation of dynamic config update of Set({names}) failed with class class "
+            "kafka.server.DynamicMetricsReporters"
+        )
+
+
+def _pool(name: str, before: int, after: int) -> Iterator[str]:
+    """A pool takes at most a halving or a doubling at a time."""
+    if after == before:
+        return
+    complaint = f"Dynamic thread count update validation failed for {name}={after}, value should"
+    if after < 1:
+        yield f"{complaint} be at least 1"
+    if after < before // 2:
+        yield f"{complaint} be at least half the current value {before}"
+    if after > before * 2:
+        yield f"{complaint} not be greater than double the current value {before}"
+
+
+def _cleaner_threads(before: int, after: int) -> Iterator[str]:
+    if after < before // 2:
+        yield f"Log cleaner threads cannot be reduced to less than half the current value {before}"
+    if after > before * 2:
+        yield f"Log cleaner threads cannot be increased to more than double the current value {before}"
+
+
+def _local_retention(new: BrokerConfig, changed: set[str]) -> Iterator[str]:
+    if not changed & {definition.synonyms[0].name for definition in TOPIC_CONFIGS.values() if definition.synonyms}:
+        return
+    retention, local = new.topic_default("retention.ms"), new.integer("log.local.retention.ms")
+    assert isinstance(retention, int)
+    if retention != -1:
+        yield from _no_longer_than("ms", retention, local)
+    retention, local = new.integer("log.retention.bytes"), new.integer("log.local.retention.bytes")
+    if retention > -1:
+        yield from _no_longer_than("bytes", retention, local)
+
+
+def _no_longer_than(unit: str, retention: int, local: int) -> Iterator[str]:
+    complaint = f"Invalid value {local} for configuration log.local.retention.{unit}: Value must not be"
+    if local == -1:
+        yield f"{complaint} -1 as log.retention.{unit} value is set as {retention}."
+    if local > retention:
+        yield f"{complaint} more than log.retention.{unit} property value: {retention}"
+
+
+def _listeners(old: BrokerConfig, new: BrokerConfig, changed: set[str]) -> Iterator[str]:
+    if not any(name in _OF_LISTENER or _mode(name) is UpdateMode.PER_BROKER for name in changed):
+        return
+    before, after = ({listener.name: listener for listener in _all_listeners(config)} for config in (old, new))
+    for name in (name for name in before if name in after):
+        # What was set at run time is not remembered: it stands in the way of every later change.
+        if _fixed(before[name], old.static) != _fixed(after[name], new.given):
+            yield (
+                f"Configs cannot be updated dynamically for existing listener ListenerName({name}), restart broker or "
+                "create a new listener for update"
+            )
+        if before[name].protocol != after[name].protocol:
+            yield f"Security protocol cannot be updated for existing listener ListenerName({name})"
+
+
+def _all_listeners(config: BrokerConfig) -> tuple[Listener, ...]:
+    parsed = parse_listeners(config)
+    return parsed.bound + parsed.left_out
+
+
+def _fixed(listener: Listener, given: Mapping[str, str]) -> dict[str, str]:
+    """What is set for a listener and counts from its start on."""
+    return {
+        name: text
+        for name, text in _under_prefix(listener, given).items()
+        if name not in _OF_LISTENER and _mode(name) is not UpdateMode.PER_LISTENER
+    }
+
+
+def _mode(name: str) -> UpdateMode | None:
+    definition = definition_of(name)
+    return None if definition is None else definition.mode
+
+
+def _value(config: BrokerConfig, name: str) -> Value:
+    """Of any configuration of Kafka's. One that is not needed here may be wrong from the start: its default counts."""
+    if name in config.values:
+        return config.values[name]
+    definition = NOT_NEEDED[name]
+    default = str(definition.default)
+    try:
+        return definition.parse(config.given.get(name, default))
+    except InvalidValue:
+        return definition.parse(default)
+
+
+def _integer(config: BrokerConfig, name: str) -> int:
+    value = _value(config, name)
+    assert isinstance(value, int)
+    return value
