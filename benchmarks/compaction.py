@@ -21,9 +21,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
-from benchmarks.contenders import Contender, contenders
-from benchmarks.first_record import wait_for_first_record
-from benchmarks.run import KAFKA
+from benchmarks.contenders import Contender, arguments, contenders, serving
 
 TOPIC = "updates"
 NEVER_MS = 2**62
@@ -71,13 +69,8 @@ def resident_mb(pid: int) -> float:
 def main() -> None:
     options = _options()
     for contender in contenders(options.kafka, options.alone, SETTINGS):
-        contender.prepare()
-        contender.start()
-        try:
-            wait_for_first_record(contender.port)
+        with serving(contender):
             measure(contender, options.updates, options.keys)
-        finally:
-            contender.stop()
 
 
 def measure(contender: Contender, updates: int, keys: int) -> None:
@@ -180,11 +173,9 @@ def check(servers: str, updates: int, keys: int) -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments("python -m benchmarks.compaction", __doc__)
     parser.add_argument("--updates", type=int, default=2_000_000)
     parser.add_argument("--keys", type=int, default=10_000)
-    parser.add_argument("--alone", action="store_true", help="without Apache Kafka")
-    parser.add_argument("--kafka", default=KAFKA, help="the script that runs Apache Kafka's classes")
     return parser.parse_args()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import shutil
@@ -12,9 +13,14 @@ import sys
 import tempfile
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
+
+from benchmarks.first_record import wait_for_first_record
+
+ROOT = Path(__file__).parents[1]
+KAFKA = os.environ.get("KAFKA_SCRIPT", str(ROOT.parent / "shared" / "peers" / "kafka" / "kafka"))
 
 KAFKA_PROPERTIES = """\
 process.roles=broker,controller
@@ -148,3 +154,25 @@ def contenders(script: str, alone: bool, settings: Mapping[str, str] = NO_SETTIN
     elif not alone:
         sys.stderr.write(f"no Apache Kafka at {script}: Odradek alone\n")
     return found
+
+
+@contextlib.contextmanager
+def serving(contender: Contender) -> Iterator[Contender]:
+    """A contender on an empty folder, through with its first record; stopped in the end."""
+    contender.prepare()
+    try:
+        contender.start()
+        wait_for_first_record(contender.port)
+        yield contender
+    finally:
+        contender.stop()
+
+
+def arguments(program: str, description: str | None) -> argparse.ArgumentParser:
+    """A parser that knows the options by which `contenders` chooses: `--kafka` and `--alone`."""
+    parser = argparse.ArgumentParser(
+        prog=program, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--kafka", default=KAFKA, help="script that runs Kafka's classes (default: %(default)s)")
+    parser.add_argument("--alone", action="store_true", help="measure Odradek only")
+    return parser

@@ -15,9 +15,8 @@ import time
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks.contenders import contenders
-from benchmarks.first_record import one_record, request_frame, wait_for_first_record
-from benchmarks.run import KAFKA
+from benchmarks.contenders import arguments, contenders, serving
+from benchmarks.first_record import one_record, request_frame
 
 TOPIC = "flushed"
 PRODUCERS = (1, 10, 100)
@@ -26,10 +25,7 @@ PRODUCERS = (1, 10, 100)
 def main() -> None:
     options = _options()
     for contender in contenders(options.kafka, options.alone):
-        contender.prepare()
-        contender.start()
-        try:
-            wait_for_first_record(contender.port)
+        with serving(contender):
             make_topic(contender.port)
             measure(contender.port, 4, options.seconds)  # not counted
             for producers in PRODUCERS:
@@ -39,8 +35,6 @@ def main() -> None:
                     f"p50 {waits[len(waits) // 2]:.2f} ms, p99 {waits[len(waits) * 99 // 100]:.2f} ms\n"
                 )
                 sys.stdout.flush()
-        finally:
-            contender.stop()
 
 
 def make_topic(port: int) -> None:
@@ -74,10 +68,8 @@ def _produce(port: int, produce: bytes, until: float, waits: list[float]) -> Non
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments("python -m benchmarks.flush", __doc__)
     parser.add_argument("--seconds", type=float, default=5.0, help="for each number of producers")
-    parser.add_argument("--alone", action="store_true", help="without Apache Kafka")
-    parser.add_argument("--kafka", default=KAFKA, help="the script that runs Apache Kafka's classes")
     return parser.parse_args()
 
 

@@ -7,8 +7,8 @@ the broker, costs little: 1,000 members in 50 groups that send heartbeats, 100 m
 
 from __future__ import annotations
 
-import argparse
 import asyncio
+import contextlib
 import statistics
 import struct
 import time
@@ -18,11 +18,9 @@ from collections.abc import Sequence
 import uvloop
 
 from benchmarks.by_hand import Asker, data, flood, frame, text, together
-from benchmarks.contenders import Contender, contenders
+from benchmarks.contenders import Contender, arguments, contenders, serving
 from benchmarks.figures import Figures, alternating, note, print_table
-from benchmarks.first_record import wait_for_first_record
 from benchmarks.measures import Topic, cpu_seconds
-from benchmarks.run import KAFKA
 
 GROUPS, MEMBERS = 50, 20
 LARGE_GROUP = 100
@@ -49,9 +47,10 @@ class Member(Asker):
 
     # -- requests
 
-    async def join(self, metadata: bytes) -> None:
+    async def join(self, user_data: bytes) -> None:
         timeouts = struct.pack(">ii", SESSION_MS, REBALANCE_MS)
-        protocols = struct.pack(">i", 1) + text("range") + data(metadata)
+        subscription = struct.pack(">hi", 0, 1) + text("a-topic") + data(user_data)
+        protocols = struct.pack(">i", 1) + text("range") + data(subscription)
         while True:
             body = await self.ask(
                 frame(
@@ -115,9 +114,9 @@ async def connect(port: int, group: str) -> Member:
     return member
 
 
-async def rebalance(members: Sequence[Member], metadata: bytes) -> None:
-    """All join, with metadata that ask for a rebalance where they are others than before, and sync."""
-    await together([member.join(metadata) for member in members])
+async def rebalance(members: Sequence[Member], user_data: bytes) -> None:
+    """All join, with user data that ask for a rebalance where they are others than before, and sync."""
+    await together([member.join(user_data) for member in members])
     await together([member.sync() for member in members])
 
 
@@ -208,24 +207,16 @@ async def measure(port: int, pid: int, topic: str) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.groups", description=__doc__)
-    parser.add_argument("--kafka", default=KAFKA, help="script that runs Kafka's classes (default: %(default)s)")
-    parser.add_argument("--alone", action="store_true", help="measure Odradek only")
+    parser = arguments("python -m benchmarks.groups", __doc__)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     measured = contenders(options.kafka, options.alone)
     figures: Figures = {}
-    try:
+    with contextlib.ExitStack() as running:
         for contender in measured:
-            contender.prepare()
-            contender.start()
-            wait_for_first_record(contender.port)
-            one_pass(contender)  # warms up
+            one_pass(running.enter_context(serving(contender)))  # warms up
         for contender in alternating(measured, options.rounds):
             note(figures, contender, one_pass(contender))
-    finally:
-        for contender in measured:
-            contender.stop()
     print_table(figures, measured)
 
 

@@ -6,8 +6,8 @@ the protocol by hand and share the machine's cores with the broker.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
+import contextlib
 import statistics
 import struct
 import sys
@@ -16,10 +16,8 @@ import time
 import uvloop
 
 from benchmarks.by_hand import Asker, data, flood, frame, text
-from benchmarks.contenders import Contender, contenders
-from benchmarks.first_record import wait_for_first_record
+from benchmarks.contenders import Contender, arguments, contenders, serving
 from benchmarks.measures import PARTITIONS, Topic, cpu_seconds
-from benchmarks.run import KAFKA
 from protocol.records.build import Record, build_batch
 
 PRODUCE, VERSION = 0, 7
@@ -63,19 +61,14 @@ def one_pass(contender: Contender, connections: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.many_connections", description=__doc__)
-    parser.add_argument("--kafka", default=KAFKA, help="script that runs Kafka's classes (default: %(default)s)")
-    parser.add_argument("--alone", action="store_true", help="measure Odradek only")
+    parser = arguments("python -m benchmarks.many_connections", __doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--connections", type=int, nargs="+", default=[1, 50, 500])
     options = parser.parse_args()
     measured = contenders(options.kafka, options.alone)
-    try:
+    with contextlib.ExitStack() as running:
         for contender in measured:
-            contender.prepare()
-            contender.start()
-            wait_for_first_record(contender.port)
-            one_pass(contender, max(options.connections))  # warms up
+            one_pass(running.enter_context(serving(contender)), max(options.connections))  # warms up
         for connections in options.connections:
             for contender in measured:
                 passes = [one_pass(contender, connections) for _ in range(options.rounds)]
@@ -84,9 +77,6 @@ def main() -> None:
                     f"{connections} connections, {contender.name}: {rate:,.0f}/s, {cpu:.0f} us of CPU each\n"
                 )
                 sys.stdout.flush()
-    finally:
-        for contender in measured:
-            contender.stop()
 
 
 if __name__ == "__main__":

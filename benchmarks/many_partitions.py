@@ -17,9 +17,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.compaction import resident_mb
-from benchmarks.contenders import Contender, contenders
+from benchmarks.contenders import Contender, arguments, contenders, serving
 from benchmarks.first_record import wait_for_first_record
-from benchmarks.run import KAFKA
 
 A_TOPIC = 100
 
@@ -27,10 +26,7 @@ A_TOPIC = 100
 def main() -> None:
     options = _options()
     for contender in contenders(options.kafka, options.alone):
-        contender.prepare()
-        try:
-            contender.start()
-            wait_for_first_record(contender.port)
+        with serving(contender):
             began = time.monotonic()
             fill(f"127.0.0.1:{contender.port}", options.partitions)
             told(contender, "made and filled", time.monotonic() - began)
@@ -40,8 +36,6 @@ def main() -> None:
                 contender.start()
                 wait_for_first_record(contender.port)
                 told(contender, f"start after {what}", time.monotonic() - began)
-        finally:
-            contender.stop()
 
 
 def told(contender: Contender, what: str, seconds: float) -> None:
@@ -68,10 +62,8 @@ def end(pid: int, signal_number: signal.Signals) -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = arguments("python -m benchmarks.many_partitions", __doc__)
     parser.add_argument("--partitions", type=int, default=2000)
-    parser.add_argument("--alone", action="store_true", help="without Apache Kafka")
-    parser.add_argument("--kafka", default=KAFKA, help="the script that runs Apache Kafka's classes")
     return parser.parse_args()
 
 

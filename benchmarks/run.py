@@ -7,6 +7,7 @@ alternate, so that what else the machine does falls on both. Printed are medians
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -16,13 +17,11 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.contenders import Contender, contenders
+from benchmarks.contenders import ROOT, Contender, arguments, contenders, serving
 from benchmarks.figures import Figures, alternating, note, print_table
 from benchmarks.first_record import wait_for_first_record
 from benchmarks.measures import Pass, Sizes
 
-ROOT = Path(__file__).parents[1]
-KAFKA = os.environ.get("KAFKA_SCRIPT", str(ROOT.parent / "shared" / "peers" / "kafka" / "kafka"))
 SETTLE_SECONDS = 2.0
 AMOUNTS = {"rounds": (5, 2), "bulk": (300_000, 100_000), "singles": (50_000, 15_000), "paced": (2_000, 1_000)}
 """What is done by default, and with --quick."""
@@ -36,18 +35,13 @@ def main() -> None:
     figures: Figures = {}
     for contender in alternating(measured, options.rounds):
         note(figures, contender, _cold_start(contender))
-    try:
+    with contextlib.ExitStack() as running:
         for contender in measured:
-            contender.prepare()
-            contender.start()
-            wait_for_first_record(contender.port)
+            running.enter_context(serving(contender))
             _say(f"{contender.name}: warming up")
             _pass(contender, sizes)
         for contender in alternating(measured, options.rounds):
             note(figures, contender, _pass(contender, sizes))
-    finally:
-        for contender in measured:
-            contender.stop()
     print_table(figures, measured)
     machine = {
         "date": datetime.now(UTC).isoformat(timespec="minutes"),
@@ -65,9 +59,7 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="make bench", description="Odradek beside Apache Kafka")
-    parser.add_argument("--kafka", default=KAFKA, help="script that runs Kafka's classes (default: %(default)s)")
-    parser.add_argument("--alone", action="store_true", help="measure Odradek only")
+    parser = arguments("make bench", "Odradek beside Apache Kafka")
     parser.add_argument("--quick", action="store_true", help="two rounds of a third of the work, in two minutes")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--bulk", type=int, help="records of 1 KB for the MB/s, a multiple of 1,000")

@@ -9,6 +9,7 @@ the machine's cores.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import threading
 import time
 import uuid
@@ -18,10 +19,8 @@ from typing import Protocol
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from benchmarks.contenders import Contender, contenders
+from benchmarks.contenders import Contender, arguments, contenders, serving
 from benchmarks.figures import Figures, alternating, note, print_table
-from benchmarks.first_record import wait_for_first_record
-from benchmarks.run import KAFKA
 from benchmarks.transactions_v2 import TransactionsV2
 
 PARTITIONS = 6
@@ -109,17 +108,11 @@ def main() -> None:
         IdempotentBulk(options.bulk),
     ]
     figures: Figures = {}
-    try:
+    with contextlib.ExitStack() as running:
         for contender in measured:
-            contender.prepare()
-            contender.start()
-            wait_for_first_record(contender.port)
-            _pass(contender, works)  # warms up
+            _pass(running.enter_context(serving(contender)), works)  # warms up
         for contender in alternating(measured, options.rounds):
             note(figures, contender, _pass(contender, works))
-    finally:
-        for contender in measured:
-            contender.stop()
     print_table(figures, measured)
 
 
@@ -136,9 +129,7 @@ def _new_topic(bootstrap: str) -> str:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.transactions")
-    parser.add_argument("--kafka", default=KAFKA, help="script that runs Kafka's classes (default: %(default)s)")
-    parser.add_argument("--alone", action="store_true", help="measure Odradek only")
+    parser = arguments("python -m benchmarks.transactions", __doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--count", type=int, default=400, help="transactions of the single producer")
     parser.add_argument("--bulk", type=int, default=100_000, help="records of 1 KB")

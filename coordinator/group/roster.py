@@ -89,9 +89,11 @@ class Roster:
         return member
 
     def set_protocols(self, member: Member, protocols: tuple[MemberProtocol, ...]) -> None:
-        self._supporters.subtract(names_of(member.protocols))
+        before, after = names_of(member.protocols), names_of(protocols)
         member.protocols = protocols
-        self._supporters.update(names_of(protocols))
+        if before != after:
+            self._supporters.subtract(before)
+            self._supporters.update(after)
 
     def await_join(self, member: Member, reply: Reply[JoinAnswer] | None) -> None:
         """The member waits for the end of the join phase; `reply` takes the place of an earlier one."""
