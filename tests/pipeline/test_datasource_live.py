@@ -27,6 +27,8 @@ SETTINGS = {
     "log.initial.task.delay.ms": 0,
     "log.segment.delete.delay.ms": 100,
 }
+SECONDS = 60.0
+"""How long the broker may take to compact or delete something, on a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +134,8 @@ def test_a_log_that_is_being_compacted_keeps_the_last_value_of_every_key(busy_br
     holes = 0
     with Writer(busy_broker, topic, keys=100) as writer:
         began = time.monotonic()
-        while time.monotonic() < began + 5:
+        while not holes or time.monotonic() < began + 5:
+            assert time.monotonic() < began + SECONDS, "nothing was compacted"
             splits = reader.partitions()
             time.sleep(0.05)  # for the cleaner to get ahead of the plan
             found = rows(reader, splits)
@@ -140,7 +143,6 @@ def test_a_log_that_is_being_compacted_keeps_the_last_value_of_every_key(busy_br
             assert offsets == sorted(set(offsets))
             assert all(int(row["key"]) == row["offset"] % 100 for row in found)
             holes += len(offsets) < (offsets[-1] if offsets else 0)
-    assert holes, "nothing was compacted"
     end = writer.acknowledged[0]
     last = [row["offset"] for row in rows(reader, reader.partitions())]
     assert last[-100:] == list(range(end - 100, end))
@@ -153,7 +155,8 @@ def test_a_log_that_retention_shortens_is_read_from_where_it_starts(busy_broker:
     with Writer(busy_broker, topic) as writer:
         began = time.monotonic()
         starts = set()
-        while time.monotonic() < began + 4:
+        while len(starts) < 2 or time.monotonic() < began + 4:
+            assert time.monotonic() < began + SECONDS, "retention did nothing"
             safe = writer.acknowledged[0]
             offsets = [row["offset"] for row in rows(lenient, lenient.partitions())]
             if offsets:
@@ -162,10 +165,9 @@ def test_a_log_that_retention_shortens_is_read_from_where_it_starts(busy_broker:
                 starts.add(offsets[0])
         splits = strict.partitions()
         old_end = writer.acknowledged[0]
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + SECONDS
         while lenient.partitions()[0].pieces[0].start <= old_end:
             assert time.monotonic() < deadline, "retention did nothing"
             time.sleep(0.05)
-    assert len(starts) > 1
     with pytest.raises(DataLossError, match="cannot be read: the log starts at offset"):
         rows(strict, splits)
