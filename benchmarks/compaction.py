@@ -22,6 +22,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from benchmarks.contenders import Contender, arguments, contenders, serving
+from benchmarks.first_record import ask
 
 TOPIC = "updates"
 NEVER_MS = 2**62
@@ -49,14 +50,12 @@ class Watch:
     stopped: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
-        ask = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+        api_versions = struct.pack(">ihhih", 10, 18, 0, 1, -1)
         with socket.create_connection(("127.0.0.1", self.port)) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             while not self.stopped.is_set():
                 began = time.perf_counter()
-                connection.sendall(ask)
-                size = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))[0]
-                connection.recv(size, socket.MSG_WAITALL)
+                ask(connection, api_versions)
                 self.trips_ms.append((time.perf_counter() - began) * 1000)
                 self.memory_mb = max(self.memory_mb, resident_mb(self.pid))
                 time.sleep(0.001)

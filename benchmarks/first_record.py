@@ -34,10 +34,10 @@ def _pause(deadline: float) -> None:
 
 def _try_once(connection: socket.socket) -> bool:
     string = struct.pack(">h", len(TOPIC)) + TOPIC
-    metadata = _ask(connection, 3, 1, struct.pack(">i", 1) + string)
+    metadata = ask(connection, request_frame(3, 1, struct.pack(">i", 1) + string))
     if metadata.find(TOPIC) < 0:
         return False
-    answer = _ask(connection, 0, 3, one_record(TOPIC, b"hello"))
+    answer = ask(connection, request_frame(0, 3, one_record(TOPIC, b"hello")))
     # correlation id, one topic, its name, one partition, index, then the error code.
     (error,) = struct.unpack_from(">h", answer, 4 + 4 + len(string) + 4 + 4)
     return bool(error == 0)
@@ -66,8 +66,9 @@ def request_frame(api_key: int, version: int, body: bytes) -> bytes:
     return struct.pack(">i", len(payload)) + payload
 
 
-def _ask(connection: socket.socket, api_key: int, version: int, body: bytes) -> bytes:
-    connection.sendall(request_frame(api_key, version, body))
+def ask(connection: socket.socket, frame: bytes) -> bytes:
+    """The answer to a frame, without its size. Raises ConnectionError when the broker closes the connection."""
+    connection.sendall(frame)
     (size,) = struct.unpack(">i", _exactly(connection, 4))
     return _exactly(connection, size)
 

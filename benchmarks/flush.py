@@ -16,7 +16,7 @@ import time
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.contenders import arguments, contenders, serving
-from benchmarks.first_record import one_record, request_frame
+from benchmarks.first_record import ask, one_record, request_frame
 
 TOPIC = "flushed"
 PRODUCERS = (1, 10, 100)
@@ -59,9 +59,7 @@ def _produce(port: int, produce: bytes, until: float, waits: list[float]) -> Non
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         while (began := time.perf_counter()) and time.monotonic() < until:
-            connection.sendall(produce)
-            size = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))[0]
-            answer = connection.recv(size, socket.MSG_WAITALL)
+            answer = ask(connection, produce)
             (error,) = struct.unpack_from(">h", answer, 4 + 4 + 2 + len(TOPIC) + 4 + 4)
             assert error == 0, error
             waits.append((time.perf_counter() - began) * 1000)
