@@ -171,9 +171,9 @@ class Broker:
             command += ["--set", f"{key}={value}"]
         return command
 
-    def _note_ready(self, line: bytes) -> None:
+    def _note_ready(self, line: bytes | None) -> None:
         if not line:
-            why = f"was not ready within {self._start_timeout} s" if self.running else "ended before it was ready"
+            why = f"was not ready within {self._start_timeout} s" if line is None else "ended before it was ready"
             raise BrokerStartError(f"the broker {why}\n{self._log_end()}")
         ready = json.loads(line)
         self._listeners = ready["listeners"]
@@ -198,15 +198,15 @@ class Broker:
         self._child = None
 
 
-def _read_line(descriptor: int, timeout: float) -> bytes:
-    """One line without its end; empty when the other side closed, or the time (seconds) ran out, before a whole one."""
+def _read_line(descriptor: int, timeout: float) -> bytes | None:
+    """One line without its end; empty when the other side closed before a whole one, None when the time (s) ran out."""
     deadline = time.monotonic() + timeout
     received = b""
     with selectors.DefaultSelector() as selector:
         selector.register(descriptor, selectors.EVENT_READ)
         while not received.endswith(b"\n"):
             if not selector.select(max(0.0, deadline - time.monotonic())):
-                return b""
+                return None
             chunk = os.read(descriptor, 4096)
             if not chunk:
                 return b""

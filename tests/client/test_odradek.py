@@ -76,7 +76,14 @@ def test_variables_of_the_caller_are_not_handed_on(monkeypatch: pytest.MonkeyPat
 
 def test_failed_start_shows_the_log_and_leaves_no_process() -> None:
     broker = Broker({"broker.id": "x"})
-    with pytest.raises(BrokerStartError, match=r"broker\.id"):
+    with pytest.raises(BrokerStartError, match=r"(?s)ended before it was ready.*broker\.id"):
+        broker.start()
+    assert not broker.running
+
+
+def test_a_start_that_takes_too_long_says_so_and_leaves_no_process() -> None:
+    broker = Broker(start_timeout=0.001)
+    with pytest.raises(BrokerStartError, match=r"not ready within 0\.001 s"):
         broker.start()
     assert not broker.running
 
