@@ -16,7 +16,7 @@ ZERO = datetime.timedelta(0)
 def error_response(api: Api, error: KafkaError) -> Any:
     """The newest response class of ``api`` with the error code (and message), everything else empty.
 
-    :raises RuntimeError: The response has no place for it; then the handler's module defines ``error_response``.
+    Raises RuntimeError if the response has no place for it; then the handler's module defines ``error_response``.
     """
     response_class = messages.newest_response(api)
     fields = {field.name: field for field in dataclasses.fields(response_class)}

@@ -34,10 +34,7 @@ class HttpServer:
         self._runner: AppRunner | None = None
 
     async def start(self) -> int:
-        """Bind and serve; returns the port, which the system chose if 0 was given.
-
-        :raises OSError: The address cannot be bound.
-        """
+        """Bind and serve; returns the port, which the system chose if 0 was given. Raises OSError."""
         # The libraries take a quarter of a second to load; from a thread, the loop serves Kafka's clients meanwhile.
         await asyncio.to_thread(importlib.import_module, "broker.http_app")
         from aiohttp.web import AppRunner, TCPSite

@@ -48,7 +48,7 @@ def encode_entry(commits: list[Commit]) -> bytes:
 def decode_entries(data: bytes, name: str) -> Iterator[tuple[int, list[Commit]]]:
     """Yield (end position, commits) of each whole entry, stopping at a torn tail.
 
-    :raises CorruptMetadata: A bad entry has a good one after it; `name` is the file's, for the message.
+    Raises CorruptMetadata if a bad entry has a good one after it; `name` is the file's, for the message.
     """
     position = 0
     while position < len(data):

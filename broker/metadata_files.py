@@ -27,7 +27,7 @@ class MetadataFiles:
     def load(self) -> tuple[int, dict[str, Versioned]]:
         """Open the log, drop a torn last entry, and return the newest revision with the state.
 
-        :raises CorruptMetadata: A damaged entry before the last one, a damaged snapshot, or commits missing between.
+        Raises CorruptMetadata for a damaged entry before the last one, a damaged snapshot, or commits missing between.
         """
         revision, state = self._load_snapshot()
         is_new = not self._fs.exists(self._log_path)

@@ -174,16 +174,12 @@ class Metrics:
         """Register a value that may go up and down, read at every scrape.
 
         `read` gives a number; or, with `labels`, pairs of a tuple of label values (in their order) and a number.
-
-        :raises ValueError: The name is taken.
+        Raises ValueError if the name is taken.
         """
         self._register(Reading(Kind.GAUGE, name, documentation, tuple(labels), read))
 
     def counter(self, name: str, documentation: str, labels: Sequence[str], read: Callable[[], Values]) -> None:
-        """Register a count kept elsewhere, as `gauge` does; the name must end in `_total`.
-
-        :raises ValueError: The name is taken, or ends otherwise.
-        """
+        """As `gauge`, a count kept elsewhere. Raises ValueError also if the name does not end in `_total`."""
         if not name.endswith("_total"):
             raise ValueError(f"the name of a counter must end in _total: {name}")
         self._register(Reading(Kind.COUNTER, name, documentation, tuple(labels), read))

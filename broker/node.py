@@ -123,8 +123,7 @@ class Node:
     async def start(self) -> None:
         """Recovers the data and opens the listeners. What fails leaves nothing open, and the data as after a stop.
 
-        :raises storage.log_manager.LogDirError: A data folder cannot be used.
-        :raises broker.server.ListenError: A listener cannot be bound.
+        Raises LogDirError if a data folder cannot be used, ListenError if a listener cannot be bound.
         """
         async with AsyncExitStack() as undo:
             await self._open_data(undo)

@@ -106,14 +106,13 @@ class Partition:
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """The largest epoch up to ``leader_epoch`` and where it ends; (-1, -1) if none is known (KIP-101)."""
-        return self.log.leader_epochs.end_offset_for(leader_epoch, self.log.log_end_offset)
+        return self.log.end_offset_for_epoch(leader_epoch)
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
         """KIP-320: a client that names an epoch must name ours.
 
-        :raises KafkaStorage: The log is offline.
-        :raises FencedLeaderEpoch: The client's is older.
-        :raises UnknownLeaderEpoch: The client's is newer.
+        Raises FencedLeaderEpoch if the client's is older, UnknownLeaderEpoch if it is newer, KafkaStorage if the log is
+        offline.
         """
         if self.log.is_offline:
             raise self.log.storage_error()
@@ -135,8 +134,8 @@ class Partition:
     def delete_records(self, offset: int) -> int:
         """Moves the log's start up to ``offset`` (-1: the high watermark); where it is then (KIP-107).
 
-        :raises PolicyViolation: The topic's records may only be compacted.
-        :raises OffsetOutOfRange: ``offset`` is above the high watermark, or below 0.
+        Raises PolicyViolation if the topic's records may only be compacted, OffsetOutOfRange if ``offset`` is above the
+        high watermark or below 0, KafkaStorage.
         """
         config = self.log.config
         if config.compact and not config.delete:
@@ -170,9 +169,7 @@ class Partition:
     def listen(self, advanced: Callable[[int], None], failed: Callable[[KafkaError], None]) -> Callable[[], None]:
         """Call ``advanced`` with the high watermark whenever it moves, ``failed`` when it never will.
 
-        Returns what ends it.
-
-        ``advanced`` must not listen or stop listening.
+        Returns what ends it. ``advanced`` must not listen or stop listening.
         """
         listener = (advanced, failed)
         self._listeners.append(listener)
@@ -197,7 +194,7 @@ class Partition:
     def plan_read(self, start_offset: int, max_bytes: int, isolation_level: int, min_one_message: bool) -> ReadPlan:
         """What a consumer's Fetch at ``start_offset`` may read, up to the high watermark or last stable offset.
 
-        :raises OffsetOutOfRange: ``start_offset`` is below the log start or past the bound.
+        Raises OffsetOutOfRange below the log's start or past its end, KafkaStorage.
         """
         return self.log.plan_read(start_offset, max_bytes, self.bound(isolation_level), min_one_message)
 

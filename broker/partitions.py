@@ -95,9 +95,8 @@ class Partitions:
     async def prepare(self, topics: Iterable[Topic]) -> None:
         """Makes the logs that topics will need, in worker threads: their files take several fsyncs each.
 
-        They are hosted once the store has the topics; `discard` removes them if that fails.
-
-        :raises KafkaStorage: One cannot be made.
+        They are hosted once the store has the topics; `discard` removes them if that fails. Raises KafkaStorage if one
+        cannot be made.
         """
         plans: dict[tuple[str, int], Callable[[], PartitionLog]] = {}
         for topic in topics:

@@ -53,7 +53,7 @@ class Server:
     async def start(self, listeners: tuple[Listener, ...]) -> None:
         """Binds every listener; ``bound`` then tells each one's port. Nobody is served before ``serve``.
 
-        :raises ListenError: An address cannot be bound.
+        Raises ListenError if an address cannot be bound.
         """
         loop = asyncio.get_running_loop()
         for listener in listeners:
@@ -77,10 +77,7 @@ class Server:
             self.bound[name] = server.sockets[0].getsockname()[1]
 
     async def serve(self) -> None:
-        """Lets clients in.
-
-        :raises ListenError: Another process came first.
-        """
+        """Lets clients in. Raises ListenError if another process came first."""
         for listener, server in self._servers:
             try:
                 await server.start_serving()

@@ -21,7 +21,7 @@ def to_text(value: UUID) -> str:
 
 
 def from_text(text: str) -> UUID:
-    """:raises ValueError: The text is no 16 bytes of URL-safe base64."""
+    """Raises ValueError if the text is no 16 bytes of URL-safe base64."""
     if len(text) > 24:
         raise ValueError(f"{text[:24]!r}... is too long for a UUID")
     return UUID(bytes=b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))

@@ -179,8 +179,8 @@ def error_response(ctx: RequestContext, request: ProduceRequest, error: KafkaErr
 def _check_first_batches(request: ProduceRequest) -> None:
     """What fails the request as a whole, before any partition is looked at.
 
-    :raises CorruptMessage: A partition's data starts with what cannot be a batch.
-    :raises TransactionalIdAuthorization: A batch is transactional, and the request names no transactional id.
+    Raises CorruptMessage if a partition's data starts with what cannot be a batch, TransactionalIdAuthorization if a
+    batch is transactional and the request names no transactional id.
     """
     for _, partitions in request.topics:
         for _, records in partitions:
@@ -208,7 +208,7 @@ def _check_old_compressions(ctx: RequestContext, request: ProduceRequest) -> Non
 def _check_records_without_zstd(records: memoryview) -> None:
     """What is wrong with one partition's data before its log is asked; the log itself looks for a single batch too.
 
-    :raises UnsupportedCompressionType: zstd, which the request's version does not have.
+    Raises UnsupportedCompressionType for zstd, which the request's version does not have.
     """
     single_batch_size(records)
     if records[ATTRIBUTES_LOW_BYTE] & COMPRESSION_MASK == ZSTD:

@@ -95,7 +95,7 @@ class FetchRequest:
 def decode_request(version: int, buf: Buffer, pos: int) -> FetchRequest:
     """The request whose body starts at ``pos``; bytes after it are ignored.
 
-    :raises DecodeError: The bytes are no Fetch request of that version.
+    Raises DecodeError if the bytes are no Fetch request of that version.
     """
     try:
         return _decode_flexible(version, buf, pos) if version >= 12 else _decode_legacy(version, buf, pos)

@@ -99,7 +99,7 @@ class ProduceResponse:
 def decode_request(version: int, buf: Buffer, pos: int) -> ProduceRequest:
     """The request whose body starts at ``pos``; bytes after it are ignored. ``buf`` must outlive the record slices.
 
-    :raises DecodeError: The bytes are no Produce request of that version.
+    Raises DecodeError if the bytes are no Produce request of that version.
     """
     view = buf if isinstance(buf, memoryview) else memoryview(buf)
     try:
