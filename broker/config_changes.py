@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from broker import topic_names
 from broker.config import alter
 from broker.config.alter import AlterOp, Change
+from broker.config.definition import parse_integer
 from broker.config.resource_defs import parse_client_metrics_configs, parse_group_configs
+from broker.config.topic_config import parse_topic_configs
 from broker.metadata_store import retrying
 from broker.resource_configs import Resource, ResourceType
 from protocol.errors import (
@@ -52,6 +54,7 @@ async def change_configs(
             try:
                 if named[change.resource_type, change.name] > 1:
                     raise InvalidRequest("Each resource must appear at most once.")
+                alter.require_well_formed(change.changes)
                 match _type_of(change):
                     case ResourceType.TOPIC:
                         topics[change.name] = _topic(node, change)
@@ -78,23 +81,16 @@ def _type_of(change: ResourceChange) -> ResourceType:
     return ResourceType(change.resource_type)
 
 
-def _pairs(change: ResourceChange) -> list[tuple[str, str | None]]:
-    return [(each.name, each.value) for each in change.changes]
-
-
 def _topic(node: Node, change: ResourceChange) -> Mapping[str, str]:
     topic = node.topics.get(change.name)
-    overrides = {} if topic is None else topic.configs
-    alter.changed_overrides(overrides, change.changes)  # what is wrong with them is told first, as in Kafka
+    overrides = topic.configs if topic is not None and change.incremental else {}
+    altered = alter.changed_topic(overrides, change.changes)
     if not change.name:
         raise InvalidRequest("Default topic resources are not allowed.")
     reason = topic_names.invalid_reason(change.name)
     if reason is not None:
         raise InvalidTopic(reason)
-    if change.incremental:
-        altered = alter.alter_topic(node.config, overrides, change.changes)
-    else:
-        altered = alter.replace_topic(node.config, _pairs(change))
+    parse_topic_configs(node.config, altered)
     if topic is None:
         raise UnknownTopicOrPartition(f"The topic '{change.name}' does not exist.")
     return altered
@@ -112,11 +108,9 @@ def _other(node: Node, change: ResourceChange) -> Mapping[str, str]:
     resource_type = ResourceType(change.resource_type)
     if resource_type is ResourceType.BROKER:
         per_broker = alter.is_per_broker(node.config, change.name)
-        if change.incremental:
-            return alter.alter_broker(node.config, change.changes, per_broker=per_broker)
-        return alter.replace_broker(node.config, _pairs(change), per_broker=per_broker)
+        return alter.changed_broker(node.config, change.changes, per_broker=per_broker, incremental=change.incremental)
     current = node.resource_configs.get(resource_type, change.name) if change.incremental else {}
-    altered = alter.alter_scalars(current, change.changes)
+    altered = alter.changed_scalars(current, change.changes)
     if resource_type is ResourceType.GROUP:
         if not change.name:
             raise InvalidRequest("Default group resources are not allowed.")
@@ -150,12 +144,11 @@ def _logger(node: Node, change: ResourceChange, *, validate_only: bool) -> None:
 
 def require_this_node(node: Node, name: str) -> None:
     """Raises InvalidRequest unless `name` is this node's id."""
-    try:
-        node_id = int(name)
-    except ValueError:
-        raise InvalidRequest(f"Node id must be an integer, but it is: {name}") from None
+    node_id = parse_integer(name, 32)
+    if node_id is None:
+        raise InvalidRequest(f"Node id must be an integer, but it is: {name}")
     if node_id != node.node_id:
-        raise InvalidRequest(f"Unexpected node id. Expected {node.node_id}, but received {name}")
+        raise InvalidRequest(f"Unexpected node id. Expected {node.node_id}, but received {node_id}")
 
 
 def loggers() -> dict[str, str]:

@@ -3,8 +3,8 @@
 Rules and texts are those of Kafka's `ConfigAdminManager`, `DynamicBrokerConfig` and `ConfigurationControlManager`.
 Nothing is stored here: each function returns the new overrides, or raises InvalidRequest or InvalidConfiguration.
 
-Deviations: an operation that does not exist, and APPEND or SUBTRACT of an unknown broker name, crash in Kafka
-(UNKNOWN_SERVER_ERROR) and are refused here.
+Deviations: an operation that does not exist, and APPEND or SUBTRACT of an unknown broker name or of `process.roles`,
+crash in Kafka (UNKNOWN_SERVER_ERROR) and are refused here. More than four names in a message may stand in another order.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from dataclasses import dataclass
 
 from broker.config.broker_config import BrokerConfig, WrongConfiguration
 from broker.config.cross_checks import broken_rules
-from broker.config.definition import ConfigDef, ConfigType, InvalidValue, UpdateMode, to_text
+from broker.config.definition import ConfigDef, ConfigType, InvalidValue, UpdateMode, parse_integer, to_text
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
 from broker.config.defs.not_needed import NOT_NEEDED
 from broker.config.java_hash import in_hash_order
 from broker.config.kafka_names import alterable, base_name, mode_of
 from broker.config.listeners import parse_listeners
 from broker.config.reconfigure import refused_change
-from broker.config.topic_config import parse_topic_configs
 from protocol.errors import InvalidConfiguration, InvalidRequest
 
 _BROKER: Mapping[str, ConfigDef] = {**NOT_NEEDED, **BROKER_CONFIGS}
@@ -47,67 +46,8 @@ class Change:
     value: str | None
 
 
-def changed_overrides(overrides: Mapping[str, str], changes: Sequence[Change]) -> dict[str, str]:
-    """A topic's overrides after changes that are well formed; whether the values fit is not looked at."""
-    return _apply(overrides, _well_formed(changes), TOPIC_CONFIGS)
-
-
-def alter_topic(broker_config: BrokerConfig, overrides: Mapping[str, str], changes: Sequence[Change]) -> dict[str, str]:
-    """A topic's overrides after incremental changes."""
-    altered = changed_overrides(overrides, changes)
-    parse_topic_configs(broker_config, altered)
-    return altered
-
-
-def replace_topic(broker_config: BrokerConfig, pairs: Sequence[tuple[str, str | None]]) -> dict[str, str]:
-    """A topic's overrides as AlterConfigs gives them, in place of all earlier ones."""
-    altered = changed_overrides({}, [Change(name, AlterOp.SET, value) for name, value in pairs])
-    parse_topic_configs(broker_config, altered)
-    return altered
-
-
-def alter_broker(config: BrokerConfig, changes: Sequence[Change], *, per_broker: bool) -> dict[str, str]:
-    """This broker's dynamic configurations, or the cluster's, after incremental changes."""
-    current = config.dynamic_broker if per_broker else config.dynamic_default
-    well_formed = _well_formed(changes)
-    for change in well_formed:
-        _require_list(change)
-    altered = _apply(current, well_formed, _BROKER)
-    _check_broker(config, altered, per_broker=per_broker)
-    _check_min_isr(current, altered, {change.name for change in well_formed}, per_broker=per_broker)
-    return altered
-
-
-def replace_broker(
-    config: BrokerConfig, pairs: Sequence[tuple[str, str | None]], *, per_broker: bool
-) -> dict[str, str]:
-    """This broker's dynamic configurations, or the cluster's, as AlterConfigs gives them."""
-    altered = _apply({}, _well_formed([Change(name, AlterOp.SET, value) for name, value in pairs]), _BROKER)
-    _check_broker(config, altered, per_broker=per_broker)
-    current = config.dynamic_broker if per_broker else config.dynamic_default
-    _check_min_isr(current, altered, altered, per_broker=per_broker)
-    return altered
-
-
-def alter_scalars(overrides: Mapping[str, str], changes: Sequence[Change]) -> dict[str, str]:
-    """The overrides of a group or a client metrics resource, where Kafka lets nothing count as a list; unchecked."""
-    return _apply(overrides, _well_formed(changes), {})
-
-
-def is_per_broker(config: BrokerConfig, resource_name: str) -> bool:
-    """Whether an altered BROKER resource is this broker; the cluster is named ''. Raises InvalidRequest for others."""
-    if not resource_name:
-        return False
-    try:
-        broker_id = int(resource_name)
-    except ValueError:
-        raise InvalidRequest(f"Node id must be an integer, but it is: {resource_name}") from None
-    if broker_id != config.node_id:
-        raise InvalidRequest(f"Unexpected broker id, expected {config.node_id}, but received {resource_name}")
-    return True
-
-
-def _well_formed(changes: Sequence[Change]) -> Sequence[Change]:
+def require_well_formed(changes: Sequence[Change]) -> None:
+    """What is looked at first, whatever the resource is. Raises InvalidRequest."""
     if len({change.name for change in changes}) < len(changes):
         raise InvalidRequest("Error due to duplicate config keys")
     nulls = [change.name for change in changes if change.value is None and change.operation != AlterOp.DELETE]
@@ -116,10 +56,44 @@ def _well_formed(changes: Sequence[Change]) -> Sequence[Change]:
     for change in changes:
         if change.operation not in AlterOp.__members__.values():
             raise InvalidRequest(f"Unknown operations type {change.operation}")
-    return changes
 
 
-def _apply(
+def changed_topic(overrides: Mapping[str, str], changes: Iterable[Change]) -> dict[str, str]:
+    """A topic's overrides after the changes; whether the values fit is not looked at."""
+    return _changed(overrides, changes, TOPIC_CONFIGS)
+
+
+def changed_scalars(overrides: Mapping[str, str], changes: Iterable[Change]) -> dict[str, str]:
+    """The overrides of a group or a client metrics resource, where Kafka lets nothing count as a list; unchecked."""
+    return _changed(overrides, changes, {})
+
+
+def changed_broker(
+    config: BrokerConfig, changes: Sequence[Change], *, per_broker: bool, incremental: bool
+) -> dict[str, str]:
+    """This broker's dynamic configurations, or the cluster's, after the changes; unless incremental, they are all."""
+    current = config.dynamic_broker if per_broker else config.dynamic_default
+    for change in changes:
+        _require_list(change)
+    altered = _changed(current if incremental else {}, changes, _BROKER)
+    _check_broker(config, altered, per_broker=per_broker)
+    _check_min_isr(current, altered, {change.name for change in changes}, per_broker=per_broker)
+    return altered
+
+
+def is_per_broker(config: BrokerConfig, resource_name: str) -> bool:
+    """Whether an altered BROKER resource is this broker; the cluster is named ''. Raises InvalidRequest for others."""
+    if not resource_name:
+        return False
+    broker_id = parse_integer(resource_name, 32)
+    if broker_id is None:
+        raise InvalidRequest(f"Node id must be an integer, but it is: {resource_name}")
+    if broker_id != config.node_id:
+        raise InvalidRequest(f"Unexpected broker id, expected {config.node_id}, but received {resource_name}")
+    return True
+
+
+def _changed(
     current: Mapping[str, str], changes: Iterable[Change], definitions: Mapping[str, ConfigDef]
 ) -> dict[str, str]:
     altered = dict(current)

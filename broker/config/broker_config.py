@@ -153,7 +153,7 @@ def named_values(key: str, text: str) -> dict[str, str]:
 
     Raises ValueError, worded as in Kafka, for a part without a colon.
     """
-    parts = re.split(r"\s*,\s*", text)
+    parts = re.split(r"(?a:\s*,\s*)", text)
     while parts and not parts[-1]:
         parts.pop()
     for part in parts:

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 Value = bool | int | float | str | tuple[str, ...] | None
 
 # Patterns are compiled when first needed, which for most is never.
-_INTEGER = r"[+-]?[0-9]+"
+_INTEGER = r"[+-]?\d+"
 _DOUBLE = r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)"
-_COMMA = r"\s*,\s*"
+_COMMA = r"(?a:\s*,\s*)"
+# What Java's `trim` takes off: fewer characters than Unicode calls white.
+_SPACE = "".join(map(chr, range(33)))
 
 
 class ConfigType(enum.IntEnum):
@@ -133,7 +135,7 @@ _KINDS = {
 
 
 def _parse_type(name: str, text: str, kind: ConfigType) -> Value:
-    trimmed = text.strip()
+    trimmed = text.strip(_SPACE)
     match kind:
         case ConfigType.BOOLEAN:
             if trimmed.lower() not in ("true", "false"):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.definition import ConfigDef, UpdateMode, to_text
+from broker.config.definition import ConfigDef, UpdateMode, parse_integer, to_text
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
 from broker.config.defs.not_needed import ALTERED_ONLY, NOT_NEEDED
 from broker.config.java_hash import in_hash_order
@@ -93,10 +93,9 @@ def describe_broker_default(config: BrokerConfig, keys: Keys = None) -> list[Con
 
 def require_this_broker(config: BrokerConfig, resource_name: str) -> None:
     """Raises InvalidRequest unless DescribeConfigs names this broker."""
-    try:
-        broker_id = int(resource_name)
-    except ValueError:
-        raise InvalidRequest(f"Broker id must be an integer, but it is: {resource_name}") from None
+    broker_id = parse_integer(resource_name, 32)
+    if broker_id is None:
+        raise InvalidRequest(f"Broker id must be an integer, but it is: {resource_name}")
     if broker_id != config.node_id:
         raise InvalidRequest(
             f"Unexpected broker id, expected {config.node_id} or empty string, but received {resource_name}"

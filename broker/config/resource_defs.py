@@ -9,11 +9,15 @@ from types import MappingProxyType
 from broker.config.broker_config import BrokerConfig
 from broker.config.definition import Check as ValueCheck
 from broker.config.definition import ConfigDef, ConfigType, InvalidValue, Value, at_least, one_of
+from broker.config.java_hash import in_hash_order
 from protocol.errors import InvalidConfiguration, InvalidRequest
 
 _INT, _LIST, _STRING = ConfigType.INT, ConfigType.LIST, ConfigType.STRING
 
 _DURATION = re.compile(r"(?i)P(?=[0-9T])([0-9]+D)?(T(?=[0-9])([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]{0,9})?S)?)?")
+
+# How Java begins a group with a name.
+_JAVA_GROUP = r"\(\?<(?=[A-Za-z])"
 
 
 def _refuse_offset_reset(value: Value) -> tuple[object, str] | None:
@@ -109,17 +113,20 @@ _LIMITS: Mapping[str, int] = MappingProxyType(
     }
 )
 
+_KINDS = ("consumer", "share", "streams")
+_LIMITED = ("heartbeat.interval.ms", "session.timeout.ms", "record.lock.duration.ms", "num.standby.replicas")
+
 
 def parse_group_configs(broker_config: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Value]:
     """Every group configuration's value under these overrides. Raises InvalidConfiguration with Kafka's texts."""
-    for name in overrides:
+    for name in in_hash_order(overrides):
         if name not in GROUP_CONFIGS:
             raise InvalidConfiguration(f"Unknown group config name: {name}")
     values = _parsed(GROUP_CONFIGS, overrides)
-    for name, value in values.items():
-        if isinstance(value, int):
-            _check_limits(broker_config, name, value)
-    for kind in ("consumer", "share", "streams"):
+    for name in (f"{kind}.{limited}" for kind in _KINDS for limited in _LIMITED):
+        if name in values:
+            _check_limits(broker_config, name, _integer(values, name))
+    for kind in _KINDS:
         timeout, interval = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
         if _integer(values, timeout) <= _integer(values, interval):
             raise InvalidConfiguration(f"{timeout} must be greater than {interval}")
@@ -143,7 +150,7 @@ def _limit(broker_config: BrokerConfig, name: str) -> int | None:
 
 def parse_client_metrics_configs(overrides: Mapping[str, str]) -> dict[str, Value]:
     """Every subscription configuration's value. Raises InvalidRequest and InvalidConfiguration as Kafka does."""
-    for name in overrides:
+    for name in in_hash_order(overrides):
         if name not in CLIENT_METRICS_CONFIGS:
             raise InvalidRequest(f"Unknown client metrics configuration: {name}")
     values = _parsed(CLIENT_METRICS_CONFIGS, overrides)
@@ -166,7 +173,7 @@ def parse_match(patterns: Value) -> dict[str, re.Pattern[str]]:
         try:
             if attribute not in MATCH_ATTRIBUTES or not expression or "=" in expression:
                 raise InvalidConfiguration(f"Illegal client matching pattern: {pattern}")
-            matches[attribute] = re.compile(expression)
+            matches[attribute] = re.compile(re.sub(_JAVA_GROUP, "(?P<", expression))
         except re.error as error:
             raise InvalidConfiguration(f"Illegal client matching pattern: {pattern}") from error
     return matches

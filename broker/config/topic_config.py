@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from broker.config.broker_config import BrokerConfig
 from broker.config.definition import InvalidValue, Value
 from broker.config.defs import TOPIC_CONFIGS
+from broker.config.java_hash import in_hash_order
 from protocol.errors import InvalidConfiguration
 from storage.append_types import LogConfig
 
@@ -26,7 +27,7 @@ def topic_values(broker_config: BrokerConfig, overrides: Mapping[str, str | None
     nulls = [name for name, value in overrides.items() if value is None]
     if nulls:
         raise InvalidConfiguration(f"Null value not supported for topic configs: {','.join(nulls)}")
-    for name in overrides:
+    for name in in_hash_order(overrides):
         if name not in TOPIC_CONFIGS:
             raise InvalidConfiguration(f"Unknown topic config name: {name}")
     values: dict[str, Value] = {}

@@ -6,8 +6,10 @@ IncrementalAlterConfigs; Kafka never answers such a request.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
 from kio.schema.alter_configs.v2 import AlterConfigsRequest, AlterConfigsResponse
-from kio.schema.alter_configs.v2.request import AlterConfigsResource
 from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse
 from kio.schema.errors import ErrorCode
 
@@ -16,6 +18,8 @@ from broker.config_changes import ResourceChange, change_configs
 from broker.context import RequestContext
 from broker.error_responses import ZERO
 from protocol.errors import KafkaError
+
+_Response = TypeVar("_Response")
 
 
 async def handle(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
@@ -29,22 +33,30 @@ async def handle(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConf
         for resource in request.resources
     ]
     errors = await change_configs(ctx.node, wanted, validate_only=request.validate_only)
-    return AlterConfigsResponse(
-        throttle_time=ZERO,
-        responses=tuple(_result(*pair) for pair in zip(request.resources, errors, strict=True)),
-    )
-
-
-def _result(resource: AlterConfigsResource, error: KafkaError | None) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=ErrorCode.none if error is None else error.code,
-        error_message=None if error is None else error.explicit_message,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )
+    return response_of(AlterConfigsResponse, AlterConfigsResourceResponse, request.resources, errors)
 
 
 def error_response(ctx: RequestContext, request: AlterConfigsRequest, error: KafkaError) -> AlterConfigsResponse:
-    return AlterConfigsResponse(
-        throttle_time=ZERO, responses=tuple(_result(resource, error) for resource in request.resources)
+    errors = [error] * len(request.resources)
+    return response_of(AlterConfigsResponse, AlterConfigsResourceResponse, request.resources, errors)
+
+
+def response_of(
+    response: Callable[..., _Response],
+    result: Callable[..., object],
+    resources: Sequence[Any],
+    errors: Iterable[KafkaError | None],
+) -> _Response:
+    """A response of this API or of IncrementalAlterConfigs, whose classes differ in name alone."""
+    return response(
+        throttle_time=ZERO,
+        responses=tuple(
+            result(
+                error_code=ErrorCode.none if error is None else error.code,
+                error_message=None if error is None else error.explicit_message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource, error in zip(resources, errors, strict=True)
+        ),
     )

@@ -15,7 +15,7 @@ from kio.schema.describe_configs.v4.response import (
 from kio.schema.errors import ErrorCode
 
 from broker import topic_names
-from broker.config.definition import ConfigDef, to_text
+from broker.config.definition import ConfigDef, parse_integer, to_text
 from broker.config.describe import (
     ConfigEntry,
     describe_broker,
@@ -111,10 +111,9 @@ def _broker(node: Node, name: str, keys: Collection[str] | None) -> list[ConfigE
 def _loggers(node: Node, name: str, keys: Collection[str] | None) -> list[DescribeConfigsResourceResult]:
     if not name:
         raise InvalidRequest("Broker id must not be empty")
-    try:
-        node_id = int(name)
-    except ValueError:
-        raise InvalidRequest(f"Broker id must be an integer, but it is: {name}") from None
+    node_id = parse_integer(name, 32)
+    if node_id is None:
+        raise InvalidRequest(f"Broker id must be an integer, but it is: {name}")
     if node_id != node.node_id:
         raise InvalidRequest(f"Unexpected broker id, expected {node.node_id} but received {name}")
     return [

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from kio.schema.errors import ErrorCode
 from kio.schema.incremental_alter_configs.v1 import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-from kio.schema.incremental_alter_configs.v1.request import AlterConfigsResource
 from kio.schema.incremental_alter_configs.v1.response import AlterConfigsResourceResponse
 
 from broker.config.alter import Change
 from broker.config_changes import ResourceChange, change_configs
 from broker.context import RequestContext
-from broker.error_responses import ZERO
+from broker.handlers.alter_configs import response_of
 from protocol.errors import KafkaError
 
 
@@ -25,24 +23,11 @@ async def handle(ctx: RequestContext, request: IncrementalAlterConfigsRequest) -
         for resource in request.resources
     ]
     errors = await change_configs(ctx.node, wanted, validate_only=request.validate_only)
-    return IncrementalAlterConfigsResponse(
-        throttle_time=ZERO,
-        responses=tuple(_result(*pair) for pair in zip(request.resources, errors, strict=True)),
-    )
-
-
-def _result(resource: AlterConfigsResource, error: KafkaError | None) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=ErrorCode.none if error is None else error.code,
-        error_message=None if error is None else error.explicit_message,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )
+    return response_of(IncrementalAlterConfigsResponse, AlterConfigsResourceResponse, request.resources, errors)
 
 
 def error_response(
     ctx: RequestContext, request: IncrementalAlterConfigsRequest, error: KafkaError
 ) -> IncrementalAlterConfigsResponse:
-    return IncrementalAlterConfigsResponse(
-        throttle_time=ZERO, responses=tuple(_result(resource, error) for resource in request.resources)
-    )
+    errors = [error] * len(request.resources)
+    return response_of(IncrementalAlterConfigsResponse, AlterConfigsResourceResponse, request.resources, errors)

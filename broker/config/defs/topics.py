@@ -28,7 +28,7 @@ def _throttled(name: str) -> Check:
 
     def refuse(value: Value) -> tuple[object, str] | None:
         entries = value if isinstance(value, tuple) else ()
-        if entries[:1] == ("*",) or all(re.fullmatch(_REPLICA, entry) for entry in entries):
+        if entries == ("*",) or all(re.fullmatch(_REPLICA, entry) for entry in entries):
             return None
         complaint = f"{name} must be the literal '*' or a list of replicas in the following format: {shape}"
         return f"[{(to_text(entries) or '').replace(',', ', ')}]", complaint

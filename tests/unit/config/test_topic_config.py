@@ -54,6 +54,11 @@ THROTTLED = "leader.replication.throttled.replicas"
             "Topic cannot be configured with remote log storage.",
         ),
         (
+            {THROTTLED: "*,1:1"},
+            f"Invalid value [*, 1:1] for configuration {THROTTLED}: {THROTTLED} must be the literal '*' or a list "
+            "of replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],...",
+        ),
+        (
             {THROTTLED: "wrong,x"},
             f"Invalid value [wrong, x] for configuration {THROTTLED}: {THROTTLED} must be the literal '*' or a list "
             "of replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],...",
