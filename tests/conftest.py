@@ -9,6 +9,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 
 from odradek import Broker
+from tests.brokers import sound_broker
 
 # A machine may be busy: no property is to fail for the time it took.
 settings.register_profile("odradek", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -29,14 +30,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def shared_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
+def shared_broker(own_cluster: None) -> Iterator[Broker]:
     """One broker for tests that leave it as it was; skips where the cluster under test is not ours."""
-    if request.config.getoption("--bootstrap"):
-        pytest.skip("needs a broker of our own, not --bootstrap")
-    with Broker() as broker:
+    with sound_broker() as broker:
         yield broker
-        log = broker.log()
-    assert "Traceback" not in log, log
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +46,7 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
     return broker.bootstrap_servers
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def own_cluster(request: pytest.FixtureRequest) -> None:
     """For tests that start, kill and stop brokers themselves: skips under --bootstrap."""
     if request.config.getoption("--bootstrap"):

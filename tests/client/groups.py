@@ -57,7 +57,6 @@ class Member:
         else:
             command = [sys.executable, str(SCRIPT), client, *arguments]
         self.kind = kind
-        self.killed = False
         self.owned: frozenset[int] = frozenset()
         self.told_owned: list[tuple[str, frozenset[int]]] = []
         self.read: set[tuple[int, int]] = set()
@@ -90,7 +89,6 @@ class Member:
 
     def kill(self) -> None:
         """SIGKILL: the group finds out by itself."""
-        self.killed = True
         self._process.kill()
         self._ended()
 

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from coordinator.hashing import partition_for
 from odradek import Broker
+from tests.brokers import sound_broker
 from tests.client.java_tools import java
 
 GROUP = "grüße an 😀"
@@ -18,7 +19,7 @@ SECONDS = 30
 
 @pytest.fixture
 def broker(own_cluster: None) -> Iterator[Broker]:
-    with Broker() as broker:
+    with sound_broker() as broker:
         yield broker
 
 

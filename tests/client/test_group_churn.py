@@ -9,14 +9,13 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from odradek import Broker
+from tests.brokers import sound_broker
 from tests.client import groups
 from tests.client.groups import SETTINGS, Crew, Member, history
 
@@ -67,14 +66,6 @@ class Producing:
         return {(partition, offset) for partition, end in self.ends.items() for offset in range(end)}
 
 
-@contextmanager
-def quick_broker() -> Iterator[str]:
-    with Broker(SETTINGS) as broker:
-        yield broker.bootstrap_servers
-        log = broker.log()
-    assert "Traceback" not in log, log
-
-
 def churn(crew: Crew, kinds: Sequence[str], most: int, seconds: float, rng: random.Random) -> list[Member]:
     """Those who are left at the end."""
     here = [crew.start(rng.choice(kinds)) for _ in range(most)]
@@ -105,7 +96,8 @@ def test_nothing_is_lost_nor_owned_twice(strategy: str, topic: str, request: pyt
     kinds = [kind for kind in MIXTURES[strategy] if groups.missing(kind) is None]
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")  # noqa: T201 - pytest shows it when the test fails
-    with quick_broker() as bootstrap, Crew(bootstrap, f"group-{topic}", topic) as crew:
+    with sound_broker(SETTINGS) as broker, Crew(broker.bootstrap_servers, f"group-{topic}", topic) as crew:
+        bootstrap = broker.bootstrap_servers
         admin = AdminClient({"bootstrap.servers": bootstrap})
         admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(groups.SECONDS)
         producing = Producing(bootstrap, topic)

@@ -7,20 +7,16 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from odradek import Broker
+from tests.brokers import sound_broker
 from tests.client import groups
 from tests.client.groups import PARTITIONS, SETTINGS, Crew, everything, history, produce
 
 
 @pytest.fixture(scope="module")
-def quick_broker(request: pytest.FixtureRequest) -> Iterator[str]:
+def quick_broker(own_cluster: None) -> Iterator[str]:
     """With sessions of a few seconds and no initial delay."""
-    if request.config.getoption("--bootstrap"):
-        pytest.skip("needs a broker of our own, not --bootstrap")
-    with Broker(SETTINGS) as broker:
+    with sound_broker(SETTINGS) as broker:
         yield broker.bootstrap_servers
-        log = broker.log()
-    assert "Traceback" not in log, log
 
 
 @pytest.mark.parametrize("kind", groups.KINDS)

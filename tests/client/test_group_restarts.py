@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek import Broker
+from tests.brokers import sound_broker
 from tests.client import groups
 from tests.client.groups import PARTITIONS, SETTINGS, Crew, Member, everything, history, produce
 
@@ -16,7 +17,7 @@ RANGE_KINDS = ("aiokafka", "confluent-range", "kafka-python", "java")
 
 @pytest.fixture
 def broker(own_cluster: None) -> Iterator[Broker]:
-    with Broker(SETTINGS) as broker:
+    with sound_broker(SETTINGS) as broker:
         yield broker
 
 

@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek import Broker
+from tests.brokers import sound_broker
 from tests.client import corpus
 from tests.client.stock import COMPRESSIONS, StockClient
 
@@ -46,7 +47,7 @@ class Killer:
 
 @pytest.fixture
 def broker(own_cluster: None) -> Iterator[Broker]:
-    with Broker() as broker:
+    with sound_broker() as broker:
         yield broker
 
 

@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 
 from odradek import Broker
 from protocol.api_table import API_TABLE
+from tests.brokers import sound_broker
 from tests.client import raw
 from tests.client.raw import API_VERSIONS, METADATA, PRODUCE, RawConnection, frame, header
 
@@ -21,13 +22,9 @@ REQUEST_MAX_BYTES = 100 * MB
 
 
 @pytest.fixture(scope="module")
-def victim(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    if request.config.getoption("--bootstrap"):
-        pytest.skip("watches the process of a broker of our own")
-    with Broker() as broker:
+def victim(own_cluster: None) -> Iterator[Broker]:
+    with sound_broker() as broker:
         yield broker
-        log = broker.log()
-    assert "Traceback" not in log, log
 
 
 @pytest.fixture(autouse=True)

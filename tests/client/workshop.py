@@ -53,7 +53,6 @@ class Workshop:
     def __init__(self, broker: Broker, client: str, name: str) -> None:
         self.broker = broker
         self.source, self.sink, self.group = f"{name}-source", f"{name}-sink", f"{name}-group"
-        self.restarts = 0
         self._client = client
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the end of the process
         self._workers: list[subprocess.Popen[bytes]] = []
@@ -92,7 +91,6 @@ class Workshop:
             with self._lock:
                 for number, worker in enumerate(self._workers):
                     if self._open and worker.poll() is not None:
-                        self.restarts += 1
                         self._workers[number] = self._start(number)
             time.sleep(0.05)
 

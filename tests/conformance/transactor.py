@@ -18,7 +18,6 @@ UNORDERED = (
     "partitions",
 )
 FIRST_VERSION_BETWEEN_BROKERS = 4
-FIRST_VERSION_WITH_EXPECTED_PRODUCER = 3
 
 
 class Transactor:

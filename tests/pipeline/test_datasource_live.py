@@ -18,6 +18,7 @@ from pipeline.datasource import DataLossError
 from pipeline.datasource.options import SourceOptions
 from pipeline.datasource.reader import OdradekReader
 from pipeline.datasource.stream import OdradekStreamReader
+from tests.brokers import sound_broker
 from tests.pipeline.consumed import consumed
 from tests.pipeline.lakes import create_topic
 
@@ -33,10 +34,8 @@ SECONDS = 60.0
 
 @pytest.fixture(scope="module")
 def busy_broker() -> Iterator[Broker]:
-    with Broker(SETTINGS) as started:
-        yield started
-        log = started.log()
-    assert "Traceback" not in log, log
+    with sound_broker(SETTINGS) as broker:
+        yield broker
 
 
 class Writer:
