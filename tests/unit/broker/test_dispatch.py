@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import AsyncIterator
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +21,7 @@ from tests.unit.broker.wire import answer, batch, entity_frame, frame, produce, 
 from tests.unit.protocol.conftest import Generator
 from timing.clock import settle
 
-EVERY_VERSION = [(api, version) for api in API_TABLE for version in range(api.lowest, api.highest + 1)]
+every_api = pytest.mark.parametrize("api", API_TABLE, ids=lambda api: api.name)
 
 
 @pytest.fixture
@@ -71,11 +72,13 @@ def with_topics(api: Api, version: int) -> Any:
     raise AssertionError("no such request")
 
 
-@pytest.mark.parametrize(("api", "version"), EVERY_VERSION, ids=lambda one: getattr(one, "name", one))
-async def test_a_kafka_error_becomes_the_error_response(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch, api: Api, version: int
-) -> None:
-    """Both at once and later."""
+def versions_of(api: Api) -> range:
+    return range(api.lowest, api.highest + 1)
+
+
+@every_api
+async def test_a_kafka_error_becomes_the_error_response(rig: Rig, monkeypatch: pytest.MonkeyPatch, api: Api) -> None:
+    """In every version, both at once and later."""
 
     def fail(_ctx: Any, _request: Any) -> Any:
         raise NotController("not here")
@@ -83,7 +86,7 @@ async def test_a_kafka_error_becomes_the_error_response(
     async def fail_later(_ctx: Any, _request: Any) -> Any:
         raise NotController("not here")
 
-    for failing in (fail, fail_later):
+    for version, failing in product(versions_of(api), (fail, fail_later)):
         answer_with(monkeypatch, rig, api, failing)
         client = rig.connect()
         client.transport.feed(entity_frame(with_topics(api, version), 7))
@@ -91,11 +94,11 @@ async def test_a_kafka_error_becomes_the_error_response(
         (reply,) = client.replies()
         told = codes_told(reply, api, version)
         if api.name == "describe_log_dirs" and version < 3:
-            assert told == set()  # no log dirs, no place for an error
+            assert told == set(), version  # no log dirs, no place for an error
         elif api.name in ("offset_commit", "txn_offset_commit"):
-            assert told == {"unknown_topic_or_partition"}  # the names in it do not exist, which is told first
+            assert told == {"unknown_topic_or_partition"}, version  # the names do not exist, which is told first
         else:
-            assert "not_controller" in told
+            assert "not_controller" in told, version
 
 
 @pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
@@ -210,14 +213,15 @@ async def test_api_versions_too_new_is_answered_in_version_0(rig: Rig) -> None:
     assert [(one.api_key, one.min_version, one.max_version) for one in told.api_keys] == [(18, 0, 4)]
 
 
-@pytest.mark.parametrize(("api", "version"), EVERY_VERSION, ids=lambda one: getattr(one, "name", one))
-async def test_a_request_cut_short_closes_that_connection_alone(rig: Rig, api: Api, version: int) -> None:
-    whole = entity_frame(with_topics(api, version), 1)[4:]
-    for size in {len(whole) // 2, 10, 9, 3, 0}:
-        client = rig.connect()
-        client.transport.feed(sized(whole[:size]))
-        await settle()
-        assert client.transport.lost or client.replies(), size
+@every_api
+async def test_a_request_cut_short_closes_that_connection_alone(rig: Rig, api: Api) -> None:
+    for version in versions_of(api):
+        whole = entity_frame(with_topics(api, version), 1)[4:]
+        for size in {len(whole) // 2, 10, 9, 3, 0}:
+            client = rig.connect()
+            client.transport.feed(sized(whole[:size]))
+            await settle()
+            assert client.transport.lost or client.replies(), (version, size)
     assert rig.node.metrics.unhandled_errors == 0
 
 
