@@ -58,13 +58,14 @@ def find_all(
     def each(look: Callable[[LogDir], T]) -> list[tuple[LogDir, T]]:
         told = []
         for number, log_dir in enumerate(dirs.dirs):
-            if not log_dir.failed:
-                try:
-                    told.append((log_dir, look(log_dir)))
-                except OSError as error:
-                    if number == 0:
-                        raise
-                    fail(log_dir, error)
+            if log_dir.failed:
+                continue
+            try:
+                told.append((log_dir, look(log_dir)))
+            except OSError as error:
+                if number == 0:
+                    raise
+                fail(log_dir, error)
         return told
 
     for log_dir, moved in each(partial(moved_logs, fs)):

@@ -66,27 +66,12 @@ def load(request: LoadRequest) -> LoadedState:
     """Open, and recover if need be, the log in a folder. Blocking; raises OSError."""
     fs, folder = request.fs, request.folder
     _finish_swaps(fs, folder, request.config)
-    try:
-        epochs = LeaderEpochs(fs, folder)
-    except CorruptCheckpointError as error:
-        logger.warning("finding out leader epochs from the log", partition=request.name, reason=str(error))
-        fs.unlink(f"{folder}/{EPOCHS_FILE}")
-        epochs = LeaderEpochs(fs, folder)
-        # A scan takes no gap for lost writes up to the recovery point, and nothing is lost after a clean stop.
-        sure = UNBOUNDED if request.clean else request.recovery_point
-        request = replace(request, clean=False, recovery_point=0, cleaned_to=max(request.cleaned_to or 0, sure))
+    epochs, request = _leader_epochs(request)
     segments = [
         LogSegment.open(fs, folder, base_offset, request.config, jitter_ms=request.jitter_ms())
         for base_offset in _segment_offsets(fs, folder)
     ]
-    first_to_scan = _first_to_scan(segments, request)
-    producers = request.producers
-    if first_to_scan < len(segments):
-        log_end_offset = _scan(segments, first_to_scan, request, epochs)
-    elif segments:
-        log_end_offset = segments[-1].next_offset()
-    else:
-        log_end_offset = request.log_start_offset
+    log_end_offset = _find_end(segments, request, epochs)
     if segments and log_end_offset < request.log_start_offset:
         logger.warning(
             "log ends before its start offset: starting anew",
@@ -104,6 +89,7 @@ def load(request: LoadRequest) -> LoadedState:
     epochs.truncate_from_end(log_end_offset)
     if epochs.truncate_from_start(log_start_offset):
         epochs.save()
+    producers = request.producers
     producers.forget_strays({segment.base_offset for segment in segments})
     rebuild_producers(producers, segments, log_start_offset, log_end_offset, request.now_ms)
     if not request.clean:
@@ -111,6 +97,28 @@ def load(request: LoadRequest) -> LoadedState:
     for segment in segments:
         segment.file.close()  # thousands of idle partitions hold no descriptor
     return LoadedState(LogSegments(segments), producers, epochs, log_start_offset, log_end_offset)
+
+
+def _leader_epochs(request: LoadRequest) -> tuple[LeaderEpochs, LoadRequest]:
+    """The epochs, and the request to go on with: where their file is damaged, for a scan of the whole log."""
+    fs, folder = request.fs, request.folder
+    try:
+        return LeaderEpochs(fs, folder), request
+    except CorruptCheckpointError as error:
+        logger.warning("finding out leader epochs from the log", partition=request.name, reason=str(error))
+    fs.unlink(f"{folder}/{EPOCHS_FILE}")
+    # A scan takes no gap for lost writes up to the recovery point, and nothing is lost after a clean stop.
+    sure = UNBOUNDED if request.clean else request.recovery_point
+    cleaned_to = max(request.cleaned_to or 0, sure)
+    return LeaderEpochs(fs, folder), replace(request, clean=False, recovery_point=0, cleaned_to=cleaned_to)
+
+
+def _find_end(segments: list[LogSegment], request: LoadRequest, epochs: LeaderEpochs) -> int:
+    """The log's end, once what is not to be trusted is recovered; segments after a cut are removed from the list."""
+    first_to_scan = _first_to_scan(segments, request)
+    if first_to_scan < len(segments):
+        return _scan(segments, first_to_scan, request, epochs)
+    return segments[-1].next_offset() if segments else request.log_start_offset
 
 
 def _empty(request: LoadRequest, base_offset: int) -> LogSegment:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from protocol.records.batch import MAGIC, check_crc
+from protocol.records.batch import MAGIC, BatchHeader, check_crc
 from protocol.records.build import iter_records
 from storage import log_names, meta_properties, partition_metadata, producer_snapshot
 from storage.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION, OffsetCheckpoint
@@ -123,19 +123,7 @@ class _Segment:
         try:
             size, end = file.size(), 0
             for position, header, batch in whole_batches(file, 0, size):
-                wrong = None
-                if header.magic != MAGIC:
-                    wrong = f"has magic {header.magic}"
-                elif not check_crc(batch, 0, header):
-                    wrong = "has a wrong CRC"
-                elif header.base_offset < self.next_offset or header.last_offset_delta < 0:
-                    wrong = f"has offsets {header.base_offset} to {header.last_offset}, after {self.next_offset - 1}"
-                else:
-                    try:
-                        for _ in iter_records(batch, header):
-                            pass
-                    except (ValueError, IndexError) as error:
-                        wrong = f"cannot be read: {error}"
+                wrong = self._wrong_batch(header, batch)
                 end = position + len(batch)
                 progress(len(batch))
                 if wrong is not None:
@@ -148,6 +136,20 @@ class _Segment:
                 yield Finding(path, f"{size - end} bytes from position {end} on are no whole batch")
         finally:
             file.close()
+
+    def _wrong_batch(self, header: BatchHeader, batch: memoryview) -> str | None:
+        if header.magic != MAGIC:
+            return f"has magic {header.magic}"
+        if not check_crc(batch, 0, header):
+            return "has a wrong CRC"
+        if header.base_offset < self.next_offset or header.last_offset_delta < 0:
+            return f"has offsets {header.base_offset} to {header.last_offset}, after {self.next_offset - 1}"
+        try:
+            for _ in iter_records(batch, header):
+                pass
+        except (ValueError, IndexError) as error:
+            return f"cannot be read: {error}"
+        return None
 
     def verify_indexes(self) -> Iterator[Finding]:
         try:
