@@ -19,8 +19,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 SESSION_MS = 5_000
-STATIC_SESSION_MS = 15_000
-"""Long enough for a static member's process to be started again."""
+STATIC_SESSION_MS = 45_000
+"""Long enough for a static member's process to be started again on a busy machine."""
 HEARTBEAT_MS = 500
 REBALANCE_MS = 15_000
 POLL_SECONDS = 0.2
@@ -83,7 +83,7 @@ def python_client(package: str, strategy: str, bootstrap: str, group: str, insta
         "partition_assignment_strategy": (getattr(assignors, ASSIGNORS[strategy]),),
         "session_timeout_ms": session_ms(instance),
         "heartbeat_interval_ms": HEARTBEAT_MS,
-        "max_poll_interval_ms": REBALANCE_MS,
+        "max_poll_interval_ms": max(REBALANCE_MS, session_ms(instance)),
         "metadata_max_age_ms": 5_000,
     }
 
@@ -131,7 +131,7 @@ async def run_confluent(
         "partition.assignment.strategy": strategy,
         "session.timeout.ms": session_ms(instance),
         "heartbeat.interval.ms": HEARTBEAT_MS,
-        "max.poll.interval.ms": REBALANCE_MS,
+        "max.poll.interval.ms": max(REBALANCE_MS, session_ms(instance)),
         "topic.metadata.refresh.interval.ms": 5_000,
     }
     consumer = Consumer(config if instance is None else config | {"group.instance.id": instance})

@@ -28,9 +28,9 @@ public class GroupMember {
     conf.put("enable.auto.commit", false);
     conf.put("auto.offset.reset", "earliest");
     conf.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer." + args[0]);
-    conf.put("session.timeout.ms", args.length > 4 ? 15_000 : 5_000);
+    conf.put("session.timeout.ms", args.length > 4 ? 45_000 : 5_000);
     conf.put("heartbeat.interval.ms", 500);
-    conf.put("max.poll.interval.ms", 15_000);
+    conf.put("max.poll.interval.ms", args.length > 4 ? 45_000 : 15_000);
     conf.put("metadata.max.age.ms", 5_000);
     if (args.length > 4) conf.put("group.instance.id", args[4]);
     var consumer = new KafkaConsumer<>(conf, new ByteArrayDeserializer(), new ByteArrayDeserializer());
