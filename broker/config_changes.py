@@ -55,12 +55,14 @@ async def change_configs(
                 if named[change.resource_type, change.name] > 1:
                     raise InvalidRequest("Each resource must appear at most once.")
                 alter.require_well_formed(change.changes)
-                match _type_of(change):
+                resource_type = _type_of(change)
+                alter.require_known_operations(change.changes)
+                match resource_type:
                     case ResourceType.TOPIC:
                         topics[change.name] = _topic(node, change)
                     case ResourceType.BROKER_LOGGER:
                         _logger(node, change, validate_only=validate_only)
-                    case resource_type:
+                    case _:
                         others[resource_type, _key(node, change)] = _other(node, change)
             except KafkaError as error:
                 errors.append(error)

@@ -4,7 +4,7 @@ Rules and texts are those of Kafka's `ConfigAdminManager`, `DynamicBrokerConfig`
 Nothing is stored here: each function returns the new overrides, or raises InvalidRequest or InvalidConfiguration.
 
 Deviations: an operation that does not exist, and APPEND or SUBTRACT of an unknown broker name or of `process.roles`,
-crash in Kafka (UNKNOWN_SERVER_ERROR) and are refused here. More than four names in a message may stand in another order.
+crash in Kafka (UNKNOWN_SERVER_ERROR) and are refused here. Beyond four, the names in a message have another order.
 """
 
 from __future__ import annotations
@@ -53,6 +53,10 @@ def require_well_formed(changes: Sequence[Change]) -> None:
     nulls = [change.name for change in changes if change.value is None and change.operation != AlterOp.DELETE]
     if nulls:
         raise InvalidRequest(f"Null value not supported for : {', '.join(nulls)}")
+
+
+def require_known_operations(changes: Iterable[Change]) -> None:
+    """Raises InvalidRequest for an operation that there is not."""
     for change in changes:
         if change.operation not in AlterOp.__members__.values():
             raise InvalidRequest(f"Unknown operations type {change.operation}")

@@ -8,6 +8,7 @@ from broker.config.alter import (
     changed_broker,
     changed_topic,
     is_per_broker,
+    require_known_operations,
     require_well_formed,
 )
 from broker.config.broker_config import BrokerConfig
@@ -55,13 +56,18 @@ def test_topic_changes(current: dict[str, str], change: tuple[str, int, str | No
         ([("retention.ms", SET, None)], "Null value not supported for : retention.ms"),
         ([("cleanup.policy", APPEND, None), ("a", SET, None)], "Null value not supported for : cleanup.policy, a"),
         ([("retention.ms", SET, "1")] * 2, "Error due to duplicate config keys"),
-        ([("retention.ms", 9, "1")], "Unknown operations type 9"),
     ],
 )
 def test_changes_that_are_not_well_formed(changes: list[tuple[str, int, str | None]], message: str) -> None:
     with pytest.raises(InvalidRequest) as raised:
         require_well_formed([Change(*change) for change in changes])
     assert raised.value.message == message
+
+
+def test_operations_that_there_are_not() -> None:
+    for operation in (-1, 4):
+        with pytest.raises(InvalidRequest, match=f"Unknown operations type {operation}"):
+            require_known_operations([Change("retention.ms", DELETE, None), Change("retention.ms", operation, "1")])
 
 
 def test_only_a_deletion_does_without_a_value() -> None:
