@@ -36,6 +36,7 @@ from broker.patience import StuckError, while_it_gets_on
 from broker.periodic import Periodic
 from broker.producer_ids import ProducerIds
 from broker.resource_configs import Resource, ResourceConfigs, ResourceType
+from broker.scram_credentials import ScramCredentials
 from broker.server import ListenError, Server
 from broker.topics import Topic, Topics
 from broker.transaction_coordinator import TransactionCoordinator
@@ -90,6 +91,7 @@ class Node:
     producer_ids: ProducerIds
     resource_configs: ResourceConfigs
     features: Features
+    scram_credentials: ScramCredentials
     client_telemetry: ClientTelemetry
     group_coordinator: GroupCoordinator
     transaction_coordinator: TransactionCoordinator
@@ -126,7 +128,10 @@ class Node:
         Raises LogDirError if a data folder cannot be used, ListenError if a listener cannot be bound.
         """
         async with AsyncExitStack() as undo:
-            await self._open_data(undo)
+            dirs = self._lock_folders(undo)
+            await self._read_metadata(undo)
+            await self._open_logs(dirs, undo)
+            self._start_coordinators()
             self.dispatcher = Dispatcher(self)
             self.server = Server(self)
             undo.push_async_callback(self.server.stop)
@@ -141,19 +146,22 @@ class Node:
         self.not_ready = None
         log.info("started", node=self.node_id, cluster=self.cluster_id, partitions=len(self.partitions))
 
-    async def _open_data(self, undo: AsyncExitStack) -> None:
-        config, seams = self.config, self._seams
-        services = LogServices(seams.fs, seams.clock, seams.workers, seams.random)
+    def _lock_folders(self, undo: AsyncExitStack) -> LogDirs:
         dirs = LogDirs.open(
-            seams.fs,
-            list(config.log_dirs),
+            self._seams.fs,
+            list(self.config.log_dirs),
             node_id=self.node_id,
             new_id=self._new_id,
-            now_ms=seams.clock.wall_ms(),
-            cluster_id=config.optional_string("odradek.cluster.id"),
+            now_ms=self.clock.wall_ms(),
+            cluster_id=self.config.optional_string("odradek.cluster.id"),
         )
         undo.callback(dirs.unlock)
         self.cluster_id = dirs.cluster_id
+        return dirs
+
+    async def _read_metadata(self, undo: AsyncExitStack) -> None:
+        """What the store knows; from here on the dynamic configurations count."""
+        config, seams = self.config, self._seams
         self.metadata = await LocalMetadataStore.open(seams.fs, config.log_dirs[0], seams.workers.lane("metadata"))
         undo.push_async_callback(self.metadata.close)
         self.topics = await Topics.open(self.metadata)
@@ -165,6 +173,11 @@ class Node:
             self.resource_configs, self.metrics, config.integer("telemetry.max.bytes")
         )
         self.features = await feature_updates.load(self.metadata)
+        self.scram_credentials = await ScramCredentials.open(self.metadata)
+
+    async def _open_logs(self, dirs: LogDirs, undo: AsyncExitStack) -> None:
+        config, seams = self.config, self._seams
+        services = LogServices(seams.fs, seams.clock, seams.workers, seams.random)
         self.logs = await seams.workers.call(
             lambda: LogManager.open(
                 services,
@@ -183,6 +196,8 @@ class Node:
         await self.partitions.start()
         self._maintenance = LogMaintenance(self.logs, self.partitions)
         self.log_moves = LogMoves(self.logs, self._maintenance.cleaner.is_busy_with, self._new_id)
+
+    def _start_coordinators(self) -> None:
         self.group_coordinator = GroupCoordinator(self)
         self.group_coordinator.start()
         self.transaction_coordinator = TransactionCoordinator(self)

@@ -196,6 +196,8 @@ class Fetch:
             except KafkaError as error:
                 self._failed = True
                 self._refuse(result, error)
+                if isinstance(error, UnknownServerError):
+                    self._ctx.node.metrics.fetch_failed(partition.topic)
                 if isinstance(error, NotLeaderOrFollower) and self._ctx.version >= FIRST_VERSION_WITH_LEADERS:
                     result.current_leader = LeaderIdAndEpoch(self._ctx.node.node_id, partition.leader_epoch)
             size = len(result.records or b"")

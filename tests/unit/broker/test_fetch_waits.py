@@ -69,6 +69,18 @@ async def test_a_long_poll_ends_with_what_there_is_when_its_time_is_up(rig: Rig)
     assert waiting(rig) == (0, 0)
 
 
+async def test_a_read_that_fails_unexpectedly_is_counted_as_kafka_counts_it(rig: Rig) -> None:
+    await append(rig, "t", b"a")
+    client = await poll(rig, ("t", 0, 0), partition_max_bytes=-1)
+    (reply,) = client.replies()
+    assert partitions(reply)[0].error_code.name == "unknown_server_error"
+    client = await poll(rig, ("t", 0, 7))
+    (reply,) = client.replies()
+    assert partitions(reply)[0].error_code.name == "offset_out_of_range"
+    counted = rig.node.metrics.topics["t"]
+    assert (counted.total_fetch_requests, counted.failed_fetch_requests) == (2, 1)
+
+
 async def test_deleting_the_topic_ends_a_long_poll(rig: Rig) -> None:
     await rig.create("gone")
     client = await poll(rig, ("t", 0, 0), ("gone", 0, 0))

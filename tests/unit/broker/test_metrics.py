@@ -34,6 +34,7 @@ def test_topics_are_counted_each_and_together_as_kafka_does() -> None:
     metrics.produce_failed("b")
     metrics.fetched("a", size=500)
     metrics.fetched("a", size=0)
+    metrics.fetched("b", size=0)
     metrics.fetch_failed("b")
     found = only(scrape(metrics), "kafka_server_brokertopicmetrics_")
     assert {name: value for name, value in found.items() if value} == {
