@@ -240,6 +240,15 @@ def read_file(fs: FileSystem, path: str) -> bytes:
         file.close()
 
 
+def sync_file(fs: FileSystem, path: str) -> None:
+    """Put a file's content on the device."""
+    file = fs.open(path)
+    try:
+        file.fdatasync()
+    finally:
+        file.close()
+
+
 def write_file_atomically(fs: FileSystem, path: str, data: bytes, *, sync_folder: bool = True) -> None:
     """Replace a small file so that a crash leaves the old content or the new, never a mixture or nothing.
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from storage.files import write_fully
+from storage.files import read_file, sync_file, write_fully
 from storage.leader_epochs import FILE_NAME as EPOCHS_FILE
 from storage.leader_epochs import EpochEntry
 from storage.partition_log import PartitionLog
@@ -72,7 +72,7 @@ class LogCopy:
             self.size += end - copied
             copied = end
             if not copied % SYNCED_TOGETHER:
-                yield partial(self._sync, name)
+                yield partial(sync_file, self._fs, f"{self.folder}/{name}")
         yield partial(self._finish_segment, segment.base_offset)
         if not is_active:
             self._complete.add(segment.base_offset)
@@ -109,12 +109,7 @@ class LogCopy:
 
     def _copy_whole(self, name: str) -> None:
         """Copy a small file anew."""
-        source = self._fs.open(f"{self._log.folder}/{name}")
-        try:
-            data = source.pread(source.size(), 0)
-        finally:
-            source.close()
-        self._write(name, data, 0)
+        self._write(name, read_file(self._fs, f"{self._log.folder}/{name}"), 0)
 
     def _write(self, name: str, data: bytes, start: int) -> None:
         self._unsynced[name] = None
@@ -130,12 +125,5 @@ class LogCopy:
         """Puts on the device what was copied before the first of them."""
         names, self._unsynced = self._unsynced, {}
         for name in names:
-            yield partial(self._sync, name)
+            yield partial(sync_file, self._fs, f"{self.folder}/{name}")
         yield lambda: self._fs.fsync_dir(self.folder)
-
-    def _sync(self, name: str) -> None:
-        file = self._fs.open(f"{self.folder}/{name}")
-        try:
-            file.fdatasync()
-        finally:
-            file.close()

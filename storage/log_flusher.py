@@ -1,11 +1,12 @@
 """Flushing one log: `fdatasync` in a worker thread, one at a time, covering every append before it started."""
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from protocol.errors import KafkaError
-from storage.files import File, FileSystem
+from storage.files import File, FileSystem, sync_file
 from storage.log_segments import LogSegments
 from storage.log_services import LogServices
 from storage.producer_state import ProducerStateManager
@@ -50,14 +51,8 @@ class _Work:
         for file in self.files:
             file.fdatasync()
         for name in self.names:
-            try:
-                file = self.fs.open(name)
-            except FileNotFoundError:
-                continue  # its segment was removed meanwhile
-            try:
-                file.fdatasync()
-            finally:
-                file.close()
+            with contextlib.suppress(FileNotFoundError):  # its segment was removed meanwhile
+                sync_file(self.fs, name)
         if self.folder is not None:
             self.fs.fsync_dir(self.folder)
 

@@ -4,7 +4,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from storage.append_types import LogConfig
-from storage.files import Buffer, File, FileSystem, write_fully
+from storage.files import Buffer, File, FileSystem, sync_file, write_fully
 from storage.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex, TimestampOffset
 from storage.producer_state import CompletedTxn
 from storage.segment_file import Read, SegmentFile, find_batch, headers
@@ -302,11 +302,7 @@ class LogSegment:
         """Put log and indexes on the device; blocking."""
         self.file.open().fdatasync()
         for path in self.index_paths():
-            file = self._fs.open(path)
-            try:
-                file.fdatasync()
-            finally:
-                file.close()
+            sync_file(self._fs, path)
 
     # -- truncating and removing
 
