@@ -90,6 +90,26 @@ def test_every_row_is_documented_in_a_sentence() -> None:
         assert entry.documentation.endswith((".", ":", "zstd."))
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("listener.name.foo.sasl.enabled.mechanisms", ["5", False, 7, [("sasl.enabled.mechanisms", "GSSAPI")]]),
+        ("listener.name.foo.plain.connections.max.reauth.ms", ["5", False, 5, [("connections.max.reauth.ms", "0")]]),
+        ("listener.name.foo.plain.sasl.jaas.config", [None, True, 9, []]),
+        ("listener.name.foo.no.such", [None, True, 0, []]),
+        ("leader.replication.throttled.rate", ["5", False, 5, []]),
+        ("no.such", [None, True, 0, []]),
+    ],
+)
+def test_what_is_only_ever_altered_has_its_base_as_synonym_and_no_documentation(name: str, expected: list[Any]) -> None:
+    """The rows are those of Apache Kafka 4.1's answer after each was set."""
+    (entry,) = describe_broker(BrokerConfig.of().with_dynamic({name: "5"}, {}), [name])
+    assert (entry.read_only, entry.documentation) == (True, None)
+    assert (entry.synonyms[0].name, entry.synonyms[0].value) == (name, expected[0])
+    rest = [(synonym.name, synonym.value) for synonym in entry.synonyms[1:]]
+    assert [entry.value, entry.sensitive, entry.type, rest] == expected
+
+
 def test_another_brokers_id_is_refused() -> None:
     config = BrokerConfig.of()
     require_this_broker(config, "1")
