@@ -9,6 +9,8 @@ from asyncio import Future
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from protocol.internal.fields import unsigned_varint
+
 
 def text(value: str) -> bytes:
     return struct.pack(">h", len(value)) + value.encode()
@@ -22,15 +24,6 @@ def frame(api: int, version: int, *fields: bytes) -> bytes:
     """A whole request of a version that has no tagged fields."""
     body = struct.pack(">hhi", api, version, 0) + text("bench") + b"".join(fields)
     return data(body)
-
-
-def unsigned_varint(number: int) -> bytes:
-    out = bytearray()
-    while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
 
 
 def compact_data(value: bytes) -> bytes:

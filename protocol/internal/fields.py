@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from uuid import UUID
 
+from protocol.primitives import append_uvarint
+
 INT16 = struct.Struct(">h")
 INT32 = struct.Struct(">i")
 INT64 = struct.Struct(">q")
@@ -27,10 +29,7 @@ def sized(data: bytes) -> bytes:
 
 def unsigned_varint(number: int) -> bytes:
     out = bytearray()
-    while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
+    append_uvarint(out, number)
     return bytes(out)
 
 

@@ -89,6 +89,17 @@ class Talk:
             self._main = self.connect()
         return self._main
 
+    def exchange(self, data: bytes, *, timeout: float, framed: bool, half_close: bool) -> Outcome:
+        """What comes of bytes, or of a frame of them, on a connection of their own."""
+        wire = self.connect(timeout)
+        if framed:
+            wire.send_frame(data)
+        else:
+            wire.send_bytes(data)
+        if half_close:
+            wire.half_close()
+        return wire.receive()
+
     # ---- steps
 
     def call(
@@ -128,14 +139,7 @@ class Talk:
         half_close: bool = False,
     ) -> None:
         """Sends bytes on a connection of their own; an answer is read as the API's if one is named, else as hex."""
-        wire = self.connect(timeout)
-        if framed:
-            wire.send_frame(data)
-        else:
-            wire.send_bytes(data)
-        if half_close:
-            wire.half_close()
-        outcome = wire.receive()
+        outcome = self.exchange(data, timeout=timeout, framed=framed, half_close=half_close)
         if isinstance(outcome, Frame):
             self.keep(step, decode(outcome, api, version, correlation_id) if api else {"hex": outcome.data.hex()})
         else:

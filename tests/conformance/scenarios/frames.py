@@ -13,14 +13,7 @@ GOOD = METADATA + struct.pack(">i", 0)
 
 def _flow(t: Talk, step: str, data: bytes, *, half_close: bool = False, framed: bool = True) -> None:
     """Only whether there was an answer, a close or silence."""
-    wire = t.connect(1.5)
-    if framed:
-        wire.send_frame(data)
-    else:
-        wire.send_bytes(data)
-    if half_close:
-        wire.half_close()
-    outcome = wire.receive()
+    outcome = t.exchange(data, timeout=1.5, framed=framed, half_close=half_close)
     t.keep(step, "answered" if hasattr(outcome, "data") else outcome)
 
 
