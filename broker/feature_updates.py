@@ -21,6 +21,8 @@ LOWEST_LOSSLESS_METADATA_VERSION = 23
 
 @dataclass(frozen=True, slots=True)
 class FeatureUpdate:
+    """One feature of an UpdateFeatures request (KIP-584); `upgrade_type` is one of the three above."""
+
     name: str
     level: int
     upgrade_type: int

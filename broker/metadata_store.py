@@ -47,11 +47,14 @@ class MetadataStoreFailed(KafkaStorage):
 
 
 class MetadataStore(Protocol):
+    """What handlers, topics and configs ask of the store; the module's docstring has its model."""
+
     @property
     def revision(self) -> int:
         """The newest durable revision; 0 before the first commit."""
 
-    async def get(self, key: str) -> Versioned | None: ...
+    async def get(self, key: str) -> Versioned | None:
+        """The newest durable value; None if there is none."""
 
     async def list(self, prefix: str) -> Mapping[str, Versioned]:
         """Every key under `prefix`, in the order of the keys."""
@@ -74,7 +77,8 @@ class MetadataStore(Protocol):
         Returns the function that ends the watch.
         """
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Wait for the commits under way, then refuse any other."""
 
 
 async def retrying(attempt: Callable[[], Awaitable[T]]) -> T:

@@ -22,6 +22,8 @@ _FRAME_V1 = Struct(">iib")
 
 
 class RequestHeader(NamedTuple):
+    """What every request begins with (Kafka's ``RequestHeader.json``)."""
+
     api_key: int
     api_version: int
     correlation_id: int

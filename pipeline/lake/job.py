@@ -30,6 +30,8 @@ DATA_LOSS = ("some data may have been missed", "KAFKA_DATA_LOSS", "may have been
 
 
 class Phase(enum.Enum):
+    """Where a topic is: about to start (again), with queries that run, at its end, or given up."""
+
     WAITING = enum.auto()
     RUNNING = enum.auto()
     DONE = enum.auto()

@@ -25,6 +25,8 @@ COUNT = "bad"
 
 
 class ParquetIngest(Ingest):
+    """The queries of one topic: its rows, and with a schema its dead letters."""
+
     def start(self) -> "list[StreamingQuery]":
         from pyspark.sql import functions as F
 

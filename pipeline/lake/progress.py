@@ -31,6 +31,8 @@ LATEST = Gauge("odradek_lake_batch_timestamp_seconds", "When the newest batch wa
 
 @dataclass(slots=True)
 class TopicProgress:
+    """Records and dead letters since the start, and how many offsets the table was behind after the newest batch."""
+
     records: int = 0
     dead_letters: int = 0
     behind: int = 0

@@ -16,11 +16,15 @@ I32 = Struct(">i")
 
 
 class LeaderIdAndEpoch(NamedTuple):
+    """The leader that a client should have asked, and its epoch (KIP-951); -1: not told."""
+
     leader_id: int = -1
     leader_epoch: int = -1
 
 
 class NodeEndpoint(NamedTuple):
+    """Where a leader that is told of can be reached (KIP-951)."""
+
     node_id: int
     host: str
     port: int
@@ -96,6 +100,7 @@ def append_legacy_text(out: bytearray, text: str | None) -> None:
 
 
 def append_topic_key(out: bytearray, key: TopicKey, flexible: bool) -> None:
+    """A topic's id, or its name, which in flexible versions is a compact string."""
     if isinstance(key, UUID):
         out += key.bytes
         return

@@ -37,16 +37,22 @@ _SNAPSHOT_ID = Struct(">BBqiB")
 
 
 class AbortedTransaction(NamedTuple):
+    """From this offset on the producer's records are to be dropped, up to its next abort marker (KIP-98)."""
+
     producer_id: int
     first_offset: int
 
 
 class EpochEndOffset(NamedTuple):
+    """A leader epoch and the offset after its last record (KIP-595); -1: not told."""
+
     epoch: int = -1
     end_offset: int = -1
 
 
 class SnapshotId(NamedTuple):
+    """The snapshot that a follower of the metadata log has to fetch (KIP-630); -1: none."""
+
     end_offset: int = -1
     epoch: int = -1
 
