@@ -100,8 +100,6 @@ class ScramCredentials:
             return UnacceptableCredential("Too few iterations")
         elif alteration.iterations > MAX_ITERATIONS:
             return UnacceptableCredential("Too many iterations")
-        elif not alteration.salted_password:
-            return UnknownServerError("Empty key")  # what Java's cryptography says
         return None
 
     async def alter(self, alterations: Sequence[Alteration]) -> dict[str, KafkaError | None]:
@@ -121,12 +119,14 @@ class ScramCredentials:
         times = Counter(one.user for one in alterations)
         outcome: dict[str, KafkaError | None] = {}
         for one in alterations:
-            if one.user not in outcome:
-                outcome[one.user] = self.refusal(one)
-                if outcome[one.user] is None and times[one.user] > 1:
-                    outcome[one.user] = DuplicateResource(
-                        "A user credential cannot be altered twice in the same request"
-                    )
+            if one.user in outcome:  # the first alteration of a user tells
+                continue
+            error = self.refusal(one)
+            if error is None and times[one.user] > 1:
+                error = DuplicateResource("A user credential cannot be altered twice in the same request")
+            elif error is None and isinstance(one, Upsertion) and not one.salted_password:
+                error = UnknownServerError()  # Java's cryptography takes no empty key
+            outcome[one.user] = error
         return outcome
 
     async def _commit(self, alterations: Sequence[Alteration]) -> None:

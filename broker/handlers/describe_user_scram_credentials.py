@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials 0 (KIP-554; Kafka's `ScramImage`). No credential can be set, so nobody has one."""
+"""DescribeUserScramCredentials 0 (KIP-554; Kafka's `ScramImage`)."""
 
 from __future__ import annotations
 
@@ -8,33 +8,45 @@ from kio.schema.describe_user_scram_credentials.v0 import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
-from kio.schema.describe_user_scram_credentials.v0.response import DescribeUserScramCredentialsResult
+from kio.schema.describe_user_scram_credentials.v0.response import CredentialInfo, DescribeUserScramCredentialsResult
 from kio.schema.errors import ErrorCode
 
+from broker.config.java_hash import in_hash_order
 from broker.context import RequestContext
 from broker.error_responses import ZERO
+from broker.scram_credentials import ScramCredentials
 from protocol.errors import DuplicateResource, KafkaError, ResourceNotFound
 
 
-def handle(_ctx: RequestContext, request: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
-    asked = Counter(user.name for user in request.users or ())
+def handle(ctx: RequestContext, request: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
+    credentials = ctx.node.scram_credentials
+    asked = Counter([user.name for user in request.users or ()] or credentials.users())
     return DescribeUserScramCredentialsResponse(
         throttle_time=ZERO,
         error_code=ErrorCode.none,
         error_message="",
-        results=tuple(_result(user, _refusal(user, times)) for user, times in asked.items()),
+        results=tuple(_result(credentials, user, asked[user]) for user in in_hash_order(asked)),
     )
 
 
-def _refusal(user: str, times: int) -> KafkaError:
+def _result(credentials: ScramCredentials, user: str, times: int) -> DescribeUserScramCredentialsResult:
     if times > 1:
-        return DuplicateResource(
-            f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
+        return _refused(
+            user,
+            DuplicateResource(f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"),
         )
-    return ResourceNotFound(f"Attempt to describe a user credential that does not exist: {user}")
+    iterations = credentials.iterations(user)
+    if not iterations:
+        return _refused(user, ResourceNotFound(f"Attempt to describe a user credential that does not exist: {user}"))
+    return DescribeUserScramCredentialsResult(
+        user=user,
+        error_code=ErrorCode.none,
+        error_message="",
+        credential_infos=tuple(CredentialInfo(mechanism=one, iterations=n) for one, n in iterations.items()),
+    )
 
 
-def _result(user: str, error: KafkaError) -> DescribeUserScramCredentialsResult:
+def _refused(user: str, error: KafkaError) -> DescribeUserScramCredentialsResult:
     return DescribeUserScramCredentialsResult(
         user=user, error_code=error.code, error_message=error.message, credential_infos=()
     )

@@ -1,4 +1,4 @@
-"""ACLs, SASL, delegation tokens, SCRAM credentials and quotas, as a broker answers that has none of them."""
+"""ACLs, SASL, delegation tokens and quotas, as a broker answers that has none of them; SCRAM credentials."""
 
 from typing import Any
 
@@ -23,6 +23,7 @@ READ_TOPIC = {
     "permission_type": 3,
 }
 UNKNOWN = 0
+SHA_256, SHA_512 = 1, 2
 ODD = 99
 EXACT, DEFAULT, ANY_NAME = 0, 1, 2
 
@@ -171,3 +172,75 @@ def quotas(t: Talk, v: int) -> None:
     ask("an odd match, then an unknown type", ("user", 3, None), ("group", EXACT, "c"))
     ask("an unknown type twice", ("group", DEFAULT, None), ("group", DEFAULT, None))
     ask("ip and user, the user twice", ("ip", DEFAULT, None), ("user", DEFAULT, None), ("user", DEFAULT, None))
+
+
+@scenario("alter_user_scram_credentials")
+def altered_scram_users(t: Talk, v: int) -> None:
+    one, other, mark = f"{t.prefix}u", f"{t.prefix}w", f"{t.prefix}mark"
+    marks = 0
+
+    def upsertion(user: str, mechanism: int = SHA_256, iterations: int = 4096, password: str = "70") -> dict[str, Any]:
+        credential = {"iterations": iterations, "salt": b"\1\2", "salted_password": bytes.fromhex(password)}
+        return {"name": user, "mechanism": mechanism} | credential
+
+    def describe(*users: str) -> Any:
+        return {"users": [{"name": user} for user in users]}
+
+    def catch_up() -> None:
+        """Kafka's broker learns of it later than its controller: wait until it knows a mark that was set since."""
+        nonlocal marks
+        marks += 1
+        body = {"deletions": [], "upsertions": [upsertion(mark, iterations=4096 + marks)]}
+        t.main.call("alter_user_scram_credentials", v, body)
+        known = [{"mechanism": SHA_256, "iterations": 4096 + marks}]
+        t.until(
+            "the mark",
+            lambda: (
+                t.main.call("describe_user_scram_credentials", v, describe(mark))["results"][0]["credential_infos"]
+                == known
+            ),
+        )
+
+    def alter(step: str, *upsertions: dict[str, Any], without: tuple[tuple[str, int], ...] = ()) -> None:
+        body = {
+            "deletions": [{"name": user, "mechanism": mechanism} for user, mechanism in without],
+            "upsertions": list(upsertions),
+        }
+        t.call(step, "alter_user_scram_credentials", v, body, unordered=("results",))
+        catch_up()
+        t.call(
+            f"after {step}",
+            "describe_user_scram_credentials",
+            v,
+            describe(one, other),
+            unordered=("results", "credential_infos"),
+        )
+
+    alter("nothing")
+    alter("one", upsertion(one))
+    alter("other iterations", upsertion(one, iterations=16384))
+    alter("another mechanism", upsertion(one, SHA_512))
+    alter("two users", upsertion(one, SHA_512, 5000), upsertion(other, SHA_512))
+    alter("no name", upsertion(""), without=(("", SHA_256),))
+    for mechanism in (0, 3, -1):
+        alter(f"mechanism {mechanism}", upsertion(one, mechanism), without=((other, mechanism),))
+    for iterations in (0, -1, 4095, 16385):
+        alter(f"{iterations} iterations", upsertion(one, iterations=iterations))
+    alter("an empty password", upsertion(one, password=""))
+    alter("an empty password and a good one", upsertion(one, password=""), upsertion(other))
+    alter("a user twice", upsertion(one), upsertion(one, SHA_512))
+    alter("a user three times", upsertion(one), upsertion(one), upsertion(one))
+    alter("a bad one twice", upsertion(one, 0), upsertion(one))
+    alter("a good and a bad one of a user", upsertion(one), upsertion(one, 0))
+    alter("an empty password twice", upsertion(one, password=""), upsertion(one, password=""))
+    alter("deleted and made", upsertion(one), without=((one, SHA_256),))
+    alter("deleted twice", without=((other, SHA_256), (other, SHA_512)))
+    alter("none there", without=(("nobody", SHA_256), (other, SHA_512)))
+    alter("one gone, one new", upsertion(other), without=((one, SHA_256),))
+    alter("all gone", without=((one, SHA_512), (other, SHA_256)))
+    alter("gone already", without=((one, SHA_512),))
+    t.main.call(
+        "alter_user_scram_credentials",
+        v,
+        {"deletions": [{"name": mark, "mechanism": SHA_256}], "upsertions": []},
+    )

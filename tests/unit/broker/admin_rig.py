@@ -18,6 +18,7 @@ from broker.local_metadata_store import LocalMetadataStore
 from broker.metrics import Metrics
 from broker.producer_ids import ProducerIds
 from broker.resource_configs import Resource, ResourceConfigs
+from broker.scram_credentials import ScramCredentials
 from broker.topics import Topics
 from protocol import messages
 from protocol.api_table import API_BY_NAME
@@ -63,6 +64,7 @@ class Rig:
             resource_configs=configs,
             producer_ids=ProducerIds(store),
             features=await feature_updates.load(store),
+            scram_credentials=await ScramCredentials.open(store),
             advertised={"PLAINTEXT": Listener("PLAINTEXT", "PLAINTEXT", "broker.example", 9092)},
         )
         node.client_telemetry = ClientTelemetry(configs, node.metrics, 1 << 20)
