@@ -4,7 +4,7 @@ Rules and texts are those of Kafka's `ConfigAdminManager`, `DynamicBrokerConfig`
 Nothing is stored here: each function returns the new overrides, or raises InvalidRequest or InvalidConfiguration.
 
 Deviations: an operation that does not exist, and APPEND or SUBTRACT of an unknown broker name or of `process.roles`,
-crash in Kafka (UNKNOWN_SERVER_ERROR) and are refused here. Beyond four, the names in a message have another order.
+crash in Kafka (UNKNOWN_SERVER_ERROR) and are refused here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from broker.config.cross_checks import broken_rules
 from broker.config.definition import ConfigDef, ConfigType, InvalidValue, UpdateMode, parse_integer, to_text
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
 from broker.config.defs.not_needed import NOT_NEEDED
-from broker.config.java_hash import in_hash_order
+from broker.config.java_hash import in_hash_order, in_java_order, scala_set
 from broker.config.kafka_names import alterable, base_name, mode_of
 from broker.config.listeners import parse_listeners
 from broker.config.reconfigure import refused_change
@@ -150,19 +150,21 @@ def _require_list(change: Change) -> None:
 
 def _check_broker(config: BrokerConfig, altered: Mapping[str, str], *, per_broker: bool) -> None:
     """In the order of `DynamicBrokerConfig.validate`, whose texts these are."""
-    modes = {name: mode_of(name) for name in altered}
-    _refuse_mode(modes, UpdateMode.READ_ONLY, "Cannot update these configs dynamically: Set")
-    _refuse_mode(
-        modes,
-        UpdateMode.PER_LISTENER,
-        "These security configs can be dynamically updated only per-listener using the listener prefix: HashSet",
-    )
+    by_mode: dict[UpdateMode | None, list[str]] = {}
+    for name in in_java_order(altered):
+        by_mode.setdefault(mode_of(name), []).append(name)
+    if names := by_mode.get(UpdateMode.READ_ONLY):
+        raise InvalidRequest(f"Cannot update these configs dynamically: {scala_set(names)}")
+    if names := by_mode.get(UpdateMode.PER_LISTENER):
+        raise InvalidRequest(
+            "These security configs can be dynamically updated only per-listener using the listener prefix: "
+            f"HashSet({', '.join(in_hash_order(names))})"
+        )
     _check_values(altered)
-    if not per_broker:
-        _refuse_mode(
-            modes,
-            UpdateMode.PER_BROKER,
-            "Cannot update these configs at default cluster level, broker id must be specified: Set",
+    if (names := by_mode.get(UpdateMode.PER_BROKER)) and not per_broker:
+        names.sort(key=lambda name: base_name(name) != name)  # listeners' own come last
+        raise InvalidRequest(
+            f"Cannot update these configs at default cluster level, broker id must be specified: {scala_set(names)}"
         )
     if per_broker:
         changed = config.with_dynamic(altered, config.dynamic_default)
@@ -176,13 +178,6 @@ def _check_broker(config: BrokerConfig, altered: Mapping[str, str], *, per_broke
     complaint = broken or refused_change(config, changed)
     if complaint:
         raise InvalidRequest(complaint)
-
-
-def _refuse_mode(modes: Mapping[str, UpdateMode | None], refused: UpdateMode, complaint: str) -> None:
-    names = [name for name, mode in modes.items() if mode is refused]
-    if names:
-        shown = sorted(in_hash_order(names), key=lambda name: base_name(name) != name)
-        raise InvalidRequest(f"{complaint}({', '.join(shown)})")
 
 
 def _check_values(altered: Mapping[str, str]) -> None:

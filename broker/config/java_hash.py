@@ -1,22 +1,37 @@
-"""The order in which Java's and Scala's hash maps hand out texts, which shows in Kafka's answers."""
+"""The order in which Java's and Scala's hash maps and sets hand out texts, which shows in Kafka's answers."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 
 def in_hash_order(names: Collection[str]) -> list[str]:
-    """The order of a `java.util.HashMap` or `mutable.HashMap` with these keys: by bucket, and by hash within one."""
+    """The order of a `mutable.HashMap` with these keys: by bucket, and by hash within one."""
+    ordered = sorted(names, key=lambda name: _signed(_spread(name)))
+    return in_java_order(ordered)
+
+
+def in_java_order(names: Collection[str]) -> list[str]:
+    """The order of a `java.util.HashMap` into which these keys were put in this order, which stays within a bucket."""
     buckets = 16
     while len(names) > buckets * 3 // 4:
         buckets *= 2
+    return sorted(names, key=lambda name: _spread(name) & (buckets - 1))
 
-    def position(name: str) -> tuple[int, int]:
-        code = _java_hash(name)
-        code ^= code >> 16
-        return code & (buckets - 1), code - (1 << 32) if code >> 31 else code
 
-    return sorted(names, key=position)
+def scala_set(names: Sequence[str]) -> str:
+    """How an `immutable.Set` into which these were put in this order shows itself: above four it is a HashSet."""
+    return f"Set({', '.join(names)})" if len(names) <= 4 else f"HashSet({', '.join(_in_trie_order(names))})"
+
+
+def _in_trie_order(names: Sequence[str], shift: int = 0) -> list[str]:
+    """A node has 32 places, by five bits of the hash: first come those with one name, then the nodes below."""
+    places: dict[int, list[str]] = {}
+    for name in names:
+        places.setdefault(_improved(name) >> shift & 31, []).append(name)
+    found = [there for _, there in sorted(places.items())]
+    below = [name for there in found if len(there) > 1 for name in _in_trie_order(there, shift + 5)]
+    return [there[0] for there in found if len(there) == 1] + below
 
 
 def _java_hash(text: str) -> int:
@@ -25,3 +40,21 @@ def _java_hash(text: str) -> int:
     for unit in text.encode("utf-16-be").hex(" ", 2).split():
         code = (code * 31 + int(unit, 16)) & 0xFFFFFFFF
     return code
+
+
+def _spread(text: str) -> int:
+    code = _java_hash(text)
+    return code ^ code >> 16
+
+
+def _signed(code: int) -> int:
+    return code - (1 << 32) if code >> 31 else code
+
+
+def _improved(text: str) -> int:
+    """Scala's `Hashing.improve`."""
+    code = _java_hash(text)
+    code = (code + ~(code << 9)) & 0xFFFFFFFF
+    code ^= code >> 14
+    code = (code + (code << 4)) & 0xFFFFFFFF
+    return code ^ code >> 10
