@@ -91,7 +91,7 @@ def _child(spec: dict[str, Any]) -> None:
     click.echo(json.dumps({"seconds": seconds, "cpu": cpu, "jvm_mb": peak_kb / 1000}))
 
 
-def _connector(spark: Any, spec: dict[str, Any], topic: str, folder: str) -> None:
+def _connector(spark: Any, spec: dict[str, Any], topic: str, _folder: str) -> None:
     reader = spark.read.format("kafka").option("kafka.bootstrap.servers", spec["bootstrap"])
     reader.option("subscribe", topic).load().write.format("noop").mode("overwrite").save()
 

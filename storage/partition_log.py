@@ -138,7 +138,7 @@ class PartitionLog:
                 segment = self.roll()
             update = None
             if header.producer_id >= 0:
-                checked = self.producers.check(data, header, origin, now_ms)
+                checked = self.producers.check(data, header, origin)
                 if isinstance(checked, Duplicate):
                     found = checked.first_offset, checked.last_offset, checked.timestamp
                     return AppendInfo(*found, self.log_start_offset, duplicate=True)

@@ -17,7 +17,14 @@ from protocol.errors import (
     OutOfOrderSequence,
     TransactionCoordinatorFenced,
 )
-from protocol.records.batch import MAX_SEQUENCE, NO_SEQUENCE, BatchHeader, advance_sequence
+from protocol.records.batch import (
+    CONTROL_FLAG,
+    MAX_SEQUENCE,
+    NO_SEQUENCE,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    advance_sequence,
+)
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, read_control_batch
 from storage import producer_snapshot
 from storage.append_types import AppendOrigin
@@ -87,9 +94,7 @@ class ProducerStateManager:
 
     # -- appending
 
-    def check(
-        self, batch: Buffer, header: BatchHeader, origin: AppendOrigin, now_ms: int
-    ) -> ProducerUpdate | Duplicate:
+    def check(self, batch: Buffer, header: BatchHeader, origin: AppendOrigin) -> ProducerUpdate | Duplicate:
         """Whether a batch with a producer id may be appended now; changes nothing.
 
         `batch` is read only if it is a control batch. Returns the original's place for a duplicate of one of the last
@@ -100,7 +105,7 @@ class ProducerStateManager:
         entry = self.producers.get(header.producer_id)
         if entry is None:
             entry = ProducerStateEntry(header.producer_id)
-        if header.attributes & 0x20:
+        if header.attributes & CONTROL_FLAG:
             return self._check_marker(batch, header, entry, origin)
         if origin is AppendOrigin.CLIENT:
             sequence = header.base_sequence
@@ -116,7 +121,7 @@ class ProducerStateManager:
                 self._check_sequence(entry, header)
         elif header.producer_epoch < entry.producer_epoch:
             self._check_epoch(entry, header, origin)
-        if entry.txn_first_offset != NO_OFFSET and not header.attributes & 0x10:
+        if entry.txn_first_offset != NO_OFFSET and not header.attributes & TRANSACTIONAL_FLAG:
             raise InvalidTxnState(
                 f"Producer {header.producer_id} has an open transaction in {self._name} and wrote outside of it."
             )
@@ -174,7 +179,7 @@ class ProducerStateManager:
     def publish(self, update: ProducerUpdate, base_offset: int) -> CompletedTxn | None:
         """Note a batch that is now in the log at `base_offset`; returns the transaction that it ends, if any."""
         entry, header, marker, marker_timestamp = update
-        if header.attributes & 0x20:
+        if header.attributes & CONTROL_FLAG:
             if marker is None:
                 return None
             return self._publish_marker(entry, header.producer_epoch, marker, base_offset, marker_timestamp)
@@ -189,7 +194,7 @@ class ProducerStateManager:
         timestamp = header.max_timestamp
         entry.batches.append(BatchMetadata(sequence, last_sequence, base_offset, base_offset + delta, timestamp))
         entry.last_timestamp = timestamp
-        if header.attributes & 0x10 and entry.txn_first_offset == NO_OFFSET:
+        if header.attributes & TRANSACTIONAL_FLAG and entry.txn_first_offset == NO_OFFSET:
             entry.txn_first_offset = base_offset
             self._open[base_offset] = entry.producer_id
         return None
@@ -219,7 +224,7 @@ class ProducerStateManager:
         if not header.has_producer_id:
             return None
         batch = read_batch() if header.is_control else b""
-        update = self.check(batch, header, AppendOrigin.REPLICATION, header.max_timestamp)
+        update = self.check(batch, header, AppendOrigin.REPLICATION)
         if isinstance(update, Duplicate):
             raise AssertionError("replication knows no duplicates")
         return self.publish(update, header.base_offset)

@@ -65,7 +65,7 @@ class LoadRequest:
 def load(request: LoadRequest) -> LoadedState:
     """Open, and recover if need be, the log in a folder. Blocking; raises OSError."""
     fs, folder = request.fs, request.folder
-    _finish_swaps(fs, folder, request.config)
+    _finish_swaps(fs, folder)
     epochs, request = _leader_epochs(request)
     segments = [
         LogSegment.open(fs, folder, base_offset, request.config, jitter_ms=request.jitter_ms())
@@ -224,7 +224,7 @@ def _remove(fs: FileSystem, segments: list[LogSegment]) -> None:
             fs.unlink(path)
 
 
-def _finish_swaps(fs: FileSystem, folder: str, config: LogConfig) -> None:
+def _finish_swaps(fs: FileSystem, folder: str) -> None:
     """Undo or finish what an interrupted compaction or deletion left (LogLoader.removeTempFilesAndCollectSwapFiles)."""
     names = fs.listdir(folder)
     cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
@@ -240,7 +240,7 @@ def _finish_swaps(fs: FileSystem, folder: str, config: LogConfig) -> None:
         return
     logs = sorted(int(name[:20]) for name in swaps if name.endswith(LOG_SUFFIX + SWAP_SUFFIX))
     if logs:
-        end = _swap_end(fs, folder, logs[-1], config)
+        end = _swap_end(fs, folder, logs[-1])
         for name in names:
             if name[:20].isdigit() and name.endswith(SEGMENT_SUFFIXES) and logs[0] <= int(name[:20]) < end:
                 fs.unlink(f"{folder}/{name}")
@@ -251,7 +251,7 @@ def _finish_swaps(fs: FileSystem, folder: str, config: LogConfig) -> None:
     fs.fsync_dir(folder)
 
 
-def _swap_end(fs: FileSystem, folder: str, base_offset: int, config: LogConfig) -> int:
+def _swap_end(fs: FileSystem, folder: str, base_offset: int) -> int:
     """The offset after the last batch of a `.log.swap` file; after its base offset if it is empty."""
     path = f"{folder}/{file_name(base_offset, LOG_SUFFIX)}{SWAP_SUFFIX}"
     file = fs.open(path)

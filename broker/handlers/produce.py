@@ -44,7 +44,7 @@ from protocol.hot.produce import (
     decode_request,
     encode_response,
 )
-from protocol.records.batch import HEADER_SIZE, NO_PRODUCER_ID, read_producer
+from protocol.records.batch import HEADER_SIZE, MAGIC, NO_PRODUCER_ID, TRANSACTIONAL_FLAG, read_producer
 from storage.append_types import AppendOrigin
 from storage.validator import first_batch_size, single_batch_size
 
@@ -58,10 +58,9 @@ FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 ZSTD = 4
 COMPRESSION_MASK = 0x07
-MAGIC = 2
-MAGIC_BYTE = 16  # positions in a batch
+MAGIC_BYTE = 16
 ATTRIBUTES_LOW_BYTE = 22
-TRANSACTIONAL_FLAG = 0x10
+"""Positions in a batch."""
 ACKS = (-1, 0, 1)
 ADMIN_CLIENT_ID = "__admin_client"
 NOTHING = memoryview(b"")

@@ -27,7 +27,7 @@ class Log:
     def append(self, batch: bytes, origin: AppendOrigin) -> int:
         """The offset at which the batch is now, or was before."""
         header = read_header(batch)
-        checked = self.producers.check(batch, header, origin, NOW)
+        checked = self.producers.check(batch, header, origin)
         if isinstance(checked, Duplicate):
             return checked.first_offset
         offset = self.end

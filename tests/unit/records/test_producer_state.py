@@ -38,7 +38,7 @@ class Log:
 
     def append(self, batch: bytearray, origin: AppendOrigin) -> CompletedTxn | Duplicate | None:
         header = read_header(batch)
-        checked = self.producers.check(batch, header, origin, NOW)
+        checked = self.producers.check(batch, header, origin)
         if isinstance(checked, Duplicate):
             return checked
         completed = self.producers.publish(checked, self.end)
