@@ -9,11 +9,13 @@ from typing import NamedTuple
 
 from protocol.errors import CorruptMessage, InvalidRecord, MessageTooLarge, UnknownServerError
 from protocol.records.batch import (
+    ATTRIBUTES_LOW_AT,
     COMPRESSION_MASK,
     CONTROL_FLAG,
     HEADER_SIZE,
     LOG_OVERHEAD,
     MAGIC,
+    MAGIC_AT,
     NO_TIMESTAMP,
     BatchHeader,
     check_crc,
@@ -26,8 +28,7 @@ from storage.append_types import AppendOrigin, LogConfig
 from storage.record_checks import check_records
 
 _SMALLEST_LENGTH = 14  # of the body of a record of magic 0
-_UP_TO_MAGIC = 17
-_ATTRIBUTES_LOW_BYTE = 22
+_UP_TO_MAGIC = MAGIC_AT + 1
 _UP_TO_PRODUCER_ID = 51
 _LARGEST_INT = 2**31 - 1
 _LENGTH = struct.Struct(">i")
@@ -82,7 +83,7 @@ def validate(
         batch = batch[:size]
     if origin is AppendOrigin.REPLICATION:
         return Validated(batch, header, header.max_timestamp, NO_TIMESTAMP)
-    source = header.attributes & 0x07
+    source = header.attributes & COMPRESSION_MASK
     if source > Compression.ZSTD:
         raise UnknownServerError(f"Unknown compression type id {source} in {topic_partition}.")
     if origin is AppendOrigin.CLIENT:
@@ -98,7 +99,7 @@ def _keeps(config: LogConfig, batch: memoryview) -> bool:
     if batch.readonly or config.message_timestamp_type != "CreateTime":
         return False
     kept = config.compression_type
-    return kept == "producer" or _COMPRESSION_BY_TYPE[kept] == batch[_ATTRIBUTES_LOW_BYTE] & COMPRESSION_MASK
+    return kept == "producer" or _COMPRESSION_BY_TYPE[kept] == batch[ATTRIBUTES_LOW_AT] & COMPRESSION_MASK
 
 
 def single_batch_size(buf: memoryview) -> int:
@@ -106,8 +107,8 @@ def single_batch_size(buf: memoryview) -> int:
     size = first_batch_size(buf)
     if size == 0:
         raise InvalidRecord("There is no whole record batch.", in_request=True)
-    if buf[16] != MAGIC:
-        raise InvalidRecord(f"The batch has magic {buf[16]}; Produce takes magic 2 alone.", in_request=True)
+    if buf[MAGIC_AT] != MAGIC:
+        raise InvalidRecord(f"The batch has magic {buf[MAGIC_AT]}; Produce takes magic 2 alone.", in_request=True)
     if len(buf) - size >= LOG_OVERHEAD and first_batch_size(buf, size):
         raise InvalidRecord("There is more than one record batch.", in_request=True)
     return size

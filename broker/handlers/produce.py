@@ -44,7 +44,16 @@ from protocol.hot.produce import (
     decode_request,
     encode_response,
 )
-from protocol.records.batch import HEADER_SIZE, MAGIC, NO_PRODUCER_ID, TRANSACTIONAL_FLAG, read_producer
+from protocol.records.batch import (
+    ATTRIBUTES_LOW_AT,
+    COMPRESSION_MASK,
+    HEADER_SIZE,
+    MAGIC,
+    MAGIC_AT,
+    NO_PRODUCER_ID,
+    TRANSACTIONAL_FLAG,
+    read_producer,
+)
 from storage.append_types import AppendOrigin
 from storage.validator import first_batch_size, single_batch_size
 
@@ -57,10 +66,6 @@ encode = encode_response
 FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 ZSTD = 4
-COMPRESSION_MASK = 0x07
-MAGIC_BYTE = 16
-ATTRIBUTES_LOW_BYTE = 22
-"""Positions in a batch."""
 ACKS = (-1, 0, 1)
 ADMIN_CLIENT_ID = "__admin_client"
 NOTHING = memoryview(b"")
@@ -109,9 +114,9 @@ def _transactional(ctx: RequestContext, request: ProduceRequest) -> Iterator[App
     """The transactional batches for partitions that are here."""
     for key, partitions in _distinct(request):
         for index, records in partitions:
-            if records is None or len(records) < HEADER_SIZE or records[MAGIC_BYTE] != MAGIC:
+            if records is None or len(records) < HEADER_SIZE or records[MAGIC_AT] != MAGIC:
                 continue
-            if records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG:
+            if records[ATTRIBUTES_LOW_AT] & TRANSACTIONAL_FLAG:
                 try:
                     partition = _partition(ctx, key, index)
                     _check_records(ctx.version, records)
@@ -184,8 +189,8 @@ def _check_first_batches(request: ProduceRequest) -> None:
     for _, partitions in request.topics:
         for _, records in partitions:
             if records is not None and first_batch_size(records):
-                flags = records[ATTRIBUTES_LOW_BYTE]
-                if flags & TRANSACTIONAL_FLAG and records[MAGIC_BYTE] == MAGIC:
+                flags = records[ATTRIBUTES_LOW_AT]
+                if flags & TRANSACTIONAL_FLAG and records[MAGIC_AT] == MAGIC:
                     if request.transactional_id is None:
                         raise TransactionalIdAuthorization
                     return  # Kafka looks for one such batch, and for nothing after it
@@ -200,7 +205,7 @@ def _check_old_compressions(ctx: RequestContext, request: ProduceRequest) -> Non
                 single_batch_size(records or NOTHING)
             except KafkaError:
                 continue  # told of that partition alone
-            if records is not None and records[ATTRIBUTES_LOW_BYTE] & COMPRESSION_MASK > ZSTD:
+            if records is not None and records[ATTRIBUTES_LOW_AT] & COMPRESSION_MASK > ZSTD:
                 raise UnknownServerError
 
 
@@ -210,7 +215,7 @@ def _check_records_without_zstd(records: memoryview) -> None:
     Raises UnsupportedCompressionType for zstd, which the request's version does not have.
     """
     single_batch_size(records)
-    if records[ATTRIBUTES_LOW_BYTE] & COMPRESSION_MASK == ZSTD:
+    if records[ATTRIBUTES_LOW_AT] & COMPRESSION_MASK == ZSTD:
         raise UnsupportedCompressionType
 
 

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.datasource.errors import DataSourceError
-from protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, check_crc, read_header
+from protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, MAGIC_AT, BatchHeader, check_crc, read_header
 
 CHUNK = 64 << 10
 _SEARCH_BYTES = 1 << 20
 _FAR = 1 << 40
-_MAGIC_AT = 16
 _SMALLEST_LENGTH = HEADER_SIZE - LOG_OVERHEAD
 _LENGTH = struct.Struct(">8xi4xb")
 
@@ -94,7 +93,7 @@ def next_whole(log: OpenLog, position: int, least_offset: int) -> int:
         if count <= 0:
             break
         offsets = np.ndarray(count, ">i8", block, strides=(1,))
-        magics = np.frombuffer(block, np.int8, count, _MAGIC_AT)
+        magics = np.frombuffer(block, np.int8, count, MAGIC_AT)
         near = (offsets >= least_offset) & (offsets < least_offset + _FAR) & (magics == MAGIC)
         for at in np.flatnonzero(near):
             header = _plausible(log, position + int(at), block, int(at), least_offset)

@@ -30,8 +30,10 @@ _CRC = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
 _PRODUCER = struct.Struct(">qhi")
 
+MAGIC_AT = 16
+ATTRIBUTES_LOW_AT = 22
+"""Where in a batch its magic byte is, and the byte of its attributes that has all the flags."""
 _EPOCH_AT = 12
-_MAGIC_AT = 16
 _CRC_AT = 17
 _ATTRIBUTES_AT = 21
 _MAX_TIMESTAMP_AT = 35

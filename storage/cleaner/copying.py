@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from protocol.records.batch import BatchHeader
+from protocol.records.batch import BatchHeader, read_header
 from storage.cleaner.batches import batches_of
 from storage.cleaner.offset_map import Kept, OffsetMap
 from storage.cleaner.records import View, empty, keys_of, rebuild, section_of, views
@@ -108,7 +108,7 @@ def _filter(header: BatchHeader, batch: Buffer, rules: CopyRules) -> Steps[tuple
     elif len(kept) == header.record_count:
         return batch, header.max_timestamp
     data = rebuild(header, section, kept, horizon)
-    return data, int.from_bytes(data[35:43], signed=True)
+    return data, read_header(data).max_timestamp
 
 
 def _keeps_all(header: BatchHeader, section: bytes, offsets: OffsetMap) -> Steps[bool]:
