@@ -34,7 +34,7 @@ class AppendInfo(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """A topic's configuration as the log uses it, with Kafka 4.1's topic defaults (Kafka's LogConfig).
+    """What the log uses of a topic's configuration, with Kafka 4.1's topic defaults (Kafka's LogConfig).
 
     Sizes are bytes, times milliseconds. `compression_type` is 'producer', 'uncompressed', 'gzip', 'snappy', 'lz4' or
     'zstd'; `message_timestamp_type` 'CreateTime' or 'LogAppendTime'. A retention of -1 is unbounded.
@@ -64,9 +64,6 @@ class LogConfig:
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = 2**63 - 1
     min_cleanable_dirty_ratio: float = 0.5
-    preallocate: bool = False
-    unclean_leader_election_enable: bool = False
-    min_insync_replicas: int = 1
 
     max_segment_ms: int = field(init=False)
     """When a segment is rolled by time; compaction must get at it within its lag (LogConfig.maxSegmentMs)."""

@@ -86,9 +86,6 @@ def log_config(broker_config: BrokerConfig, overrides: Mapping[str, str | None])
         min_compaction_lag_ms=_integer(values, "min.compaction.lag.ms"),
         max_compaction_lag_ms=_integer(values, "max.compaction.lag.ms"),
         min_cleanable_dirty_ratio=ratio,
-        preallocate=bool(values["preallocate"]),
-        unclean_leader_election_enable=bool(values["unclean.leader.election.enable"]),
-        min_insync_replicas=_integer(values, "min.insync.replicas"),
     )
 
 
