@@ -45,17 +45,26 @@ def encode_entry(commits: list[Commit]) -> bytes:
     return _HEAD.pack(_MAGIC, len(payload), checksum) + payload
 
 
-def decode_entries(data: bytes, name: str) -> Iterator[tuple[int, list[Commit]]]:
+def decode_entries(data: bytes, name: str, covered: int = 0) -> Iterator[tuple[int, list[Commit]]]:
     """Yield (end position, commits) of each whole entry, stopping at a torn tail.
 
-    Raises CorruptMetadata if a bad entry has a good one after it; `name` is the file's, for the message.
+    Raises CorruptMetadata, with the file's `name`, if a bad entry has a good one after it, unless the bad one can have
+    held but revisions up to `covered`, which a snapshot has: a crash while the log is emptied may leave any part of it.
     """
     position = 0
     while position < len(data):
         payload = _payload_at(data, position)
         if payload is None:
-            _check_nothing_follows(data, position, name)
-            return
+            following = _next_whole(data, position)
+            if following is None:
+                return
+            if json.loads(_payload_at(data, following) or b"")[0]["revision"] > covered + 1:
+                raise CorruptMetadata(
+                    f"{name}: the entry at byte {position} is damaged, and a good one follows at byte {following}; "
+                    "restore the file from a backup"
+                )
+            position = following
+            continue
         position += _HEAD.size + len(payload)
         yield position, [_from_json(item) for item in json.loads(payload)]
 
@@ -73,15 +82,12 @@ def _payload_at(data: bytes, position: int) -> bytes | None:
     return payload
 
 
-def _check_nothing_follows(data: bytes, position: int, name: str) -> None:
+def _next_whole(data: bytes, position: int) -> int | None:
+    """Where the next whole entry behind a bad one begins."""
     following = data.find(_MAGIC, position + 1)
-    while following != -1:
-        if _payload_at(data, following) is not None:
-            raise CorruptMetadata(
-                f"{name}: the entry at byte {position} is damaged, and a good one follows at byte {following}; "
-                "restore the file from a backup"
-            )
+    while following != -1 and _payload_at(data, following) is None:
         following = data.find(_MAGIC, following + 1)
+    return None if following == -1 else following
 
 
 def _to_json(commit: Commit) -> dict[str, object]:

@@ -35,7 +35,7 @@ class MetadataFiles:
         if is_new:
             self._fs.fsync_dir(self._folder)
         data = self._log.pread(self._log.size(), 0)
-        for end, commits in decode_entries(data, self._log_path):
+        for end, commits in decode_entries(data, self._log_path, covered=revision):
             for commit in commits:
                 if commit.revision <= revision:  # a crash between the snapshot and the truncation of the log
                     continue

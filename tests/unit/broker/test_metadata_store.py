@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from broker.local_metadata_store import LocalMetadataStore
 from broker.metadata_entries import Commit, CorruptMetadata, decode_entries, encode_entry
-from broker.metadata_files import LOG_NAME, SNAPSHOT_NAME
+from broker.metadata_files import LOG_NAME, SNAPSHOT_NAME, MetadataFiles
 from broker.metadata_store import Change, MetadataStoreFailed, VersionConflict, Versioned, retrying
 from storage.files import File, OsFileSystem
 from storage.workers import ThreadWorkers
@@ -150,6 +150,21 @@ async def test_a_damaged_entry_in_the_middle_stops_the_start(tmp_path: Path) -> 
     damaged = bytearray(path.read_bytes())
     damaged[20] ^= 1
     path.write_bytes(damaged)
+    with pytest.raises(CorruptMetadata, match="at byte 0 is damaged"):
+        await opened(tmp_path)
+
+
+async def test_damage_among_what_the_snapshot_has_is_passed_over(tmp_path: Path) -> None:
+    """A crash while the log is emptied may leave any part of it."""
+    files = MetadataFiles(OsFileSystem(), str(tmp_path))
+    files.load()
+    files.replace_by_snapshot(2, {"/a": Versioned(b"2", 2)})
+    entries = [encode_entry([Commit(n, {"/a": b"%d" % n})]) for n in (1, 2, 3)]
+    (tmp_path / LOG_NAME).write_bytes(bytes(len(entries[0])) + entries[1] + entries[2])
+    assert await (await opened(tmp_path)).get("/a") == Versioned(b"3", 3)
+    (tmp_path / LOG_NAME).write_bytes(bytes(len(entries[0])) + bytes(len(entries[1])) + entries[2])
+    assert await (await opened(tmp_path)).get("/a") == Versioned(b"3", 3)
+    (tmp_path / LOG_NAME).write_bytes(bytes(len(entries[2])) + encode_entry([Commit(4, {})]))
     with pytest.raises(CorruptMetadata, match="at byte 0 is damaged"):
         await opened(tmp_path)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from broker.local_metadata_store import LocalMetadataStore
@@ -43,6 +43,17 @@ def states(commits: list[tuple[dict[str, bytes], set[str]]], start: dict[str, by
     operation=st.sampled_from(["pwrite", "fdatasync", "truncate", "rename", "fsync_dir"]),
     at_once=st.integers(1, 4),
     seed=st.integers(0, 1000),
+)
+@example(  # emptying the log fails once its snapshot is written, and the crash leaves its second half alone
+    runs=[
+        [({}, set()), ({}, {"/a"}), ({}, {"/a"})],
+        [({}, set()), ({"/a": b"", "/b": b""}, set()), ({"/a": b"", "/b": b"", "/c": bytes(6)}, set())],
+        [({"/a": bytes(4)}, set())],
+    ],
+    fail_at=3,
+    operation="fdatasync",
+    at_once=1,
+    seed=273,
 )
 def test_a_crash_keeps_every_acknowledged_commit_in_order_and_nothing_half(
     runs: list[list[tuple[dict[str, bytes], set[str]]]], fail_at: int, operation: str, at_once: int, seed: int
