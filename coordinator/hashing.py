@@ -1,33 +1,16 @@
-"""Java's arithmetic on strings, by which clients and brokers agree on a key's partition."""
+"""Where a group or a transactional id lives."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-_INT_MASK = 0xFFFFFFFF
-_INT_SIGN = 0x80000000
+from protocol.java_strings import java_string_hash
 
-
-def utf16_length(text: str) -> int:
-    """Java's String.length(): characters outside the basic plane count twice."""
-    return len(text) if text.isascii() else len(text.encode("utf-16-be", "surrogatepass")) >> 1
-
-
-def java_string_hash(text: str) -> int:
-    """Java's String.hashCode(), a signed 32-bit number over the UTF-16 units."""
-    hashed = 0
-    if text.isascii():
-        for unit in text.encode():
-            hashed = hashed * 31 + unit & _INT_MASK
-    else:
-        units = text.encode("utf-16-be", "surrogatepass")
-        for high, low in zip(units[::2], units[1::2], strict=True):
-            hashed = hashed * 31 + (high << 8 | low) & _INT_MASK
-    return hashed - (1 << 32) if hashed & _INT_SIGN else hashed
+_INT_MIN = -(1 << 31)
 
 
 @lru_cache(maxsize=10_000)
 def partition_for(key: str, partitions: int) -> int:
-    """Where a group or transactional id lives: ``Utils.abs(key.hashCode()) % partitions``, whose abs of -2^31 is 0."""
+    """``Utils.abs(key.hashCode()) % partitions``, whose abs of -2^31 is 0."""
     hashed = java_string_hash(key)
-    return (0 if hashed == -_INT_SIGN else abs(hashed)) % partitions
+    return (0 if hashed == _INT_MIN else abs(hashed)) % partitions

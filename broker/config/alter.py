@@ -18,11 +18,11 @@ from broker.config.cross_checks import broken_rules
 from broker.config.definition import ConfigDef, ConfigType, InvalidValue, UpdateMode, parse_integer, to_text
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
 from broker.config.defs.not_needed import NOT_NEEDED
-from broker.config.java_hash import in_hash_order, in_java_order, scala_set
 from broker.config.kafka_names import alterable, base_name, mode_of
 from broker.config.listeners import parse_listeners
 from broker.config.reconfigure import refused_change
 from protocol.errors import InvalidConfiguration, InvalidRequest
+from protocol.java_collections import in_hash_order, in_java_order, scala_set
 
 _BROKER: Mapping[str, ConfigDef] = {**NOT_NEEDED, **BROKER_CONFIGS}
 _MIN_ISR = "min.insync.replicas"

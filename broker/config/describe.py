@@ -10,10 +10,10 @@ from broker.config.broker_config import BrokerConfig
 from broker.config.definition import ConfigDef, UpdateMode, parse_integer, to_text
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
 from broker.config.defs.not_needed import ALTERED_ONLY, NOT_NEEDED
-from broker.config.java_hash import in_hash_order
 from broker.config.kafka_names import definition_of, described_names
 from broker.config.topic_config import topic_values
 from protocol.errors import InvalidRequest
+from protocol.java_collections import in_hash_order
 
 
 class ConfigSource(enum.IntEnum):

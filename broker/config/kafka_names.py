@@ -11,7 +11,7 @@ from broker.config.broker_config import names_of
 from broker.config.definition import ConfigDef, UpdateMode
 from broker.config.defs import BROKER_CONFIGS
 from broker.config.defs.not_needed import ALTERED_ONLY, NOT_NEEDED
-from broker.config.java_hash import in_hash_order
+from protocol.java_collections import in_hash_order
 
 # Families of names that Kafka hands on to a listener, a plugin or its logging.
 _LISTENER_PREFIX = "listener.name."

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from broker.config.broker_config import BrokerConfig, WrongConfiguration, named_values, split_list
-from broker.config.java_hash import in_hash_order
+from protocol.java_collections import in_hash_order
 
 _ENDPOINT = r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)"
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")

@@ -13,9 +13,9 @@ from broker.config.broker_config import BrokerConfig
 from broker.config.definition import InvalidValue, UpdateMode, Value
 from broker.config.defs import TOPIC_CONFIGS
 from broker.config.defs.not_needed import NOT_NEEDED
-from broker.config.java_hash import in_hash_order
 from broker.config.kafka_names import definition_of
 from broker.config.listeners import Listener, parse_listeners
+from protocol.java_collections import in_hash_order
 
 _QUOTAS = ("max.connections", "max.connection.creation.rate")
 _NETWORK_THREADS = "num.network.threads"

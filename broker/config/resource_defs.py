@@ -9,8 +9,8 @@ from types import MappingProxyType
 from broker.config.broker_config import BrokerConfig
 from broker.config.definition import Check as ValueCheck
 from broker.config.definition import ConfigDef, ConfigType, InvalidValue, Value, at_least, one_of
-from broker.config.java_hash import in_hash_order
 from protocol.errors import InvalidConfiguration, InvalidRequest
+from protocol.java_collections import in_hash_order
 
 _INT, _LIST, _STRING = ConfigType.INT, ConfigType.LIST, ConfigType.STRING
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from broker.config.broker_config import BrokerConfig
 from broker.config.definition import InvalidValue, Value
 from broker.config.defs import TOPIC_CONFIGS
-from broker.config.java_hash import in_hash_order
 from protocol.errors import InvalidConfiguration
+from protocol.java_collections import in_hash_order
 from storage.append_types import LogConfig
 
 

@@ -11,10 +11,10 @@ from kio.schema.alter_user_scram_credentials.v0 import (
 from kio.schema.alter_user_scram_credentials.v0.response import AlterUserScramCredentialsResult
 from kio.schema.errors import ErrorCode
 
-from broker.config.java_hash import in_hash_order
 from broker.context import RequestContext
 from broker.error_responses import ZERO
 from broker.scram_credentials import Deletion, Upsertion
+from protocol.java_collections import in_java_order
 
 if TYPE_CHECKING:
     from protocol.errors import KafkaError
@@ -35,9 +35,9 @@ def _in_kafkas_order(
     """First who lost a credential, then who has one, then who was refused."""
 
     def accepted(alterations: list[Deletion] | list[Upsertion]) -> list[str]:
-        return in_hash_order({one.user for one in alterations if outcome[one.user] is None})
+        return in_java_order([one.user for one in alterations if outcome[one.user] is None])
 
-    refused = in_hash_order({user for user, error in outcome.items() if error is not None})
+    refused = in_java_order([user for user, error in outcome.items() if error is not None])
     return [*accepted(deletions), *accepted(upsertions), *refused]
 
 

@@ -11,11 +11,11 @@ from kio.schema.describe_user_scram_credentials.v0 import (
 from kio.schema.describe_user_scram_credentials.v0.response import CredentialInfo, DescribeUserScramCredentialsResult
 from kio.schema.errors import ErrorCode
 
-from broker.config.java_hash import in_hash_order
 from broker.context import RequestContext
 from broker.error_responses import ZERO
 from broker.scram_credentials import ScramCredentials
 from protocol.errors import DuplicateResource, KafkaError, ResourceNotFound
+from protocol.java_collections import in_java_order
 
 
 def handle(ctx: RequestContext, request: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
@@ -25,7 +25,7 @@ def handle(ctx: RequestContext, request: DescribeUserScramCredentialsRequest) ->
         throttle_time=ZERO,
         error_code=ErrorCode.none,
         error_message="",
-        results=tuple(_result(credentials, user, asked[user]) for user in in_hash_order(asked)),
+        results=tuple(_result(credentials, user, asked[user]) for user in in_java_order(asked)),
     )
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.offset_store import CommittedOffset, OffsetStore, TopicPartition
-from coordinator.hashing import utf16_length
 from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, ProducerEpoch
 from protocol.errors import GroupIdNotFound, IllegalGeneration, KafkaError
 from protocol.internal.group_records import NO_TIMESTAMP, OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
+from protocol.java_strings import utf16_length
 
 if TYPE_CHECKING:
     from coordinator.group.config import GroupConfig

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
+from protocol.java_collections import in_java_order
+
 
 @dataclass(frozen=True, slots=True)
 class MemberProtocol:
@@ -37,16 +39,4 @@ def choose_protocol(members: Iterable[tuple[MemberProtocol, ...]], candidates: C
     votes = Counter(
         next(protocol.name for protocol in protocols if protocol.name in candidates) for protocols in members
     )
-    return min(votes, key=lambda name: (-votes[name], _hash_map_slot(name, len(votes))))
-
-
-def _hash_map_slot(name: str, entries: int) -> int:
-    """The bucket of a Java `HashMap` with so many entries that holds the key `name`."""
-    code = 0
-    utf16 = name.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(utf16[::2], utf16[1::2], strict=True):
-        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
-    buckets = 16
-    while entries > buckets * 3 // 4:
-        buckets *= 2
-    return (code ^ code >> 16) & (buckets - 1)
+    return max(in_java_order(votes), key=lambda name: votes[name])

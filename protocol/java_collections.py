@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from protocol.java_strings import java_string_hash
+
+_INT_MASK = 0xFFFFFFFF
+
 
 def in_hash_order(names: Collection[str]) -> list[str]:
     """The order of a `mutable.HashMap` with these keys: by bucket, and by hash within one."""
@@ -34,16 +38,8 @@ def _in_trie_order(names: Sequence[str], shift: int = 0) -> list[str]:
     return [there[0] for there in found if len(there) == 1] + below
 
 
-def _java_hash(text: str) -> int:
-    """Java's `String.hashCode`, unsigned."""
-    code = 0
-    for unit in text.encode("utf-16-be").hex(" ", 2).split():
-        code = (code * 31 + int(unit, 16)) & 0xFFFFFFFF
-    return code
-
-
 def _spread(text: str) -> int:
-    code = _java_hash(text)
+    code = java_string_hash(text) & _INT_MASK
     return code ^ code >> 16
 
 
@@ -53,8 +49,8 @@ def _signed(code: int) -> int:
 
 def _improved(text: str) -> int:
     """Scala's `Hashing.improve`."""
-    code = _java_hash(text)
-    code = (code + ~(code << 9)) & 0xFFFFFFFF
+    code = java_string_hash(text) & _INT_MASK
+    code = (code + ~(code << 9)) & _INT_MASK
     code ^= code >> 14
-    code = (code + (code << 4)) & 0xFFFFFFFF
+    code = (code + (code << 4)) & _INT_MASK
     return code ^ code >> 10

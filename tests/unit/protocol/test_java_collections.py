@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.config.java_hash import in_hash_order, in_java_order, scala_set
+from protocol.java_collections import in_hash_order, in_java_order, scala_set
 
 
 @pytest.mark.parametrize(
