@@ -36,6 +36,9 @@ def _identity(config: BrokerConfig) -> Iterator[str]:
         yield f"process.roles = {','.join(config.list_('process.roles'))!r}: expected it to have broker"
     if not config.log_dirs:
         yield "log.dirs = '': expected at least one folder"
+    authorizer = config.static.get("authorizer.class.name", "").strip()
+    if authorizer:  # whoever sets one believes that requests are authorized
+        yield f"authorizer.class.name = {authorizer!r}: expected none, since requests are not authorized here"
 
 
 def _log(config: BrokerConfig) -> Iterator[BrokenRule]:

@@ -100,6 +100,12 @@ def test_what_kafka_refuses_together_is_refused(text: str) -> None:
     assert len(problems(text)) == 1
 
 
+def test_an_authorizer_is_not_taken_in_silence() -> None:
+    (problem,) = problems("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer")
+    assert problem.endswith("expected none, since requests are not authorized here")
+    assert load("authorizer.class.name=").config.node_id == 1
+
+
 def test_a_setting_needs_a_key_and_a_value() -> None:
     assert problems("", "num.partitions") == ("--set 'num.partitions': expected key=value",)
 
