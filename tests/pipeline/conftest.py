@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,11 +46,8 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def spark(warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Local Spark with the Kafka connector and both table formats; skips where Java or the jars cannot be had.
-
-    Spark leaves a folder `artifacts` wherever it was started.
-    """
+def spark(warehouse: Path) -> Iterator[SparkSession]:
+    """Local Spark with the Kafka connector and both table formats; skips where Java or the jars cannot be had."""
     options = session.SessionOptions(
         app_name="tests",
         master="local[2]",
@@ -60,8 +56,7 @@ def spark(warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         conf=SHORT_LIVED,
     )
     try:
-        with contextlib.chdir(tmp_path_factory.mktemp("spark")):
-            started = session.build(options)
+        started = session.build(options)
     except session.NotInstalled as error:
         pytest.skip(error.message)
     yield started
