@@ -55,10 +55,11 @@ def decode_entries(data: bytes, name: str, covered: int = 0) -> Iterator[tuple[i
     while position < len(data):
         payload = _payload_at(data, position)
         if payload is None:
-            following = _next_whole(data, position)
-            if following is None:
+            found = _next_whole(data, position)
+            if found is None:
                 return
-            if json.loads(_payload_at(data, following) or b"")[0]["revision"] > covered + 1:
+            following, revision = found
+            if revision > covered + 1:
                 raise CorruptMetadata(
                     f"{name}: the entry at byte {position} is damaged, and a good one follows at byte {following}; "
                     "restore the file from a backup"
@@ -82,12 +83,15 @@ def _payload_at(data: bytes, position: int) -> bytes | None:
     return payload
 
 
-def _next_whole(data: bytes, position: int) -> int | None:
-    """Where the next whole entry behind a bad one begins."""
+def _next_whole(data: bytes, position: int) -> tuple[int, int] | None:
+    """Where the next whole entry behind a bad one begins, and its first revision."""
     following = data.find(_MAGIC, position + 1)
-    while following != -1 and _payload_at(data, following) is None:
+    while following != -1:
+        payload = _payload_at(data, following)
+        if payload is not None:
+            return following, int(json.loads(payload)[0]["revision"])
         following = data.find(_MAGIC, following + 1)
-    return None if following == -1 else following
+    return None
 
 
 def _to_json(commit: Commit) -> dict[str, object]:

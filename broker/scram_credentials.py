@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from broker.metadata_store import Change, MetadataStore, VersionConflict
+from broker.metadata_store import Change, MetadataStore, retrying
 from protocol.errors import (
     DuplicateResource,
     KafkaError,
@@ -107,13 +107,12 @@ class ScramCredentials:
 
         Raises MetadataStoreFailed.
         """
-        while True:
-            outcome = self._outcome(alterations)
-            try:
-                await self._commit([one for one in alterations if outcome[one.user] is None])
-            except VersionConflict:
-                continue
-            return outcome
+        return await retrying(lambda: self._alter(alterations))
+
+    async def _alter(self, alterations: Sequence[Alteration]) -> dict[str, KafkaError | None]:
+        outcome = self._outcome(alterations)
+        await self._commit([one for one in alterations if outcome[one.user] is None])
+        return outcome
 
     def _outcome(self, alterations: Sequence[Alteration]) -> dict[str, KafkaError | None]:
         times = Counter(one.user for one in alterations)
