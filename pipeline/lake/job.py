@@ -152,7 +152,8 @@ class LakeJob:
             self._try_again(topic, run, reason(error))
 
     def _watch(self, topic: str, run: TopicRun) -> None:
-        ended = not all(query.isActive for query in run.queries)
+        # Asked before the reports: what a query did before it ended is in them then.
+        ended = not any(query.isActive for query in run.queries)
         for part, query in enumerate(run.queries):
             self._report(topic, run, part, query)
         failed = [error for query in run.queries if (error := query.exception()) is not None]
@@ -163,7 +164,7 @@ class LakeJob:
         elif failed:
             _end(run)
             self._try_again(topic, run, reason(failed[0]))
-        elif ended and not any(query.isActive for query in run.queries):
+        elif ended:
             run.phase = Phase.DONE
 
     def _report(self, topic: str, run: TopicRun, part: int, query: "StreamingQuery") -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -52,6 +53,49 @@ class FakeIngest:
         return False
 
 
+class FakeQuery:
+    """Runs for the given number of looks at it; its only batch is there when it has ended."""
+
+    def __init__(self, looks: int, records: int) -> None:
+        self._looks = looks
+        progress = SimpleNamespace(batchId=0, numInputRows=records, batchDuration=1, sources=[SimpleNamespace()])
+        progress.sources[0].endOffset = progress.sources[0].latestOffset = None
+        self._progress = progress
+
+    @property
+    def isActive(self) -> bool:
+        self._looks -= 1
+        return self._looks >= 0
+
+    @property
+    def lastProgress(self) -> SimpleNamespace | None:
+        return self._progress if self._looks < 0 else None
+
+    def exception(self) -> None:
+        return None
+
+    def stop(self) -> None:
+        pass
+
+
+class TwoQueries(FakeIngest):
+    """As a Parquet topic: rows and dead letters have a query each, and the rows' is looked at once before its end."""
+
+    counted: list[tuple[int, int]]
+
+    def prepare(self) -> bool:
+        return True
+
+    def start(self) -> list[FakeQuery]:
+        return [FakeQuery(1, records=3), FakeQuery(0, records=1)]
+
+    def check_topic(self, topic_id: str | None) -> None:
+        pass
+
+    def progressed(self, part: int, progress: Any) -> None:
+        self.counted.append((part, progress.numInputRows))
+
+
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[dict[str, str], list[str]]]:
     FakeIngest.started = []
@@ -99,3 +143,12 @@ def test_topics_that_appear_later_are_read_from_their_beginning(run: Callable[..
 def test_topics_that_would_share_a_table_of_a_catalog_are_refused(run: Callable[..., Any]) -> None:
     with pytest.raises(LakeError, match="would share the table a_b"):
         run({"a.b", "a-b"}, table_format="iceberg", catalog="c")
+
+
+def test_what_a_query_did_right_before_its_end_is_counted(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    TwoQueries.counted = []
+    monkeypatch.setattr(job_module, "TransactionalIngest", TwoQueries)
+    assert run({"a"}) == ({}, [])
+    assert sorted(TwoQueries.counted) == [(0, 3), (1, 1)]
