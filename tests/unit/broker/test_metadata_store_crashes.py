@@ -36,7 +36,7 @@ def states(commits: list[tuple[dict[str, bytes], set[str]]], start: dict[str, by
     return found
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     runs=st.lists(st.lists(COMMIT, min_size=1, max_size=12), min_size=1, max_size=4),
     fail_at=st.integers(1, 30),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map
 
 from protocol.api_table import API_BY_KEY, API_BY_NAME, API_TABLE, Api
+from tests.unit.protocol.every_version import each_version, every_api
 
 KAFKA_4_1_ADVERTISED = """
 0:0-13 1:4-18 2:1-10 3:0-13 8:2-9 9:1-9 10:0-6 11:0-9 12:0-4 13:0-5 14:0-5 15:0-6 16:0-5 17:0-1 18:0-4 19:2-7 20:1-6
@@ -16,8 +16,6 @@ KAFKA_4_1_ADVERTISED = """
 86:0-0 87:0-0 90:0-0 91:0-0 92:0-0
 """
 """``key:lowest-highest`` in the order of the ApiVersions v4 answer of a broker of one combined node."""
-
-VERSIONS = [(api, version) for api in API_TABLE for version in range(api.lowest, api.highest + 1)]
 
 
 def recorded() -> dict[int, tuple[int, int]]:
@@ -53,12 +51,12 @@ def test_look_up_finds_each_row() -> None:
     assert [API_BY_NAME[api.name] for api in API_TABLE] == list(API_TABLE)
 
 
-@pytest.mark.parametrize("api", API_TABLE, ids=lambda api: api.name)
+@every_api
 def test_names_are_kios(api: Api) -> None:
     assert api_key_map[api.key] == api.name
 
 
-@pytest.mark.parametrize(("api", "version"), VERSIONS, ids=lambda value: getattr(value, "name", value))
+@each_version
 def test_header_versions_are_those_of_kios_schemas(api: Api, version: int) -> None:
     request, response = load_request_schema(api.key, version), load_response_schema(api.key, version)
     assert request.__flexible__ == (version >= api.first_flexible)

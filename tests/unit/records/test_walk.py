@@ -36,7 +36,7 @@ def test_walks_agree_on_what_is_well_formed(records: list[Record]) -> None:
 
 
 @given(record_lists(), st.data())
-@settings(max_examples=300)
+@settings(max_examples=200)
 def test_the_fast_walk_accepts_nothing_that_the_exact_one_refuses(records: list[Record], data: st.DataObject) -> None:
     section = bytearray(section_of(records))
     for _ in range(data.draw(st.integers(1, 3))):
@@ -50,7 +50,7 @@ def test_the_fast_walk_accepts_nothing_that_the_exact_one_refuses(records: list[
 
 
 @given(st.binary(max_size=60), st.integers(1, 4), st.booleans(), st.booleans())
-@settings(max_examples=300)
+@settings(max_examples=200)
 def test_garbage_is_refused_with_kafkas_codes(data: bytes, count: int, partial: bool, compressed: bool) -> None:
     try:
         shapes = exact_walk(data, count, partial=partial, compressed=compressed)

@@ -87,7 +87,7 @@ def _content(fs: MemoryFileSystem, name: str) -> bytes:
         file.close()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 def test_the_files_are_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     quick = list(history(seed))
     one_by_one(monkeypatch)

@@ -12,7 +12,7 @@ from tests.unit.storage.moving import CONFIG, MovingRig, fill, finish, folders
 from tests.unit.storage.support import append, batch, contents
 from tests.unit.storage.test_unusable_folders import folder_of
 
-SAMPLE = 60
+SAMPLE = 30
 
 
 @dataclass
