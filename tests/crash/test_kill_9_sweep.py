@@ -37,6 +37,7 @@ FLUSHED_EACH = {"log.flush.interval.messages": 1}
 UNFINISHED = (
     r"\d+ bytes from position \d+ on are no whole batch",  # the append that the kill came into
     r"is missing",  # an index of the segment that was being made
+    r"the file is cut short",  # the producer snapshot that its roll was writing; the next start removes it
 )
 """What `odradek log verify` may find in the newest segment of a partition of a process that was killed."""
 
