@@ -17,6 +17,7 @@ from protocol.errors import KafkaError, TopicExists
 
 if TYPE_CHECKING:
     from broker.node import Node
+    from broker.quotas.mutations import MutationQuota
 
 log = structlog.get_logger(__name__)
 
@@ -29,12 +30,12 @@ class AutoTopicCreation:
         self._in_flight: set[str] = set()
         self._tasks: set[Task[None]] = set()
 
-    def begin(self, names: Iterable[str]) -> None:
-        """Returns at once. What is being made already is not made twice."""
+    def begin(self, names: Iterable[str], quota: MutationQuota) -> None:
+        """Returns at once. What is being made already is not made twice. `quota` is that of the client who asked."""
         wanted = [name for name in names if name not in self._in_flight]
         if wanted and not self._node.stopping:
             self._in_flight.update(wanted)
-            task = asyncio.get_running_loop().create_task(self._create_all(wanted), name="auto-topic-creation")
+            task = asyncio.get_running_loop().create_task(self._create_all(wanted, quota), name="auto-topic-creation")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -43,11 +44,11 @@ class AutoTopicCreation:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def _create_all(self, names: list[str]) -> None:
+    async def _create_all(self, names: list[str], quota: MutationQuota) -> None:
         for name in names:
             try:
                 if not self._node.stopping:
-                    await self._create(name)
+                    await self._create(name, quota)
             except KafkaError as error:
                 log.error("topic not created", topic=name, error=error.code.name, reason=error.message)
             except Exception:
@@ -56,13 +57,14 @@ class AutoTopicCreation:
             finally:
                 self._in_flight.discard(name)
 
-    async def _create(self, name: str) -> None:
+    async def _create(self, name: str, quota: MutationQuota) -> None:
         node = self._node
         if node.topics.colliding_with(name) not in (None, name):
             log.warning("topic not created: its name collides with another's", topic=name)
             return
         try:
             topic = plan_internal_topic(node, name) or _plan(node, name)
+            quota.charge(name, len(topic.partitions))
             await node.topics.create([topic])
         except (TopicExists, VersionConflict):
             return  # one that another request just made is as good

@@ -15,6 +15,7 @@ from protocol.primitives import Buffer
 if TYPE_CHECKING:
     from broker.dispatch import Dispatcher
     from broker.server import Server
+    from timing.wheel import TimerTask
 
 log = structlog.get_logger(__name__)
 
@@ -27,6 +28,9 @@ LARGE_STEP_BYTES = 1024 * 1024
 
 SEND_AT_BYTES = 64 * 1024
 """Replies are gathered up to this size before they are sent."""
+
+WRITING_PAUSED, THROTTLED, TURNED_AWAY = 1, 2, 4
+"""Why a connection handles no further request: it has unsent replies, or too many of its client came."""
 
 MAX_OVERLAPPING = 256
 """Produce requests of one connection that may wait for their acknowledgement at once."""
@@ -80,7 +84,9 @@ class Connection(asyncio.BufferedProtocol):
         self._overlapping_bytes = 0  # of the requests whose replies are in the queue
         self._waiting: set[Pending] = set()
         self._paused_reading = False
-        self._paused_writing = False
+        self._blocked = 0  # bits that say why no further request is handled
+        self._throttled_until_ms = 0.0
+        self._throttle_timer: TimerTask | None = None
         self._closing = False  # no further request is read; ends once what is in flight is answered
         self._got_eof = False
         self._handling = False
@@ -93,14 +99,25 @@ class Connection(asyncio.BufferedProtocol):
         self.client_host = peer[0] if peer else ""
         self.last_active_ms = self._monotonic_ms()
         self._server.size_buffers(transport)
-        if not self._server.admit(self):
-            transport.abort()  # type: ignore[attr-defined]
+        refused_ms = self._server.admit(self)
+        if refused_ms is not None:
+            self._turn_away(refused_ms)
+
+    def _turn_away(self, delay_ms: int) -> None:
+        """Closes, maybe later, so that the client does not come back at once; nothing that it sends is answered."""
+        if delay_ms:
+            self._blocked |= TURNED_AWAY
+            self._throttle_timer = self._server.wheel.add(delay_ms, self.abort)
+        else:
+            self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._closing = True
         for pending in self._waiting:
             pending.abandon()
+        if self._throttle_timer is not None:
+            self._throttle_timer.cancel()
         self._server.forget(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -128,10 +145,11 @@ class Connection(asyncio.BufferedProtocol):
         return bool(self._replies)  # True keeps a half-closed connection open: what is in flight is still answered
 
     def pause_writing(self) -> None:
-        self._paused_writing = True
+        self._blocked |= WRITING_PAUSED
 
     def resume_writing(self) -> None:
-        self._paused_writing = False
+        self._blocked &= ~WRITING_PAUSED
+        self.last_active_ms = self._monotonic_ms()
         self._handle_received()
 
     # -- requests --
@@ -142,7 +160,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._handling = True
         try:
-            while not (self._replies or self._closing or self._paused_writing) or self._may_handle():
+            while not (self._replies or self._closing or self._blocked) or self._may_handle():
                 frame = self._next_frame()
                 if frame is None:
                     break
@@ -165,7 +183,7 @@ class Connection(asyncio.BufferedProtocol):
     def _may_handle(self) -> bool:
         if self._replies and self._replies[0].done:
             self._take_answers()
-        if self._closing or self._paused_writing:
+        if self._closing or self._blocked:
             return False
         if not self._replies:
             return True
@@ -323,6 +341,30 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
+
+    # -- quotas --
+
+    def spent_ms(self) -> float:
+        """Time since this was last asked, or since the request, or what it had to wait for, was there."""
+        now_ms = self._monotonic_ms()
+        spent_ms, self.last_active_ms = now_ms - self.last_active_ms, now_ms
+        return spent_ms
+
+    def throttle(self, throttle_ms: int) -> None:
+        """Handles no further request for so long (KIP-219); what is in flight is answered."""
+        until_ms = self._monotonic_ms() + throttle_ms
+        if self._transport is None or until_ms <= self._throttled_until_ms:
+            return
+        self._blocked |= THROTTLED
+        self._throttled_until_ms = until_ms
+        if self._throttle_timer is not None:
+            self._throttle_timer.cancel()
+        self._throttle_timer = self._server.wheel.add(throttle_ms, self._end_throttling)
+
+    def _end_throttling(self) -> None:
+        self._blocked &= ~THROTTLED
+        self.last_active_ms = self._monotonic_ms()
+        self._handle_received()
 
     # -- closing --
 

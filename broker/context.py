@@ -24,14 +24,22 @@ class Peer(Protocol):
     principal: str
     client_software: tuple[str, str]
 
+    def spent_ms(self) -> float:
+        """The time since this was last asked, or since what was received or waited for last was there."""
+        ...
+
+    def throttle(self, throttle_ms: int) -> None:
+        """Read no further request for so long."""
+        ...
+
 
 @dataclass(slots=True)
 class RequestContext:
     """One request's surroundings.
 
     ``version`` is the API version that was asked for, ``body`` the request as it came, without its header (empty for
-    the hot-path APIs). A pipelined API sets ``begun`` to False when it could not do its part in the order of requests
-    at once: the next request has to wait.
+    the hot-path APIs), ``size`` how many bytes came in all, told where a quota is set. A pipelined API sets ``begun``
+    to False when it could not do its part in the order of requests at once: the next request has to wait.
     """
 
     node: Node
@@ -42,6 +50,7 @@ class RequestContext:
     client_id: str | None
     body: bytes = b""
     begun: bool = True
+    size: int = 0
 
     @property
     def raw(self) -> Any:

@@ -94,6 +94,7 @@ class Dispatcher:
         self._node = node
         self._metrics = node.metrics
         self._monotonic_ms = node.clock.monotonic_ms
+        self._throttling = node.throttling
         self._routes: dict[int, Route] = {}
         self._tasks: set[asyncio.Future[Any]] = set()
         self.pipelined_keys = frozenset(api.key for api in API_TABLE if api.pipelined)
@@ -122,6 +123,8 @@ class Dispatcher:
         if not route.loaded:
             route.load()
         ctx = RequestContext(self._node, connection, api.key, version, header.correlation_id, header.client_id)
+        if self._throttling.enabled:
+            ctx.size = len(frame)
         try:
             if route.decode is not None:
                 request = route.decode(version, frame, body)
@@ -143,6 +146,8 @@ class Dispatcher:
         return self._encode(route, ctx, request, response, started)
 
     def _pending(self, route: Route, ctx: RequestContext, request: Any, response: Any, started: float) -> Pending:
+        if self._throttling.enabled:
+            self._throttling.spent(ctx)
         later = response if isinstance(response, Later) else Later(asyncio.ensure_future(response), _itself)
         self._tasks.add(later.future)
         finish = partial(self._finish, route, ctx, request, later, started)
@@ -162,6 +167,8 @@ class Dispatcher:
 
     def _encode(self, route: Route, ctx: RequestContext, request: Any, response: Any, started: float) -> Buffers | None:
         self._metrics.request_done(route.api.name, ctx.version, self._monotonic_ms() - started)
+        if self._throttling.enabled:
+            response = self._throttling.answer(ctx, response)
         if response is None:
             return None
         try:

@@ -36,8 +36,8 @@ class Target:
     told_high_watermark: int = -1
     told_log_start_offset: int = -1
 
-    def must_tell(self, result: FetchPartitionResponse) -> bool:
-        """Whether an incremental answer has to name this partition; notes what is told."""
+    def must_tell(self, result: FetchPartitionResponse, *, note: bool = True) -> bool:
+        """Whether an incremental answer has to name this partition; with `note`, notes what is told."""
         changed = (
             bool(result.records)
             or self.told_high_watermark != result.high_watermark
@@ -45,6 +45,8 @@ class Target:
             or result.error_code != 0
             or result.diverging_epoch is not NO_EPOCH
         )
+        if not note:
+            return changed
         # An error resets what was told, so that the partition is named again once the error is gone.
         self.told_high_watermark = result.high_watermark if result.error_code == 0 else -1
         self.told_log_start_offset = result.log_start_offset
@@ -94,6 +96,10 @@ class FetchContext(Protocol):
         """(error code, session id, the results to tell)."""
         ...
 
+    def preview(self, results: Results) -> tuple[int, int, Results]:
+        """What `respond` would say, without a session made or changed: for an answer that a quota holds back."""
+        ...
+
 
 @dataclass(slots=True)
 class SessionError:
@@ -105,6 +111,8 @@ class SessionError:
     def respond(self, results: Results) -> tuple[int, int, Results]:
         return self.error, INVALID_SESSION_ID, []
 
+    preview = respond
+
 
 @dataclass(slots=True)
 class Sessionless:
@@ -114,6 +122,8 @@ class Sessionless:
 
     def respond(self, results: Results) -> tuple[int, int, Results]:
         return ErrorCode.none, INVALID_SESSION_ID, results
+
+    preview = respond
 
 
 @dataclass(slots=True)
@@ -130,6 +140,9 @@ class FullFetch:
             target.told_log_start_offset = result.log_start_offset
         session_id = self.cache.create({target.key: target for target, _ in results}, self.uses_topic_ids)
         return ErrorCode.none, session_id, results
+
+    def preview(self, results: Results) -> tuple[int, int, Results]:
+        return ErrorCode.none, INVALID_SESSION_ID, results
 
 
 @dataclass(slots=True)
@@ -149,6 +162,12 @@ class Incremental:
                 told.append((target, result))
                 if result.records:
                     self.session.served(target)
+        return ErrorCode.none, self.session.id, told
+
+    def preview(self, results: Results) -> tuple[int, int, Results]:
+        if self.session.epoch != self.epoch:
+            return self.respond(results)
+        told = [(target, result) for target, result in results if target.must_tell(result, note=False)]
         return ErrorCode.none, self.session.id, told
 
 

@@ -35,6 +35,9 @@ from broker.partitions import Partitions
 from broker.patience import StuckError, while_it_gets_on
 from broker.periodic import Periodic
 from broker.producer_ids import ProducerIds
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.connection_rates import ConnectionRates
+from broker.quotas.throttling import Throttling, windows_of
 from broker.resource_configs import Resource, ResourceConfigs, ResourceType
 from broker.scram_credentials import ScramCredentials
 from broker.server import ListenError, Server
@@ -92,6 +95,9 @@ class Node:
     resource_configs: ResourceConfigs
     features: Features
     scram_credentials: ScramCredentials
+    client_quotas: ClientQuotas
+    throttling: Throttling
+    connection_rates: ConnectionRates
     client_telemetry: ClientTelemetry
     group_coordinator: GroupCoordinator
     transaction_coordinator: TransactionCoordinator
@@ -174,6 +180,9 @@ class Node:
         )
         self.features = await feature_updates.load(self.metadata)
         self.scram_credentials = await ScramCredentials.open(self.metadata)
+        self.client_quotas = await ClientQuotas.open(self.metadata)
+        self.throttling = Throttling(self.client_quotas, config, self.clock.monotonic_ms)
+        self.connection_rates = ConnectionRates(self.client_quotas, windows_of(config), self.clock.monotonic_ms)
 
     async def _open_logs(self, dirs: LogDirs, undo: AsyncExitStack) -> None:
         config, seams = self.config, self._seams

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.metrics import Values
+from broker.quotas.entities import QuotaType
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -20,6 +21,7 @@ def register_gauges(node: Node) -> None:
     _partitions(node)
     _connections(node)
     _waiting(node)
+    _throttled(node)
 
 
 def _partitions(node: Node) -> None:
@@ -116,3 +118,13 @@ def _waiting(node: Node) -> None:
         (),
         lambda: sessions.evictions,
     )
+
+
+def _throttled(node: Node) -> None:
+    for quota_type in QuotaType:
+        node.metrics.gauge(
+            f"kafka_server_{quota_type.lower()}_throttle_time",
+            "Milliseconds for which a client was held back lately, on average of the times that it was.",
+            ("user", "client_id"),
+            partial(node.throttling.throttle_times, quota_type),
+        )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import enum
-import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from types import MappingProxyType
 
 from broker.config.broker_config import BrokerConfig
-from broker.metadata_store import Change, MetadataStore, VersionConflict
+from broker.metadata_store import MetadataStore, VersionConflict
+from broker.stored_entries import StoredEntries
 
 PREFIX = "/configs/"
 CLUSTER_DEFAULT = ""
@@ -36,17 +35,13 @@ _FOLDERS = {
 _TYPES = {folder: resource_type for resource_type, folder in _FOLDERS.items()}
 
 Resource = tuple[ResourceType, str]
-_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class ResourceConfigs:
     """Reads are answered from memory, and see a change as soon as the call that made it returns."""
 
     def __init__(self, store: MetadataStore) -> None:
-        self._store = store
-        self._configs: dict[Resource, Mapping[str, str]] = {}
-        self._versions: dict[Resource, int] = {}
-        self._listeners: list[Callable[[Resource], None]] = []
+        self._configs: StoredEntries[Resource] = StoredEntries(store, PREFIX, _path, _resource)
 
     @classmethod
     async def open(cls, store: MetadataStore, config: BrokerConfig) -> ResourceConfigs:
@@ -56,8 +51,7 @@ class ResourceConfigs:
         of the whole cluster from the first start, and keeps the value that it had then.
         """
         configs = cls(store)
-        store.watch(PREFIX, configs._on_change)
-        configs._on_change(Change(store.revision, await store.list(PREFIX)))
+        await configs._configs.open()
         cluster = (ResourceType.BROKER, CLUSTER_DEFAULT)
         if "min.insync.replicas" not in configs.get(*cluster):
             value = str(config.integer("min.insync.replicas"))
@@ -66,7 +60,7 @@ class ResourceConfigs:
         return configs
 
     def get(self, resource_type: ResourceType, name: str) -> Mapping[str, str]:
-        return self._configs.get((resource_type, name), _NOTHING)
+        return self._configs.get((resource_type, name))
 
     def names(self, resource_type: ResourceType) -> list[str]:
         """The resources of that type that have configurations, sorted."""
@@ -80,40 +74,21 @@ class ResourceConfigs:
 
     def subscribe(self, listener: Callable[[Resource], None]) -> None:
         """Call `listener` with each resource that changed, after the change."""
-        self._listeners.append(listener)
+        self._configs.subscribe(listener)
 
     async def set(self, configs: Mapping[Resource, Mapping[str, str]]) -> None:
         """Replace the configurations of the resources, all or none; an empty mapping removes a resource's.
 
         Raises VersionConflict and MetadataStoreFailed as `MetadataStore.commit` does.
         """
-        if not configs:
-            return
-        await self._store.commit(
-            {_key(resource): self._versions.get(resource, 0) for resource in configs},
-            {_key(resource): json.dumps(dict(new)).encode() for resource, new in configs.items() if new},
-            [_key(resource) for resource, new in configs.items() if not new and resource in self._configs],
-        )
-
-    def _on_change(self, change: Change) -> None:
-        for key, versioned in change.keys.items():
-            resource = _resource(key)
-            if versioned is None:
-                self._configs.pop(resource, None)
-                self._versions.pop(resource, None)
-            else:
-                self._configs[resource] = MappingProxyType(json.loads(versioned.value))
-                self._versions[resource] = versioned.version
-        for key in change.keys:
-            for listener in tuple(self._listeners):
-                listener(_resource(key))
+        await self._configs.set(configs)
 
 
-def _key(resource: Resource) -> str:
+def _path(resource: Resource) -> str:
     resource_type, name = resource
-    return f"{PREFIX}{_FOLDERS[resource_type]}/{name or _STORED_DEFAULT}"
+    return f"{_FOLDERS[resource_type]}/{name or _STORED_DEFAULT}"
 
 
-def _resource(key: str) -> Resource:
-    folder, _, name = key.removeprefix(PREFIX).partition("/")
+def _resource(path: str) -> Resource:
+    folder, _, name = path.partition("/")
     return _TYPES[folder], CLUSTER_DEFAULT if name == _STORED_DEFAULT else name

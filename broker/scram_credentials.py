@@ -8,15 +8,14 @@ from __future__ import annotations
 import enum
 import hashlib
 import hmac
-import json
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
-from broker.metadata_store import Change, MetadataStore, retrying
+from broker.metadata_store import MetadataStore, retrying
+from broker.stored_entries import StoredEntries
 from protocol.errors import (
     DuplicateResource,
     KafkaError,
@@ -67,16 +66,13 @@ class ScramCredentials:
     """Reads are answered from memory, and see an alteration as soon as the call that made it returns."""
 
     def __init__(self, store: MetadataStore) -> None:
-        self._store = store
-        self._users: dict[str, Mapping[str, Any]] = {}
+        self._users: StoredEntries[str] = StoredEntries(store, PREFIX, str, str)
         """Name of a mechanism to credential, by user."""
-        self._versions: dict[str, int] = {}
 
     @classmethod
     async def open(cls, store: MetadataStore) -> ScramCredentials:
         credentials = cls(store)
-        store.watch(PREFIX, credentials._on_change)
-        credentials._on_change(Change(store.revision, await store.list(PREFIX)))
+        await credentials._users.open()
         return credentials
 
     def users(self) -> list[str]:
@@ -84,7 +80,7 @@ class ScramCredentials:
 
     def iterations(self, user: str) -> dict[ScramMechanism, int]:
         """How often the hash of each of a user's credentials is iterated; empty for an unknown user."""
-        stored = self._users.get(user, {})
+        stored = self._users.get(user)
         return {one: stored[one.name]["iterations"] for one in ScramMechanism if one.name in stored}
 
     def refusal(self, alteration: Alteration) -> KafkaError | None:
@@ -111,7 +107,7 @@ class ScramCredentials:
 
     async def _alter(self, alterations: Sequence[Alteration]) -> dict[str, KafkaError | None]:
         outcome = self._outcome(alterations)
-        await self._commit([one for one in alterations if outcome[one.user] is None])
+        await self._users.set({one.user: self._altered(one) for one in alterations if outcome[one.user] is None})
         return outcome
 
     def _outcome(self, alterations: Sequence[Alteration]) -> dict[str, KafkaError | None]:
@@ -128,33 +124,13 @@ class ScramCredentials:
             outcome[one.user] = error
         return outcome
 
-    async def _commit(self, alterations: Sequence[Alteration]) -> None:
-        if not alterations:
-            return
-        altered = {one.user: self._altered(one) for one in alterations}
-        await self._store.commit(
-            {PREFIX + user: self._versions.get(user, 0) for user in altered},
-            {PREFIX + user: json.dumps(stored).encode() for user, stored in altered.items() if stored},
-            [PREFIX + user for user, stored in altered.items() if not stored],
-        )
-
     def _altered(self, alteration: Alteration) -> dict[str, Any]:
         """A user's credentials after an alteration that is not refused."""
         mechanism = ScramMechanism(alteration.mechanism)
-        stored = {name: one for name, one in self._users.get(alteration.user, {}).items() if name != mechanism.name}
+        stored = {name: one for name, one in self._users.get(alteration.user).items() if name != mechanism.name}
         if isinstance(alteration, Upsertion):
             stored[mechanism.name] = _credential(mechanism, alteration)
         return stored
-
-    def _on_change(self, change: Change) -> None:
-        for key, versioned in change.keys.items():
-            user = key.removeprefix(PREFIX)
-            if versioned is None:
-                self._users.pop(user, None)
-                self._versions.pop(user, None)
-            else:
-                self._users[user] = MappingProxyType(json.loads(versioned.value))
-                self._versions[user] = versioned.version
 
 
 def _credential(mechanism: ScramMechanism, new: Upsertion) -> dict[str, Any]:

@@ -37,12 +37,14 @@ class Server:
         self.clock = node.clock
         self.max_request_bytes = config.integer("socket.request.max.bytes")
         self.outbox = Outbox(self.clock)
+        self.wheel = node.wheel
         self.created = 0
         self.closed = 0
         self.connections: set[Connection] = set()
         self.bound: dict[str, int] = {}
         self._node = node
         self._per_ip: Counter[str] = Counter()
+        self._turned_away: set[Connection] = set()
         self._stopping = False
         self._max_idle_ms = config.integer("connections.max.idle.ms")
         self._send_buffer = config.integer("socket.send.buffer.bytes")
@@ -87,27 +89,30 @@ class Server:
 
     # -- connections --
 
-    def admit(self, connection: Connection) -> bool:
-        """Counts a new connection; False if a limit refuses it."""
+    def admit(self, connection: Connection) -> int | None:
+        """Counts a new connection, unless a limit refuses it: then it is to be closed after so many milliseconds."""
         if self._stopping:
-            return False
+            return 0
         host = connection.client_host
         config = self._node.config
         per_ip = config.max_connections_per_ip_overrides.get(host, config.integer("max.connections.per.ip"))
         refused = None
         if len(self.connections) >= config.integer("max.connections"):
             refused = "max.connections"
+        elif throttle_ms := self._node.connection_rates.throttle_ms(host):
+            self._turned_away.add(connection)
+            return throttle_ms
         elif self._per_ip[host] >= per_ip:
             refused = "max.connections.per.ip"
         if refused is not None:
             log.warning("connection refused", client=host, limit=refused)
-            return False
+            return 0
         self.connections.add(connection)
         self._per_ip[host] += 1
         self.created += 1
         if self._max_idle_ms >= 0:
             self._check_idle_in(self._max_idle_ms, connection)
-        return True
+        return None
 
     def size_buffers(self, transport: asyncio.BaseTransport) -> None:
         """Asks for the socket buffers that are configured.
@@ -125,6 +130,7 @@ class Server:
 
     def forget(self, connection: Connection) -> None:
         if connection not in self.connections:
+            self._turned_away.discard(connection)
             return
         self.connections.discard(connection)
         timer = self._idle_timers.pop(connection, None)
@@ -153,6 +159,8 @@ class Server:
         self._stopping = True
         for _, server in self._servers:
             server.close()
+        for connection in tuple(self._turned_away):
+            connection.abort()
         for connection in tuple(self.connections):
             connection.finish()
         deadline = self.clock.monotonic_ms() + FINISH_MS

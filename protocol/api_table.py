@@ -89,6 +89,7 @@ API_TABLE: tuple[Api, ...] = (
     _api(46, "list_partition_reassignments", 0, 0, first_flexible=0),
     _api(47, "offset_delete", 0, 0, first_flexible=1),
     _api(48, "describe_client_quotas", 0, 1, first_flexible=1),
+    _api(49, "alter_client_quotas", 0, 1, first_flexible=1),
     _api(50, "describe_user_scram_credentials", 0, 0, first_flexible=0),
     _api(51, "alter_user_scram_credentials", 0, 0, first_flexible=0),
     _api(55, "describe_quorum", 0, 2, first_flexible=0),

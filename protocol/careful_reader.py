@@ -15,7 +15,7 @@ from protocol.primitives import Buffer, read_uvarint, skip_tagged_field
 from protocol.schema import NUMBER_FORMATS, Entity, EntityClass, FieldPlan, field_plans
 from protocol.value_readers import Read, array_reader, nullable_reader, number_array_reader, primitive_reader
 
-CONVERTED = {"float64", "error_code"}
+CONVERTED = {"error_code"}
 """Numbers that are not what ``struct`` gives."""
 
 Put: TypeAlias = Callable[[Entity, Any], None]

@@ -1,26 +1,87 @@
-"""The order in which Java's and Scala's hash maps and sets hand out texts, which shows in Kafka's answers."""
+"""The order in which Java's and Scala's hash maps and sets hand out their keys, which shows in Kafka's answers."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import TypeVar
+from uuid import UUID
 
 from protocol.java_strings import java_string_hash
 
+Key = TypeVar("Key", str, UUID, int)
+T = TypeVar("T")
+
 _INT_MASK = 0xFFFFFFFF
+_LONG_MASK = 0xFFFFFFFFFFFFFFFF
+_LONG_CHAIN = 8
+_ENOUGH_BUCKETS = 64
 
 
 def in_hash_order(names: Collection[str]) -> list[str]:
     """The order of a `mutable.HashMap` with these keys: by bucket, and by hash within one."""
-    ordered = sorted(names, key=lambda name: _signed(_spread(name)))
+    ordered = sorted(names, key=lambda name: _signed(_spread(java_string_hash(name))))
     return in_java_order(ordered)
 
 
-def in_java_order(names: Collection[str]) -> list[str]:
-    """The order of a `java.util.HashMap` into which these keys were put in this order, which stays within a bucket."""
-    buckets = 16
-    while len(names) > buckets * 3 // 4:
+def in_java_order(keys: Collection[Key], capacity: int = 16) -> list[Key]:
+    """The order of a `java.util.HashMap` into which these keys were put in this order, which stays within a bucket.
+
+    Maps that sort long chains as trees (nine keys in one of 64 buckets or more) are beyond this.
+    """
+    buckets = java_buckets(capacity)
+    if len(keys) > _LONG_CHAIN and buckets < _ENOUGH_BUCKETS:
+        buckets = _split_chains([_spread(key) for key in keys], buckets)
+    while len(keys) > buckets * 3 // 4:
         buckets *= 2
-    return sorted(names, key=lambda name: _spread(name) & (buckets - 1))
+    return in_buckets(keys, buckets)
+
+
+def in_buckets(keys: Iterable[Key], buckets: int) -> list[Key]:
+    """The order of a `java.util.HashMap` of so many buckets, in each of which the keys are in this order."""
+    return sorted(keys, key=lambda key: _spread(key) & buckets - 1)
+
+
+def in_bucket_order(keys: Collection[T], hash_of: Callable[[T], int], capacity: int = 16) -> list[T]:
+    """`in_java_order` of keys with any `hashCode()`, without long chains."""
+    buckets = java_buckets(capacity)
+    while len(keys) > buckets * 3 // 4:
+        buckets *= 2
+    return sorted(keys, key=lambda key: _spread(hash_of(key)) & buckets - 1)
+
+
+def in_java_copy_order(keys: Collection[Key], size: int | None = None) -> list[Key]:
+    """The order of a `java.util.HashSet` made of a collection that tells this size, or the number of its keys."""
+    return in_java_order(keys, max(int((len(keys) if size is None else size) / 0.75) + 1, 16))
+
+
+def java_buckets(capacity: int) -> int:
+    """The buckets with which a HashMap of this initial capacity begins."""
+    return 1 << max(capacity - 1, 0).bit_length()
+
+
+def _split_chains(spread: Sequence[int], buckets: int) -> int:
+    """The buckets after keys with these hashes were put in one after the other, or as many as are enough.
+
+    Java doubles them once they are filled to three quarters, and for a ninth key in one of them as long as it has few.
+    """
+    for count, code in enumerate(spread):
+        chain = sum((code ^ other) & buckets - 1 == 0 for other in spread[:count])
+        if chain >= _LONG_CHAIN and buckets < _ENOUGH_BUCKETS:
+            buckets *= 2
+        if count >= buckets * 3 // 4:
+            buckets *= 2
+        if buckets >= _ENOUGH_BUCKETS:
+            break
+    return buckets
+
+
+def java_map_hash(entries: Mapping[str, str | None]) -> int:
+    """Java's `Map.hashCode()`, unsigned; that of null is 0."""
+    hashes = (
+        java_string_hash(key) ^ (0 if value is None else java_string_hash(value)) for key, value in entries.items()
+    )
+    return sum(hashes) & _INT_MASK
 
 
 def scala_set(names: Sequence[str]) -> str:
@@ -38,8 +99,14 @@ def _in_trie_order(names: Sequence[str], shift: int = 0) -> list[str]:
     return [there[0] for there in found if len(there) == 1] + below
 
 
-def _spread(text: str) -> int:
-    code = java_string_hash(text) & _INT_MASK
+@lru_cache(maxsize=10_000)
+def _spread(key: str | UUID | int) -> int:
+    """A key's hashCode() as HashMap folds it; UUID is Kafka's Uuid."""
+    if isinstance(key, UUID):
+        both = key.int >> 64 ^ key.int & _LONG_MASK
+        code = both >> 32 ^ both & _INT_MASK
+    else:
+        code = (java_string_hash(key) if isinstance(key, str) else key) & _INT_MASK
     return code ^ code >> 16
 
 

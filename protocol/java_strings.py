@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _INT_MASK = 0xFFFFFFFF
 _INT_SIGN = 0x80000000
+_TRIMMED = "".join(map(chr, range(ord(" ") + 1)))
 
 
 def utf16_length(text: str) -> int:
@@ -22,3 +23,8 @@ def java_string_hash(text: str) -> int:
         for high, low in zip(units[::2], units[1::2], strict=True):
             hashed = hashed * 31 + (high << 8 | low) & _INT_MASK
     return hashed - (1 << 32) if hashed & _INT_SIGN else hashed
+
+
+def java_trim(text: str) -> str:
+    """Java's String.trim(), which takes away control characters as well as spaces, and no other white space."""
+    return text.strip(_TRIMMED)

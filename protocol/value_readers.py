@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from struct import Struct, calcsize, unpack_from
@@ -151,8 +150,6 @@ def _converter(kind: str, nullable: bool) -> Callable[[Any], Any] | None:
             return _duration
         case "datetime_i64":
             return _nullable_time if nullable else _time
-        case "float64":
-            return _finite
     return None
 
 
@@ -169,9 +166,3 @@ def _time(ms: int) -> datetime:
 
 def _nullable_time(ms: int) -> datetime | None:
     return None if ms == -1 else _time(ms)
-
-
-def _finite(value: float) -> float:
-    if not math.isfinite(value):
-        raise ValueError("not finite")
-    return value

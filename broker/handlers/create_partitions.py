@@ -23,16 +23,19 @@ from protocol.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
     from broker.node import Node
+    from broker.quotas.mutations import MutationQuota
 
 
+FIRST_VERSION_THAT_KNOWS_QUOTAS = 3
 ONCE = 1
 
 
 async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    return await retrying(lambda: _create(ctx.node, request))
+    quota = ctx.node.throttling.mutations(ctx, strict=ctx.version >= FIRST_VERSION_THAT_KNOWS_QUOTAS)
+    return await retrying(lambda: _create(ctx.node, request, quota))
 
 
-async def _create(node: Node, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+async def _create(node: Node, request: CreatePartitionsRequest, quota: MutationQuota) -> CreatePartitionsResponse:
     named = Counter(topic.name for topic in request.topics)
     if ONCE in named.values():
         require_time_left(request.timeout)
@@ -42,14 +45,16 @@ async def _create(node: Node, request: CreatePartitionsRequest) -> CreatePartiti
         if named[wanted.name] > 1:
             continue
         try:
-            added[wanted.name] = _plan(node, wanted, sum(map(len, added.values())))
+            planned = _plan(node, wanted, sum(map(len, added.values())))
+            quota.charge(wanted.name, len(planned))
         except KafkaError as error:
             results.append(_failed(wanted.name, error))
         else:
+            added[wanted.name] = planned
             results.append(CreatePartitionsTopicResult(name=wanted.name, error_code=ErrorCode.none, error_message=None))
     if not request.validate_only:
         await node.topics.create_partitions(added)
-    return CreatePartitionsResponse(throttle_time=ZERO, results=tuple(results))
+    return CreatePartitionsResponse(throttle_time=quota.throttle_time, results=tuple(results))
 
 
 def _plan(node: Node, wanted: CreatePartitionsTopic, planned: int) -> tuple[PartitionAssignment, ...]:

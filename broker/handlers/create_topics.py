@@ -25,13 +25,18 @@ from protocol.errors import InvalidRequest, KafkaError
 
 if TYPE_CHECKING:
     from broker.node import Node
+    from broker.quotas.mutations import MutationQuota
+
+
+FIRST_VERSION_THAT_KNOWS_QUOTAS = 6
 
 
 async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    return await retrying(lambda: _create(ctx.node, request))
+    quota = ctx.node.throttling.mutations(ctx, strict=ctx.version >= FIRST_VERSION_THAT_KNOWS_QUOTAS)
+    return await retrying(lambda: _create(ctx.node, request, quota))
 
 
-async def _create(node: Node, request: CreateTopicsRequest) -> CreateTopicsResponse:
+async def _create(node: Node, request: CreateTopicsRequest, quota: MutationQuota) -> CreateTopicsResponse:
     named = Counter(topic.name for topic in request.topics)
     allowed = [t for t in request.topics if named[t.name] == 1 and t.name != CLUSTER_METADATA_TOPIC_NAME]
     if allowed:
@@ -42,6 +47,7 @@ async def _create(node: Node, request: CreateTopicsRequest) -> CreateTopicsRespo
     for wanted in allowed:
         try:
             topic = _plan(node, wanted)
+            quota.charge(topic.name, len(topic.partitions))
         except KafkaError as error:
             results.append(_failed(wanted.name, error))
         else:
@@ -54,7 +60,7 @@ async def _create(node: Node, request: CreateTopicsRequest) -> CreateTopicsRespo
             results.append(_failed(name, InvalidRequest(f"Creation of internal topic {name} is prohibited.")))
     if not request.validate_only:
         await node.topics.create(planned)
-    return CreateTopicsResponse(throttle_time=ZERO, topics=tuple(results))
+    return CreateTopicsResponse(throttle_time=quota.throttle_time, topics=tuple(results))
 
 
 def _partition_count(node: Node, topic: CreatableTopic) -> int:

@@ -18,12 +18,21 @@ from broker.error_responses import ZERO
 from broker.metadata_store import retrying
 from broker.topic_planning import require_time_left
 from broker.topics import Topic
-from protocol.errors import InvalidRequest, KafkaError, TopicDeletionDisabled, UnknownTopicId, UnknownTopicOrPartition
+from protocol.errors import (
+    InvalidRequest,
+    KafkaError,
+    ThrottlingQuotaExceeded,
+    TopicDeletionDisabled,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
 
 if TYPE_CHECKING:
     from broker.node import Node
+    from broker.quotas.mutations import MutationQuota
 
 FIRST_VERSION_THAT_KNOWS_DISABLED = 3
+FIRST_VERSION_THAT_KNOWS_QUOTAS = 5
 
 
 ONCE = 1
@@ -34,10 +43,11 @@ async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTop
         if ctx.version < FIRST_VERSION_THAT_KNOWS_DISABLED:
             raise InvalidRequest("Topic deletion is disabled.")
         raise TopicDeletionDisabled
-    return await retrying(lambda: _delete(ctx.node, request))
+    quota = ctx.node.throttling.mutations(ctx, strict=ctx.version >= FIRST_VERSION_THAT_KNOWS_QUOTAS)
+    return await retrying(lambda: _delete(ctx.node, request, quota))
 
 
-async def _delete(node: Node, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+async def _delete(node: Node, request: DeleteTopicsRequest, quota: MutationQuota) -> DeleteTopicsResponse:
     if ONCE in (*_ids(request).values(), *_names(request).values()):
         require_time_left(request.timeout)
     results = list(_malformed(request))
@@ -62,12 +72,20 @@ async def _delete(node: Node, request: DeleteTopicsRequest) -> DeleteTopicsRespo
             results.append(_failed(name, topic.id, error))
         else:
             found[name] = topic
-    await node.topics.delete(found.values())
+    deleted: list[Topic] = []
+    for topic in found.values():
+        try:
+            quota.charge(topic.name, len(topic.partitions))
+        except ThrottlingQuotaExceeded as error:
+            results.append(DeletableTopicResult(name=topic.name, topic_id=topic.id, error_code=error.code))
+        else:
+            deleted.append(topic)
+    await node.topics.delete(deleted)
     results += [
         DeletableTopicResult(name=topic.name, topic_id=topic.id, error_code=ErrorCode.none, error_message=None)
-        for topic in found.values()
+        for topic in deleted
     ]
-    return DeleteTopicsResponse(throttle_time=ZERO, responses=tuple(results))
+    return DeleteTopicsResponse(throttle_time=quota.throttle_time, responses=tuple(results))
 
 
 def _malformed(request: DeleteTopicsRequest) -> Iterator[DeletableTopicResult]:

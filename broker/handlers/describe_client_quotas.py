@@ -1,24 +1,52 @@
-"""DescribeClientQuotas 0-1 (KIP-546; Kafka's `ClientQuotasImage`). No quota can be set, so none matches a filter."""
+"""DescribeClientQuotas 0-1 (KIP-546; Kafka's `ClientQuotasImage`)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kio.schema.describe_client_quotas.v1 import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from kio.schema.describe_client_quotas.v1.request import ComponentData
+from kio.schema.describe_client_quotas.v1.response import EntityData, EntryData, ValueData
 from kio.schema.errors import ErrorCode
 
 from broker.context import RequestContext
 from broker.error_responses import ZERO
+from broker.quotas.entities import CLIENT_ID, DEFAULT, IP, USER, Entity
 from protocol.errors import InvalidRequest, KafkaError, UnsupportedVersion
+from protocol.java_collections import in_java_order
 
-IP, USER, CLIENT_ID = "ip", "user", "client-id"
-EXACT, DEFAULT, SPECIFIED = 0, 1, 2
+MATCH_EXACT, MATCH_DEFAULT, MATCH_SPECIFIED = 0, 1, 2
 
 
-def handle(_ctx: RequestContext, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
+def handle(ctx: RequestContext, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
     _check(request.components)
-    return DescribeClientQuotasResponse(throttle_time=ZERO, error_code=ErrorCode.none, error_message="", entries=())
+    quotas = ctx.node.client_quotas
+    entries = [
+        _entry(entity, quotas.of(entity)) for entity in quotas if _matches(entity, request.components, request.strict)
+    ]
+    return DescribeClientQuotasResponse(
+        throttle_time=ZERO, error_code=ErrorCode.none, error_message="", entries=tuple(entries)
+    )
+
+
+def _matches(entity: Entity, components: Sequence[ComponentData], strict: bool) -> bool:
+    parts = dict(entity.parts())
+    if strict and len(parts) != len(components):
+        return False
+    for component in components:
+        name = parts.get(component.entity_type)
+        if name is None or (component.match_type != MATCH_SPECIFIED and name != (component.match or DEFAULT)):
+            return False
+        if component.match_type == MATCH_EXACT and not component.match:
+            return False  # no name is empty
+    return True
+
+
+def _entry(entity: Entity, values: Mapping[str, float]) -> EntryData:
+    return EntryData(
+        entity=tuple(EntityData(entity_type=kind, entity_name=name or None) for kind, name in entity.parts()),
+        values=tuple(ValueData(key=key, value=values[key]) for key in in_java_order(values)),
+    )
 
 
 def _check(components: Sequence[ComponentData]) -> None:
@@ -42,13 +70,13 @@ def _check(components: Sequence[ComponentData]) -> None:
 
 
 def _check_match(match_type: int, match: str | None) -> None:
-    if match_type == EXACT:
+    if match_type == MATCH_EXACT:
         if match is None:
             raise InvalidRequest("Request specified MATCH_TYPE_EXACT, but set match string to null.")
-    elif match_type == DEFAULT:
+    elif match_type == MATCH_DEFAULT:
         if match is not None:
             raise InvalidRequest("Request specified MATCH_TYPE_DEFAULT, but also specified a match string.")
-    elif match_type == SPECIFIED:
+    elif match_type == MATCH_SPECIFIED:
         if match is not None:
             raise InvalidRequest("Request specified MATCH_TYPE_SPECIFIED, but also specified a match string.")
     else:

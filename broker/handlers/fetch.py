@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Generator
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from broker.context import RequestContext
@@ -45,6 +46,7 @@ encode = encode_response
 
 ONLY_READS = True
 
+FIRST_FLEXIBLE_VERSION = 12
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 FIRST_VERSION_WITH_LEADERS = 16
 
@@ -124,6 +126,8 @@ class Fetch:
         self._context = context
         self._by_id = by_id
         self._max_bytes = min(request.max_bytes, ctx.node.config.integer("fetch.max.bytes"))
+        if ctx.node.throttling.enabled:
+            self._max_bytes = min(self._max_bytes, ctx.node.throttling.most_to_fetch(ctx))
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._results: Results = []
         self._unknown: dict[Key, tuple[Target, FetchPartitionResponse]] = {}
@@ -143,6 +147,8 @@ class Fetch:
         await self._read_on(reading, plan)
         if not self.answerable:
             await self._wait()
+            if self._ctx.node.throttling.enabled:
+                self._ctx.connection.spent_ms()  # waiting costs the client's quota nothing
             reading = self.read(again=True)
             await self._read_on(reading, _advance(reading))
         return self.response()
@@ -283,6 +289,11 @@ class Fetch:
     # -- the answer --
 
     def response(self) -> FetchResponse:
+        if self._ctx.node.throttling.enabled:
+            throttle_ms = self._ctx.node.throttling.fetch_ms(self._ctx, self._size)
+            if throttle_ms:
+                error_code, session_id, _ = self._context.preview(self._results)
+                return FetchResponse([], int(error_code), session_id, throttle_ms)
         error_code, session_id, results = self._context.respond(self._results)
         metrics = self._ctx.node.metrics
         topics: list[tuple[TopicKey, list[FetchPartitionResponse]]] = []
@@ -293,3 +304,11 @@ class Fetch:
             if target.topic is not None and (result.error_code == 0 or target.topic in metrics.topics):
                 metrics.fetched(target.topic, len(result.records or b""))
         return FetchResponse(topics, error_code=int(error_code), session_id=session_id)
+
+    def _size(self) -> int:
+        """Bytes that the answer would have, with its size before and without its header, as Kafka counts them."""
+        _, _, results = self._context.preview(self._results)
+        by_topic = groupby(results, key=lambda one: one[0].key[0])
+        response = FetchResponse([(key, [result for _, result in group]) for key, group in by_topic])
+        header_size = 5 if self._ctx.version >= FIRST_FLEXIBLE_VERSION else 4
+        return sum(map(len, encode_response(response, self._ctx.version, 0))) - header_size

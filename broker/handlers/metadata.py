@@ -58,7 +58,8 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
     names = list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
     missing = [name for name in names if ctx.node.topics.get(name) is None]
     if missing and request.allow_auto_topic_creation and ctx.node.config.boolean("auto.create.topics.enable"):
-        ctx.node.auto_topics.begin(name for name in missing if topic_names.invalid_reason(name) is None)
+        valid = [name for name in missing if topic_names.invalid_reason(name) is None]
+        ctx.node.auto_topics.begin(valid, ctx.node.throttling.mutations(ctx))
     return _response(ctx, request, [_by_name(ctx, request, name) for name in names])
 
 

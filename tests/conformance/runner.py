@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.conformance import batches, schema
 from tests.conformance.normalise import Normaliser
-from tests.conformance.wire import Closed, Frame, Outcome, Silent, Wire, decode
+from tests.conformance.wire import CLIENT_ID, Closed, Frame, Outcome, Silent, Wire, decode
 
 ODD_HOURS_AGO_MS = 3 * 3_600_000
 
@@ -77,8 +77,8 @@ class Talk:
 
     # ---- connections
 
-    def connect(self, timeout: float = 3.0) -> Wire:
-        wire = Wire(self.host, self.port, timeout)
+    def connect(self, timeout: float = 3.0, client_id: str = CLIENT_ID, source: str | None = None) -> Wire:
+        wire = Wire(self.host, self.port, timeout, client_id, source)
         self._wires.append(wire)
         return wire
 

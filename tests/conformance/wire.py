@@ -32,12 +32,17 @@ Outcome = Closed | Silent | Frame
 
 
 class Wire:
-    """One connection. `timeout` bounds each wait, in seconds."""
+    """One connection, maybe from an address of one's choice. `timeout` bounds each wait, in seconds."""
 
-    def __init__(self, host: str, port: int, timeout: float = 3.0) -> None:
+    def __init__(
+        self, host: str, port: int, timeout: float = 3.0, client_id: str = CLIENT_ID, source: str | None = None
+    ) -> None:
+        self._client_id = client_id
         self._correlation = itertools.count(1)
         self._timeout = timeout
-        self._sock = socket.create_connection((host, port), timeout=5)
+        self._sock = socket.create_connection(
+            (host, port), timeout=5, source_address=None if source is None else (source, 0)
+        )
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def close(self) -> None:
@@ -81,7 +86,7 @@ class Wire:
     def call(self, api: str, version: int, body: dict[str, Any], timeout: float | None = None) -> Any:
         """A request and its decoded answer, or `Closed` or `Silent`."""
         request = schema.encode_request(api, version, body)
-        correlation_id = self.send(request)
+        correlation_id = self.send(request, client_id=self._client_id)
         outcome = self.receive(timeout)
         return decode(outcome, api, version, correlation_id) if isinstance(outcome, Frame) else outcome
 

@@ -52,6 +52,7 @@ SERVED_HERE = {
         "expire_delegation_token",
         "describe_delegation_token",
         "describe_client_quotas",
+        "alter_client_quotas",
         "describe_user_scram_credentials",
         "describe_quorum",
     )

@@ -17,6 +17,8 @@ from broker.context import RequestContext
 from broker.local_metadata_store import LocalMetadataStore
 from broker.metrics import Metrics
 from broker.producer_ids import ProducerIds
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.throttling import Throttling
 from broker.resource_configs import Resource, ResourceConfigs
 from broker.scram_credentials import ScramCredentials
 from broker.topics import Topics
@@ -65,8 +67,10 @@ class Rig:
             producer_ids=ProducerIds(store),
             features=await feature_updates.load(store),
             scram_credentials=await ScramCredentials.open(store),
+            client_quotas=await ClientQuotas.open(store),
             advertised={"PLAINTEXT": Listener("PLAINTEXT", "PLAINTEXT", "broker.example", 9092)},
         )
+        node.throttling = Throttling(node.client_quotas, node.config, node.clock.monotonic_ms)
         node.client_telemetry = ClientTelemetry(configs, node.metrics, 1 << 20)
 
         def reconfigure(_resource: Resource) -> None:

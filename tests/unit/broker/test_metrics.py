@@ -195,12 +195,13 @@ def test_the_nodes_states_have_kafkas_names() -> None:
             rebalances=Purgatory("Rebalance", wheel), heartbeats=Purgatory("Heartbeat", wheel)
         ),
         fetch_sessions=Sessions(partitions=12, evictions=4),
+        throttling=SimpleNamespace(throttle_times=lambda quota_type: [(("u", ""), len(quota_type))]),
     )
     register_gauges(node)  # type: ignore[arg-type]
     found = scrape(metrics)
     names = [
         *("kafka_log_", "kafka_server_replicamanager_", "kafka_server_delayed"),
-        *("kafka_server_socket", "kafka_server_fetchsession"),
+        *("kafka_server_socket", "kafka_server_fetchsession", "kafka_server_produce", "kafka_server_controller"),
     ]
     assert {name: value for name, value in found.items() if name.startswith(tuple(names))} == {
         'kafka_log_log_size{partition="0",topic="a"}': 10,
@@ -228,4 +229,6 @@ def test_the_nodes_states_have_kafkas_names() -> None:
         "kafka_server_fetchsessioncache_numincrementalfetchsessions": 3,
         "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached": 12,
         "kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total": 4,
+        'kafka_server_produce_throttle_time{client_id="",user="u"}': 7,
+        'kafka_server_controllermutation_throttle_time{client_id="",user="u"}': 18,
     }

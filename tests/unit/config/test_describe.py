@@ -9,6 +9,7 @@ import pytest
 from broker.config.broker_config import BrokerConfig
 from broker.config.defs import CHANGED_DEFAULTS
 from broker.config.defs.not_needed import NOT_NEEDED
+from broker.config.defs.quotas import QUOTA_DEFS
 from broker.config.describe import (
     ConfigEntry,
     describe_broker,
@@ -63,7 +64,10 @@ def test_the_broker_is_described_as_kafka_does(scenario: dict[str, Any]) -> None
     names = {r[0] for r in recorded}
     ours = [row(entry) for entry in describe_broker(configured(scenario)) if not entry.name.startswith("odradek.")]
     assert [r for r in without_changed_defaults(ours) if r[0] in names] == recorded
-    assert {r[0] for r in ours} - {r[0] for r in scenario["broker"]} <= set(NOT_NEEDED)
+    assert {r[0] for r in ours} - {r[0] for r in scenario["broker"]} <= {
+        *NOT_NEEDED,
+        *(definition.name for definition in QUOTA_DEFS),
+    }
 
 
 @SCENARIOS

@@ -1,8 +1,10 @@
 """The order of names as Apache Kafka 4.1 was seen to give it."""
 
+from uuid import UUID
+
 import pytest
 
-from protocol.java_collections import in_hash_order, in_java_order, scala_set
+from protocol.java_collections import in_hash_order, in_java_copy_order, in_java_order, scala_set
 
 
 @pytest.mark.parametrize(
@@ -24,3 +26,19 @@ def test_names_of_one_bucket_stand_by_hash_in_scala_and_as_they_came_in_java() -
     assert in_hash_order([first, second]) == in_hash_order([second, first])
     assert in_java_order([first, second]) == [first, second]
     assert in_java_order([second, first]) == [second, first]
+
+
+def test_a_copy_has_room_for_a_quarter_more() -> None:
+    assert in_java_order([*range(10), 18, 16]) == [0, 16, *range(1, 3), 18, *range(3, 10)]
+    assert in_java_copy_order([*range(10), 18, 16]) == [*range(10), 16, 18]
+
+
+def test_a_ninth_key_in_a_bucket_makes_more_of_few_buckets() -> None:
+    assert in_java_order([*range(0, 128, 16), 1]) == [*range(0, 128, 16), 1]
+    assert in_java_order([*range(0, 144, 16), 1]) == [0, 32, 64, 96, 128, 1, 16, 48, 80, 112]
+
+
+def test_topic_ids_stand_by_kafkas_hash_code() -> None:
+    """As a HashSet<org.apache.kafka.common.Uuid> of these was seen to stand."""
+    ids = [UUID(int=3 << 96), UUID(int=2 << 64), UUID(int=1 << 32), UUID(int=0), UUID(int=1 << 127), UUID(int=16)]
+    assert in_java_order(ids) == [ids[3], ids[4], ids[5], ids[2], ids[1], ids[0]]

@@ -1,0 +1,70 @@
+"""One type of quota: who is held to what, and what they used lately (Kafka's `ClientQuotaManager`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Generic, NamedTuple, TypeVar
+
+from broker.quotas.limits import Limits, Tags
+from broker.quotas.rate import Rate, TokenBucket, Windows
+from broker.quotas.sensors import Sensors
+
+U = TypeVar("U", Rate, TokenBucket)
+
+METRIC_WINDOWS = Windows(2, 30_000)
+"""Over which Kafka's metrics tell averages (`metrics.num.samples`, `metrics.sample.window.ms`)."""
+
+
+class Client(NamedTuple):
+    """Who asks; the client id is empty where there is none."""
+
+    user: str
+    client_id: str
+
+
+class Average:
+    """The mean of what was recorded lately."""
+
+    __slots__ = ("_count", "_total")
+
+    def __init__(self) -> None:
+        self._total, self._count = Rate(METRIC_WINDOWS), Rate(METRIC_WINDOWS)
+
+    def record(self, value: float, now_ms: int) -> None:
+        self._total.record(value, now_ms)
+        self._count.record(1, now_ms)
+
+    def measure(self, now_ms: int) -> float:
+        """0 where nothing was."""
+        count, _ = self._count.measure(now_ms)
+        return self._total.measure(now_ms)[0] / count if count else 0.0
+
+
+class Use(NamedTuple, Generic[U]):
+    """What one sensor remembers."""
+
+    used: U
+    throttle_ms: Average
+
+
+class QuotaManager(Generic[U]):
+    """Only clients that a quota holds for are remembered, in one sensor for all whose use is counted together."""
+
+    def __init__(self, used: Callable[[], U]) -> None:
+        self.limits = Limits()
+        self._sensors: Sensors[Tags, Use[U]] = Sensors(lambda: Use(used(), Average()))
+
+    def of(self, client: Client, now_ms: int) -> tuple[U, float] | None:
+        """What a client used and the most that it may; None where nothing limits it."""
+        found = self.limits.of(*client)
+        return None if found is None else (self._sensors.use(found[0], now_ms).used, found[1])
+
+    def throttled(self, client: Client, throttle_ms: int, now_ms: int) -> None:
+        """Note that the client has to wait."""
+        found = self.limits.of(*client)
+        if found is not None:
+            self._sensors.use(found[0], now_ms).throttle_ms.record(throttle_ms, now_ms)
+
+    def throttle_times(self, now_ms: int) -> Iterator[tuple[Tags, float]]:
+        """How long those who had to wait lately were told to, on average."""
+        return ((tags, use.throttle_ms.measure(now_ms)) for tags, use in self._sensors.items(now_ms))

@@ -1,0 +1,42 @@
+"""What is remembered of the clients that quotas hold for."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+INACTIVE_MS = 3_600_000
+"""A sensor unused for so long is dropped (`InactiveSensorExpirationTimeSeconds`)."""
+
+
+class Sensors(Generic[K, T]):
+    """Sensors by whom they are for, each made at its first use."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._sensors: OrderedDict[K, tuple[T, int]] = OrderedDict()
+        """With the instant of last use, the latest last."""
+
+    def use(self, key: K, now_ms: int) -> T:
+        known = self._sensors.get(key)
+        if known is None:
+            self._expire(now_ms)
+        sensor = self._make() if known is None else known[0]
+        self._sensors[key] = sensor, now_ms
+        self._sensors.move_to_end(key)
+        return sensor
+
+    def items(self, now_ms: int) -> Iterator[tuple[K, T]]:
+        self._expire(now_ms)
+        return ((key, sensor) for key, (sensor, _) in self._sensors.items())
+
+    def _expire(self, now_ms: int) -> None:
+        while self._sensors:
+            oldest, (_, used_ms) = next(iter(self._sensors.items()))
+            if now_ms - used_ms <= INACTIVE_MS:
+                return
+            del self._sensors[oldest]

@@ -1,0 +1,157 @@
+"""Holding clients to their quotas (KIP-13, KIP-124, KIP-219; Kafka's `KafkaApis` and `RequestHandlerHelper`).
+
+A client that uses more than it may is answered at once and told for how long it should wait; for so long its connection
+is not read from.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from broker.quotas.entities import QUOTA_TYPES, Entity, QuotaType
+from broker.quotas.manager import Client, QuotaManager
+from broker.quotas.mutations import MutationQuota
+from broker.quotas.rate import Rate, TokenBucket, Windows
+
+if TYPE_CHECKING:
+    from broker.config.broker_config import BrokerConfig
+    from broker.context import RequestContext
+    from broker.quotas.client_quotas import ClientQuotas
+    from protocol.hot.produce import ProduceResponse
+
+PRODUCE, FETCH, WRITE_TXN_MARKERS = 0, 1, 27
+PERCENT_PER_MS = 100 / 1000
+MILLISECOND = timedelta(milliseconds=1)
+NO_LIMIT_BYTES = 2**31 - 1
+
+
+def windows_of(config: BrokerConfig, prefix: str = "") -> Windows:
+    num = config.integer(f"{prefix}quota.window.num")
+    return Windows(num, config.integer(f"{prefix}quota.window.size.seconds") * 1000)
+
+
+class Throttling:
+    """One look at ``enabled`` is all that requests pay while no quota of a user or client is set."""
+
+    def __init__(self, quotas: ClientQuotas, config: BrokerConfig, monotonic_ms: Callable[[], float]) -> None:
+        self._quotas = quotas
+        self._monotonic_ms = monotonic_ms
+        self._windows = windows_of(config)
+        mutation_windows = windows_of(config, "controller.")
+        self._produce, self._fetch, self._request = (QuotaManager(lambda: Rate(self._windows)) for _ in range(3))
+        self._mutation = QuotaManager(lambda: TokenBucket(mutation_windows))
+        self.managers: dict[QuotaType, QuotaManager[Any]] = {
+            QuotaType.PRODUCE: self._produce,
+            QuotaType.FETCH: self._fetch,
+            QuotaType.REQUEST: self._request,
+            QuotaType.CONTROLLER_MUTATION: self._mutation,
+        }
+        self.enabled = False
+        for entity in quotas:
+            self._changed(entity)
+        quotas.subscribe(self._changed)
+
+    def _changed(self, entity: Entity) -> None:
+        if entity.ip is None:
+            quotas = self._quotas.of(entity)
+            for key, quota_type in QUOTA_TYPES.items():
+                self.managers[quota_type].limits.put(entity, quotas.get(key))
+            self.enabled = any(manager.limits for manager in self.managers.values())
+
+    # -- while a quota is set
+
+    def spent(self, ctx: RequestContext) -> None:
+        """Count what a request took so far that now waits; it is held against the client later."""
+        self._count_time(ctx, _client(ctx), int(self._monotonic_ms()))
+
+    def answer(self, ctx: RequestContext, response: Any) -> Any:
+        """The response as it is sent; None where none is, after Produce with acks=0. Fetch looks after itself."""
+        if ctx.api_key == FETCH:
+            return response
+        client, now_ms = _client(ctx), int(self._monotonic_ms())
+        exempt = response is None or ctx.api_key == WRITE_TXN_MARKERS
+        request_ms = 0 if exempt else self._request_ms(ctx, client, now_ms)
+        own_ms: int = 0
+        manager: QuotaManager[Any] = self._mutation
+        if ctx.api_key == PRODUCE:
+            own_ms, manager = _over(self._produce.of(client, now_ms), ctx.size, now_ms), self._produce
+        elif told := getattr(response, "throttle_time", None):
+            own_ms = told // MILLISECOND
+        throttle_ms = self._hold(ctx, client, request_ms, own_ms, manager)
+        return response if response is None or not throttle_ms else _told(response, throttle_ms)
+
+    def fetch_ms(self, ctx: RequestContext, size: Callable[[], int]) -> int:
+        """For how long a Fetch is held back that would be answered with so many bytes; then it gets no records."""
+        client, now_ms = _client(ctx), int(self._monotonic_ms())
+        request_ms, fetch_ms = self._request_ms(ctx, client, now_ms), 0
+        limited = self._fetch.of(client, now_ms)
+        if limited is not None:
+            answer_bytes = size()
+            fetch_ms = _over(limited, answer_bytes, now_ms)
+            if request_ms or fetch_ms:
+                limited[0].record(-answer_bytes, now_ms)
+        return self._hold(ctx, client, request_ms, fetch_ms, self._fetch)
+
+    def most_to_fetch(self, ctx: RequestContext) -> int:
+        """Bytes in an answer beyond which the client would be held back whatever it did before."""
+        limited = self._fetch.of(_client(ctx), int(self._monotonic_ms()))
+        if limited is None:
+            return NO_LIMIT_BYTES
+        most = limited[1] * (self._windows.num - 1) * (self._windows.size_ms // 1000)
+        return 0 if math.isnan(most) else int(min(most, NO_LIMIT_BYTES))
+
+    def mutations(self, ctx: RequestContext, *, strict: bool = True) -> MutationQuota:
+        """What the client may change of topics."""
+        limited = self._mutation.of(_client(ctx), int(self._monotonic_ms())) if self.enabled else None
+        return MutationQuota(limited, strict, self._monotonic_ms)
+
+    def throttle_times(self, quota_type: QuotaType) -> Iterator[tuple[tuple[str, ...], float]]:
+        return self.managers[quota_type].throttle_times(int(self._monotonic_ms()))
+
+    def _request_ms(self, ctx: RequestContext, client: Client, now_ms: int) -> int:
+        limited = self._count_time(ctx, client, now_ms)
+        return 0 if limited is None else min(limited[0].throttle_ms(limited[1], now_ms), self._windows.size_ms)
+
+    def _count_time(self, ctx: RequestContext, client: Client, now_ms: int) -> tuple[Rate, float] | None:
+        limited = self._request.of(client, now_ms)
+        if limited is not None:
+            limited[0].record(ctx.connection.spent_ms() * PERCENT_PER_MS, now_ms)
+        return limited
+
+    def _hold(
+        self, ctx: RequestContext, client: Client, request_ms: int, own_ms: int, manager: QuotaManager[Any]
+    ) -> int:
+        """Holds the client back for the longer time, which it returns; `own_ms` is by the quota of `manager`."""
+        throttle_ms = max(request_ms, own_ms)
+        if throttle_ms:
+            (manager if own_ms > request_ms else self._request).throttled(
+                client, throttle_ms, int(self._monotonic_ms())
+            )
+            ctx.connection.throttle(throttle_ms)
+        return throttle_ms
+
+
+def _client(ctx: RequestContext) -> Client:
+    return Client(ctx.connection.principal.partition(":")[2], ctx.client_id or "")
+
+
+def _over(limited: tuple[Rate, float] | None, size: int, now_ms: int) -> int:
+    if limited is None:
+        return 0
+    rate, quota = limited
+    rate.record(size, now_ms)
+    return rate.throttle_ms(quota, now_ms)
+
+
+def _told(response: Any, throttle_ms: int) -> Any:
+    fields = {field.name for field in dataclasses.fields(response)}
+    if "throttle_time_ms" in fields:
+        produced: ProduceResponse = response
+        return dataclasses.replace(produced, throttle_time_ms=throttle_ms)
+    if "throttle_time" in fields:
+        return dataclasses.replace(response, throttle_time=throttle_ms * MILLISECOND)
+    return response

@@ -1,0 +1,138 @@
+"""Quotas in the store: set, told, refused, kept. What Kafka answers to all that is odd is in tests/conformance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kio.schema.alter_client_quotas.v1.request import EntityData, EntryData, OpData
+from kio.schema.describe_client_quotas.v1.request import ComponentData
+
+from broker.quotas.client_quotas import Alteration, ClientQuotas
+from broker.quotas.connection_rates import ConnectionRates
+from broker.quotas.entities import Entity
+from broker.quotas.rate import Windows
+from tests.unit.broker.admin_rig import Rig
+
+EXACT, DEFAULT, ANY = 0, 1, 2
+Named = dict[str, str | None]
+
+
+def entry(entity: Named, **values: float | None) -> EntryData:
+    return EntryData(
+        entity=tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()),
+        ops=tuple(OpData(key=key, value=value or 0.0, remove=value is None) for key, value in values.items()),
+    )
+
+
+async def alter(rig: Rig, *entries: EntryData, validate_only: bool = False) -> list[str | None]:
+    answer = await rig.ask("alter_client_quotas", entries=entries, validate_only=validate_only)
+    return [one.error_message for one in answer.entries]
+
+
+async def told(rig: Rig, *components: tuple[str, int, str | None], strict: bool = False) -> Any:
+    asked = tuple(ComponentData(entity_type=kind, match_type=how, match=name) for kind, how, name in components)
+    answer = await rig.ask("describe_client_quotas", components=asked, strict=strict)
+    found = [
+        ({one.entity_type: one.entity_name for one in each.entity}, {one.key: one.value for one in each.values})
+        for each in answer.entries
+    ]
+    return sorted(found, key=str)
+
+
+@pytest.fixture
+async def rig() -> Rig:
+    one = await Rig.open()
+    entities: tuple[Named, ...] = ({"user": "u"}, {"user": "u", "client-id": None}, {"ip": "10.0.0.1"})
+    quotas = ({"producer_byte_rate": 1.0}, {"request_percentage": 2.5}, {"connection_creation_rate": 3.0})
+    pairs = zip(entities, quotas, strict=True)
+    assert await alter(one, *(entry(entity, **values) for entity, values in pairs)) == [None] * 3
+    return one
+
+
+OF_USER = ({"user": "u"}, {"producer_byte_rate": 1.0})
+OF_BOTH = ({"client-id": None, "user": "u"}, {"request_percentage": 2.5})
+
+
+@pytest.mark.parametrize(
+    ("components", "strict", "expected"),
+    [
+        ([("user", EXACT, "u")], False, [OF_USER, OF_BOTH]),
+        ([("user", EXACT, "u")], True, [OF_USER]),
+        ([("user", ANY, None), ("client-id", DEFAULT, None)], True, [OF_BOTH]),
+        ([("client-id", ANY, None)], True, []),
+        ([("user", DEFAULT, None)], False, []),
+        ([("user", EXACT, "")], False, []),
+        ([("ip", ANY, None)], True, [({"ip": "10.0.0.1"}, {"connection_creation_rate": 3.0})]),
+    ],
+)
+async def test_what_a_filter_finds(rig: Rig, components: Any, strict: bool, expected: Any) -> None:
+    found = await told(rig, *components, strict=strict)
+    assert found == sorted(expected, key=str)
+    again = await Rig.open(rig.fs)
+    assert await told(again, *components, strict=strict) == found
+
+
+async def test_values_are_changed_and_removed_one_by_one(rig: Rig) -> None:
+    user: Named = {"user": "u"}
+    asked = (("user", EXACT, "u"),)
+    assert await alter(rig, entry(user, producer_byte_rate=9.0), validate_only=True) == [None]
+    assert await told(rig, *asked, strict=True) == [OF_USER]
+    assert await alter(rig, entry(user, producer_byte_rate=None, consumer_byte_rate=7.0)) == [None]
+    assert await told(rig, *asked, strict=True) == [(user, {"consumer_byte_rate": 7.0})]
+    assert await alter(rig, entry(user, consumer_byte_rate=None)) == [None]
+    assert await told(rig, *asked, strict=True) == []
+
+
+@pytest.mark.parametrize(
+    ("refused", "why"),
+    [
+        (entry({}, producer_byte_rate=1.0), "Invalid empty client quota entity"),
+        (entry({"group": "g"}), "Unhandled client quota entity type: group"),
+        (entry({"user": ""}), "Empty user not supported"),
+        (entry({"ip": "10.0.0.2", "user": "u"}), "IP entity shouldnot be combined with User or ClientId"),
+        (entry({"ip": "10.0.0.2"}, producer_byte_rate=1.0), "Invalid configuration key producer_byte_rate"),
+        (entry({"user": "u"}, connection_creation_rate=1.0), "Invalid configuration key connection_creation_rate"),
+        (entry({"user": "u"}, producer_byte_rate=0.0), "Quota producer_byte_rate must be greater than 0"),
+        (entry({"user": "u"}, producer_byte_rate=1.5), "producer_byte_rate cannot be a fractional value."),
+        (entry({"user": "u"}, producer_byte_rate=2.0**64), "Proposed value for producer_byte_rate is too large for a"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused_and_the_rest_done(rig: Rig, refused: EntryData, why: str) -> None:
+    messages = await alter(rig, refused, entry({"client-id": "c"}, producer_byte_rate=5.0))
+    assert [message for message in messages if message is not None and why in message]
+    assert None in messages
+    assert await told(rig, ("client-id", EXACT, "c")) == [({"client-id": "c"}, {"producer_byte_rate": 5.0})]
+
+
+async def test_of_two_alterations_of_an_entity_the_first_is_made(rig: Rig) -> None:
+    client: Named = {"client-id": "c"}
+    twice = await alter(rig, entry(client, producer_byte_rate=5.0), entry(client, consumer_byte_rate=5.0))
+    assert twice == ["Ignoring duplicate entity ClientQuotaEntity(entries={client-id=c})"]
+    assert await told(rig, ("client-id", EXACT, "c")) == [(client, {"producer_byte_rate": 5.0})]
+
+
+async def test_a_host_counts_by_its_address_also_after_a_restart(rig: Rig) -> None:
+    hosts = {"host.example": "192.0.2.5"}
+
+    async def resolve(host: str) -> str | None:
+        return hosts.get(host)
+
+    async def limited(store: Any) -> tuple[ClientQuotas, list[bool]]:
+        quotas = await ClientQuotas.open(store, resolve)
+        rates = ConnectionRates(quotas, Windows(2, 1000), rig.node.clock.monotonic_ms)
+        for host in ("192.0.2.5", "192.0.2.6"):
+            rates.throttle_ms(host)
+        return quotas, [rates.throttle_ms(host) > 0 for host in ("192.0.2.5", "192.0.2.6")]
+
+    quotas, held = await limited(rig.node.metadata)
+    assert held == [False, False]
+    wanted = [Alteration((("ip", name),), [("connection_creation_rate", 1.0)]) for name in ("host.example", "no.host")]
+    outcome = await quotas.alter(wanted, validate_only=False)
+    assert [error and error.message for error in outcome.values()] == [
+        None,
+        "no.host is not a valid IP or resolvable host.",
+    ]
+    assert quotas.of(Entity(ip="host.example")) == {"connection_creation_rate": 1.0}
+    hosts.clear()
+    assert (await limited((await Rig.open(rig.fs)).node.metadata))[1] == [True, False]
