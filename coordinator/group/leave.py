@@ -44,9 +44,9 @@ def leave(groups: ClassicGroups, request: LeaveRequest) -> Outcome[LeaveAnswer]:
 
 def _remove(groups: ClassicGroups, group: ClassicGroup, leaver: Leaver) -> ErrorCode:
     member_id = leaver.member_id
-    if not member_id:
+    if not member_id and leaver.group_instance_id is not None:
         # An administrator names the instance alone.
-        member_id = group.static_ids.get(leaver.group_instance_id or "", "")
+        member_id = group.static_ids.get(leaver.group_instance_id, "")
     elif groups.sessions.end_pending(group, member_id):
         _log(group, member_id, leaver, pending=True)
         return ErrorCode.none

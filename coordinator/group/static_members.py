@@ -33,8 +33,10 @@ def keeps_assignment(group: ClassicGroup, request: JoinRequest, max_size: int) -
 
     Then it gets the assignment of the one before it, and the others notice nothing.
     """
-    old_id = group.static_ids.get(request.group_instance_id or "")
-    if old_id is None or request.member_id or group.state is not GroupState.STABLE:
+    if request.group_instance_id is None or request.member_id or group.state is not GroupState.STABLE:
+        return False
+    old_id = group.static_ids.get(request.group_instance_id)
+    if old_id is None:
         return False
     if not has_room(group, "", max_size) or not group.supports(request.protocol_type, request.protocols):
         return False

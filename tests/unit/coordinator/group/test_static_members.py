@@ -2,6 +2,7 @@
 
 from kio.schema.errors import ErrorCode
 
+from coordinator.group.messages import Leaver
 from tests.unit.coordinator.group.rig import PREPARING, STABLE, Client, Rig
 from tests.unit.coordinator.group.steps import assign_all, completing, refused, stable, told, waits
 
@@ -161,3 +162,14 @@ async def test_an_unknown_instance_id_makes_a_known_member_unknown() -> None:
     member.instance = "i1"
     assert refused(member.heartbeat()) is ErrorCode.unknown_member_id
     assert refused(member.join()) is ErrorCode.unknown_member_id
+
+
+async def test_no_instance_id_is_not_the_empty_one() -> None:
+    rig = await Rig.started()
+    member = Client(rig, "c1", instance="", version=9)
+    await stable(rig, member)
+    assert told(rig.leave(Leaver("", None))) == (ErrorCode.unknown_member_id,)
+    newcomer = Client(rig, "c2", version=3)
+    waits(newcomer.join())
+    assert rig.group.static_ids == {"": member.member_id}
+    assert rig.group.state is PREPARING
