@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from broker.coordinators import HostedCoordinator
 from broker.group_metrics import register_group_metrics
+from broker.group_topics import GroupTopics
+from broker.resource_configs import ResourceType
 from broker.topic_names import GROUP_METADATA_TOPIC_NAME
 from coordinator.group.config import GroupConfig
+from coordinator.group.consumer.config import ConsumerGroupConfig
+from coordinator.group.consumer.groups import ConsumerGroups
+from coordinator.group.consumer.metrics import ConsumerGroupMetrics
+from coordinator.group.directory import GroupDirectory
 from coordinator.group.groups import ClassicGroups
 from coordinator.group.metrics import GroupMetrics
 from coordinator.group.offset_metrics import OffsetMetrics
 from coordinator.group.shard import ROWS, GroupShard
 from coordinator.runtime.runtime import CoordinatorRuntime
+from protocol.errors import UnsupportedVersion
 from protocol.records.compression import Compression
+from protocol.uuids import to_text
 from timing.purgatory import Purgatory
 
 if TYPE_CHECKING:
@@ -24,8 +33,7 @@ if TYPE_CHECKING:
     from coordinator.runtime.shard import Shard
 
 MINUTE_MS = 60_000
-
-GroupsAndOffsets = GroupShard[ClassicGroups]
+CONSUMER_PREFIX = "consumer."
 
 
 def group_config(config: BrokerConfig) -> GroupConfig:
@@ -40,7 +48,38 @@ def group_config(config: BrokerConfig) -> GroupConfig:
     )
 
 
-class GroupCoordinator(HostedCoordinator[GroupsAndOffsets]):
+def consumer_group_config(node: Node) -> ConsumerGroupConfig:
+    config = node.config
+    policy = config.string("group.consumer.migration.policy").lower()
+
+    def overrides(group_id: str) -> Mapping[str, int]:
+        configs = node.resource_configs.get(ResourceType.GROUP, group_id)
+        return {
+            name.removeprefix(CONSUMER_PREFIX): int(value)
+            for name, value in configs.items()
+            if name.startswith(CONSUMER_PREFIX)
+        }
+
+    return ConsumerGroupConfig(
+        session_timeout_ms=config.integer("group.consumer.session.timeout.ms"),
+        heartbeat_interval_ms=config.integer("group.consumer.heartbeat.interval.ms"),
+        max_size=config.integer("group.consumer.max.size"),
+        assignors=config.list_("group.consumer.assignors"),
+        may_upgrade=policy in ("bidirectional", "upgrade"),
+        may_downgrade=policy in ("bidirectional", "downgrade"),
+        regex_refresh_interval_ms=config.integer("group.consumer.regex.refresh.interval.ms"),
+        overrides=overrides,
+    )
+
+
+def require_consumer_protocol(node: Node) -> None:
+    """Raises UnsupportedVersion unless groups of KIP-848 are offered."""
+    offered = "consumer" in node.config.list_("group.coordinator.rebalance.protocols")
+    if not offered or not node.features.levels.get("group.version", 0):
+        raise UnsupportedVersion
+
+
+class GroupCoordinator(HostedCoordinator[GroupShard]):
     """Takes the messages for groups, by group id.
 
     ``rebalances`` and ``heartbeats`` are the purgatories of the joins and syncs, and of the sessions, that wait.
@@ -49,12 +88,15 @@ class GroupCoordinator(HostedCoordinator[GroupsAndOffsets]):
     def __init__(self, node: Node) -> None:
         config = node.config
         self.config = group_config(config)
+        self.consumer_config = consumer_group_config(node)
         self._random = node.random
         self.metrics = GroupMetrics()
+        self.consumer_metrics = ConsumerGroupMetrics()
         self.offset_metrics = OffsetMetrics()
         self.rebalances = Purgatory("Rebalance", node.wheel)
         self.heartbeats = Purgatory("Heartbeat", node.wheel)
-        runtime: CoordinatorRuntime[GroupsAndOffsets] = CoordinatorRuntime(
+        self._topics = GroupTopics(node)
+        runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             GROUP_METADATA_TOPIC_NAME,
             ROWS,
             self._new_state,
@@ -69,15 +111,29 @@ class GroupCoordinator(HostedCoordinator[GroupsAndOffsets]):
         self._node.topics.subscribe(self._topic_changed)
         register_group_metrics(self._node, self)
 
-    def _new_state(self, shard: Shard[GroupsAndOffsets]) -> GroupsAndOffsets:
-        groups = ClassicGroups(shard, self.config, self._new_member_id, self.rebalances, self.heartbeats, self.metrics)
-        return GroupShard(shard, groups, self.config, self.offset_metrics)
+    def _new_state(self, shard: Shard[GroupShard]) -> GroupShard:
+        classic = ClassicGroups(shard, self.config, self._new_member_id, self.rebalances, self.heartbeats, self.metrics)
+        consumer = ConsumerGroups(
+            shard,
+            self.consumer_config,
+            self._topics,
+            lambda: to_text(self._random_uuid()),
+            classic,
+            self.consumer_metrics,
+        )
+        return GroupShard(shard, GroupDirectory(classic, consumer), self.config, self.offset_metrics)
 
     def _new_member_id(self, prefix: str) -> str:
-        return f"{prefix}-{UUID(int=self._random.getrandbits(128), version=4)}"
+        return f"{prefix}-{self._random_uuid()}"
+
+    def _random_uuid(self) -> UUID:
+        return UUID(int=self._random.getrandbits(128), version=4)
 
     def _topic_changed(self, old: Topic | None, new: Topic | None) -> None:
         """A topic that is gone, or made anew, takes its committed offsets along."""
-        if old is not None and (new is None or new.id != old.id):
-            for shard in self.runtime.shards():
+        changed = new or old
+        for shard in self.runtime.shards():
+            if shard.state is not None and changed is not None:
+                shard.state.groups.consumer.topic_changed(changed.name)
+            if old is not None and (new is None or new.id != old.id):
                 shard.tell(lambda state: state.offsets.topic_deleted(old.name))

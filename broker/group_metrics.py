@@ -8,11 +8,14 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.metrics import Labelled
+from coordinator.group.consumer.states import ConsumerGroupState
+from coordinator.group.group_port import GroupType
 from coordinator.group.states import GroupState
 
 if TYPE_CHECKING:
-    from broker.group_coordinator import GroupCoordinator, GroupsAndOffsets
+    from broker.group_coordinator import GroupCoordinator
     from broker.node import Node
+    from coordinator.group.shard import GroupShard
 
 MANAGER = "kafka_coordinator_group_groupmetadatamanager_"
 COORDINATOR = "kafka_server_group_coordinator_metrics_"
@@ -42,6 +45,7 @@ def register_group_metrics(node: Node, coordinator: GroupCoordinator) -> None:
         gauge(name, f"Groups in state {state.value}.", (), partial(groups.groups.__getitem__, state))
     gauge(f"{MANAGER}numoffsets", "Committed offsets.", (), lambda: sum(len(s.offsets.store) for s in _shards(node)))
     _counts(node, coordinator)
+    _groups_of_kip_848(node, coordinator)
     _consumer_groups(node)
 
 
@@ -77,8 +81,38 @@ def _counts(node: Node, coordinator: GroupCoordinator) -> None:
         "odradek_group_expired_members_total",
         "Members removed because nothing was heard of them in time.",
         (),
-        lambda: groups.expired_members,
+        lambda: groups.expired_members + coordinator.consumer_metrics.expired_members,
     )
+
+
+def _groups_of_kip_848(node: Node, coordinator: GroupCoordinator) -> None:
+    gauge = node.metrics.gauge
+    gauge(
+        f"{COORDINATOR}group_count",
+        "Groups, by the protocol that they speak.",
+        ("protocol",),
+        lambda: [((kind.value,), found[kind]) for found in [_kinds(node)] for kind in GroupType],
+    )
+    gauge(
+        f"{COORDINATOR}consumer_group_count",
+        "Groups of the consumer protocol, by state.",
+        ("state",),
+        lambda: [((state.value.lower(),), found[state]) for found in [_states(node)] for state in ConsumerGroupState],
+    )
+    gauge(
+        f"{COORDINATOR}consumer_group_rebalance_count",
+        "New epochs of groups of the consumer protocol for other subscriptions or topics, since the start.",
+        (),
+        lambda: coordinator.consumer_metrics.rebalances,
+    )
+
+
+def _kinds(node: Node) -> Counter[GroupType]:
+    return Counter(group.group_type for shard in _shards(node) for group in shard.groups.all())
+
+
+def _states(node: Node) -> Counter[ConsumerGroupState]:
+    return Counter(group.state for shard in _shards(node) for group in shard.groups.consumer.by_id.values())
 
 
 def _consumer_groups(node: Node) -> None:
@@ -162,7 +196,7 @@ class _CommittedOffsets:
         return sums
 
 
-def _shards(node: Node) -> Iterator[GroupsAndOffsets]:
+def _shards(node: Node) -> Iterator[GroupShard]:
     """The shards that are loaded."""
     for shard in node.group_coordinator.runtime.shards():
         if shard.state is not None:

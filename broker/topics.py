@@ -68,11 +68,13 @@ def assign(replicas: Iterable[int]) -> PartitionAssignment:
 class Topics:
     """Reads are answered from memory, and see a change as soon as the call that made it returns.
 
+    `revision` is the store's as far as it shows in what is read here: the store's own may be ahead for a moment.
     A topic is one key, so every change is whole or absent after a crash. Each change raises VersionConflict when
     another writer came between (see `metadata_store.retrying`) and MetadataStoreFailed when it cannot be made durable.
     """
 
     def __init__(self, store: MetadataStore) -> None:
+        self.revision = store.revision
         self._store = store
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[uuid.UUID, Topic] = {}
@@ -178,6 +180,7 @@ class Topics:
         )
 
     def _on_change(self, change: Change) -> None:
+        self.revision = change.revision
         moved = [(self._by_name.get(key.removeprefix(PREFIX)), self._put(key, new)) for key, new in change.keys.items()]
         for old, new in moved:
             for listener in tuple(self._listeners):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from broker.config.broker_config import BrokerConfig
+from coordinator.group.consumer.assignors import ASSIGNORS
 
 _HOST = r"[0-9a-zA-Z\-%._:]*"
 
@@ -114,6 +115,10 @@ def _groups(config: BrokerConfig) -> Iterator[str]:
     )
     if heartbeat >= session:
         yield f"group.consumer.heartbeat.interval.ms = {heartbeat}: expected less than the session timeout, {session}"
+    assignors = config.list_("group.consumer.assignors")
+    if not assignors or not ASSIGNORS.keys() >= set(assignors):
+        known = ", ".join(ASSIGNORS)
+        yield f"group.consumer.assignors = {','.join(assignors)!r}: expected one or more of {known}"
     codec = config.integer("offsets.topic.compression.codec")
     if codec not in range(5):
         yield f"offsets.topic.compression.codec = {codec}: expected from 0 to 4"

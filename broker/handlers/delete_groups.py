@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 from broker.answers import when_all_settled
 from broker.context import RequestContext
 from broker.error_responses import ZERO
-from broker.group_coordinator import GroupsAndOffsets
+from coordinator.group.shard import GroupShard
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import KafkaError
 
@@ -30,7 +30,7 @@ def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsRes
     return when_all_settled(answers, lambda found: _response(request, list(by_partition.values()), found))
 
 
-def _deleting(group_ids: Sequence[str]) -> Callable[[GroupsAndOffsets], Outcome[dict[str, ErrorCode]]]:
+def _deleting(group_ids: Sequence[str]) -> Callable[[GroupShard], Outcome[dict[str, ErrorCode]]]:
     return lambda state: state.offsets.delete_groups(group_ids)
 
 

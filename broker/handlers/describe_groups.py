@@ -16,8 +16,8 @@ from broker import authorized_operations
 from broker.answers import when_all_settled
 from broker.context import RequestContext
 from broker.error_responses import ZERO
-from broker.group_coordinator import GroupsAndOffsets
 from coordinator.group.group_port import GroupDescription
+from coordinator.group.shard import GroupShard
 from protocol.errors import GroupIdNotFound, KafkaError
 
 ONLY_READS = True
@@ -40,8 +40,8 @@ def handle(
     )
 
 
-def _describing(group_id: str) -> Callable[[GroupsAndOffsets], GroupDescription]:
-    return lambda state: state.offsets.group(group_id).describe()
+def _describing(group_id: str) -> Callable[[GroupShard], GroupDescription]:
+    return lambda state: state.groups.classic_group(group_id).describe()
 
 
 def _group(

@@ -16,31 +16,28 @@ from broker.context import RequestContext
 from broker.error_responses import ZERO
 from coordinator.group.group_port import Groups
 from protocol.errors import KafkaError, NotCoordinator
+from protocol.java_strings import java_trim
 
 ONLY_READS = True
 
-CLASSIC = "classic"
-
 
 def handle(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse | Awaitable[ListGroupsResponse]:
-    states = {state.lower() for state in request.states_filter}
+    states = {java_trim(state.lower()) for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
-    if types and CLASSIC not in types:
-        return _response([])
-    answers = ctx.node.group_coordinator.read_all(lambda state: _list(state.groups, states))
+    answers = ctx.node.group_coordinator.read_all(lambda state: _list(state.groups, states, types))
     return when_all_settled(answers, _response)
 
 
-def _list(groups: Groups, states: set[str]) -> list[ListedGroup]:
+def _list(groups: Groups, states: set[str], types: set[str]) -> list[ListedGroup]:
     return [
         ListedGroup(
             group_id=group.group_id,
             protocol_type=group.protocol_type or "",
             group_state=group.state_name,
-            group_type=CLASSIC,
+            group_type=group.group_type.value,
         )
         for group in groups.all()
-        if not states or group.state_name.lower() in states
+        if (not states or group.state_name.lower() in states) and (not types or group.group_type.value in types)
     ]
 
 

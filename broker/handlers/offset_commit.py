@@ -21,7 +21,7 @@ from coordinator.group.offsets import Commit, OffsetToCommit
 from protocol.errors import KafkaError
 
 LAST_VERSION_WITH_RETENTION = 4
-FIRST_VERSION_THAT_KNOWS_GROUP_ID_NOT_FOUND = 9
+FIRST_VERSION_WITH_MEMBER_EPOCHS = 9
 BROKERS_RETENTION = timedelta(milliseconds=-1)
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -39,7 +39,7 @@ def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitRes
         group_instance_id=request.group_instance_id,
         generation=request.generation_id_or_member_epoch,
         retention_ms=_retention_ms(ctx),
-        knows_group_id_not_found=ctx.version >= FIRST_VERSION_THAT_KNOWS_GROUP_ID_NOT_FOUND,
+        knows_member_epochs=ctx.version >= FIRST_VERSION_WITH_MEMBER_EPOCHS,
     )
     answer = ctx.node.group_coordinator.write(request.group_id, lambda state: state.offsets.commit(commit))
     return when_done(answer, lambda codes: _response(_merged(request, refused, zip(offsets, codes, strict=True))))

@@ -19,9 +19,9 @@ from kio.schema.offset_fetch.v9.response import (
 from broker.answers import when_all_settled
 from broker.context import RequestContext
 from broker.error_responses import ZERO
-from broker.group_coordinator import GroupsAndOffsets
 from coordinator.group.offset_store import CommittedOffset
 from coordinator.group.offsets import Fetched
+from coordinator.group.shard import GroupShard
 from protocol.errors import KafkaError
 
 ONLY_READS = True
@@ -58,8 +58,10 @@ def _groups(ctx: RequestContext, request: OffsetFetchRequest) -> Sequence[Any]:
     return request.groups if ctx.version >= FIRST_BATCHED_VERSION else (ctx.raw,)
 
 
-def _fetching(asked: OffsetFetchRequestGroup, require_stable: bool) -> Callable[[GroupsAndOffsets], Fetched]:
-    return lambda state: state.offsets.fetch(asked.group_id, _keys(asked), require_stable)
+def _fetching(asked: OffsetFetchRequestGroup, require_stable: bool) -> Callable[[GroupShard], Fetched]:
+    member_id = getattr(asked, "member_id", None)
+    member_epoch = getattr(asked, "member_epoch", -1)
+    return lambda state: state.offsets.fetch(asked.group_id, _keys(asked), require_stable, member_id, member_epoch)
 
 
 def _keys(group: OffsetFetchRequestGroup) -> list[tuple[str, int]] | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from protocol.internal.consumer_group_records import CONSUMER_GROUP_SCHEMAS
 from protocol.internal.group_records import GROUP_METADATA, OFFSET_COMMIT
 from protocol.internal.schema import RecordSchema, record_id
 from protocol.internal.transaction_records import TRANSACTION_LOG
@@ -20,7 +21,7 @@ from storage.txn_index import TxnIndex
 
 Row = dict[str, Any]
 INTERNAL: dict[str, tuple[RecordSchema[Any, Any], ...]] = {
-    "__consumer_offsets": (OFFSET_COMMIT, GROUP_METADATA),
+    "__consumer_offsets": (OFFSET_COMMIT, GROUP_METADATA, *CONSUMER_GROUP_SCHEMAS),
     "__transaction_state": (TRANSACTION_LOG,),
 }
 TEXT_FILES = ("-checkpoint", ".properties", "partition.metadata", ".kafka_cleanshutdown")
@@ -114,7 +115,7 @@ def _record(record: Record, schemas: tuple[RecordSchema[Any, Any], ...]) -> Row:
 
 
 def plain(value: object) -> object:
-    """As JSON has it: named tuples are mappings, bytes are their text, or `hex:` and digits if they are none."""
+    """As JSON has it: named tuples are mappings, sets are sorted lists, bytes are their text or `hex:` and digits."""
     if isinstance(value, bytes):
         try:
             text = value.decode()
@@ -123,6 +124,10 @@ def plain(value: object) -> object:
         return text if text.isprintable() else f"hex:{value.hex()}"
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return {key: plain(one) for key, one in value._asdict().items()}
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, frozenset):
+        return sorted(value)
     if isinstance(value, list | tuple):
         return [plain(one) for one in value]
     return value if isinstance(value, int | str | bool | None) else str(value)

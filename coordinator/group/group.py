@@ -8,7 +8,7 @@ from typing import Protocol
 import structlog
 
 from coordinator.group import commit_rules
-from coordinator.group.group_port import GroupDescription, MemberDescription
+from coordinator.group.group_port import GroupDescription, GroupType, MemberDescription
 from coordinator.group.member import Member
 from coordinator.group.messages import JoinedMember
 from coordinator.group.protocols import MemberProtocol
@@ -74,6 +74,8 @@ class ClassicGroup(Roster):
         self._keeper = keeper
 
     # -- state
+
+    group_type = GroupType.CLASSIC
 
     @property
     def state_name(self) -> str:
@@ -213,9 +215,18 @@ class ClassicGroup(Roster):
     # -- what offsets and the admin APIs ask (`group_port.Group`)
 
     def validate_offset_commit(
-        self, member_id: str, group_instance_id: str | None, generation: int, *, transactional: bool
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        *,
+        transactional: bool,
+        knows_member_epochs: bool = True,
     ) -> None:
         commit_rules.validate_offset_commit(self, member_id, group_instance_id, generation, transactional)
+
+    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """A classic group's offsets are anyone's to read."""
 
     def offset_commit_accepted(self, member_id: str) -> None:
         member = self.members.get(member_id)

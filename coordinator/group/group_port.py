@@ -6,8 +6,9 @@ forgotten when its tombstone is replayed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol
 
 from coordinator.runtime.outcome import CoordinatorRecord, Position
@@ -36,27 +37,47 @@ class GroupDescription:
     members: Sequence[MemberDescription]
 
 
+class GroupType(Enum):
+    """Which protocol the group speaks; the value is the name on the wire (Kafka's Group.GroupType)."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+
+
 class Group(Protocol):
     """One group."""
 
     group_id: str
+    group_type: GroupType
 
     @property
     def state_name(self) -> str:
-        """As ListGroups and DescribeGroups spell it: Empty, PreparingRebalance, CompletingRebalance, Stable, Dead."""
+        """As ListGroups and the APIs that describe groups spell it."""
 
     @property
     def protocol_type(self) -> str | None:
         """None for a group that only holds commits of simple consumers."""
 
     @property
+    def members(self) -> Sized: ...
+
+    @property
     def is_empty(self) -> bool:
         """In state Empty."""
 
     def validate_offset_commit(
-        self, member_id: str, group_instance_id: str | None, generation: int, *, transactional: bool
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        *,
+        transactional: bool,
+        knows_member_epochs: bool,
     ) -> None:
-        """Raises what a commit gets that may not be made (Kafka's ClassicGroup.validateOffsetCommit)."""
+        """Raises what a commit gets that may not be made (Kafka's Group.validateOffsetCommit)."""
+
+    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Raises what a member gets that may not read offsets (Kafka's Group.validateOffsetFetch)."""
 
     def offset_commit_accepted(self, member_id: str) -> None:
         """Soft state: a commit keeps the member's session alive where Kafka lets it (Stable, PreparingRebalance)."""
@@ -72,8 +93,6 @@ class Group(Protocol):
 
     def offset_expires_from(self, commit_timestamp_ms: int) -> int | None:
         """From when offsets.retention.minutes count for an offset committed then; None: not now."""
-
-    def describe(self) -> GroupDescription: ...
 
 
 class Groups(Protocol):

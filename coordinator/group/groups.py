@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -14,6 +14,7 @@ from coordinator.group.join import join
 from coordinator.group.leave import leave
 from coordinator.group.member import Member
 from coordinator.group.metrics import GroupMetrics
+from coordinator.group.protocols import MemberProtocol
 from coordinator.group.rebalance import Rebalances
 from coordinator.group.sessions import DelayedHeartbeat, Sessions
 from coordinator.group.states import GroupState
@@ -77,7 +78,11 @@ class ClassicGroups:
         if value is not None:
             self._obtain(key.group).restore(value, self.shard.clock.wall_ms())
             return
-        group = self._groups.pop(key.group, None)
+        self.forget(key.group)
+
+    def forget(self, group_id: str) -> None:
+        """There is no classic group of that name any more."""
+        group = self._groups.pop(group_id, None)
         if group is not None:
             self._give_up(group)
             group.enter(GroupState.DEAD, self.shard.clock.wall_ms())
@@ -91,6 +96,18 @@ class ClassicGroups:
             group = self._groups[group_id] = ClassicGroup(group_id, self.shard.clock.wall_ms(), self)
             self.metrics.groups[group.state] += 1
         return group
+
+    # -- groups that were consumer groups
+
+    def take_over(self, group_id: str, protocols: Mapping[str, tuple[MemberProtocol, ...]]) -> None:
+        """The members, whose group is restored, live; `protocols` are all that they support, by member id."""
+        group = self._groups[group_id]
+        for member in group.members.values():
+            group.set_protocols(member, protocols[member.member_id])
+            self.sessions.restart(group, member)
+
+    def rebalance(self, group_id: str, reason: str) -> None:
+        self.rebalances.prepare(self._groups[group_id], reason)
 
     # -- load and unload
 

@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from coordinator.group.offset_store import CommittedOffset, OffsetStore, TopicPartition
 from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, ProducerEpoch
-from protocol.errors import GroupIdNotFound, IllegalGeneration, KafkaError
+from protocol.errors import GroupIdNotFound, IllegalGeneration, KafkaError, StaleMemberEpoch
 from protocol.internal.group_records import NO_TIMESTAMP, OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
 from protocol.java_strings import utf16_length
 
@@ -33,8 +33,8 @@ class OffsetToCommit(NamedTuple):
 class Commit(NamedTuple):
     """An OffsetCommit or, with ``transaction``, a TxnOffsetCommit.
 
-    ``retention_ms`` is the client's own (OffsetCommit 2-4), None for the broker's. ``knows_group_id_not_found``: the
-    client's version is 9 or later, and has that error instead of ILLEGAL_GENERATION.
+    ``retention_ms`` is the client's own (OffsetCommit 2-4), None for the broker's. ``knows_member_epochs``: the
+    client's version is 9 or later, and has GROUP_ID_NOT_FOUND instead of ILLEGAL_GENERATION.
     """
 
     group_id: str
@@ -43,7 +43,7 @@ class Commit(NamedTuple):
     group_instance_id: str | None = None
     generation: int = -1
     retention_ms: int | None = None
-    knows_group_id_not_found: bool = True
+    knows_member_epochs: bool = True
     transaction: ProducerEpoch | None = None
 
 
@@ -97,23 +97,42 @@ class Offsets:
         if group is None:
             if commit.generation < 0:
                 return None
-            if commit.knows_group_id_not_found and commit.transaction is None:
+            if commit.knows_member_epochs and commit.transaction is None:
                 raise GroupIdNotFound(f"Group {commit.group_id} not found.")
             raise IllegalGeneration
-        group.validate_offset_commit(
-            commit.member_id,
-            commit.group_instance_id,
-            commit.generation,
-            transactional=commit.transaction is not None,
-        )
+        try:
+            group.validate_offset_commit(
+                commit.member_id,
+                commit.group_instance_id,
+                commit.generation,
+                transactional=commit.transaction is not None,
+                knows_member_epochs=commit.knows_member_epochs,
+            )
+        except StaleMemberEpoch:
+            if commit.transaction is None:
+                raise
+            raise IllegalGeneration from None
         if commit.transaction is not None or not commit.member_id:
             return None
         return _keeps_session_alive(group, commit.member_id)
 
     # -- fetch
 
-    def fetch(self, group_id: str, wanted: Iterable[TopicPartition] | None, require_stable: bool) -> Fetched:
-        """The offsets of ``wanted``, or with None all of the group. What is not there is left out."""
+    def fetch(
+        self,
+        group_id: str,
+        wanted: Iterable[TopicPartition] | None,
+        require_stable: bool,
+        member_id: str | None = None,
+        member_epoch: int = -1,
+    ) -> Fetched:
+        """The offsets of ``wanted``, or with None all of the group. What is not there is left out.
+
+        Raises what ``Group.validate_offset_fetch`` does for a member of a consumer group.
+        """
+        group = self._groups.find(group_id)
+        if group is not None:
+            group.validate_offset_fetch(member_id, member_epoch)
         committed = self.store.of_group(group_id)
         if wanted is None:
             found = dict(committed)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from coordinator.group.group_port import Groups
+from coordinator.group.consumer.replay import REPLAYS
+from coordinator.group.directory import GroupDirectory
 from coordinator.group.offset_expiry import OffsetExpiry
 from coordinator.group.offset_store import OffsetStore
 from coordinator.group.offsets import Offsets
 from coordinator.runtime.outcome import Outcome, Position
 from coordinator.runtime.state_machine import RecordRow, rows_by_id
+from protocol.internal.consumer_group_records import CONSUMER_GROUP_METADATA
 from protocol.internal.group_records import (
     GROUP_METADATA,
     OFFSET_COMMIT,
@@ -21,18 +24,18 @@ from protocol.internal.group_records import (
 
 if TYPE_CHECKING:
     from coordinator.group.config import GroupConfig
+    from coordinator.group.consumer.group import ConsumerGroup
     from coordinator.group.offset_metrics import OffsetMetrics
     from coordinator.runtime.shard import Shard
-
-G = TypeVar("G", bound=Groups)
+    from protocol.internal.schema import RecordSchema
 
 _EXPIRE = "expire-group-metadata"
 
 
-class GroupShard(Generic[G]):
-    """``groups`` are the classic groups, ``offsets`` the operations on their offsets."""
+class GroupShard:
+    """``groups`` are the groups of both kinds, ``offsets`` the operations on their offsets."""
 
-    def __init__(self, shard: Shard[Any], groups: G, config: GroupConfig, metrics: OffsetMetrics) -> None:
+    def __init__(self, shard: Shard[Any], groups: GroupDirectory, config: GroupConfig, metrics: OffsetMetrics) -> None:
         self.groups = groups
         self._shard = shard
         self._config = config
@@ -69,9 +72,19 @@ class GroupShard(Generic[G]):
         return self._expiry.expire(self._shard.clock.wall_ms())
 
 
+def _consumer_row(schema: RecordSchema[Any, Any], apply: Callable[[ConsumerGroup, Any, Any], None]) -> RecordRow:
+    def replay(state: GroupShard, key: Any, value: Any, _: Position) -> None:
+        state.groups.replay_consumer(apply, key, value)
+        if schema is CONSUMER_GROUP_METADATA and value is None:
+            state.groups.replay_consumer_end(key.group)
+
+    return RecordRow(schema, replay)
+
+
 ROWS = rows_by_id(
     (
         RecordRow(OFFSET_COMMIT, GroupShard.replay_offset_commit),
         RecordRow(GROUP_METADATA, GroupShard.replay_group_metadata),
+        *(_consumer_row(schema, apply) for schema, apply in REPLAYS),
     )
 )

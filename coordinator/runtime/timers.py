@@ -49,5 +49,8 @@ class Timers(Generic[S]):
             task.cancel()
         self._tasks.clear()
 
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._tasks
+
     def __len__(self) -> int:
         return len(self._tasks)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection, Mapping
 from uuid import UUID
 
 from protocol.primitives import append_uvarint
 
+INT8 = struct.Struct(">b")
 INT16 = struct.Struct(">h")
 INT32 = struct.Struct(">i")
 INT64 = struct.Struct(">q")
 
 _NULL_STRING = b"\xff\xff"
+_NULL_COMPACT = b"\x00"
+NO_TAGS = b"\x00"
 
 
 def string(text: str | None) -> bytes:
@@ -33,9 +37,26 @@ def unsigned_varint(number: int) -> bytes:
     return bytes(out)
 
 
-def compact_string(text: str) -> bytes:
-    data = text.encode()
+def compact_string(text: str | None) -> bytes:
+    """COMPACT_STRING or COMPACT_NULLABLE_STRING."""
+    return _NULL_COMPACT if text is None else compact_bytes(text.encode())
+
+
+def compact_bytes(data: bytes) -> bytes:
     return unsigned_varint(len(data) + 1) + data
+
+
+def compact_array(items: Collection[bytes]) -> bytes:
+    """COMPACT_ARRAY of what is encoded already."""
+    return unsigned_varint(len(items) + 1) + b"".join(items)
+
+
+def tagged_fields(tags: Mapping[int, bytes]) -> bytes:
+    """TAG_BUFFER; tags in ascending order."""
+    parts = [unsigned_varint(len(tags))]
+    for tag, data in tags.items():
+        parts += (unsigned_varint(tag), unsigned_varint(len(data)), data)
+    return b"".join(parts)
 
 
 class FieldReader:
@@ -47,6 +68,9 @@ class FieldReader:
         self._data = data
         self._pos = pos
         self._flexible = flexible
+
+    def int8(self) -> int:
+        return int(self._fixed(INT8))
 
     def int16(self) -> int:
         return int(self._fixed(INT16))
@@ -61,6 +85,9 @@ class FieldReader:
         value: int = kind.unpack_from(self._data, self._pos)[0]
         self._pos += kind.size
         return value
+
+    def uuid(self) -> UUID:
+        return UUID(bytes=self._take(16))
 
     def string(self) -> str:
         text = self.nullable_string()
@@ -77,6 +104,9 @@ class FieldReader:
         if size < 0:
             raise ValueError("null where bytes must be")
         return self._take(size)
+
+    def strings(self) -> tuple[str, ...]:
+        return tuple(self.string() for _ in range(self.array_size()))
 
     def array_size(self) -> int:
         size = self.nullable_array_size()

@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from protocol.internal import fields
-from protocol.internal.fields import INT16, INT32, INT64, FieldReader
+from protocol.internal.fields import INT16, INT32, INT64, NO_TAGS, FieldReader
 from protocol.internal.schema import RecordSchema
 
 TRANSACTION_LOG_ID = 0
@@ -23,7 +23,6 @@ _VALUE_START = struct.Struct(">hqhib")
 _VALUE_END = struct.Struct(">qq")
 _VERSION = 1
 _NULL_ARRAY = b"\x00"
-_NO_TAGS = b"\x00"
 
 _PREVIOUS_PRODUCER_ID_TAG = 0
 _NEXT_PRODUCER_ID_TAG = 1
@@ -76,23 +75,21 @@ def _encode_partitions(partitions: tuple[tuple[str, tuple[int, ...]], ...]) -> b
             fields.compact_string(topic),
             fields.unsigned_varint(len(indexes) + 1),
             *map(INT32.pack, indexes),
-            _NO_TAGS,
+            NO_TAGS,
         )
     return b"".join(parts)
 
 
 def _encode_tags(value: TransactionLogValue) -> bytes:
     """Only what is not the default, as Kafka writes tagged fields."""
-    tags = []
+    tags = {}
     if value.previous_producer_id != NO_PRODUCER_ID:
-        tags.append((_PREVIOUS_PRODUCER_ID_TAG, INT64.pack(value.previous_producer_id)))
+        tags[_PREVIOUS_PRODUCER_ID_TAG] = INT64.pack(value.previous_producer_id)
     if value.next_producer_id != NO_PRODUCER_ID:
-        tags.append((_NEXT_PRODUCER_ID_TAG, INT64.pack(value.next_producer_id)))
+        tags[_NEXT_PRODUCER_ID_TAG] = INT64.pack(value.next_producer_id)
     if value.client_version:
-        tags.append((_CLIENT_VERSION_TAG, INT16.pack(value.client_version)))
-    if not tags:
-        return _NO_TAGS
-    return bytes((len(tags),)) + b"".join(bytes((tag, len(data))) + data for tag, data in tags)
+        tags[_CLIENT_VERSION_TAG] = INT16.pack(value.client_version)
+    return fields.tagged_fields(tags)
 
 
 def _read_value(version: int, data: bytes) -> TransactionLogValue:

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.brokers import sound_broker
 from tests.client import java_tools, stock
+from tests.client.groups import SETTINGS
 from tests.client.java_tools import JavaPipe
 from tests.client.stock import StockClient
 
@@ -36,6 +38,17 @@ def producing(request: pytest.FixtureRequest, stock_clients: dict[str, StockClie
     if reason:
         pytest.skip(reason)
     return stock_clients[request.param]
+
+
+@pytest.fixture(scope="session")
+def quick_cluster(request: pytest.FixtureRequest) -> Iterator[str]:
+    """`host:port` of a broker with `groups.SETTINGS`; one that --bootstrap names is to have them too."""
+    given: str | None = request.config.getoption("--bootstrap")
+    if given:
+        yield given
+        return
+    with sound_broker(SETTINGS) as broker:
+        yield broker.bootstrap_servers
 
 
 @pytest.fixture

@@ -2,10 +2,11 @@
 
     python group_member.py CLIENT STRATEGY BOOTSTRAP GROUP TOPIC [INSTANCE]
 
-CLIENT is aiokafka, confluent-kafka or kafka-python. It reads the topic, and commits what it has told of; a commit that
-fails, as it does while the group rebalances, is tried again, since who keeps its partitions reads nothing anew. Every
-line of its output is JSON: {"owned": [partition, ...], "member": id} when its assignment changed, {"read": {partition:
-[offset, ...]}} before these are committed, {"left": true} at its end, which SIGTERM brings about.
+CLIENT is aiokafka, confluent-kafka or kafka-python; the STRATEGY "consumer" is KIP-848's protocol, where the broker
+assigns. It reads the topic, and commits what it has told of; a commit that fails, as it does while the group
+rebalances, is tried again, since who keeps its partitions reads nothing anew. Every line of its output is JSON:
+{"owned": [partition, ...], "member": id} when its assignment changed, {"read": {partition: [offset, ...]}} before these
+are committed, {"left": true} at its end, which SIGTERM brings about.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ STATIC_SESSION_MS = 45_000
 HEARTBEAT_MS = 500
 REBALANCE_MS = 15_000
 POLL_SECONDS = 0.2
+CONSUMER_PROTOCOL = "consumer"
 ASSIGNORS = {"range": "RangePartitionAssignor", "roundrobin": "RoundRobinPartitionAssignor"}
 
 Read = list[tuple[int, int]]
@@ -128,12 +130,17 @@ async def run_confluent(
         "group.id": group,
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",
-        "partition.assignment.strategy": strategy,
-        "session.timeout.ms": session_ms(instance),
-        "heartbeat.interval.ms": HEARTBEAT_MS,
         "max.poll.interval.ms": max(REBALANCE_MS, session_ms(instance)),
         "topic.metadata.refresh.interval.ms": 5_000,
     }
+    if strategy == CONSUMER_PROTOCOL:
+        config["group.protocol"] = strategy
+    else:
+        config |= {
+            "partition.assignment.strategy": strategy,
+            "session.timeout.ms": session_ms(instance),
+            "heartbeat.interval.ms": HEARTBEAT_MS,
+        }
     consumer = Consumer(config if instance is None else config | {"group.instance.id": instance})
     owned: set[int] = set()
 

@@ -1,24 +1,20 @@
-"""Consumer groups of real clients, each member a process, and what `__consumer_offsets` says happened to them."""
+"""Consumer groups of real clients, each member a process."""
 
 from __future__ import annotations
 
 import json
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
-from coordinator.hashing import partition_for
-from protocol.internal.group_records import GROUP_METADATA, OFFSET_COMMIT
 from tests.client import java_tools
 
 SCRIPT = Path(__file__).parent / "group_member.py"
@@ -26,7 +22,14 @@ SECONDS = 60.0
 """How long anything may take that a group does."""
 
 PARTITIONS = 6
-SETTINGS = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 1000}
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": 0,
+    "group.min.session.timeout.ms": 1000,
+    "group.consumer.min.session.timeout.ms": 1000,
+    "group.consumer.session.timeout.ms": 5000,
+    "group.consumer.min.heartbeat.interval.ms": 100,
+    "group.consumer.heartbeat.interval.ms": 500,
+}
 """A broker's, for sessions of a few seconds and no initial delay."""
 
 KINDS = {
@@ -37,8 +40,10 @@ KINDS = {
     "kafka-python": ("kafka-python", "range"),
     "java": ("java", "RangeAssignor"),
     "java-cooperative": ("java", "CooperativeStickyAssignor"),
+    "confluent-new": ("confluent-kafka", "consumer"),
+    "java-new": ("java", "consumer"),
 }
-"""Kinds of members: the client and its assignment strategy."""
+"""Kinds of members: the client and its assignment strategy; those of the protocol of KIP-848 are new."""
 
 
 def missing(kind: str) -> str | None:
@@ -162,83 +167,3 @@ def produce(bootstrap: str, topic: str, count: int) -> None:
 
 def everything(count: int) -> set[tuple[int, int]]:
     return {(partition, offset) for partition in range(PARTITIONS) for offset in range(count)}
-
-
-@dataclass(slots=True)
-class History:
-    """What a group's records in `__consumer_offsets` say, oldest first."""
-
-    assignments: list[tuple[int, dict[str, frozenset[int]]]] = field(default_factory=list)
-    """Generations, with the partitions of every member."""
-    commits: list[tuple[int, int]] = field(default_factory=list)
-    """Partitions and offsets."""
-
-    def committed(self) -> dict[int, int]:
-        return dict(self.commits)
-
-    def check(self, members: Iterable[Member]) -> None:
-        """No partition twice in a generation; members own what they were assigned; no commit goes back."""
-        assigned: dict[str, list[frozenset[int]]] = {}
-        for generation, shares in self.assignments:
-            together = [partition for share in shares.values() for partition in share]
-            assert len(together) == len(set(together)), f"generation {generation}: {shares}"
-            for member_id, share in shares.items():
-                assigned.setdefault(member_id, []).append(share)
-        generations = [generation for generation, _ in self.assignments]
-        assert generations == sorted(generations)
-        for member in members:
-            for member_id, owned in member.told_owned:
-                shares_of_it = assigned.get(member_id, [])
-                assert not owned or any(owned <= share for share in shares_of_it), (member.kind, member_id, owned)
-        last: dict[int, int] = {}
-        for partition, offset in self.commits:
-            assert offset >= last.get(partition, 0), f"partition {partition} went back from {last[partition]}"
-            last[partition] = offset
-
-
-def history(bootstrap: str, group: str, offsets_partitions: int = 50) -> History:
-    """Reads the partition of `__consumer_offsets` that the group belongs to, from its start to its end."""
-    found = History()
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False})
-    place = TopicPartition("__consumer_offsets", partition_for(group, offsets_partitions), OFFSET_BEGINNING)
-    try:
-        end = consumer.get_watermark_offsets(place, timeout=SECONDS)[1]
-        consumer.assign([place])
-        position = 0
-        deadline = time.monotonic() + SECONDS
-        while position < end:
-            assert time.monotonic() < deadline, f"stuck at {position} of {end}"
-            for message in consumer.consume(1000, 0.1):
-                assert message.error() is None, message.error()
-                position = message.offset() + 1
-                if message.value() is not None:
-                    _note(found, group, message.key(), message.value())
-    finally:
-        consumer.close()
-    return found
-
-
-def _note(found: History, group: str, key: bytes, value: bytes) -> None:
-    kind = int.from_bytes(key[:2], "big")
-    if kind in OFFSET_COMMIT.ids:
-        commit = OFFSET_COMMIT.decode_key(key)
-        if commit.group == group:
-            found.commits.append((commit.partition, OFFSET_COMMIT.decode_value(value).offset))
-    elif kind in GROUP_METADATA.ids and GROUP_METADATA.decode_key(key).group == group:
-        metadata = GROUP_METADATA.decode_value(value)
-        if metadata.members:
-            shares = {member.member_id: partitions_in(member.assignment) for member in metadata.members}
-            found.assignments.append((metadata.generation, shares))
-
-
-def partitions_in(assignment: bytes) -> frozenset[int]:
-    """The partitions in a ConsumerProtocolAssignment of one topic; none in an empty one."""
-    if not assignment:
-        return frozenset()
-    (topics,) = struct.unpack_from(">i", assignment, 2)
-    if not topics:
-        return frozenset()
-    assert topics == 1
-    (length,) = struct.unpack_from(">h", assignment, 6)
-    (count,) = struct.unpack_from(">i", assignment, 8 + length)
-    return frozenset(struct.unpack_from(f">{count}i", assignment, 12 + length))

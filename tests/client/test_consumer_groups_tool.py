@@ -20,7 +20,8 @@ pytestmark = pytest.mark.usefixtures("java_tool")
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 FORMATTERS = "org.apache.kafka.tools.consumer."
-UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<= )[\w+/-]{22}(?= )")
+"""As clients print them, or Kafka, which does for KIP-848."""
 PARTITIONS = 2
 OFFSETS = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID"
 NEW_OFFSETS = "GROUP TOPIC PARTITION NEW-OFFSET"
@@ -110,6 +111,39 @@ def test_a_group_with_members_then_without(crew: Crew, tool: Tool) -> None:
     crew.wait_for("empty", lambda: state(crew) is ConsumerGroupState.EMPTY)
     assert tool("--describe", "--group", "G") == [NOBODY, "G T 0 10 10 0 - - -", "G T 1 10 10 0 - - -", OFFSETS]
     assert tool("--describe", "--group", "G", "--state") == [NOBODY, "G BROKER (1) - Empty 0", state_head]
+
+
+def test_a_group_of_the_new_protocol(crew: Crew, tool: Tool) -> None:
+    member = crew.start("confluent-new")
+    crew.wait_shared([member], PARTITIONS)
+    described = [f"G T {partition} 10 10 0 ID /127.0.0.1 rdkafka" for partition in (0, 1)]
+    crew.wait_for("all committed", lambda: tool("--describe", "--group", "G") == [*described, OFFSETS])
+    assert "G Consumer" in tool("--list", "--type", "consumer")
+    assert "G Stable" in tool("--list", "--state", "stable")
+    members_head = (
+        "GROUP CONSUMER-ID HOST CLIENT-ID #PARTITIONS CURRENT-EPOCH CURRENT-ASSIGNMENT TARGET-EPOCH TARGET-ASSIGNMENT"
+    )
+    assert tool("--describe", "--group", "G", "--members", "--verbose") == [
+        "G ID /127.0.0.1 rdkafka 2 1 T:0,1 1 T:0,1",
+        members_head,
+    ]
+    state_head = "GROUP COORDINATOR (ID) ASSIGNMENT-STRATEGY STATE GROUP-EPOCH TARGET-ASSIGNMENT-EPOCH #MEMBERS"
+    describe_state = ("--describe", "--group", "G", "--state", "--verbose")
+    assert tool(*describe_state) == ["G BROKER (1) uniform Stable 1 1 1", state_head]
+    assert "Error: Deletion of some consumer groups failed:" in tool("--delete", "--group", "G")
+    classic = crew.start("confluent-range", "i")
+    crew.wait_shared([member, classic], PARTITIONS)
+    assert tool("--describe", "--group", "G", "--members", "--verbose") == [
+        "G ID /127.0.0.1 rdkafka 1 2 T:0 2 T:0 true",
+        "G ID i /127.0.0.1 rdkafka 1 2 T:1 2 T:1 false",
+        "GROUP CONSUMER-ID GROUP-INSTANCE-ID HOST CLIENT-ID #PARTITIONS CURRENT-EPOCH CURRENT-ASSIGNMENT TARGET-EPOCH "
+        "TARGET-ASSIGNMENT UPGRADED",
+    ]
+    member.leave()
+    member.wait_left()
+    crew.wait_shared([classic], PARTITIONS)
+    assert tool(*describe_state) == ["G BROKER (1) range Stable - - 1", state_head]
+    assert "G Classic" in tool("--list", "--type")
 
 
 def test_offsets_are_reset_and_deleted_and_the_group_too(crew: Crew, tool: Tool) -> None:

@@ -10,9 +10,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from odradek import Broker
 from tests.brokers import sound_broker
 from tests.client import groups
-from tests.client.groups import PARTITIONS, SETTINGS, Crew, Member, everything, history, produce
+from tests.client.group_history import history
+from tests.client.groups import PARTITIONS, SETTINGS, Crew, Member, everything, produce
 
 RANGE_KINDS = ("aiokafka", "confluent-range", "kafka-python", "java")
+NEW_KINDS = ("confluent-new", "java-new")
 
 
 @pytest.fixture
@@ -44,6 +46,20 @@ def test_members_of_any_client_go_on_after_the_broker_is_killed(broker: Broker, 
     produce(crew.bootstrap, crew.topic, 10)
     crew.wait_for("all read", lambda: crew.read == everything(20))
     assert history(crew.bootstrap, crew.group).assignments == before
+
+
+def test_members_of_the_new_protocol_go_on_after_the_broker_is_killed(broker: Broker, crew: Crew) -> None:
+    members = [crew.start(kind) for kind in NEW_KINDS if groups.missing(kind) is None]
+    crew.wait_shared(members, PARTITIONS)
+    crew.wait_for("all read", lambda: crew.read == everything(10))
+    before = history(crew.bootstrap, crew.group)
+    broker.kill()
+    broker.restart()
+    produce(crew.bootstrap, crew.topic, 10)
+    crew.wait_for("all read", lambda: crew.read == everything(20))
+    told = history(crew.bootstrap, crew.group)
+    told.check(crew.members)
+    assert (told.epochs, told.held) == (before.epochs, before.held)
 
 
 @pytest.mark.parametrize("kind", RANGE_KINDS)

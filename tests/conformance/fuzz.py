@@ -5,6 +5,7 @@ python -m tests.conformance.fuzz --kafka 127.0.0.1:19092 --bootstrap 127.0.0.1:9
 
 import json
 import random
+import re
 import secrets
 import time
 from collections import Counter
@@ -16,6 +17,7 @@ import click
 from protocol.api_table import API_TABLE
 from tests.conformance import golden
 from tests.conformance.fuzz_bodies import Draw
+from tests.conformance.fuzz_consumers import ids_made_up
 from tests.conformance.fuzz_damage import KINDS, Damage
 from tests.conformance.fuzz_known import known
 from tests.conformance.fuzz_side import Side
@@ -23,7 +25,7 @@ from tests.conformance.fuzz_symbols import TOPICS, Named
 from tests.conformance.runner import ODD_HOURS_AGO_MS
 
 VERSIONS = {api.name: range(api.lowest, api.highest + 1) for api in API_TABLE}
-NOT_ASKED = ("update_features", "get_telemetry_subscriptions", "push_telemetry", "api_versions")
+NOT_ASKED = ("alter_client_quotas", "update_features", "get_telemetry_subscriptions", "push_telemetry", "api_versions")
 """Those that change the whole cluster, or say what differs on purpose."""
 THEMES = (
     ("produce", "produce", "fetch", "list_offsets", "delete_records", "offset_for_leader_epoch", "describe_producers"),
@@ -33,6 +35,10 @@ THEMES = (
      "offset_commit", "offset_delete", "delete_groups", "describe_transactions"),
     ("join_group", "join_group", "join_group", "sync_group", "sync_group", "heartbeat", "leave_group", "offset_commit",
      "offset_fetch", "describe_groups", "list_groups", "delete_groups", "offset_delete", "txn_offset_commit"),
+    (*5 * ("consumer_group_heartbeat",), "consumer_group_describe", "offset_commit", "offset_fetch", "create_topics",
+     "delete_topics", "create_partitions", "describe_groups", "list_groups", "delete_groups", "offset_delete"),
+    (*6 * ("consumer_group_heartbeat",), "consumer_group_describe", "join_group", "join_group", "sync_group",
+     "sync_group", "heartbeat", "leave_group", "offset_commit", "txn_offset_commit", "describe_groups"),
     ("create_topics", "delete_topics", "create_partitions", "metadata", "describe_configs", "alter_configs",
      "incremental_alter_configs", "describe_topic_partitions", "produce", "fetch"),
 )  # fmt: skip
@@ -40,6 +46,7 @@ THEMES = (
 FOLLOWING = {
     "join_group": ("join_group", "sync_group"),
     "sync_group": ("heartbeat", "offset_commit", "join_group", "describe_groups"),
+    "consumer_group_heartbeat": (*3 * ("consumer_group_heartbeat",), "consumer_group_describe", "offset_commit"),
     "init_producer_id": ("add_partitions_to_txn", "add_offsets_to_txn", "produce"),
     "add_partitions_to_txn": ("produce",),
     "add_offsets_to_txn": ("txn_offset_commit",),
@@ -49,7 +56,7 @@ FOLLOWING = {
     "fetch": ("fetch",),
 }
 """What a client would go on with."""
-ONLY_TELLING = tuple(api for api in VERSIONS if api.startswith(("describe_", "list_", "offset_fetch", "metadata")))
+ONLY_TELLING = tuple(api for api in VERSIONS if re.match("describe_|list_|offset_fetch|metadata|.*_describe$", api))
 SHORTLY = 0.4
 STEPS = 25
 MADE = ("a", "b", "c", "d")
@@ -75,6 +82,7 @@ def whole_state() -> list[tuple[str, int, dict[str, Any]]]:
         ("describe_producers", 0, {"topics": [{"name": t, "partition_indexes": indexes} for t in topics]}),
         ("describe_transactions", 0, {"transactional_ids": [Named("tx1"), Named("tx2")]}),
         ("describe_groups", 5, {"groups": [Named("g1"), Named("g2")]}),
+        ("consumer_group_describe", 1, {"group_ids": [Named("g1"), Named("g2")]}),
         ("offset_fetch", 8, {"groups": [{"group_id": Named(g), "topics": None} for g in ("g1", "g2")]}),
     ]
 
@@ -87,14 +95,15 @@ class Session:
     ) -> None:
         self.rng = random.Random(seed)
         self.verbose = verbose
-        self.draw = Draw(self.rng, self.rng.choice((0.01, 0.03, 0.1, 0.3)))
         t0 = int(time.time() * 1000) - ODD_HOURS_AGO_MS
         ours_prefix = kafka_prefix = f"z{secrets.token_hex(4)}-"
         if kafka == ours:  # to see what of the differences is noise
             ours_prefix = f"z{secrets.token_hex(4)}-"
-        self.sides = Side(*kafka, kafka_prefix, t0), Side(*ours, ours_prefix, t0)
         everything = tuple(name for name in VERSIONS if name not in NOT_ASKED)
         self.apis = only or self.rng.choice((*THEMES, *THEMES, everything, everything))
+        wild = self.rng.choice((0.01, 0.03, 0.1, 0.3))
+        self.draw = Draw(self.rng, wild, ids_made_up(self.apis))
+        self.sides = Side(*kafka, kafka_prefix, t0, self.apis), Side(*ours, ours_prefix, t0, self.apis)
         self.asked: Counter[str] = Counter()
         self.well: Counter[str] = Counter()
 
@@ -138,7 +147,8 @@ class Session:
             click.echo(f"{told}\n  = {json.dumps(expected)[:400]}")
         without_error = " NONE" in str(expected) and not errors(expected)
         self.well[api] += without_error
-        self.draw.settled(without_error=without_error, epochs=self.sides[0].epochs)
+        told_first = self.sides[0]
+        self.draw.settled(without_error=without_error, epochs=told_first.epochs, joined=told_first.joined)
         lines = golden.differences(expected, got)
         if not lines:
             return None

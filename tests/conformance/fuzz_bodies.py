@@ -7,7 +7,7 @@ record batches a `Batch`; `fuzz_side.Side.resolve` puts in what that broker gave
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.conformance import batches, schema
+from tests.conformance import batches, fuzz_consumers, schema
 from tests.conformance.fuzz_symbols import NOBODYS, TOPICS, Batch, Held, Named, Time
 from tests.conformance.fuzz_wild import Wild
 from tests.conformance.group_members import subscription
@@ -28,6 +28,7 @@ class Cast:
     topic: str = "a"
     partition: int = 0
     config: str = ""
+    consumer: str = ""
 
 
 @dataclass(slots=True)
@@ -35,6 +36,7 @@ class Draw(Wild):
     """`wild` is how often a value is drawn from all that there are, instead of those that make sense."""
 
     wild: float
+    ids_made_up: bool
     sequences: dict[tuple[str, str, int, int], int] = field(default_factory=dict)
     epochs: dict[str, int] = field(default_factory=dict)
     sent: list[tuple[tuple[str, str, int, int], int]] = field(default_factory=list)
@@ -42,12 +44,16 @@ class Draw(Wild):
     api: str = ""
     version: int = 0
     without_epoch: bool = False
+    joined: set[str] = field(default_factory=set)
 
     def body(self, api: str, version: int) -> dict[str, Any]:
         self.api, self.version, self.sent, self.without_epoch = api, version, [], False
         if self.cast is None or self.chance(0.4):
             self.cast = self._new_cast(api)
         body = self._struct(schema.message_class(api, version, "request"))
+        if api == fuzz_consumers.API:
+            made_up = self.ids_made_up
+            return fuzz_consumers.heartbeat(self, self.cast.group, version, self.joined, body, ids_made_up=made_up)
         resources = body.get("resources")
         if resources and "validate_only" in body and any(r["resource_type"] != 2 for r in resources):
             body["validate_only"] = True  # others share that broker
@@ -176,7 +182,7 @@ class Draw(Wild):
     def _group_id(self) -> Any:
         return Named(self.cast.group)
 
-    _groups = _groups_names = _group_id
+    _groups = _groups_names = _group_ids = _group_id
 
     def _key(self) -> Any:
         return Named(self.one("g1", "tx1"))
@@ -184,6 +190,11 @@ class Draw(Wild):
     _coordinator_keys = _key
 
     def _member_id(self) -> Any:
+        commits = self.api in ("offset_commit", "txn_offset_commit", "offset_fetch", "leave_group")
+        if commits and self.joined and self.chance(0.5):
+            self.cast.consumer = self.one(*sorted(self.joined))
+            return self.cast.consumer.split("/")[1]
+        self.cast.consumer = ""
         if self.api in ("sync_group", "leave_group") and self.chance(0.25):
             return Held("member", f"{self.cast.group}/{self.one(0, 0, 1)}", "")
         if self.api in ("offset_commit", "txn_offset_commit", "offset_fetch") and self.chance(0.3):
@@ -191,14 +202,16 @@ class Draw(Wild):
         return Held("member", self.cast.member, "")
 
     def _generation_id(self) -> Any:
+        if self.cast.consumer:
+            return Held("epoch", self.cast.consumer, -1)
         if self.api in ("offset_commit", "txn_offset_commit") and self.chance(0.3):
             return -1
-        return Held("generation", self.cast.group, -1)
+        return Held("generation", self.one(self.cast.group, self.cast.member), -1)
 
     _generation_id_or_member_epoch = _generation_id
 
-    def _member_epoch(self) -> int:
-        return -1
+    def _member_epoch(self) -> Any:
+        return Held("epoch", self.cast.consumer, -1) if self.cast.consumer else -1
 
     def _group_instance_id(self) -> Any:
         return None if self.chance(0.9) else "inst"
@@ -210,10 +223,10 @@ class Draw(Wild):
         return Held("protocol_name", self.cast.group, "range")
 
     def _metadata(self) -> Any:
-        return subscription("topic")
+        return self.one(subscription("topic"), fuzz_consumers.classic_subscription(self))
 
     def _assignment(self) -> Any:
-        return self.one(b"share", b"other share")
+        return self.one(b"share", fuzz_consumers.classic_share(self), fuzz_consumers.classic_share(self))
 
     def _session_timeout(self) -> int:
         return 60_000
@@ -346,8 +359,9 @@ class Draw(Wild):
             return Batch(batch.records, batch.fields, cut=self.rng.random())
         return b"" if how < 0.9 else batch
 
-    def settled(self, *, without_error: bool, epochs: dict[str, int]) -> None:
+    def settled(self, *, without_error: bool, epochs: dict[str, int], joined: set[str]) -> None:
         """What the answer did: sequences go on where all was appended."""
         if without_error:
             self.sequences.update(self.sent)
         self.epochs = epochs
+        self.joined = joined

@@ -4,12 +4,12 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.conformance import schema
-from tests.conformance.fuzz_symbols import LONGEST, TOPICS, Batch, Held, Named, Time
-from tests.conformance.group_members import MEMBER_ID
+from tests.conformance import fuzz_consumers, schema
+from tests.conformance.fuzz_symbols import LONGEST, TOPICS, Batch, Held, Named, Shares, Subscribed, Time
+from tests.conformance.group_members import GIVEN, MEMBER_ID, assignment, subscription
 from tests.conformance.runner import Talk
 from tests.conformance.transactor import described
 from tests.conformance.wire import Closed, Frame, Outcome, Silent, Wire, decode
@@ -20,18 +20,23 @@ WAITS = {"join_group": 0.7, "sync_group": 0.7}
 PROPAGATED = ("create_topics", "delete_topics", "create_partitions", "alter_configs", "incremental_alter_configs",
               "delete_records")  # fmt: skip
 """What Kafka's controller has done when it answers, and its broker shortly after."""
-GROUPS = ("join_group", "sync_group", "leave_group", "heartbeat", "delete_groups")
+GROUPS = ("join_group", "sync_group", "leave_group", "heartbeat", "delete_groups", fuzz_consumers.API)
 TRANSACTIONS = ("init_producer_id", "end_txn", "add_partitions_to_txn", "add_offsets_to_txn", "produce",
                 "txn_offset_commit", "write_txn_markers")  # fmt: skip
 
+WORDS = ("metadata", "assignment", "member_metadata", "member_assignment")
 OF_ALL = ("list_groups", "list_transactions", "list_config_resources")
 """Those that tell of everything there is; so do others that are asked for no topic."""
 NAMES = ("group_id", "transactional_id", "topic_name", "resource_name", "name")
 
 
 class Side:
-    def __init__(self, host: str, port: int, prefix: str, t0_ms: int) -> None:
+    def __init__(self, host: str, port: int, prefix: str, t0_ms: int, apis: Sequence[str]) -> None:
         self.t = Talk(host, port, prefix=prefix, t0=t0_ms)
+        self._topics = dict(TOPICS)
+        if fuzz_consumers.API in apis:
+            self._topics[fuzz_consumers.TOPIC] = fuzz_consumers.PARTITIONS
+        self._ids_made_up = fuzz_consumers.ids_made_up(apis)
         self._aside = self.t.connect(10)
         self.held: dict[tuple[str, str], Any] = {}
         self._members: dict[str, str] = {}
@@ -44,7 +49,7 @@ class Side:
             self.t.until(
                 "coordinators", lambda b=body: self.t.main.call("find_coordinator", 3, b)["error_code"][0] == "0"
             )
-        for name, partitions in TOPICS.items():
+        for name, partitions in self._topics.items():
             topic = self.t.topic(name, partitions)
             self.held["topic_id", name] = topic.id
             self.t.fill(topic, 0, self.t.batch(3), self.t.batch(1))
@@ -75,6 +80,11 @@ class Side:
                 return self.t.prefix + short
             case Time(after):
                 return self.t.t0 + after
+            case Subscribed(topic, owned):
+                name = self.t.prefix + topic
+                return subscription(name, owned=None if owned is None else {name: owned})
+            case Shares(topic, partitions):
+                return assignment({self.t.prefix + topic: partitions})
             case Batch(records, fields, flip, cut):
                 data = bytearray(self.t.batch(records, **self.resolve(fields)))
                 if flip is not None:
@@ -110,7 +120,7 @@ class Side:
             answer = self._own(answer)
         if api == "describe_transactions" and "transaction_states" in answer:
             answer["transaction_states"] = described(answer)
-        return self.plain(answer)
+        return self.plain(answer, api)
 
     def _came_late(self) -> list[Any]:
         out = []
@@ -159,8 +169,10 @@ class Side:
                     self._members[answer["member_id"]] = f"<member {len(self._members) + 1}>"
                 self.held["member", slot] = answer["member_id"]
                 if error == "0":
-                    self.held["generation", group] = answer["generation_id"]
+                    self.held["generation", group] = self.held["generation", slot] = answer["generation_id"]
                     self.held["protocol_name", group] = answer["protocol_name"]
+            case fuzz_consumers.API:
+                self._learn_of_consumer(self.resolve(body), error, answer)
             case "fetch" if error == "0" and isinstance(body.get("session_id"), Held):
                 name = body["session_id"].name
                 if answer.get("session_id"):
@@ -170,6 +182,15 @@ class Side:
             case "fetch" if isinstance(body.get("session_id"), Held):
                 self.held.pop(("session_id", body["session_id"].name), None)
                 self.held.pop(("session_epoch", body["session_id"].name), None)
+
+    def _learn_of_consumer(self, body: Mapping[str, Any], error: str, answer: Mapping[str, Any]) -> None:
+        slot = f"{str(body['group_id']).removeprefix(self.t.prefix)}/{body['member_id']}"
+        if error == "0" and answer["member_epoch"] >= 0:
+            self.held["epoch", slot] = answer["member_epoch"]
+            if answer["assignment"] is not None:
+                self.held["assigned", slot] = answer["assignment"]["topic_partitions"]
+        elif error in ("0", *fuzz_consumers.REJOINS):
+            self.held.pop(("epoch", slot), None)
 
     def _took_producer(self, name: str, answer: Mapping[str, Any]) -> bool:
         if answer["error_code"] != "0 NONE" or answer.get("producer_id", -1) < 0:
@@ -185,12 +206,17 @@ class Side:
     def epochs(self) -> dict[str, int]:
         return {name: epoch for (kind, name), epoch in self.held.items() if kind == "producer_epoch"}
 
+    @property
+    def joined(self) -> set[str]:
+        """Members of consumer groups that have an epoch."""
+        return {name for kind, name in self.held if kind == "epoch"}
+
     # ---- waiting for what a broker does in its own time
 
     def _settle(self, api: str, body: dict[str, Any], answer: Any) -> None:
         if api == "metadata" and body.get("allow_auto_topic_creation", True) and "UNKNOWN_TOPIC" in str(answer):
             time.sleep(0.6)
-        elif api in PROPAGATED:
+        elif api in PROPAGATED or body.get("subscribed_topic_regex"):
             time.sleep(0.15)
         elif api in GROUPS:
             time.sleep(0.03)
@@ -204,9 +230,11 @@ class Side:
 
     # ---- reading answers
 
-    def plain(self, answer: Any) -> Any:
+    def plain(self, answer: Any, api: str) -> Any:
         """Sorted throughout: most of Kafka's lists are in the order of a hash map."""
-        return in_order(self._members_named(self.t.normalise(answer, ignore=("error_message",))))
+        named = self._members_named(self.t.normalise(in_words(answer), ignore=("error_message",)))
+        hides = self._ids_made_up and api in fuzz_consumers.TELL_OF_SHARES
+        return in_order(fuzz_consumers.hidden(named) if hides else named)
 
     def _own(self, answer: Any) -> Any:
         """Of a list of everything, what is this run's."""
@@ -227,9 +255,20 @@ class Side:
             return {key: self._members_named(item) for key, item in value.items()}
         if isinstance(value, list):
             return [self._members_named(item) for item in value]
+        if isinstance(value, str) and GIVEN.fullmatch(value):
+            return self._members.get(value, "<member>")
         if isinstance(value, str):
             return re.sub(r"<id \d+>", "<id>", MEMBER_ID.sub(lambda m: self._members.get(m[0], "<member>"), value))
         return value
+
+
+def in_words(value: Any, key: str = "") -> Any:
+    """With what members say to each other as text, since names of topics are in it."""
+    if isinstance(value, dict):
+        return {name: in_words(inner, name) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [in_words(inner, key) for inner in value]
+    return value.decode("latin-1") if isinstance(value, bytes) and key in WORDS else value
 
 
 def in_order(value: Any) -> Any:

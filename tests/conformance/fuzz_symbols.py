@@ -43,3 +43,19 @@ class Batch:
     fields: dict[str, Any]
     flip: float | None = None
     cut: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """The subscription of a classic member to a topic, and the partitions that it says it owns."""
+
+    topic: str
+    owned: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """The share that the leader of a classic group gives somebody."""
+
+    topic: str
+    partitions: tuple[int, ...]

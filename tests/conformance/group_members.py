@@ -1,6 +1,7 @@
 """The members of a classic group, who speak JoinGroup, SyncGroup, Heartbeat and LeaveGroup."""
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.conformance import schema
@@ -8,12 +9,29 @@ from tests.conformance.runner import Talk
 from tests.conformance.wire import Closed, Frame, Silent, decode
 
 MEMBER_ID = re.compile(r"([\w.~-]*)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+GIVEN = re.compile(rf"{MEMBER_ID.pattern}|[\w-]{{22}}")
+"""Ids that a broker made up, the second kind in a consumer group."""
 SHORT = 0.4
 
 
-def subscription(*topics: str) -> bytes:
+def subscription(*topics: str, owned: Mapping[str, Sequence[int]] | None = None) -> bytes:
+    """ConsumerProtocolSubscription, of version 1 where it tells what is owned, else 0; no user data."""
     names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
-    return b"\0\0" + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"
+    subscribed = len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"
+    return b"\0\0" + subscribed if owned is None else b"\0\1" + subscribed + _shares(owned)
+
+
+def assignment(shares: Mapping[str, Sequence[int]]) -> bytes:
+    """ConsumerProtocolAssignment of version 0; no user data."""
+    return b"\0\0" + _shares(shares) + b"\xff\xff\xff\xff"
+
+
+def _shares(shares: Mapping[str, Sequence[int]]) -> bytes:
+    out = len(shares).to_bytes(4, "big")
+    for topic, indexes in shares.items():
+        out += len(topic).to_bytes(2, "big") + topic.encode()
+        out += len(indexes).to_bytes(4, "big") + b"".join(index.to_bytes(4, "big") for index in indexes)
+    return out
 
 
 class Party:
@@ -49,7 +67,9 @@ class Party:
         if isinstance(value, bytes):
             return value.decode("latin-1")
         if isinstance(value, str):
-            return MEMBER_ID.sub(lambda match: self.names.get(match[0], f"<{match[1]} ?>"), value)
+            return self.names.get(value) or MEMBER_ID.sub(
+                lambda match: self.names.get(match[0], f"<{match[1]} ?>"), value
+            )
         return value
 
     def described(self) -> dict[str, Any]:
@@ -95,18 +115,23 @@ class Member:
 
     def receive(self, step: str, timeout: float = 5) -> Any:
         """Keeps the next answer, or that none comes."""
+        answer = self.answered(timeout)
+        self.party.t.keep(step, self.party.readable(answer))
+        return answer if isinstance(answer, dict) else {}
+
+    def answered(self, timeout: float = 5) -> Any:
+        """The next answer, which is no step."""
         outcome = self.wire.receive(timeout)
         if not isinstance(outcome, Frame):
-            self.party.t.keep(step, outcome)
-            return {}
+            return outcome
         api = self._sent[0]
         answer = decode(outcome, *self._sent)
         if api == "join_group" and answer["member_id"]:
             if answer["error_code"].split()[0] in ("0", "79"):
                 self.member_id = answer["member_id"]
                 self.generation = answer["generation_id"]
-            self.party.names.setdefault(answer["member_id"], f"<{self.name}>")
-        self.party.t.keep(step, self.party.readable(answer))
+            if GIVEN.fullmatch(answer["member_id"]):
+                self.party.names.setdefault(answer["member_id"], f"<{self.name}>")
         return answer
 
     def waits(self, step: str) -> None:
@@ -122,7 +147,9 @@ class Member:
             "session_timeout": 60_000,
             "rebalance_timeout": 60_000,
             "protocol_type": "consumer",
-            "protocols": [{"name": name, "metadata": subscription("topic")} for name in protocols],
+            "protocols": [
+                one if isinstance(one, dict) else {"name": one, "metadata": subscription("topic")} for one in protocols
+            ],
         }
         self.send("join_group", body | {k: v for k, v in self.fields.items() if k != "protocols"} | fields)
 

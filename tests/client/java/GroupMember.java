@@ -15,7 +15,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
  * group_member.py with Apache Kafka's Java client: GroupMember STRATEGY BOOTSTRAP GROUP TOPIC [INSTANCE], where STRATEGY
- * is a class of org.apache.kafka.clients.consumer.
+ * is a class of org.apache.kafka.clients.consumer, or "consumer" for the protocol of KIP-848.
  */
 public class GroupMember {
   private static volatile boolean stop;
@@ -27,9 +27,13 @@ public class GroupMember {
     conf.put("group.id", args[2]);
     conf.put("enable.auto.commit", false);
     conf.put("auto.offset.reset", "earliest");
-    conf.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer." + args[0]);
-    conf.put("session.timeout.ms", args.length > 4 ? 45_000 : 5_000);
-    conf.put("heartbeat.interval.ms", 500);
+    if (args[0].equals("consumer")) {
+      conf.put("group.protocol", "consumer");
+    } else {
+      conf.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer." + args[0]);
+      conf.put("session.timeout.ms", args.length > 4 ? 45_000 : 5_000);
+      conf.put("heartbeat.interval.ms", 500);
+    }
     conf.put("max.poll.interval.ms", args.length > 4 ? 45_000 : 15_000);
     conf.put("metadata.max.age.ms", 5_000);
     if (args.length > 4) conf.put("group.instance.id", args[4]);

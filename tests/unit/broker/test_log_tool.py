@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from click.testing import CliRunner, Result
 
 from broker.log_tool.commands import main
+from protocol.internal.consumer_group_records import (
+    CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+)
 from protocol.internal.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
 from storage.append_types import LogConfig
 from storage.files import OsFileSystem
@@ -209,6 +215,18 @@ def test_internal_topics_are_put_in_words(tmp_path: Path) -> None:
     assert {"group", "topic", 3} <= set(first["key"].values())  # type: ignore[attr-defined]
     assert 42 in first["value"].values()  # type: ignore[attr-defined]
     assert second["value"] is None
+
+
+def test_assignments_are_put_in_words(tmp_path: Path) -> None:
+    rig, log = rig_in(tmp_path, "__consumer_offsets")
+    schema, topic_id = CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, UUID(int=5)
+    value = ConsumerGroupCurrentMemberAssignmentValue(3, 2, 1, {topic_id: frozenset({9, 1, 4})}, {})
+    key = ConsumerGroupCurrentMemberAssignmentKey("group", "member")
+    append(log, keyed((schema.encode_key(key), schema.encode_value(value))))
+    rig.manager.close()
+    (row,) = rows(tmp_path / "data" / "__consumer_offsets-0" / f"{BASE}.log")[1:]
+    assert (row["type"], row["key"]) == (schema.name, {"group": "group", "member_id": "member"})
+    assert row["value"] == value._asdict() | {"assigned": {str(topic_id): [1, 4, 9]}}
 
 
 def test_a_file_that_cannot_be_read_fails_the_dump(data: Path) -> None:

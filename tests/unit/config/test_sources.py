@@ -93,6 +93,8 @@ def test_wrong_combinations_and_listeners_are_told_together() -> None:
         "group.consumer.heartbeat.interval.ms=1",
         "group.consumer.session.timeout.ms=5000\ngroup.consumer.min.session.timeout.ms=5000",
         "group.coordinator.rebalance.protocols=consumer",
+        "group.consumer.assignors=sticky",
+        "group.consumer.assignors=",
         "offsets.topic.compression.codec=9",
     ],
 )

@@ -10,6 +10,10 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.config import GroupConfig
+from coordinator.group.consumer.config import ConsumerGroupConfig
+from coordinator.group.consumer.groups import ConsumerGroups
+from coordinator.group.consumer.metrics import ConsumerGroupMetrics
+from coordinator.group.directory import GroupDirectory
 from coordinator.group.group import ClassicGroup
 from coordinator.group.groups import ClassicGroups
 from coordinator.group.leave import LeaveAnswer
@@ -30,6 +34,7 @@ from coordinator.group.states import GroupState
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.runtime.shard import Shard
 from protocol.internal.group_records import GROUP_METADATA, GroupMetadataValue
+from tests.unit.coordinator.group.topics_in_memory import TopicsInMemory
 from tests.unit.coordinator.memory_log import MemoryLog
 from timing.clock import ManualClock
 from timing.purgatory import Purgatory
@@ -58,16 +63,19 @@ class Rig:
         self.clock = ManualClock()
         self.log = MemoryLog()
         self.config = GroupConfig(**config)
+        self.consumer_config = ConsumerGroupConfig()
+        self.topics = TopicsInMemory()
         self.metrics = GroupMetrics()
+        self.consumer_metrics = ConsumerGroupMetrics()
         self.states: list[GroupState] = []
         wheel = TimingWheel(self.clock)
         self.heartbeats = Purgatory("Heartbeat", wheel)
         self.rebalances = Purgatory("Rebalance", wheel)
         self._numbers = itertools.count(1)
-        self.runtime: CoordinatorRuntime[GroupShard[ClassicGroups]] = CoordinatorRuntime(
+        self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             "__consumer_offsets", ROWS, self._new_state, clock=self.clock, wheel=wheel
         )
-        self.shard: GroupShard[ClassicGroups]
+        self.shard: GroupShard
 
     @classmethod
     async def started(cls, *, initial_rebalance_delay_ms: int = 0, **config: int) -> Rig:
@@ -75,7 +83,7 @@ class Rig:
         await rig.restart()
         return rig
 
-    def _new_state(self, shard: Shard[Any]) -> GroupShard[ClassicGroups]:
+    def _new_state(self, shard: Shard[Any]) -> GroupShard:
         groups = _TracedGroups(
             shard,
             self.config,
@@ -85,7 +93,11 @@ class Rig:
             self.metrics,
         )
         groups.trace = self.states
-        self.shard = GroupShard(shard, groups, self.config, OffsetMetrics())
+        new_member_id = lambda: f"member-{next(self._numbers)}"  # noqa: E731
+        consumer = ConsumerGroups(
+            shard, self.consumer_config, self.topics, new_member_id, groups, self.consumer_metrics
+        )
+        self.shard = GroupShard(shard, GroupDirectory(groups, consumer), self.config, OffsetMetrics())
         return self.shard
 
     async def restart(self) -> None:
@@ -96,7 +108,7 @@ class Rig:
 
     @property
     def group(self) -> ClassicGroup:
-        group = self.shard.groups.find(GROUP)
+        group = self.shard.groups.classic.find(GROUP)
         assert group is not None
         return group
 

@@ -48,7 +48,7 @@ async def test_notes_are_measured_in_utf16_units(note: str, fits: bool) -> None:
 async def test_a_generation_of_a_group_that_is_not_there() -> None:
     rig = await OffsetRig.started()
     assert refused(rig.ask_commit(offset(0, 1), generation=3, member_id="m")) is GroupIdNotFound.code
-    old = rig.ask_commit(offset(0, 1), generation=3, member_id="m", knows_group_id_not_found=False)
+    old = rig.ask_commit(offset(0, 1), generation=3, member_id="m", knows_member_epochs=False)
     assert refused(old) is IllegalGeneration.code
     assert rig.log.written == []
 

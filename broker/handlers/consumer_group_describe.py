@@ -1,0 +1,114 @@
+"""ConsumerGroupDescribe 0-1 (KIP-848; Kafka's `GroupCoordinatorService.consumerGroupDescribe`).
+
+The groups are in the order of the request; Kafka's order is that of its partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from kio.schema.consumer_group_describe.v1 import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from kio.schema.consumer_group_describe.v1.response import Assignment, DescribedGroup, Member, TopicPartitions
+from kio.schema.errors import ErrorCode
+
+from broker import authorized_operations
+from broker.answers import when_all_settled
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from broker.group_coordinator import require_consumer_protocol
+from coordinator.group.consumer.describe import DescribedConsumerGroup, DescribedMember, TopicAssignment, describe
+from coordinator.group.shard import GroupShard
+from protocol.errors import InvalidGroupId, KafkaError
+
+ONLY_READS = True
+
+CLASSIC_MEMBER = 0
+CONSUMER_MEMBER = 1
+
+
+def handle(
+    ctx: RequestContext, request: ConsumerGroupDescribeRequest
+) -> ConsumerGroupDescribeResponse | Awaitable[ConsumerGroupDescribeResponse]:
+    require_consumer_protocol(ctx.node)
+    coordinator = ctx.node.group_coordinator
+    named = [group_id for group_id in request.group_ids if group_id]
+    nameless = [_group(request, "", InvalidGroupId())] * (len(request.group_ids) - len(named))
+    answers = [coordinator.read(group_id, _describing(group_id)) for group_id in named]
+    return when_all_settled(
+        answers,
+        lambda found: ConsumerGroupDescribeResponse(
+            throttle_time=ZERO,
+            groups=(*nameless, *(_group(request, *pair) for pair in zip(named, found, strict=True))),
+        ),
+    )
+
+
+def _describing(group_id: str) -> Callable[[GroupShard], DescribedConsumerGroup]:
+    def operation(state: GroupShard) -> DescribedConsumerGroup:
+        groups = state.groups.consumer
+        return describe(groups, groups.get(group_id))
+
+    return operation
+
+
+def _group(
+    request: ConsumerGroupDescribeRequest, group_id: str, found: DescribedConsumerGroup | KafkaError
+) -> DescribedGroup:
+    if isinstance(found, KafkaError):
+        return DescribedGroup(
+            error_code=found.code,
+            error_message=found.explicit_message,
+            group_id=group_id,
+            group_state="",
+            group_epoch=0,
+            assignment_epoch=0,
+            assignor_name="",
+            members=(),
+            authorized_operations=authorized_operations.UNKNOWN,
+        )
+    operations = authorized_operations.GROUP if request.include_authorized_operations else authorized_operations.UNKNOWN
+    return DescribedGroup(
+        error_code=ErrorCode.none,
+        error_message=None,
+        group_id=group_id,
+        group_state=found.state,
+        group_epoch=found.epoch,
+        assignment_epoch=found.assignment_epoch,
+        assignor_name=found.assignor,
+        members=tuple(map(_member, found.members)),
+        authorized_operations=operations,
+    )
+
+
+def _member(described: DescribedMember) -> Member:
+    member = described.member
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=tuple(sorted(member.topics)),
+        subscribed_topic_regex=member.regex,
+        assignment=_assignment(described.assigned),
+        target_assignment=_assignment(described.target),
+        member_type=CLASSIC_MEMBER if member.is_classic else CONSUMER_MEMBER,
+    )
+
+
+def _assignment(topics: Sequence[TopicAssignment]) -> Assignment:
+    return Assignment(
+        topic_partitions=tuple(
+            TopicPartitions(topic_id=topic.topic_id, topic_name=topic.topic, partitions=tuple(topic.partitions))
+            for topic in topics
+        )
+    )
+
+
+def error_response(
+    ctx: RequestContext, request: ConsumerGroupDescribeRequest, error: KafkaError
+) -> ConsumerGroupDescribeResponse:
+    return ConsumerGroupDescribeResponse(
+        throttle_time=ZERO, groups=tuple(_group(request, group_id, error) for group_id in request.group_ids)
+    )

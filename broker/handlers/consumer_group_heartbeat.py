@@ -1,0 +1,90 @@
+"""ConsumerGroupHeartbeat 0-1 (KIP-848, KIP-1082; Kafka's `GroupCoordinatorService.consumerGroupHeartbeat`)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from datetime import timedelta
+from uuid import UUID
+
+from kio.schema.consumer_group_heartbeat.v1 import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kio.schema.consumer_group_heartbeat.v1.request import TopicPartitions as OwnedPartitions
+from kio.schema.consumer_group_heartbeat.v1.response import Assignment, TopicPartitions
+from kio.schema.errors import ErrorCode
+
+from broker.answers import when_done
+from broker.context import RequestContext
+from broker.error_responses import ZERO
+from broker.group_coordinator import require_consumer_protocol
+from coordinator.group.consumer.assignment import Partitions
+from coordinator.group.consumer.heartbeat import check_request
+from coordinator.group.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from protocol.errors import KafkaError
+from protocol.uuids import ZERO as NO_TOPIC
+
+FIRST_VERSION_WITH_OWN_MEMBER_IDS = 1
+MILLISECOND = timedelta(milliseconds=1)
+
+Answer = ConsumerGroupHeartbeatResponse
+
+
+def handle(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Answer | Awaitable[Answer]:
+    require_consumer_protocol(ctx.node)
+    heartbeat = ConsumerHeartbeat(
+        request.group_id,
+        request.member_id,
+        request.member_epoch,
+        request.instance_id,
+        request.rack_id,
+        request.rebalance_timeout // MILLISECOND,
+        request.subscribed_topic_names,
+        request.subscribed_topic_regex,
+        request.server_assignor,
+        None if request.topic_partitions is None else _owned(request.topic_partitions),
+        ctx.client_id or "",
+        f"/{ctx.connection.client_host}",
+        names_itself=ctx.version >= FIRST_VERSION_WITH_OWN_MEMBER_IDS,
+    )
+    coordinator = ctx.node.group_coordinator
+    check_request(heartbeat, coordinator.consumer_config)
+    answer = coordinator.write(request.group_id, lambda state: state.groups.consumer.heartbeat(heartbeat))
+    return when_done(answer, _response)
+
+
+def _owned(topics: tuple[OwnedPartitions, ...]) -> Partitions:
+    owned: dict[UUID, frozenset[int]] = {}
+    for topic in topics:
+        key = topic.topic_id or NO_TOPIC
+        owned[key] = owned.get(key, frozenset()) | frozenset(topic.partitions)
+    return owned
+
+
+def _response(answer: ConsumerHeartbeatAnswer) -> Answer:
+    return ConsumerGroupHeartbeatResponse(
+        throttle_time=ZERO,
+        error_code=ErrorCode.none,
+        error_message=None,
+        member_id=answer.member_id,
+        member_epoch=answer.member_epoch,
+        heartbeat_interval=answer.heartbeat_interval_ms * MILLISECOND,
+        assignment=None if answer.assigned is None else _assignment(answer.assigned),
+    )
+
+
+def _assignment(partitions: Partitions) -> Assignment:
+    return Assignment(
+        topic_partitions=tuple(
+            TopicPartitions(topic_id=topic, partitions=tuple(sorted(indexes))) for topic, indexes in partitions.items()
+        )
+    )
+
+
+def error_response(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest, error: KafkaError) -> Answer:
+    return ConsumerGroupHeartbeatResponse(
+        throttle_time=ZERO,
+        error_code=error.code,
+        error_message=error.message,
+        member_id=None,
+        member_epoch=0,
+        heartbeat_interval=ZERO,
+        assignment=None,
+    )

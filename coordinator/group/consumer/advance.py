@@ -1,0 +1,119 @@
+"""The three steps that a member's request sets off: a new group epoch, a new target, the member's way to it.
+
+The common part of `GroupMetadataManager.consumerGroupHeartbeat` and `classicGroupJoinToConsumerGroup`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import structlog
+
+from coordinator.group.consumer import records
+from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
+from coordinator.group.consumer.group import ConsumerGroup, is_homogeneous
+from coordinator.group.consumer.member import ConsumerMember
+from coordinator.group.consumer.preferences import preferred_assignor
+from coordinator.group.consumer.reconciliation import reconcile
+from coordinator.group.consumer.states import MemberState
+from coordinator.group.consumer.target import make_target, topics_of
+
+if TYPE_CHECKING:
+    from coordinator.group.consumer.change import Change
+    from coordinator.group.consumer.groups import ConsumerGroups
+
+logger = structlog.get_logger(__name__)
+
+
+def record_member(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, change: Change) -> bool:
+    """Writes down what the member tells anew; True if it subscribes to other topics by name."""
+    if after == before:
+        return False
+    change.records.append(records.member(group.group_id, after))
+    return after.topics != before.topics
+
+
+def advance(
+    groups: ConsumerGroups,
+    group: ConsumerGroup,
+    before: ConsumerMember,
+    member: ConsumerMember,
+    owned: Partitions | None,
+    bump: bool,
+    change: Change,
+) -> ConsumerMember:
+    """The member as it is after the request, which told that it is `member` and no longer `before`.
+
+    `bump`: the group epoch rises in any case. `owned`: see `reconcile`.
+    """
+    members = members_with(group, member)
+    refreshes = bump or not group.is_fresh
+    if refreshes:
+        _refresh(groups, group, members.values(), bump, change)
+    if change.epoch_of(group) > group.assignment_epoch:
+        # As in Kafka a newcomer whose subscription causes no new epoch does not count here: until the next epoch the
+        # partitions may be shared out wrongly.
+        homogeneous = is_homogeneous((members if refreshes else group.members).values())
+        assignor = preferred_assignor(group, before, member)
+        if assignor not in groups.config.assignors:
+            assignor = groups.config.assignors[0]
+        targets = make_target(group, members, homogeneous, groups.topics, assignor, change)
+        target, target_epoch = targets.get(member.member_id, NO_PARTITIONS), change.epoch_of(group)
+    else:
+        target, target_epoch = group.target_of(member), group.assignment_epoch
+    return _reconcile(groups, group, member, target_epoch, target, owned, change)
+
+
+def members_with(group: ConsumerGroup, member: ConsumerMember) -> Mapping[str, ConsumerMember]:
+    """The group's members with this one, which takes the place of an earlier one with its instance id."""
+    if group.members.get(member.member_id) == member:
+        return group.members
+    replaced = group.static_ids.get(member.instance_id) if member.instance_id is not None else None
+    return {**{key: one for key, one in group.members.items() if key != replaced}, member.member_id: member}
+
+
+def _refresh(
+    groups: ConsumerGroups, group: ConsumerGroup, members: Iterable[ConsumerMember], bump: bool, change: Change
+) -> None:
+    """The group epoch rises if it must, or if a topic that somebody subscribes to is not what it was."""
+    group_id = group.group_id
+    names = topics_of(members, group.resolved)
+    metadata_hash = groups.metadata_hash(names)
+    if bump or metadata_hash != group.metadata_hash:
+        raise_epoch(group, metadata_hash, change)
+        change.after.append(groups.metrics.count_rebalance)
+    change.after.append(lambda: groups.mark_fresh(group_id))
+    if group.has_subscription_metadata:
+        change.records.append(records.subscription_metadata_tombstone(group_id))
+
+
+def raise_epoch(group: ConsumerGroup, metadata_hash: int, change: Change) -> None:
+    change.epoch = group.epoch + 1
+    change.records.append(records.epoch(group.group_id, change.epoch, metadata_hash))
+    logger.info("bumped group epoch", group=group.group_id, epoch=change.epoch, metadata_hash=metadata_hash)
+
+
+def _reconcile(
+    groups: ConsumerGroups,
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    target_epoch: int,
+    target: Partitions,
+    owned: Partitions | None,
+    change: Change,
+) -> ConsumerMember:
+    if member.is_reconciled_to(target_epoch):
+        return member
+    after = reconcile(member, target_epoch, target, owned, group.is_free)
+    if after == member:
+        return member
+    group_id = group.group_id
+    change.records.append(records.current_assignment(group_id, after))
+    if not after.is_classic:
+        timeouts = groups.timeouts
+        if after.state is MemberState.UNREVOKED_PARTITIONS:
+            change.after.append(lambda: timeouts.start_rebalance(group_id, after))
+        else:
+            change.after.append(lambda: timeouts.end_rebalance(group_id, after.member_id))
+    return after

@@ -1,0 +1,11 @@
+"""Sets of partitions, as members own them and assignors hand them out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import UUID
+
+Partitions = Mapping[UUID, frozenset[int]]
+"""Partition indexes by topic id; no topic has an empty set."""
+
+NO_PARTITIONS: Partitions = {}

@@ -1,0 +1,73 @@
+"""The members of a topic by how many partitions they have: who gets the next one, who gives the next one away.
+
+Both are the halves of Kafka's UniformHeterogeneousAssignmentBuilder.MemberAssignmentBalancer. Members are numbers, and
+`sizes` has the partitions of each by its number; whoever moves a partition keeps it up to date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+
+class LeastLoaded:
+    """Goes over the members with the fewest partitions; when each of these got one, those with as many join them."""
+
+    __slots__ = ("_end", "_members", "_sizes", "_turn", "level")
+
+    def __init__(self, members: Sequence[int], sizes: Sequence[int]) -> None:
+        """`members` are in ascending order of their partitions, and at least one."""
+        self.level = sizes[members[0]] - 1
+        """How many partitions the members had when this round over them began."""
+        self._members = members
+        self._sizes = sizes
+        self._end = 0
+        self._turn = 0
+
+    def next(self) -> int:
+        """The member that gets the next partition."""
+        if self._turn == self._end:
+            self.level += 1
+            while self._end < len(self._members) and self._sizes[self._members[self._end]] == self.level:
+                self._end += 1
+            self._turn = 0
+        self._turn += 1
+        return self._members[self._turn - 1]
+
+
+class MostLoaded:
+    """Goes over the members with the most partitions; when each of these gave one, those with as many join them."""
+
+    __slots__ = ("_giving", "_others", "_sizes", "_turn", "level")
+
+    def __init__(self, members: Sequence[int], sizes: Sequence[int]) -> None:
+        """`members` are in ascending order of their partitions, and at least one."""
+        self.level = sizes[members[-1]] + 1
+        """How many partitions the members had when this round over them began."""
+        self._others = list(members)
+        self._sizes = sizes
+        self._giving: list[int] = []
+        self._turn = 0
+
+    def next_owner(self, owned: Mapping[int, Collection[int]]) -> int | None:
+        """The member that gives the next partition, of those that own any; None when nobody does."""
+        while True:
+            if self._turn == len(self._giving):
+                self._next_round()
+            if not self._giving:
+                return None
+            member = self._giving[self._turn]
+            if owned.get(member):
+                self._turn += 1
+                return member
+            self._exclude()
+
+    def _next_round(self) -> None:
+        self.level = self.level - 1 if self._giving or not self._others else self._sizes[self._others[-1]]
+        while self._others and self._sizes[self._others[-1]] == self.level:
+            self._giving.append(self._others.pop())
+        self._turn = 0
+
+    def _exclude(self) -> None:
+        """Drops the member whose turn it is; the first of the round takes its place, which shows in later rounds."""
+        self._giving[self._turn] = self._giving[0]
+        del self._giving[0]

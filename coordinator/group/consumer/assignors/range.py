@@ -1,0 +1,60 @@
+"""The assignor "range" (Kafka's RangeAssignor): of every topic, each subscriber gets a row of partitions, in order.
+
+Topics with as many partitions and subscribers are split alike, so a member has the same partitions of each of them.
+What members have had before does not matter: they keep it as far as their place in the order stays the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from uuid import UUID
+
+from coordinator.group.consumer.assignment import Partitions
+from coordinator.group.consumer.assignors.spec import AssignmentFailed, GroupSpec, MemberSpec
+from protocol.java_collections import in_java_order
+
+
+def assign(spec: GroupSpec) -> dict[str, Partitions]:
+    """Every member's partitions by member id. Raises AssignmentFailed."""
+    members = sorted(spec.members.items(), key=_place)
+    if spec.homogeneous:
+        members = [(member_id, _alike(member, members[0][1])) for member_id, member in members]
+    subscribers = Counter(topic for _, member in members for topic in member.topics)
+    rows = {topic: _rows(_partition_count(spec, topic), count) for topic, count in subscribers.items()}
+    return {member_id: _next_rows(member, rows) for member_id, member in members}
+
+
+def _place(named: tuple[str, MemberSpec]) -> tuple[bool, bytes]:
+    """Static members stand first, by their instance ids; the others by their member ids; as Java compares strings."""
+    member_id, member = named
+    name = member_id if member.instance_id is None else member.instance_id
+    return member.instance_id is None, name.encode("utf-16-be", "surrogatepass")
+
+
+def _alike(member: MemberSpec, first: MemberSpec) -> MemberSpec:
+    """Where all subscribe to the same, Kafka looks at the first member's topics alone."""
+    return member._replace(topics=first.topics, unknown_topics=0)
+
+
+def _partition_count(spec: GroupSpec, topic: UUID) -> int:
+    count = spec.partition_counts.get(topic)
+    if count is None:
+        raise AssignmentFailed("Member is subscribed to a non-existent topic")
+    return count
+
+
+def _rows(partitions: int, members: int) -> Iterator[frozenset[int]]:
+    """One row for each member; the first ones have one partition more if the division leaves a remainder."""
+    smaller, longer_rows = divmod(partitions, members)
+    start = 0
+    for member in range(members):
+        end = start + smaller + (member < longer_rows)
+        yield frozenset(range(start, end))
+        start = end
+
+
+def _next_rows(member: MemberSpec, rows: dict[UUID, Iterator[frozenset[int]]]) -> Partitions:
+    found = {topic: row for topic in member.topics if (row := next(rows[topic]))}
+    capacity = int((len(member.topics) + member.unknown_topics) / 0.75) + 1
+    return {topic: found[topic] for topic in in_java_order(found.keys(), capacity)}

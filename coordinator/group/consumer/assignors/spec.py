@@ -1,0 +1,45 @@
+"""What an assignor is given, and what it gives back (Kafka's GroupSpec and GroupAssignment)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+from uuid import UUID
+
+from coordinator.group.consumer.assignment import Partitions
+
+Assign = Callable[["GroupSpec"], Mapping[str, Partitions]]
+"""Every member's partitions by member id. Raises AssignmentFailed."""
+
+
+class AssignmentFailed(Exception):
+    """The group cannot be assigned; the text says why (Kafka's PartitionAssignorException)."""
+
+
+class MemberSpec(NamedTuple):
+    """A member: the topics that it subscribes to and that exist, and its part of the present target assignment.
+
+    ``topics`` are in the order in which Java's set of their names is iterated, and ``unknown_topics`` counts those of
+    its names that no topic has: Kafka sizes its hash tables for them, and answers depend on the tables' order.
+    ``assigned`` has its topics in the order of the target assignment's record.
+    """
+
+    instance_id: str | None
+    rack_id: str | None
+    topics: tuple[UUID, ...]
+    assigned: Partitions
+    unknown_topics: int = 0
+
+
+class GroupSpec(NamedTuple):
+    """A group.
+
+    ``members`` are in Kafka's order, that of a Java HashMap of their ids. ``homogeneous``: all subscribe to the same
+    topics. ``owners``: by topic id and partition index, the member that the present target assignment gives it to.
+    ``partition_counts``: of every topic that exists and somebody subscribes to.
+    """
+
+    members: Mapping[str, MemberSpec]
+    homogeneous: bool
+    owners: Mapping[UUID, Mapping[int, str]]
+    partition_counts: Mapping[UUID, int]

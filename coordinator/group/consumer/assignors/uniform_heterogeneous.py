@@ -1,0 +1,152 @@
+"""Shares as even as can be for members with different subscriptions (Kafka's UniformHeterogeneousAssignmentBuilder).
+
+Members keep what they still subscribe to; what nobody has goes topic by topic to the subscribers with the fewest
+partitions; then partitions move, topic by topic, from subscribers with many to those with few.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
+from coordinator.group.consumer.assignors.draft import Draft
+from coordinator.group.consumer.assignors.load import LeastLoaded, MostLoaded
+from coordinator.group.consumer.assignors.spec import AssignmentFailed, GroupSpec
+from protocol.uuids import to_text
+
+_ROUNDS = 16
+"""How often every topic is balanced at most; overlapping subscriptions may need many rounds for small gains."""
+_NOBODY = -1
+
+
+def assign(spec: GroupSpec) -> dict[str, Partitions]:
+    """Every member's partitions by member id. Raises AssignmentFailed."""
+    topics = _topics(spec)
+    if not topics:
+        return dict.fromkeys(spec.members, NO_PARTITIONS)
+    work = _Work(spec, topics)
+    work.revoke()
+    in_order = sorted(topics.values(), key=_Topic.rank)
+    for topic in in_order:
+        work.hand_out(topic)
+    _balance(work, [topic for topic in in_order if len(topic.subscribers) > 1])
+    return work.partitions()
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    """`subscribers` are members' numbers in ascending order; `owners` those of each partition's owner, or _NOBODY."""
+
+    id: UUID
+    owners: list[int]
+    subscribers: list[int] = field(default_factory=list)
+
+    def rank(self) -> tuple[float, int, int, int]:
+        """First those with many partitions for each subscriber, then with few subscribers; then by id, as Java does."""
+        high, low = divmod(self.id.int, 1 << 64)
+        return -len(self.owners) / len(self.subscribers), len(self.subscribers), _signed(high), _signed(low)
+
+
+def _signed(half: int) -> int:
+    return half - (1 << 64) if half >> 63 else half
+
+
+def _topics(spec: GroupSpec) -> dict[UUID, _Topic]:
+    topics: dict[UUID, _Topic] = {}
+    for number, member in enumerate(spec.members.values()):
+        for topic_id in member.topics:
+            topic = topics.get(topic_id)
+            if topic is None:
+                partitions = spec.partition_counts.get(topic_id)
+                if partitions is None:
+                    raise AssignmentFailed(
+                        f"Members are subscribed to topic {to_text(topic_id)} "
+                        "which doesn't exist in the topic metadata."
+                    )
+                topic = topics[topic_id] = _Topic(topic_id, [_NOBODY] * partitions)
+            topic.subscribers.append(number)
+    return topics
+
+
+def _balance(work: _Work, topics: list[_Topic]) -> None:
+    """Until every topic since the last with a move, or since the first of all, had none."""
+    last = None
+    for _ in range(_ROUNDS):
+        for topic in topics:
+            if topic is last:
+                return
+            if work.balance(topic) or last is None:
+                last = topic
+
+
+class _Work:
+    """The assignment as it comes to be. Members are numbered in the group's order."""
+
+    def __init__(self, spec: GroupSpec, topics: dict[UUID, _Topic]) -> None:
+        self._members = list(spec.members.values())
+        self._member_ids = list(spec.members)
+        self._topics = topics
+        self._sizes = [0] * len(self._members)
+        self._drafts: list[Draft | None] = [None] * len(self._members)
+
+    def revoke(self) -> None:
+        """Takes from members what they do not subscribe to (any more)."""
+        for number, member in enumerate(self._members):
+            subscribed = frozenset(member.topics)
+            for topic_id, partitions in member.assigned.items():
+                if topic_id in subscribed:
+                    self._sizes[number] += len(partitions)
+                    owners = self._topics[topic_id].owners
+                    for partition in partitions:
+                        owners[partition] = number
+                else:
+                    self._draft(number).remove_topic(topic_id)
+
+    def hand_out(self, topic: _Topic) -> None:
+        """Gives the partitions that nobody has to the subscribers with the fewest."""
+        least = LeastLoaded(self._by_size(topic), self._sizes)
+        for partition, owner in enumerate(topic.owners):
+            if owner == _NOBODY:
+                self._give(topic, partition, least.next())
+
+    def balance(self, topic: _Topic) -> bool:
+        """Moves partitions from subscribers with many to those with few; tells whether any moved."""
+        members = self._by_size(topic)
+        if self._sizes[members[-1]] - self._sizes[members[0]] <= 1:
+            return False
+        owned: dict[int, list[int]] = {}
+        for partition, owner in enumerate(topic.owners):
+            owned.setdefault(owner, []).append(partition)
+        least, most = LeastLoaded(members, self._sizes), MostLoaded(members, self._sizes)
+        moved = False
+        while (giver := most.next_owner(owned)) is not None:
+            taker = least.next()
+            if most.level - least.level <= 1:
+                break
+            partition = owned[giver].pop()
+            self._draft(giver).remove(topic.id, partition)
+            self._sizes[giver] -= 1
+            self._give(topic, partition, taker)
+            moved = True
+        return moved
+
+    def partitions(self) -> dict[str, Partitions]:
+        return {
+            member_id: member.assigned if draft is None else draft.partitions()
+            for member_id, member, draft in zip(self._member_ids, self._members, self._drafts, strict=True)
+        }
+
+    def _by_size(self, topic: _Topic) -> list[int]:
+        return sorted(topic.subscribers, key=self._sizes.__getitem__)
+
+    def _give(self, topic: _Topic, partition: int, number: int) -> None:
+        self._draft(number).add(topic.id, partition)
+        topic.owners[partition] = number
+        self._sizes[number] += 1
+
+    def _draft(self, number: int) -> Draft:
+        draft = self._drafts[number]
+        if draft is None:
+            draft = self._drafts[number] = Draft(self._members[number].assigned)
+        return draft

@@ -1,0 +1,114 @@
+"""Even shares for members that all subscribe to the same topics (Kafka's UniformHomogeneousAssignmentBuilder).
+
+Each member has a quota: the partitions divided by the members, and one more for as many members as leave a remainder.
+Members keep what fits their quota and give up the rest; what nobody has then goes to those with room, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import islice
+from uuid import UUID
+
+from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
+from coordinator.group.consumer.assignors.draft import Draft
+from coordinator.group.consumer.assignors.spec import AssignmentFailed, GroupSpec
+from protocol.java_collections import in_java_copy_order, in_java_order
+from protocol.uuids import to_text
+
+
+def assign(spec: GroupSpec) -> dict[str, Partitions]:
+    """Every member's partitions by member id. Raises AssignmentFailed."""
+    topics = _topics(spec)
+    if not topics:
+        return dict.fromkeys(spec.members, NO_PARTITIONS)
+    free = [(topic, partition) for topic in topics for partition in _unowned(spec, topic)]
+    drafts, unfilled = _revoke(spec, topics, free)
+    _hand_out(spec, free, unfilled, drafts)
+    return {
+        member_id: drafts[member_id].partitions() if member_id in drafts else member.assigned
+        for member_id, member in spec.members.items()
+    }
+
+
+def _topics(spec: GroupSpec) -> list[UUID]:
+    """What the members subscribe to, in Java's order. Raises AssignmentFailed for topics that do not exist."""
+    first = next(iter(spec.members.values()))
+    topics = in_java_copy_order(first.topics, len(first.topics) + first.unknown_topics)
+    for topic in topics:
+        if topic not in spec.partition_counts:
+            raise AssignmentFailed(
+                f"Members are subscribed to topic {to_text(topic)} which doesn't exist in the topic metadata."
+            )
+    return topics
+
+
+def _unowned(spec: GroupSpec, topic: UUID) -> list[int]:
+    owners = spec.owners.get(topic, {})
+    return [partition for partition in range(spec.partition_counts[topic]) if partition not in owners]
+
+
+def _revoke(
+    spec: GroupSpec, topics: Collection[UUID], free: list[tuple[UUID, int]]
+) -> tuple[dict[str, Draft], dict[str, int]]:
+    """Takes from members what they may not keep and adds it to `free`.
+
+    Returns the changed members' drafts, and how many partitions each member that is not at its quota has room for. One
+    place above the smaller quota is offered to each member as long as such places are left; a member that does not
+    need it leaves it to those after it, unless they are too few to take all.
+    """
+    smaller, extra = divmod(sum(spec.partition_counts[topic] for topic in topics), len(spec.members))
+    subscribed = frozenset(topics)
+    drafts: dict[str, Draft] = {}
+    unfilled: dict[str, int] = {}
+    members_left = len(spec.members)
+    for member_id, member in spec.members.items():
+        offered = extra > 0
+        room, lost = _keep(member.assigned, subscribed, smaller + offered)
+        if lost:
+            drafts[member_id] = _without(member.assigned, lost)
+            free += [(topic, partition) for topic in lost if topic in subscribed for partition in lost[topic]]
+        if room > 0 and offered and members_left > extra:
+            room -= 1
+            offered = False
+        if room > 0:
+            unfilled[member_id] = room
+        extra -= offered
+        members_left -= 1
+    return drafts, unfilled
+
+
+def _keep(assigned: Partitions, subscribed: Collection[UUID], quota: int) -> tuple[int, dict[UUID, Collection[int]]]:
+    """What is left of the quota, and the partitions by topic that the member loses."""
+    lost: dict[UUID, Collection[int]] = {}
+    for topic in in_java_order(assigned.keys()):
+        partitions = assigned[topic]
+        if topic not in subscribed:
+            lost[topic] = partitions
+        elif len(partitions) <= quota:
+            quota -= len(partitions)
+        else:
+            lost[topic] = in_java_copy_order(sorted(partitions))[quota:]
+            quota = 0
+    return quota, lost
+
+
+def _without(assigned: Partitions, lost: dict[UUID, Collection[int]]) -> Draft:
+    draft = Draft(assigned)
+    for topic, partitions in lost.items():
+        for partition in partitions:
+            draft.remove(topic, partition)
+    return draft
+
+
+def _hand_out(
+    spec: GroupSpec, free: list[tuple[UUID, int]], unfilled: dict[str, int], drafts: dict[str, Draft]
+) -> None:
+    left = iter(free)
+    for member_id, room in unfilled.items():
+        if member_id not in drafts:
+            drafts[member_id] = Draft(spec.members[member_id].assigned)
+        for topic, partition in islice(left, room):
+            drafts[member_id].add(topic, partition)
+    if next(left, None) is not None:
+        raise AssignmentFailed("Partitions were left unassigned")

@@ -1,0 +1,198 @@
+"""Members of the classic protocol in a consumer group: to them it looks like one that rebalances cooperatively.
+
+The parts of Kafka's `GroupMetadataManager` whose names end in `ToConsumerGroup`. Such a member has its member epoch as
+the generation, and learns by REBALANCE_IN_PROGRESS that it must join: to take its next step, not to wait for others.
+Where nothing is written nothing can fail, so SyncGroup and Heartbeat set timers at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import structlog
+from kio.schema.errors import ErrorCode
+
+from coordinator.group.consumer.advance import advance, record_member
+from coordinator.group.consumer.change import Change
+from coordinator.group.consumer.embedded import by_topic_id, classic_metadata, encoded_assignment
+from coordinator.group.consumer.group import ConsumerGroup
+from coordinator.group.consumer.leave import remove
+from coordinator.group.consumer.member import ConsumerMember
+from coordinator.group.consumer.membership import check_not_fenced, check_room, known_static_member, static_member
+from coordinator.group.consumer.messages import NOT_TOLD
+from coordinator.group.consumer.states import MemberState
+from coordinator.group.consumer_protocol import SchemaError, deserialize_subscription
+from coordinator.group.leave import LeaveAnswer
+from coordinator.group.messages import (
+    UNKNOWN_MEMBER_ID,
+    HeartbeatRequest,
+    JoinAnswer,
+    JoinRequest,
+    Leaver,
+    LeaveRequest,
+    SyncAnswer,
+    SyncRequest,
+)
+from coordinator.group.subscription import CONSUMER_PROTOCOL_TYPE
+from coordinator.runtime.outcome import Outcome
+from protocol.errors import (
+    IllegalGeneration,
+    InconsistentGroupProtocol,
+    KafkaError,
+    RebalanceInProgress,
+    UnknownMemberId,
+    UnknownServerError,
+)
+
+if TYPE_CHECKING:
+    from coordinator.group.consumer.groups import ConsumerGroups
+    from protocol.internal.consumer_group_records import ClassicMemberMetadata
+
+logger = structlog.get_logger(__name__)
+
+
+def join(groups: ConsumerGroups, group: ConsumerGroup, request: JoinRequest) -> Outcome[JoinAnswer]:
+    """To a group that has members. Raises KafkaErrors."""
+    is_unknown = request.member_id == UNKNOWN_MEMBER_ID
+    member_id = groups.new_member_id() if is_unknown else request.member_id
+    check_room(group, member_id, groups.config.max_size)
+    if not _supports(group, request):
+        raise InconsistentGroupProtocol
+    if is_unknown and request.group_instance_id is None and request.member_id_required:
+        return Outcome(reply=JoinAnswer(member_id, ErrorCode.member_id_required))
+    change = Change()
+    if request.group_instance_id is None:
+        before = group.members.get(member_id) or ConsumerMember(member_id)
+        logger.info("member joins the consumer group", group=group.group_id, member=member_id, protocol="classic")
+    else:
+        before = static_member(group, member_id, request.group_instance_id, is_unknown, change, is_classic=True)
+    return _join(groups, group, before, request, change)
+
+
+def _join(
+    groups: ConsumerGroups, group: ConsumerGroup, before: ConsumerMember, request: JoinRequest, change: Change
+) -> Outcome[JoinAnswer]:
+    try:
+        subscription = deserialize_subscription(request.protocols[0].metadata)
+    except SchemaError as error:
+        raise UnknownServerError from error
+    member = replace(
+        before,
+        instance_id=before.instance_id if request.group_instance_id is None else request.group_instance_id,
+        rack_id=subscription.rack_id or before.rack_id,
+        rebalance_timeout_ms=(
+            before.rebalance_timeout_ms if request.rebalance_timeout_ms == NOT_TOLD else request.rebalance_timeout_ms
+        ),
+        topics=frozenset(subscription.topics),
+        client_id=request.client_id,
+        client_host=request.client_host,
+        classic=classic_metadata(request.session_timeout_ms, request.protocols),
+    )
+    timeout_ms = request.rebalance_timeout_ms
+    bump = record_member(group, before, member, change)
+    owned = by_topic_id(subscription.owned, groups.topics)
+    after = advance(groups, group, before, member, owned, bump, change)
+    replaced = group.static_member(request.group_instance_id)
+    if replaced is not None and groups.migration.may_downgrade_by(group, replaced):
+        groups.migration.downgrade_by(group, replaced, after, change)
+    else:
+        change.after.append(lambda: groups.timeouts.start_session(group.group_id, after))
+        change.after.append(lambda: groups.timeouts.start_sync(group.group_id, after.member_id, timeout_ms))
+    return change.outcome(
+        JoinAnswer(
+            after.member_id,
+            generation=after.epoch,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            protocol_name=request.protocols[0].name,
+        )
+    )
+
+
+def _supports(group: ConsumerGroup, request: JoinRequest) -> bool:
+    """Whether a protocol of the member's is one that all members of the classic protocol know."""
+    if request.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return False
+    names = {protocol.name for protocol in request.protocols}
+    for member in group.members.values():
+        if member.classic is not None:
+            names.intersection_update(name for name, _ in member.classic.protocols)
+    return bool(names)
+
+
+def sync(groups: ConsumerGroups, group: ConsumerGroup, request: SyncRequest) -> Outcome[SyncAnswer]:
+    """The member's own assignment; nobody assigns. Raises KafkaErrors."""
+    member, classic = _member(group, request.member_id, request.group_instance_id, request.generation)
+    name, metadata = classic.protocols[0]
+    if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol_name not in (None, name):
+        raise InconsistentGroupProtocol
+    if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+        groups.timeouts.start_join(group.group_id, member)
+        raise RebalanceInProgress
+    try:
+        assignment = encoded_assignment(member.assigned, metadata, groups.topics)
+    except SchemaError as error:
+        raise UnknownServerError from error
+    groups.timeouts.end_sync(group.group_id, member.member_id)
+    groups.timeouts.start_session(group.group_id, member)
+    return Outcome(reply=SyncAnswer(ErrorCode.none, assignment, request.protocol_type, request.protocol_name))
+
+
+def heartbeat(groups: ConsumerGroups, group: ConsumerGroup, request: HeartbeatRequest) -> Outcome[ErrorCode]:
+    """REBALANCE_IN_PROGRESS if there is a step to take, as answer; other refusals are raised."""
+    member, _ = _member(group, request.member_id, request.group_instance_id, request.generation)
+    groups.timeouts.start_session(group.group_id, member)
+    may_get_more = member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_partitions(member)
+    if member.epoch >= group.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS and not may_get_more:
+        return Outcome(reply=ErrorCode.none)
+    groups.timeouts.start_join(group.group_id, member)
+    return Outcome(reply=ErrorCode.rebalance_in_progress)
+
+
+def _member(
+    group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
+) -> tuple[ConsumerMember, ClassicMemberMetadata]:
+    """Raises UnknownMemberId, FencedInstanceId and IllegalGeneration."""
+    if instance_id is None:
+        member = group.member(member_id)
+    else:
+        member = known_static_member(group, member_id, instance_id)
+    if member.classic is None:
+        raise UnknownMemberId(f"Member {member_id} does not use the classic protocol.")
+    if member.epoch != generation:
+        raise IllegalGeneration
+    return member, member.classic
+
+
+def leave(groups: ConsumerGroups, group: ConsumerGroup, request: LeaveRequest) -> Outcome[LeaveAnswer]:
+    """Members of either protocol; those that are known are removed together."""
+    found: dict[str, ConsumerMember] = {}
+    codes: list[ErrorCode] = []
+    for leaver in request.members:
+        try:
+            member = _leaver(group, leaver)
+        except KafkaError as error:
+            codes.append(error.code)
+            continue
+        codes.append(ErrorCode.none)
+        found[member.member_id] = member
+        logger.info(
+            "member has left group through explicit `LeaveGroup` request",
+            group=group.group_id,
+            member=member.member_id,
+            client_reason=leaver.reason or "not provided",
+        )
+    return remove(groups, group, list(found.values())).outcome(tuple(codes))
+
+
+def _leaver(group: ConsumerGroup, leaver: Leaver) -> ConsumerMember:
+    """An administrator names an instance alone."""
+    instance_id = leaver.group_instance_id
+    if instance_id is None:
+        return group.member(leaver.member_id)
+    member = group.static_member(instance_id)
+    if member is None:
+        raise UnknownMemberId
+    if leaver.member_id:
+        check_not_fenced(member, leaver.member_id, instance_id)
+    return member

@@ -1,0 +1,33 @@
+"""What consumer groups take from the broker's configuration; all times in milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+
+def _no_overrides(_: str) -> Mapping[str, int]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupConfig:
+    """`group.consumer.*`, with Kafka's defaults.
+
+    `overrides(group id)` are what the group itself is configured with, by names without the `consumer.` in front.
+    """
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    max_size: int = 2**31 - 1
+    assignors: tuple[str, ...] = ("uniform", "range")
+    may_upgrade: bool = True
+    may_downgrade: bool = True
+    regex_refresh_interval_ms: int = 600_000
+    overrides: Callable[[str], Mapping[str, int]] = _no_overrides
+
+    def session_timeout_of(self, group_id: str) -> int:
+        return self.overrides(group_id).get("session.timeout.ms", self.session_timeout_ms)
+
+    def heartbeat_interval_of(self, group_id: str) -> int:
+        return self.overrides(group_id).get("heartbeat.interval.ms", self.heartbeat_interval_ms)

@@ -1,0 +1,66 @@
+"""A consumer group as ConsumerGroupDescribe tells it (Kafka's `ConsumerGroup.asDescribedGroup`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
+from coordinator.group.consumer.group import ConsumerGroup
+from coordinator.group.consumer.groups import ConsumerGroups
+from coordinator.group.consumer.member import ConsumerMember
+from coordinator.group.consumer.preferences import present_assignor
+from coordinator.group.consumer.topics_port import TopicsPort
+
+
+class TopicAssignment(NamedTuple):
+    """The partitions of one topic that there is."""
+
+    topic_id: UUID
+    topic: str
+    partitions: Sequence[int]
+
+
+class DescribedMember(NamedTuple):
+    """A member with what it has now, and what it is to have."""
+
+    member: ConsumerMember
+    assigned: Sequence[TopicAssignment]
+    target: Sequence[TopicAssignment]
+
+
+class DescribedConsumerGroup(NamedTuple):
+    """A group; ``assignor`` is the one that its members prefer, or the default."""
+
+    state: str
+    epoch: int
+    assignment_epoch: int
+    assignor: str
+    members: Sequence[DescribedMember]
+
+
+def describe(groups: ConsumerGroups, group: ConsumerGroup) -> DescribedConsumerGroup:
+    return DescribedConsumerGroup(
+        group.state_name,
+        group.epoch,
+        group.assignment_epoch,
+        present_assignor(group) or groups.config.assignors[0],
+        [
+            DescribedMember(
+                member,
+                _named(member.assigned, groups.topics),
+                _named(group.target.get(member.member_id, NO_PARTITIONS), groups.topics),
+            )
+            for member in group.members.values()
+        ],
+    )
+
+
+def _named(partitions: Partitions, topics: TopicsPort) -> list[TopicAssignment]:
+    """Topics that are gone are left out."""
+    return [
+        TopicAssignment(topic_id, image.name, sorted(indexes))
+        for topic_id, indexes in partitions.items()
+        if (image := topics.by_id(topic_id)) is not None
+    ]

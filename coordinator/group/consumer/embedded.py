@@ -1,0 +1,43 @@
+"""Members of the classic protocol seen as members of a consumer group, and back: what their bytes say, by topic ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from coordinator.group.consumer.assignment import Partitions
+from coordinator.group.consumer.member import ConsumerMember
+from coordinator.group.consumer_protocol import deserialize_version, serialize_assignment
+from coordinator.group.protocols import MemberProtocol
+from protocol.internal.consumer_group_records import ClassicMemberMetadata
+
+if TYPE_CHECKING:
+    from coordinator.group.consumer.topics_port import TopicsPort
+
+
+def by_topic_id(partitions: Sequence[tuple[str, Sequence[int]]], topics: TopicsPort) -> Partitions:
+    """Partitions by topic names, without the topics that are not there."""
+    found: dict[UUID, frozenset[int]] = {}
+    for name, indexes in partitions:
+        image = topics.by_name(name)
+        if image is not None:
+            found[image.id] = frozenset(indexes)
+    return found
+
+
+def encoded_assignment(partitions: Partitions, metadata: bytes, topics: TopicsPort) -> bytes:
+    """What a member of the classic protocol reads, in the version of its own metadata. Raises SchemaError."""
+    named = [(image.name, sorted(indexes)) for topic, indexes in partitions.items() if (image := topics.by_id(topic))]
+    return serialize_assignment(deserialize_version(metadata), named)
+
+
+def classic_metadata(session_timeout_ms: int, protocols: Sequence[MemberProtocol]) -> ClassicMemberMetadata:
+    return ClassicMemberMetadata(
+        session_timeout_ms, tuple((protocol.name, protocol.metadata) for protocol in protocols)
+    )
+
+
+def protocols_of(member: ConsumerMember) -> tuple[MemberProtocol, ...]:
+    assert member.classic is not None, "asked of members of the classic protocol alone"
+    return tuple(MemberProtocol(name, metadata) for name, metadata in member.classic.protocols)

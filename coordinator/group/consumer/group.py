@@ -1,0 +1,261 @@
+"""A consumer group: its durable state, which the replay of records alone changes, and what follows from it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
+from coordinator.group.consumer.member import ConsumerMember
+from coordinator.group.consumer.regex import ResolvedRegex
+from coordinator.group.consumer.states import ConsumerGroupState
+from coordinator.group.group_port import GroupType
+from coordinator.group.messages import NO_GENERATION
+from coordinator.group.subscription import CONSUMER_PROTOCOL_TYPE
+from protocol.errors import (
+    GroupNotEmpty,
+    IllegalGeneration,
+    StaleMemberEpoch,
+    UnknownMemberId,
+    UnknownServerError,
+    UnsupportedVersion,
+)
+
+
+class ConsumerGroup:
+    """Kafka's `ConsumerGroup`.
+
+    `epoch` is the group's, `assignment_epoch` that for which `target` was made; `target` and `members` are by member
+    id, in the order in which they came. `owners` is the target by partition. `metadata_hash` stands for the topics that
+    the target was made of. `is_fresh` is soft state: no topic that it stands for has changed since it was computed.
+    """
+
+    __slots__ = (
+        "_partition_epochs",
+        "_subscribed_regexes",
+        "_subscribed_topics",
+        "assignment_epoch",
+        "epoch",
+        "group_id",
+        "has_subscription_metadata",
+        "is_fresh",
+        "members",
+        "metadata_hash",
+        "owners",
+        "resolved",
+        "static_ids",
+        "target",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.assignment_epoch = 0
+        self.metadata_hash = 0
+        self.members: dict[str, ConsumerMember] = {}
+        self.static_ids: dict[str, str] = {}
+        """Member ids by instance id."""
+        self.target: dict[str, Partitions] = {}
+        self.owners: dict[UUID, dict[int, str]] = {}
+        self.resolved: dict[str, ResolvedRegex] = {}
+        self.has_subscription_metadata = False
+        """Whether Kafka 4.0 left a record of the topics, which a tombstone must remove."""
+        self.is_fresh = False
+        self._partition_epochs: dict[UUID, dict[int, int]] = {}
+        self._subscribed_topics: frozenset[str] | None = None
+        self._subscribed_regexes: Mapping[str, int] | None = None
+
+    # -- what it is like
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return ConsumerGroupState.ASSIGNING
+        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def subscribed_topics(self) -> frozenset[str]:
+        """Those of all members, by name and by regular expression, whether they exist or not."""
+        if self._subscribed_topics is None:
+            self._subscribed_topics = frozenset().union(
+                *(member.topics for member in self.members.values()),
+                *(found.topics for found in self.resolved.values()),
+            )
+        return self._subscribed_topics
+
+    @property
+    def subscribed_regexes(self) -> Mapping[str, int]:
+        """How many members subscribe to each; those alone that somebody subscribes to."""
+        if self._subscribed_regexes is None:
+            self._subscribed_regexes = Counter(member.regex for member in self.members.values() if member.regex)
+        return self._subscribed_regexes
+
+    def member(self, member_id: str) -> ConsumerMember:
+        """Raises UnknownMemberId."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise UnknownMemberId(f"Member {member_id} is not a member of group {self.group_id}.")
+        return member
+
+    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
+        member_id = self.static_ids.get(instance_id) if instance_id is not None else None
+        return None if member_id is None else self.member(member_id)
+
+    def target_of(self, member: ConsumerMember) -> Partitions:
+        """What it is to own; a static member that takes another's place takes the other's target."""
+        owner = member.member_id if member.instance_id is None else self.static_ids.get(member.instance_id, "")
+        return self.target.get(owner, NO_PARTITIONS)
+
+    def is_free(self, topic: UUID, partition: int) -> bool:
+        """Whether no member owns it, nor has to give it up yet."""
+        return partition not in self._partition_epochs.get(topic, ())
+
+    def waits_for_partitions(self, member: ConsumerMember) -> bool:
+        """Whether others have not given up all that the member is to get."""
+        return any(
+            partition not in member.assigned.get(topic, ()) and not self.is_free(topic, partition)
+            for topic, partitions in self.target.get(member.member_id, NO_PARTITIONS).items()
+            for partition in partitions
+        )
+
+    # -- what offsets and the admin APIs ask (`group_port.Group`)
+
+    group_type = GroupType.CONSUMER
+    protocol_type = CONSUMER_PROTOCOL_TYPE
+
+    def validate_offset_commit(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        *,
+        transactional: bool,
+        knows_member_epochs: bool,
+    ) -> None:
+        """A transactional commit may name no member; without members anyone may commit who gives no epoch."""
+        if generation < 0 and self.is_empty:
+            return
+        if transactional and generation == NO_GENERATION and not member_id and group_instance_id is None:
+            return
+        member = self.member(member_id)
+        if not transactional and not member.is_classic and not knows_member_epochs:
+            raise UnsupportedVersion(
+                "OffsetCommit version 9 or above must be used by members using the modern group protocol"
+            )
+        _check_epoch(member, generation)
+
+    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Admin clients, and those that know no member epochs, name no member."""
+        if member_id is not None:
+            _check_epoch(self.member(member_id), member_epoch)
+        elif member_epoch >= 0:
+            raise UnknownServerError  # Kafka breaks over it
+
+    def offset_commit_accepted(self, member_id: str) -> None:
+        """It is no sign of life: heartbeats alone are."""
+
+    def validate_offset_delete(self) -> None:
+        """Of any group, unless it subscribes to the topic."""
+
+    def validate_delete(self) -> None:
+        if not self.is_empty:
+            raise GroupNotEmpty
+
+    def is_subscribed_to_topic(self, topic: str) -> bool:
+        return topic in self.subscribed_topics
+
+    def offset_expires_from(self, commit_timestamp_ms: int) -> int | None:
+        """An offset's retention counts from its commit; it is asked of topics that nobody subscribes to."""
+        return commit_timestamp_ms
+
+    # -- replay
+
+    def put_member(self, member: ConsumerMember) -> None:
+        """A member is new, or has changed."""
+        self._release(self.members.get(member.member_id))
+        self.members[member.member_id] = member
+        for owned in (member.assigned, member.pending_revocation):
+            for topic, partitions in owned.items():
+                self._partition_epochs.setdefault(topic, {}).update(dict.fromkeys(partitions, member.epoch))
+        if member.instance_id is not None:
+            self.static_ids[member.instance_id] = member.member_id
+        self._subscribed_topics = self._subscribed_regexes = None
+
+    def remove_member(self, member_id: str) -> None:
+        member = self.members.pop(member_id, None)
+        self._release(member)
+        if member is not None and self.static_ids.get(member.instance_id or "") == member_id:
+            del self.static_ids[member.instance_id or ""]
+        self._subscribed_topics = self._subscribed_regexes = None
+
+    def _release(self, member: ConsumerMember | None) -> None:
+        """What is owned at another epoch by now is another member's: compaction may have taken steps between away."""
+        if member is None:
+            return
+        for owned in (member.assigned, member.pending_revocation):
+            for topic, partitions in owned.items():
+                epochs = self._partition_epochs.get(topic, {})
+                for partition in partitions:
+                    if epochs.get(partition) == member.epoch:
+                        del epochs[partition]
+                if not epochs:
+                    self._partition_epochs.pop(topic, None)
+
+    def set_target(self, member_id: str, partitions: Partitions) -> None:
+        self._disown(member_id, partitions)
+        for topic, indexes in partitions.items():
+            self.owners.setdefault(topic, {}).update(dict.fromkeys(indexes, member_id))
+        self.target[member_id] = partitions
+
+    def remove_target(self, member_id: str) -> None:
+        self._disown(member_id, NO_PARTITIONS)
+        self.target.pop(member_id, None)
+
+    def _disown(self, member_id: str, but: Partitions) -> None:
+        """A partition that was given to another before it is taken from this one stays the other's."""
+        for topic, indexes in self.target.get(member_id, NO_PARTITIONS).items():
+            owners = self.owners.get(topic, {})
+            for index in indexes - but.get(topic, frozenset()):
+                if owners.get(index) == member_id:
+                    del owners[index]
+            if not owners:
+                self.owners.pop(topic, None)
+
+    def set_resolved(self, regex: str, resolved: ResolvedRegex | None) -> None:
+        """None: nobody subscribes to it any more."""
+        if resolved is None:
+            self.resolved.pop(regex, None)
+        else:
+            self.resolved[regex] = resolved
+        self._subscribed_topics = None
+
+
+def _check_epoch(member: ConsumerMember, told: int) -> None:
+    if told != member.epoch:
+        raise IllegalGeneration if member.is_classic else StaleMemberEpoch
+
+
+def is_homogeneous(members: Iterable[ConsumerMember]) -> bool:
+    """Whether all subscribe to the same topics, as Kafka counts it (`ConsumerGroup.subscriptionType`).
+
+    With regular expressions that means: all to a single one, and none to a topic by name.
+    """
+    every = list(members)
+    regexes = {member.regex for member in every if member.regex}
+    by_name = Counter(topic for member in every for topic in member.topics)
+    if not regexes:
+        return all(count == len(every) for count in by_name.values())
+    return len(regexes) == 1 and all(member.regex for member in every) and not by_name

@@ -1,0 +1,117 @@
+"""The consumer groups of one shard of the group coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from coordinator.group.consumer.change import Change
+from coordinator.group.consumer.config import ConsumerGroupConfig
+from coordinator.group.consumer.group import ConsumerGroup
+from coordinator.group.consumer.heartbeat import heartbeat
+from coordinator.group.consumer.metadata_hash import group_hash, topic_hash
+from coordinator.group.consumer.metrics import ConsumerGroupMetrics
+from coordinator.group.consumer.migration import Migration
+from coordinator.group.consumer.records import group_tombstones
+from coordinator.group.consumer.states import MemberState
+from coordinator.group.consumer.timeouts import Timeouts
+from coordinator.runtime.outcome import CoordinatorRecord
+
+if TYPE_CHECKING:
+    from coordinator.group.consumer.topics_port import TopicsPort
+    from coordinator.group.groups import ClassicGroups
+    from coordinator.runtime.shard import Shard
+
+
+class ConsumerGroups:
+    """Keeps the groups, and what their operations need. `classic` are the shard's classic groups.
+
+    `by_id` is durable state: the replay of records changes it, and nothing else.
+    """
+
+    def __init__(
+        self,
+        shard: Shard[Any],
+        config: ConsumerGroupConfig,
+        topics: TopicsPort,
+        new_member_id: Callable[[], str],
+        classic: ClassicGroups,
+        metrics: ConsumerGroupMetrics,
+    ) -> None:
+        self.shard = shard
+        self.config = config
+        self.topics = topics
+        self.new_member_id = new_member_id
+        self.metrics = metrics
+        self.by_id: dict[str, ConsumerGroup] = {}
+        self.timeouts = Timeouts(self)
+        self.migration = Migration(self, classic)
+        self._topic_hashes: dict[str, int] = {}
+
+    heartbeat = heartbeat
+
+    # -- groups
+
+    def find(self, group_id: str) -> ConsumerGroup | None:
+        return self.by_id.get(group_id)
+
+    def add(self, group_id: str) -> ConsumerGroup:
+        group = self.by_id[group_id] = ConsumerGroup(group_id)
+        return group
+
+    def get(self, group_id: str) -> ConsumerGroup:
+        """Raises GroupIdNotFound."""
+        group = self.by_id.get(group_id)
+        if group is None:
+            raise self.migration.not_here(group_id)
+        return group
+
+    def obtain(self, group_id: str, create: bool, change: Change) -> ConsumerGroup:
+        """The group as it is, or, for one that joins it, a new one or what a classic group is to become.
+
+        Raises GroupIdNotFound where there is none and there cannot be one.
+        """
+        group = self.by_id.get(group_id)
+        if group is None and create:
+            group = self.migration.upgrade(group_id, change)
+        if group is None:
+            raise self.migration.not_here(group_id, "Consumer group")
+        return group
+
+    def deletion(self, group_id: str) -> Sequence[CoordinatorRecord]:
+        return tuple(group_tombstones(self.by_id[group_id]))
+
+    # -- topics
+
+    def metadata_hash(self, names: Iterable[str]) -> int:
+        """What those of these topics that exist are like, as Kafka puts it into one number."""
+        hashes = {}
+        for name in names:
+            found = self._topic_hashes.get(name)
+            if found is None and (image := self.topics.by_name(name)) is not None:
+                found = self._topic_hashes[name] = topic_hash(image)
+            if found is not None:
+                hashes[name] = found
+        return group_hash(hashes)
+
+    def topic_changed(self, name: str) -> None:
+        """Groups that subscribe to the topic look at it again with their next heartbeat."""
+        self._topic_hashes.pop(name, None)
+        for group in self.by_id.values():
+            if name in group.subscribed_topics:
+                group.is_fresh = False
+
+    def mark_fresh(self, group_id: str) -> None:
+        group = self.by_id.get(group_id)
+        if group is not None:
+            group.is_fresh = True
+
+    # -- load
+
+    def loaded(self) -> None:
+        """The members found in the log are alive until they prove dead."""
+        for group in self.by_id.values():
+            for member in group.members.values():
+                self.timeouts.start_session(group.group_id, member)
+                if member.state is MemberState.UNREVOKED_PARTITIONS:
+                    self.timeouts.start_rebalance(group.group_id, member)

@@ -1,0 +1,121 @@
+"""ConsumerGroupHeartbeat (Kafka's `GroupMetadataManager.consumerGroupHeartbeat`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import structlog
+
+from coordinator.group.consumer.advance import advance, record_member
+from coordinator.group.consumer.change import Change
+from coordinator.group.consumer.config import ConsumerGroupConfig
+from coordinator.group.consumer.leave import leave
+from coordinator.group.consumer.member import JOINING, LEFT, LEFT_FOR_A_WHILE, ConsumerMember
+from coordinator.group.consumer.membership import check_epoch, check_room, static_member
+from coordinator.group.consumer.messages import NOT_TOLD, ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from coordinator.group.consumer.regexes import update_regexes
+from coordinator.runtime.outcome import Outcome
+from protocol.errors import InvalidRequest, UnsupportedAssignor
+from protocol.java_strings import java_trim
+
+if TYPE_CHECKING:
+    from coordinator.group.consumer.group import ConsumerGroup
+    from coordinator.group.consumer.groups import ConsumerGroups
+
+logger = structlog.get_logger(__name__)
+
+
+def check_request(request: ConsumerHeartbeat, config: ConsumerGroupConfig) -> None:
+    """Raises InvalidRequest or UnsupportedAssignor for what is wrong with the request by itself."""
+    if request.names_itself or request.member_epoch > 0 or request.member_epoch == LEFT:
+        _check_text(request.member_id, "MemberId")
+    _check_text(request.group_id, "GroupId")
+    _check_text(request.instance_id, "InstanceId")
+    _check_text(request.rack_id, "RackId")
+    if request.member_epoch == JOINING:
+        if request.rebalance_timeout_ms == NOT_TOLD:
+            raise InvalidRequest("RebalanceTimeoutMs must be provided in first request.")
+        if request.owned is None or request.owned:
+            raise InvalidRequest("TopicPartitions must be empty when (re-)joining.")
+        if request.topics is None and request.regex is None:
+            raise InvalidRequest(
+                "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+            )
+    elif request.member_epoch == LEFT_FOR_A_WHILE:
+        if request.instance_id is None:
+            raise InvalidRequest("InstanceId can't be null.")
+    elif request.member_epoch < LEFT_FOR_A_WHILE:
+        raise InvalidRequest("MemberEpoch is invalid.")
+    if request.assignor is not None and request.assignor not in config.assignors:
+        raise UnsupportedAssignor(
+            f"ServerAssignor {request.assignor} is not supported. Supported assignors: {', '.join(config.assignors)}."
+        )
+
+
+def _check_text(text: str | None, name: str) -> None:
+    if text is not None and not java_trim(text):
+        raise InvalidRequest(f"{name} can't be empty.")
+
+
+def heartbeat(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outcome[ConsumerHeartbeatAnswer]:
+    """For a request that `check_request` lets pass. Raises KafkaErrors."""
+    if request.member_epoch < JOINING:
+        return leave(groups, request)
+    joins = request.member_epoch == JOINING
+    change = Change()
+    group = groups.obtain(request.group_id, joins, change)
+    check_room(group, request.member_id, groups.config.max_size)
+    before = _member(groups, group, request, joins, change)
+    member = _told(before, request)
+    bump = group.epoch == 0
+    bump |= record_member(group, before, member, change)
+    bump |= update_regexes(groups, group, before, member, change)
+    after = advance(groups, group, before, member, request.owned, bump, change)
+    change.after.append(lambda: groups.timeouts.start_session(request.group_id, after))
+    tells = joins or request.is_full or after.assigned != before.assigned
+    return change.outcome(
+        ConsumerHeartbeatAnswer(
+            after.member_id,
+            after.epoch,
+            groups.config.heartbeat_interval_of(request.group_id),
+            after.assigned if tells else None,
+        )
+    )
+
+
+def _member(
+    groups: ConsumerGroups, group: ConsumerGroup, request: ConsumerHeartbeat, joins: bool, change: Change
+) -> ConsumerMember:
+    """The member as it was before; a new one has no assignment. One that joins as a static one may be in any epoch."""
+    member_id = request.member_id or groups.new_member_id()
+    if request.instance_id is not None:
+        known = static_member(group, member_id, request.instance_id, joins, change, is_classic=False)
+    else:
+        known = group.members.get(member_id, ConsumerMember(member_id)) if joins else group.member(member_id)
+        if joins:
+            logger.info("member joins the consumer group", group=group.group_id, member=member_id, protocol="consumer")
+    if request.instance_id is None or not joins:
+        check_epoch(known, request.member_epoch, request.owned)
+    return known
+
+
+def _told(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
+    """The member with what it tells about itself; whoever sends this request speaks the consumer protocol."""
+    same_client = member.client_id == request.client_id and member.client_host == request.client_host
+    if request.tells_nothing and same_client and member.classic is None:
+        return member
+    return replace(
+        member,
+        instance_id=member.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+        rebalance_timeout_ms=(
+            member.rebalance_timeout_ms if request.rebalance_timeout_ms == NOT_TOLD else request.rebalance_timeout_ms
+        ),
+        assignor=member.assignor if request.assignor is None else request.assignor,
+        topics=member.topics if request.topics is None else frozenset(request.topics),
+        regex=member.regex if request.regex is None else request.regex,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        classic=None,
+    )

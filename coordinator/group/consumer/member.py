@@ -1,0 +1,101 @@
+"""A member of a consumer group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
+from coordinator.group.consumer.states import MemberState
+from protocol.internal.consumer_group_records import (
+    ClassicMemberMetadata,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataValue,
+)
+
+JOINING = 0
+LEFT = -1
+LEFT_FOR_A_WHILE = -2
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMember:
+    """Kafka's `ConsumerGroupMember`, with the same defaults. All of it is durable.
+
+    `epoch` is LEFT_FOR_A_WHILE for a static member that is expected back. `assigned` is what it may use now, and
+    `pending_revocation` what it must give up. `classic` is there if it speaks the classic protocol: then its epoch is
+    what it knows as the generation. The timeout is in ms.
+    """
+
+    member_id: str
+    epoch: int = JOINING
+    previous_epoch: int = -1
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    client_id: str = ""
+    client_host: str = ""
+    topics: frozenset[str] = frozenset()
+    regex: str | None = ""
+    assignor: str | None = None
+    state: MemberState = MemberState.STABLE
+    assigned: Partitions = field(default_factory=lambda: NO_PARTITIONS)
+    pending_revocation: Partitions = field(default_factory=lambda: NO_PARTITIONS)
+    classic: ClassicMemberMetadata | None = None
+
+    @property
+    def is_classic(self) -> bool:
+        return self.classic is not None
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        return self.state is MemberState.STABLE and self.epoch == epoch
+
+    # -- records
+
+    def metadata_value(self) -> ConsumerGroupMemberMetadataValue:
+        return ConsumerGroupMemberMetadataValue(
+            instance_id=self.instance_id,
+            rack_id=self.rack_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            subscribed_topic_names=tuple(sorted(self.topics)),
+            subscribed_topic_regex=self.regex,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            server_assignor=self.assignor,
+            classic=self.classic,
+        )
+
+    def with_metadata(self, value: ConsumerGroupMemberMetadataValue) -> ConsumerMember:
+        return replace(
+            self,
+            instance_id=value.instance_id,
+            rack_id=value.rack_id,
+            client_id=value.client_id,
+            client_host=value.client_host,
+            topics=frozenset(value.subscribed_topic_names),
+            regex=value.subscribed_topic_regex,
+            rebalance_timeout_ms=value.rebalance_timeout_ms,
+            assignor=value.server_assignor,
+            classic=value.classic,
+        )
+
+    def assignment_value(self) -> ConsumerGroupCurrentMemberAssignmentValue:
+        return ConsumerGroupCurrentMemberAssignmentValue(
+            member_epoch=self.epoch,
+            previous_member_epoch=self.previous_epoch,
+            state=self.state,
+            assigned=self.assigned,
+            pending_revocation=self.pending_revocation,
+        )
+
+    def with_assignment(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> ConsumerMember:
+        return replace(
+            self,
+            epoch=value.member_epoch,
+            previous_epoch=value.previous_member_epoch,
+            state=MemberState.of(value.state),
+            assigned=value.assigned,
+            pending_revocation=value.pending_revocation,
+        )
+
+    def without_assignment(self) -> ConsumerMember:
+        return replace(self, epoch=LEFT, previous_epoch=LEFT, assigned=NO_PARTITIONS, pending_revocation=NO_PARTITIONS)

@@ -1,0 +1,59 @@
+"""What members of a consumer group ask, and what they are told. Errors are raised as KafkaErrors; times are in ms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coordinator.group.consumer.assignment import Partitions
+
+NOT_TOLD = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerHeartbeat:
+    """A ConsumerGroupHeartbeat request; None, or NOT_TOLD, where the member tells nothing new.
+
+    `names_itself`: the request's version is one in which members make their own ids (KIP-1082, from version 1 on).
+    """
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    instance_id: str | None
+    rack_id: str | None
+    rebalance_timeout_ms: int
+    topics: tuple[str, ...] | None
+    regex: str | None
+    assignor: str | None
+    owned: Partitions | None
+    client_id: str
+    client_host: str
+    names_itself: bool
+
+    @property
+    def tells_nothing(self) -> bool:
+        """Whether it is a sign of life alone, or tells no more than what the member owns."""
+        return (
+            self.topics is None
+            and self.rebalance_timeout_ms == NOT_TOLD
+            and self.instance_id is None
+            and self.rack_id is None
+            and self.regex is None
+            and self.assignor is None
+        )
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the member tells all about itself, as it does after an error: then it is told its assignment."""
+        tells_subscription = self.topics is not None or self.regex is not None
+        return self.rebalance_timeout_ms != NOT_TOLD and tells_subscription and self.owned is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerHeartbeatAnswer:
+    """The answer; `assigned` is None where the member knows it."""
+
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int = 0
+    assigned: Partitions | None = None

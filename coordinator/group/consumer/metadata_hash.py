@@ -1,0 +1,50 @@
+"""The hash by which a group knows that a topic of its changed (KIP-1101, Kafka's coordinator.group.Utils).
+
+It stands in the record of the group, so it must be Kafka's to the bit: XXH3, 64 bits, over what hash4j streams into it.
+That is little endian throughout; a string is its UTF-16 units and then their number (HashStream64.putString).
+"""
+
+from collections.abc import Mapping
+from struct import Struct
+
+from xxhash import xxh3_64_intdigest
+
+from coordinator.group.consumer.topics_port import TopicImage
+
+_MAGIC = b"\x00"
+_INT32 = Struct("<i")
+_INT64 = Struct("<q")
+_SIGN = 1 << 63
+
+
+def topic_hash(image: TopicImage) -> int:
+    """Signed, as Kafka has it; over the topic's id, its name and the racks of each partition."""
+    parts = [
+        _MAGIC,
+        image.id.bytes[7::-1],
+        image.id.bytes[:7:-1],
+        _string(image.name),
+        _INT32.pack(image.partition_count),
+    ]
+    for index, racks in enumerate(image.racks):
+        parts.append(_INT32.pack(index))
+        for rack in racks:
+            encoded = _string(rack)
+            parts += (encoded[-4:], encoded)
+    return _signed(b"".join(parts))
+
+
+def group_hash(hashes: Mapping[str, int]) -> int:
+    """Of the hashes of a group's topics, by their names; 0 for none."""
+    if not hashes:
+        return 0
+    return _signed(b"".join(_INT64.pack(hashes[name]) for name in sorted(hashes)))
+
+
+def _string(text: str) -> bytes:
+    units = text.encode("utf-16-le")
+    return units + _INT32.pack(len(units) // 2)
+
+
+def _signed(data: bytes) -> int:
+    return (xxh3_64_intdigest(data) ^ _SIGN) - _SIGN

@@ -1,0 +1,228 @@
+"""A running group that changes between the classic and the consumer protocol (KIP-848's migration).
+
+A member of the consumer protocol that joins a classic group makes it a consumer group; when the last such member has
+gone, it is a classic group again. `group.consumer.migration.policy` says which of the two may happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import structlog
+from kio.schema.errors import ErrorCode
+
+from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
+from coordinator.group.consumer.embedded import by_topic_id, classic_metadata, encoded_assignment, protocols_of
+from coordinator.group.consumer.group import ConsumerGroup
+from coordinator.group.consumer.member import ConsumerMember
+from coordinator.group.consumer.records import group_creation, group_tombstones
+from coordinator.group.consumer_protocol import (
+    SchemaError,
+    deserialize_assignment,
+    deserialize_subscription,
+)
+from coordinator.group.messages import JoinAnswer, SyncAnswer
+from coordinator.group.protocols import choose_protocol, common_protocols
+from coordinator.group.subscription import CONSUMER_PROTOCOL_TYPE
+from coordinator.runtime.outcome import CoordinatorRecord
+from protocol.errors import GroupIdNotFound, KafkaError, UnknownServerError
+from protocol.internal.group_records import GROUP_METADATA, GroupMetadataKey, GroupMetadataValue, MemberMetadata
+
+if TYPE_CHECKING:
+    from coordinator.group.consumer.change import Change
+    from coordinator.group.consumer.groups import ConsumerGroups
+    from coordinator.group.group import ClassicGroup
+    from coordinator.group.groups import ClassicGroups
+    from coordinator.group.member import Member
+
+logger = structlog.get_logger(__name__)
+
+
+class Migration:
+    """The way from one kind of group to the other, of one shard's groups."""
+
+    def __init__(self, groups: ConsumerGroups, classic: ClassicGroups) -> None:
+        self._groups = groups
+        self._classic = classic
+
+    def not_here(self, group_id: str, what: str = "Group") -> KafkaError:
+        """There is no consumer group of that name; `what` Kafka calls one that is not there at all."""
+        if self._classic.find(group_id) is not None:
+            return GroupIdNotFound(f"Group {group_id} is not a consumer group.")
+        return GroupIdNotFound(f"{what} {group_id} not found.")
+
+    # -- to a consumer group
+
+    def upgrade(self, group_id: str, change: Change) -> ConsumerGroup:
+        """What is to become of the classic group, or of nothing. Raises GroupIdNotFound where it must stay as it is."""
+        before = self._classic.find(group_id)
+        if before is None:
+            return ConsumerGroup(group_id)
+        if before.is_empty:
+            change.records.append(_classic_tombstone(group_id))
+            return ConsumerGroup(group_id)
+        self._check_upgrade(before)
+        try:
+            group = self._converted(before)
+        except SchemaError as error:
+            logger.warning("group not upgraded", group=group_id, error=str(error))
+            raise _not_upgraded(group_id, "the embedded consumer protocol is malformed.") from error
+        change.records.append(_classic_tombstone(group_id))
+        change.records += group_creation(group)
+        members = list(before.members.values())
+        change.after.append(lambda: self._upgraded(before, members, group))
+        return group
+
+    def _check_upgrade(self, group: ClassicGroup) -> None:
+        if not self._groups.config.may_upgrade:
+            raise _not_upgraded(group.group_id, "online upgrade is disabled.")
+        if not group.uses_consumer_protocol:
+            raise _not_upgraded(group.group_id, "the group does not use the consumer embedded protocol.")
+        if len(group.members) > self._groups.config.max_size:
+            raise _not_upgraded(group.group_id, "the group size exceeds the consumer group maximum size.")
+
+    def _converted(self, before: ClassicGroup) -> ConsumerGroup:
+        """Every member has what it was assigned last, at its generation."""
+        group = ConsumerGroup(before.group_id)
+        group.epoch = group.assignment_epoch = before.generation
+        name = _protocol_of_all(before) if before.members else ""
+        for member in before.members.values():
+            converted = self._converted_member(before, member, name)
+            if any(not group.is_free(topic, index) for topic, found in converted.assigned.items() for index in found):
+                raise UnknownServerError  # Kafka breaks over what an assignor gave to two members
+            group.set_target(converted.member_id, converted.assigned)
+            group.put_member(converted)
+        group.metadata_hash = self._groups.metadata_hash(group.subscribed_topics)
+        return group
+
+    def _converted_member(self, before: ClassicGroup, member: Member, protocol: str) -> ConsumerMember:
+        subscription = deserialize_subscription(member.metadata(protocol))
+        return ConsumerMember(
+            member.member_id,
+            epoch=before.generation,
+            previous_epoch=before.generation,
+            instance_id=member.group_instance_id,
+            rack_id=subscription.rack_id,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            topics=frozenset(subscription.topics),
+            assigned=self._assigned(before.group_id, member.assignment),
+            classic=classic_metadata(member.session_timeout_ms, member.protocols),
+        )
+
+    def _assigned(self, group_id: str, encoded: bytes) -> Partitions:
+        if not encoded:  # it has joined and has not synced
+            return NO_PARTITIONS
+        assignment = deserialize_assignment(encoded)
+        if assignment.user_data:
+            raise _not_upgraded(
+                group_id,
+                "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
+                "assignor before re-attempting the upgrade.",
+            )
+        return by_topic_id(assignment.partitions, self._groups.topics)
+
+    def _upgraded(self, before: ClassicGroup, members: Sequence[Member], group: ConsumerGroup) -> None:
+        """Whoever waits for a rebalance of the classic group is to join the new one."""
+        logger.info("converted the classic group to a consumer group", group=before.group_id)
+        for member in members:
+            before.answer_join(member, JoinAnswer(member.member_id, ErrorCode.rebalance_in_progress))
+            member.answer_sync(SyncAnswer(ErrorCode.rebalance_in_progress))
+        for converted in group.members.values():
+            self._groups.timeouts.start_session(group.group_id, converted)
+
+    # -- to a classic group
+
+    def may_downgrade(self, group: ConsumerGroup, leaving: Collection[ConsumerMember]) -> bool:
+        """Whether only members of the classic protocol remain when these have left, and the group may be theirs."""
+        gone = {member.member_id for member in leaving}
+        remaining = [member for member in group.members.values() if member.member_id not in gone]
+        return (
+            bool(remaining) and all(member.is_classic for member in remaining) and self._may_be_classic(len(remaining))
+        )
+
+    def may_downgrade_by(self, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
+        """Whether only the static member that is being replaced by a classic one speaks the consumer protocol."""
+        if replaced.is_classic or not self._may_be_classic(len(group.members)):
+            return False
+        return all(member.is_classic for member in group.members.values() if member is not replaced)
+
+    def _may_be_classic(self, size: int) -> bool:
+        return self._groups.config.may_downgrade and size <= self._classic.config.max_size
+
+    def downgrade(self, group: ConsumerGroup, leaving: Collection[ConsumerMember], change: Change) -> None:
+        """What remains of the group becomes a classic one, which rebalances. Raises GroupIdNotFound if it cannot."""
+        gone = {member.member_id for member in leaving}
+        members = {key: member for key, member in group.members.items() if key not in gone}
+        change.records += group_tombstones(group)
+        self._to_classic(group, members, {key: group.target.get(key, NO_PARTITIONS) for key in members}, change)
+        group_id = group.group_id
+        change.after.append(
+            lambda: self._classic.rebalance(group_id, f"Downgrade group {group_id} from consumer to classic.")
+        )
+
+    def downgrade_by(
+        self, group: ConsumerGroup, replaced: ConsumerMember, joining: ConsumerMember, change: Change
+    ) -> None:
+        """As `downgrade`, where the joining member takes the last place of the consumer protocol: no rebalance."""
+        change.records += group_tombstones(group, {replaced.member_id: joining.member_id})
+        members = {key: member for key, member in group.members.items() if member is not replaced}
+        targets = {key: group.target.get(key, NO_PARTITIONS) for key in members}
+        targets[joining.member_id] = group.target.get(replaced.member_id, NO_PARTITIONS)
+        self._to_classic(group, {**members, joining.member_id: joining}, targets, change)
+
+    def _to_classic(
+        self,
+        group: ConsumerGroup,
+        members: Mapping[str, ConsumerMember],
+        targets: Mapping[str, Partitions],
+        change: Change,
+    ) -> None:
+        group_id = group.group_id
+        protocols = {key: protocols_of(member) for key, member in members.items()}
+        name = choose_protocol(protocols.values(), common_protocols(protocols.values()))
+        try:
+            saved = tuple(self._saved(member, name, targets[key]) for key, member in members.items())
+        except SchemaError as error:
+            logger.warning("group not downgraded", group=group_id, error=str(error))
+            raise GroupIdNotFound(f"Cannot downgrade the classic group {group_id}: {error}.") from error
+        now_ms = self._groups.shard.clock.wall_ms()
+        leader = next(iter(members))
+        value = GroupMetadataValue(CONSUMER_PROTOCOL_TYPE, group.epoch, name, leader, now_ms, saved)
+        change.records.append(CoordinatorRecord(GROUP_METADATA, GroupMetadataKey(group_id), value))
+        gone = [*group.members]
+        change.after.append(lambda: self._groups.timeouts.end_all(group_id, gone))
+        change.after.append(lambda: self._classic.take_over(group_id, protocols))
+        logger.info("converting the consumer group to a classic group", group=group_id)
+
+    def _saved(self, member: ConsumerMember, protocol: str, target: Partitions) -> MemberMetadata:
+        assert member.classic is not None, "only such members remain"
+        metadata = dict(member.classic.protocols)[protocol]
+        return MemberMetadata(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            member.rebalance_timeout_ms,
+            member.classic.session_timeout_ms,
+            metadata,
+            encoded_assignment(target, metadata, self._groups.topics),
+        )
+
+
+def _protocol_of_all(group: ClassicGroup) -> str:
+    """The group's; where that is not chosen yet, or not known to all members any more, the one they would choose."""
+    common = common_protocols(member.protocols for member in group.members.values())
+    if group.protocol_name is not None and group.protocol_name in common:
+        return group.protocol_name
+    return group.choose_protocol()
+
+
+def _classic_tombstone(group_id: str) -> CoordinatorRecord:
+    return CoordinatorRecord(GROUP_METADATA, GroupMetadataKey(group_id), None)
+
+
+def _not_upgraded(group_id: str, why: str) -> GroupIdNotFound:
+    return GroupIdNotFound(f"Cannot upgrade classic group {group_id} to consumer group because {why}")

@@ -1,0 +1,96 @@
+"""How a member comes from what it owns to what it is to own (Kafka's CurrentAssignmentBuilder).
+
+A partition moves in two steps: its owner gives it up, then the next one gets it. A member stays at its epoch until it
+has told that it no longer owns what it must give up, and is given what the others have given up by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from uuid import UUID
+
+from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
+from coordinator.group.consumer.member import ConsumerMember
+from coordinator.group.consumer.states import MemberState
+from protocol.errors import FencedMemberEpoch
+
+IsFree = Callable[[UUID, int], bool]
+"""Whether nobody owns a partition, nor has to give it up yet."""
+
+_NONE: frozenset[int] = frozenset()
+
+
+def reconcile(
+    member: ConsumerMember, target_epoch: int, target: Partitions, owned: Partitions | None, is_free: IsFree
+) -> ConsumerMember:
+    """The member's next state, or itself where it cannot go on.
+
+    `owned` is what the member tells that it owns, None if it does not tell. Raises FencedMemberEpoch for a member in a
+    state that is not known here, unless it owns nothing.
+    """
+    match member.state:
+        case MemberState.STABLE:
+            epoch = member.epoch
+            if epoch == target_epoch:
+                return member
+        case MemberState.UNREVOKED_PARTITIONS:
+            if _owns_any(owned, member.pending_revocation):
+                return member
+            epoch = member.epoch + 1
+        case MemberState.UNRELEASED_PARTITIONS:
+            epoch = member.epoch
+        case _:
+            if owned is None or owned:
+                raise FencedMemberEpoch(
+                    "The consumer group member is in a unknown state. "
+                    "The member must abandon all its partitions and rejoin."
+                )
+            epoch = target_epoch
+    return _next(member, epoch, target_epoch, target, owned, is_free)
+
+
+def _next(
+    member: ConsumerMember,
+    epoch: int,
+    target_epoch: int,
+    target: Partitions,
+    owned: Partitions | None,
+    is_free: IsFree,
+) -> ConsumerMember:
+    kept: dict[UUID, frozenset[int]] = {}
+    to_give_up: dict[UUID, frozenset[int]] = {}
+    to_get: dict[UUID, frozenset[int]] = {}
+    unreleased = False
+    for topic in {**target, **member.assigned}:
+        wanted, present = target.get(topic, _NONE), member.assigned.get(topic, _NONE)
+        missing = wanted - present
+        free = frozenset(index for index in missing if is_free(topic, index))
+        unreleased |= free != missing
+        for found, partitions in ((kept, present & wanted), (to_give_up, present - wanted), (to_get, free)):
+            if partitions:
+                found[topic] = partitions
+    if to_give_up and _owns_any(owned, to_give_up):
+        return replace(
+            member,
+            state=MemberState.UNREVOKED_PARTITIONS,
+            epoch=epoch,
+            previous_epoch=member.epoch,
+            assigned=kept,
+            pending_revocation=to_give_up,
+        )
+    return replace(
+        member,
+        state=MemberState.UNRELEASED_PARTITIONS if unreleased else MemberState.STABLE,
+        epoch=target_epoch,
+        previous_epoch=member.epoch,
+        assigned={topic: kept.get(topic, _NONE) | to_get.get(topic, _NONE) for topic in {**kept, **to_get}},
+        pending_revocation=NO_PARTITIONS,
+    )
+
+
+def _owns_any(owned: Partitions | None, partitions: Mapping[UUID, frozenset[int]]) -> bool:
+    """A member that does not tell what it owns may own any of them."""
+    if owned is None:
+        return True
+    return any(owned[topic] & indexes for topic, indexes in partitions.items() if topic in owned)

@@ -1,0 +1,129 @@
+"""The records that change a consumer group (Kafka's GroupCoordinatorRecordHelpers)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from coordinator.group.consumer.assignment import Partitions
+from coordinator.group.consumer.group import ConsumerGroup
+from coordinator.group.consumer.member import ConsumerMember
+from coordinator.group.consumer.regex import ResolvedRegex
+from coordinator.runtime.outcome import CoordinatorRecord
+from protocol.internal.consumer_group_records import (
+    CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
+    CONSUMER_GROUP_MEMBER_METADATA,
+    CONSUMER_GROUP_METADATA,
+    CONSUMER_GROUP_PARTITION_METADATA,
+    CONSUMER_GROUP_REGULAR_EXPRESSION,
+    CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER,
+    CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA,
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+
+
+def epoch(group_id: str, number: int, metadata_hash: int) -> CoordinatorRecord:
+    value = ConsumerGroupMetadataValue(number, metadata_hash)
+    return CoordinatorRecord(CONSUMER_GROUP_METADATA, ConsumerGroupMetadataKey(group_id), value)
+
+
+def member(group_id: str, changed: ConsumerMember) -> CoordinatorRecord:
+    key = ConsumerGroupMemberMetadataKey(group_id, changed.member_id)
+    return CoordinatorRecord(CONSUMER_GROUP_MEMBER_METADATA, key, changed.metadata_value())
+
+
+def current_assignment(group_id: str, changed: ConsumerMember) -> CoordinatorRecord:
+    key = ConsumerGroupCurrentMemberAssignmentKey(group_id, changed.member_id)
+    return CoordinatorRecord(CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, key, changed.assignment_value())
+
+
+def target(group_id: str, member_id: str, partitions: Partitions) -> CoordinatorRecord:
+    key = ConsumerGroupTargetAssignmentMemberKey(group_id, member_id)
+    value = ConsumerGroupTargetAssignmentMemberValue(partitions)
+    return CoordinatorRecord(CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER, key, value)
+
+
+def target_epoch(group_id: str, number: int) -> CoordinatorRecord:
+    key = ConsumerGroupTargetAssignmentMetadataKey(group_id)
+    value = ConsumerGroupTargetAssignmentMetadataValue(number)
+    return CoordinatorRecord(CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, key, value)
+
+
+def regex(group_id: str, expression: str, resolved: ResolvedRegex | None) -> CoordinatorRecord:
+    """None: a tombstone."""
+    key = ConsumerGroupRegularExpressionKey(group_id, expression)
+    value = None
+    if resolved is not None:
+        value = ConsumerGroupRegularExpressionValue(
+            tuple(sorted(resolved.topics)), resolved.version, resolved.timestamp_ms
+        )
+    return CoordinatorRecord(CONSUMER_GROUP_REGULAR_EXPRESSION, key, value)
+
+
+def subscription_metadata_tombstone(group_id: str) -> CoordinatorRecord:
+    key = ConsumerGroupPartitionMetadataKey(group_id)
+    return CoordinatorRecord(CONSUMER_GROUP_PARTITION_METADATA, key, None)
+
+
+def member_tombstones(group_id: str, member_id: str) -> Iterator[CoordinatorRecord]:
+    """In the order that Kafka's replay asks for."""
+    yield _current_assignment_tombstone(group_id, member_id)
+    yield _target_tombstone(group_id, member_id)
+    yield _member_tombstone(group_id, member_id)
+
+
+def group_tombstones(group: ConsumerGroup, replaced: Mapping[str, str] | None = None) -> Iterator[CoordinatorRecord]:
+    """What ends a group. `replaced` gives the new ids of members that records before these have replaced."""
+    group_id = group.group_id
+    member_ids = [(replaced or {}).get(member_id, member_id) for member_id in group.members]
+    for member_id in member_ids:
+        yield _current_assignment_tombstone(group_id, member_id)
+    for member_id in member_ids:
+        yield _target_tombstone(group_id, member_id)
+    yield CoordinatorRecord(
+        CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA, ConsumerGroupTargetAssignmentMetadataKey(group_id), None
+    )
+    for member_id in member_ids:
+        yield _member_tombstone(group_id, member_id)
+    for expression in group.resolved:
+        yield regex(group_id, expression, None)
+    yield subscription_metadata_tombstone(group_id)
+    yield CoordinatorRecord(CONSUMER_GROUP_METADATA, ConsumerGroupMetadataKey(group_id), None)
+
+
+def group_creation(group: ConsumerGroup) -> Iterator[CoordinatorRecord]:
+    """What makes a group as it is: one that was a classic group before."""
+    group_id = group.group_id
+    members: Iterable[ConsumerMember] = group.members.values()
+    for one in members:
+        yield member(group_id, one)
+    yield epoch(group_id, group.epoch, group.metadata_hash)
+    for one in members:
+        yield target(group_id, one.member_id, group.target[one.member_id])
+    yield target_epoch(group_id, group.assignment_epoch)
+    for one in members:
+        yield current_assignment(group_id, one)
+
+
+def _current_assignment_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
+    key = ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id)
+    return CoordinatorRecord(CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, key, None)
+
+
+def _target_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
+    key = ConsumerGroupTargetAssignmentMemberKey(group_id, member_id)
+    return CoordinatorRecord(CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER, key, None)
+
+
+def _member_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
+    key = ConsumerGroupMemberMetadataKey(group_id, member_id)
+    return CoordinatorRecord(CONSUMER_GROUP_MEMBER_METADATA, key, None)

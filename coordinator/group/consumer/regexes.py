@@ -1,0 +1,95 @@
+"""When the regular expressions of a group are matched with the topics (Kafka's `maybeUpdateRegularExpressions`).
+
+Matching is an operation of its own, after the heartbeat that finds it due: the group epoch rises with what it finds, so
+that all expressions of a group cause one rebalance together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import structlog
+
+from coordinator.group.consumer import records
+from coordinator.group.consumer.advance import raise_epoch
+from coordinator.group.consumer.change import Change
+from coordinator.group.consumer.regex import NOTHING_RESOLVED, compile_regex, resolve
+from coordinator.group.consumer.target import topics_of
+from coordinator.runtime.outcome import Outcome
+
+if TYPE_CHECKING:
+    from coordinator.group.consumer.group import ConsumerGroup
+    from coordinator.group.consumer.groups import ConsumerGroups
+    from coordinator.group.consumer.member import ConsumerMember
+
+logger = structlog.get_logger(__name__)
+
+MIN_REFRESH_INTERVAL_MS = 10_000
+
+
+def update_regexes(
+    groups: ConsumerGroups, group: ConsumerGroup, before: ConsumerMember, member: ConsumerMember, change: Change
+) -> bool:
+    """Takes note of the member's new expression, and has all of them matched where that is due.
+
+    True if the group epoch must rise. Raises InvalidRegularExpression for a new one.
+    """
+    counts = group.subscribed_regexes
+    if not counts and not member.regex:
+        return False
+    bump = is_new = False
+    if before.regex != member.regex:
+        if before.regex and counts.get(before.regex) == 1:
+            change.records.append(records.regex(group.group_id, before.regex, None))
+        if member.regex and member.regex not in counts:
+            compile_regex(member.regex)
+            is_new = True
+        elif member.regex:
+            bump = member.regex in group.resolved
+    wanted = Counter(counts)
+    wanted.subtract([before.regex or ""])
+    wanted.update([member.regex or ""])
+    regexes = [regex for regex, count in wanted.items() if regex and count > 0]
+    if regexes and _is_due(groups, group, len(regexes), is_new):
+        group_id = group.group_id
+        change.after.append(lambda: groups.shard.tell(lambda _: refresh(groups, group_id, regexes)))
+    return bump
+
+
+def _is_due(groups: ConsumerGroups, group: ConsumerGroup, wanted: int, is_new: bool) -> bool:
+    """All of a group are matched at once: the first one's time and version stand for every one's."""
+    last = next(iter(group.resolved.values()), None)
+    if last is None:
+        return True
+    age_ms = groups.shard.clock.wall_ms() - last.timestamp_ms
+    if age_ms <= MIN_REFRESH_INTERVAL_MS:
+        return False
+    # A version ahead of ours is one of Kafka's, whose log this was: it says nothing here.
+    has_new_topics = not groups.topics.newest <= last.version <= groups.topics.version
+    is_old = age_ms > groups.config.regex_refresh_interval_ms
+    return is_new or wanted != len(group.resolved) or has_new_topics or is_old
+
+
+def refresh(groups: ConsumerGroups, group_id: str, regexes: Collection[str]) -> Outcome[None] | None:
+    """Matches the expressions with the topics that there are now (Kafka's `handleRegularExpressionsResult`)."""
+    group = groups.find(group_id)
+    if group is None:
+        return None
+    counts = group.subscribed_regexes
+    topics = groups.topics
+    now_ms = groups.shard.clock.wall_ms()
+    found = resolve([regex for regex in regexes if regex in counts], topics.names(), topics.version, now_ms)
+    resolved = {**group.resolved, **found}
+    change = Change()
+    change.records += [records.regex(group_id, regex, one) for regex, one in found.items()]
+    names = topics_of(group.members.values(), resolved)
+    metadata_hash = groups.metadata_hash(names)
+    differs = any(one.topics != group.resolved.get(regex, NOTHING_RESOLVED).topics for regex, one in found.items())
+    if differs or metadata_hash != group.metadata_hash:
+        raise_epoch(group, metadata_hash, change)
+        change.after.append(groups.metrics.count_rebalance)
+        change.after.append(lambda: groups.mark_fresh(group_id))
+    logger.info("matched regular expressions", group=group_id, expressions=list(found))
+    return change.outcome(None)

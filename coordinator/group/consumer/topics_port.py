@@ -1,0 +1,38 @@
+"""What the coordinator must know of the topics that there are (Kafka's MetadataImage)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+
+class TopicImage(NamedTuple):
+    """A topic; ``racks`` are those of each partition's replicas, sorted, with none for replicas that tell none."""
+
+    name: str
+    id: UUID
+    racks: Sequence[Sequence[str]]
+
+    @property
+    def partition_count(self) -> int:
+        return len(self.racks)
+
+
+class TopicsPort(Protocol):
+    """The topics as of now."""
+
+    @property
+    def version(self) -> int:
+        """It rises with every change of a topic, and never falls, also over restarts."""
+
+    @property
+    def newest(self) -> int:
+        """The version at which the last topic was created; after a start, that of the start."""
+
+    def by_name(self, name: str) -> TopicImage | None: ...
+
+    def by_id(self, topic_id: UUID) -> TopicImage | None: ...
+
+    def names(self) -> Iterable[str]:
+        """Every topic's name, internal ones included."""

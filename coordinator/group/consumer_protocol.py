@@ -1,0 +1,148 @@
+"""What members of classic "consumer" groups tell each other through the coordinator (Kafka's ConsumerProtocol).
+
+Versions 0 to 3 of ConsumerProtocolSubscription and ConsumerProtocolAssignment; a later one is read as version 3, which
+it has to begin with. The coordinator reads these when members of both protocols share a group (KIP-848).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from struct import Struct, error
+from typing import NamedTuple
+
+HIGHEST_VERSION = 3
+NO_GENERATION = -1
+
+_INT16 = Struct(">h")
+_INT32 = Struct(">i")
+_NO_USER_DATA = _INT32.pack(-1)
+
+TopicPartitions = list[tuple[str, tuple[int, ...]]]
+"""Topics with partitions, in the order in which they were written; a topic may come twice."""
+
+
+class SchemaError(Exception):
+    """The bytes end too early or tell a negative version (Kafka's SchemaException)."""
+
+
+class AbsurdLengthError(SchemaError):
+    """A length cannot be: negative where nothing may be null, or more than is left. Kafka meets it with a failure that
+    it does not expect, and so answers UNKNOWN_SERVER_ERROR."""
+
+
+class Subscription(NamedTuple):
+    """What a member wants and has; ``version`` is the one it was read as, ``generation_id`` is negative for none."""
+
+    version: int
+    topics: list[str]
+    user_data: bytes | None
+    owned: TopicPartitions
+    generation_id: int = NO_GENERATION
+    rack_id: str | None = None
+
+
+class Assignment(NamedTuple):
+    """What a member gets; ``version`` is the one it was read as."""
+
+    version: int
+    partitions: TopicPartitions
+    user_data: bytes | None
+
+
+def deserialize_version(data: bytes) -> int:
+    """The version in front, as it stands there. Raises SchemaError if there is none."""
+    return _Reader(data).int16()
+
+
+def deserialize_subscription(data: bytes) -> Subscription:
+    """Raises SchemaError or its kind AbsurdLengthError. Bytes behind the last field are left alone."""
+    reader = _Reader(data)
+    version = _known(reader.int16())
+    topics = [reader.string() for _ in range(reader.array_size())]
+    user_data = reader.nullable_bytes()
+    return Subscription(
+        version,
+        topics,
+        user_data,
+        reader.topic_partitions() if version >= 1 else [],
+        reader.int32() if version >= 2 else NO_GENERATION,
+        (reader.nullable_string() or None) if version >= 3 else None,
+    )
+
+
+def deserialize_assignment(data: bytes) -> Assignment:
+    """Raises SchemaError or its kind AbsurdLengthError. Bytes behind the last field are left alone."""
+    reader = _Reader(data)
+    version = _known(reader.int16())
+    return Assignment(version, reader.topic_partitions(), reader.nullable_bytes())
+
+
+def serialize_assignment(version: int, partitions: Iterable[tuple[str, Sequence[int]]]) -> bytes:
+    """Without user data, in the version told or the highest there is. Raises SchemaError for a negative version."""
+    topics = []
+    for topic, indexes in partitions:
+        name = topic.encode()
+        topics.append(_INT16.pack(len(name)) + name + _INT32.pack(len(indexes)) + b"".join(map(_INT32.pack, indexes)))
+    return _INT16.pack(_known(version)) + _INT32.pack(len(topics)) + b"".join(topics) + _NO_USER_DATA
+
+
+def _known(version: int) -> int:
+    if version < 0:
+        raise SchemaError(f"version {version} of the consumer protocol")
+    return min(version, HIGHEST_VERSION)
+
+
+class _Reader:
+    __slots__ = ("_data", "_position")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position = 0
+
+    def int16(self) -> int:
+        return self._fixed(_INT16)
+
+    def int32(self) -> int:
+        return self._fixed(_INT32)
+
+    def string(self) -> str:
+        text = self.nullable_string()
+        if text is None:
+            raise AbsurdLengthError("null where a string must be")
+        return text
+
+    def nullable_string(self) -> str | None:
+        size = self.int16()
+        return None if size < 0 else self._take(size).decode(errors="replace")
+
+    def nullable_bytes(self) -> bytes | None:
+        size = self.int32()
+        return None if size < 0 else self._take(size)
+
+    def array_size(self) -> int:
+        """Not above what is left: an element takes a byte or more."""
+        size = self.int32()
+        if not 0 <= size <= len(self._data) - self._position:
+            raise AbsurdLengthError(f"{size} elements in {len(self._data) - self._position} bytes")
+        return size
+
+    def topic_partitions(self) -> TopicPartitions:
+        return [
+            (self.string(), tuple(self.int32() for _ in range(self.array_size()))) for _ in range(self.array_size())
+        ]
+
+    def _fixed(self, kind: Struct) -> int:
+        try:
+            (value,) = kind.unpack_from(self._data, self._position)
+        except error as cut_short:
+            raise SchemaError(f"nothing is left at byte {self._position} of {len(self._data)}") from cut_short
+        self._position += kind.size
+        return int(value)
+
+    def _take(self, size: int) -> bytes:
+        end = self._position + size
+        if end > len(self._data):
+            raise AbsurdLengthError(f"{size} bytes wanted, {len(self._data) - self._position} are left")
+        taken = self._data[self._position : end]
+        self._position = end
+        return taken

@@ -1,0 +1,124 @@
+"""The groups of one shard, classic ones and consumer groups: no name stands for both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from coordinator.group.consumer import classic_members
+from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
+from protocol.errors import GroupIdNotFound
+from protocol.internal.group_records import GroupMetadataKey, GroupMetadataValue
+
+if TYPE_CHECKING:
+    from kio.schema.errors import ErrorCode
+
+    from coordinator.group.consumer.group import ConsumerGroup
+    from coordinator.group.consumer.groups import ConsumerGroups
+    from coordinator.group.group import ClassicGroup
+    from coordinator.group.group_port import Group
+    from coordinator.group.groups import ClassicGroups
+    from coordinator.group.leave import LeaveAnswer
+    from coordinator.group.messages import (
+        HeartbeatRequest,
+        JoinAnswer,
+        JoinRequest,
+        LeaveRequest,
+        SyncAnswer,
+        SyncRequest,
+    )
+
+
+class GroupDirectory:
+    """Answers to `group_port.Groups`, and takes the requests of the classic protocol for groups of both kinds."""
+
+    def __init__(self, classic: ClassicGroups, consumer: ConsumerGroups) -> None:
+        self.classic = classic
+        self.consumer = consumer
+
+    # -- operations of the classic protocol
+
+    def join(self, request: JoinRequest) -> Outcome[JoinAnswer]:
+        """A consumer group that nobody is in becomes a classic one."""
+        group = self.consumer.find(request.group_id)
+        if group is None:
+            return self.classic.join(request)
+        if group.members:
+            return classic_members.join(self.consumer, group, request)
+        outcome = self.classic.join(request)
+        if not outcome.records:
+            return outcome
+        return outcome._replace(records=[*self.consumer.deletion(request.group_id), *outcome.records])
+
+    def sync(self, request: SyncRequest) -> Outcome[SyncAnswer]:
+        group = self.consumer.find(request.group_id)
+        if group is None:
+            return self.classic.sync(request)
+        return classic_members.sync(self.consumer, group, request)
+
+    def heartbeat(self, request: HeartbeatRequest) -> Outcome[ErrorCode]:
+        group = self.consumer.find(request.group_id)
+        if group is None:
+            return self.classic.heartbeat(request)
+        return classic_members.heartbeat(self.consumer, group, request)
+
+    def leave(self, request: LeaveRequest) -> Outcome[LeaveAnswer]:
+        group = self.consumer.find(request.group_id)
+        if group is None:
+            return self.classic.leave(request)
+        return classic_members.leave(self.consumer, group, request)
+
+    # -- groups
+
+    def find(self, group_id: str) -> Group | None:
+        return self.consumer.find(group_id) or self.classic.find(group_id)
+
+    def all(self) -> Iterable[Group]:
+        return chain(self.classic.all(), self.consumer.by_id.values())
+
+    def classic_group(self, group_id: str) -> ClassicGroup:
+        """Raises GroupIdNotFound, for a consumer group too."""
+        group = self.classic.find(group_id)
+        if group is None:
+            is_consumer = self.consumer.find(group_id) is not None
+            raise GroupIdNotFound(f"Group {group_id} " + ("is not a classic group." if is_consumer else "not found."))
+        return group
+
+    def deletion(self, group_id: str) -> Sequence[CoordinatorRecord]:
+        if self.consumer.find(group_id) is not None:
+            return self.consumer.deletion(group_id)
+        return self.classic.deletion(group_id)
+
+    # -- durable state
+
+    def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None, position: Position) -> None:
+        """A record of a classic group, which takes the place of a consumer group of that name."""
+        if value is not None:
+            self.consumer.by_id.pop(key.group, None)
+        self.classic.replay(key, value, position)
+
+    def replay_consumer(self, apply: Callable[[ConsumerGroup, Any, Any], None], key: Any, value: Any) -> None:
+        """A record of a consumer group, which takes the place of a classic group of that name."""
+        group = self.consumer.find(key.group)
+        if group is None and value is not None:
+            self.classic.forget(key.group)
+            group = self.consumer.add(key.group)
+        if group is not None:
+            apply(group, key, value)
+
+    def replay_consumer_end(self, group_id: str) -> None:
+        self.consumer.by_id.pop(group_id, None)
+
+    def note_simple(self, group_id: str) -> None:
+        if self.consumer.find(group_id) is None:
+            self.classic.note_simple(group_id)
+
+    # -- load and unload
+
+    def loaded(self) -> None:
+        self.classic.loaded()
+        self.consumer.loaded()
+
+    def unloaded(self) -> None:
+        self.classic.unloaded()

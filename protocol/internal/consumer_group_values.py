@@ -1,0 +1,120 @@
+"""Keys and values of the records that groups of the consumer rebalance protocol write (KIP-848)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+from uuid import UUID
+
+Partitions = Mapping[UUID, frozenset[int]]
+"""Partition indexes by topic id."""
+
+
+class ConsumerGroupMetadataKey(NamedTuple):
+    """Which group."""
+
+    group: str
+
+
+class ConsumerGroupMetadataValue(NamedTuple):
+    """The group's epoch, and the hash of the topics that it was made for (0 for none, or as Kafka 4.0 wrote it)."""
+
+    epoch: int
+    metadata_hash: int = 0
+
+
+class ConsumerGroupPartitionMetadataKey(NamedTuple):
+    """Which group."""
+
+    group: str
+
+
+class ConsumerGroupPartitionMetadataValue(NamedTuple):
+    """What the group's topics looked like to Kafka 4.0; nobody needs to know, so it stays encoded."""
+
+    encoded: bytes
+
+
+class ConsumerGroupMemberMetadataKey(NamedTuple):
+    """Whose member."""
+
+    group: str
+    member_id: str
+
+
+class ClassicMemberMetadata(NamedTuple):
+    """What a member said of itself that uses the classic protocol; ``protocols`` are (name, metadata)."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+
+
+class ConsumerGroupMemberMetadataValue(NamedTuple):
+    """A member as it describes itself; ``classic`` is None for one that uses the consumer protocol."""
+
+    instance_id: str | None
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    subscribed_topic_names: tuple[str, ...]
+    subscribed_topic_regex: str | None
+    rebalance_timeout_ms: int
+    server_assignor: str | None
+    classic: ClassicMemberMetadata | None = None
+
+
+class ConsumerGroupTargetAssignmentMetadataKey(NamedTuple):
+    """Which group."""
+
+    group: str
+
+
+class ConsumerGroupTargetAssignmentMetadataValue(NamedTuple):
+    """The group epoch that the target assignment was made for."""
+
+    assignment_epoch: int
+
+
+class ConsumerGroupTargetAssignmentMemberKey(NamedTuple):
+    """Whose member."""
+
+    group: str
+    member_id: str
+
+
+class ConsumerGroupTargetAssignmentMemberValue(NamedTuple):
+    """What the member shall have in the end."""
+
+    partitions: Partitions
+
+
+class ConsumerGroupCurrentMemberAssignmentKey(NamedTuple):
+    """Whose member."""
+
+    group: str
+    member_id: str
+
+
+class ConsumerGroupCurrentMemberAssignmentValue(NamedTuple):
+    """How far a member has come; ``state`` is the number of Kafka's MemberState."""
+
+    member_epoch: int
+    previous_member_epoch: int
+    state: int
+    assigned: Partitions
+    pending_revocation: Partitions
+
+
+class ConsumerGroupRegularExpressionKey(NamedTuple):
+    """Whose expression."""
+
+    group: str
+    regex: str
+
+
+class ConsumerGroupRegularExpressionValue(NamedTuple):
+    """The topics that matched at ``timestamp`` (ms), when the metadata was at ``version``."""
+
+    topics: tuple[str, ...]
+    version: int
+    timestamp: int

@@ -1,0 +1,23 @@
+"""The assignors' answers, topics in order, against those of Apache Kafka 4.1's classes (assignor_answers.jsonl).
+
+`python -m tests.conformance.assignor_answers` asks Kafka's classes anew.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.coordinator.group.consumer.assignor_documents import Document, our_answer
+
+DOCUMENTS = [json.loads(line) for line in (Path(__file__).parent / "assignor_answers.jsonl").read_text().splitlines()]
+
+
+def _name(document: Document) -> str:
+    kind = "homogeneous" if document["homogeneous"] else "heterogeneous"
+    return f"{document['assignor']}-{kind}-{len(document['members'])}-members-{len(document['topics'])}-topics"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=_name)
+def test_the_answer_is_kafkas(document: Document) -> None:
+    assert our_answer(document) == document["answer"]

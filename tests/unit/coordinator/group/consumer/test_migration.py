@@ -1,0 +1,331 @@
+"""A classic group becomes a consumer group while it runs, and becomes a classic one again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from coordinator.group.consumer.states import ConsumerGroupState, MemberState
+from coordinator.group.messages import JoinAnswer, JoinRequest, Leaver
+from coordinator.group.protocols import MemberProtocol
+from protocol.errors import GroupIdNotFound, MessageTooLarge
+from protocol.internal.consumer_group_records import ClassicMemberMetadata
+from tests.unit.coordinator.group.consumer.clients import (
+    ClassicConsumer,
+    ConsumerClient,
+    assignment,
+    partitions_in,
+    subscription,
+)
+from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
+from tests.unit.coordinator.group.rig import EMPTY, PREPARING, STABLE
+from tests.unit.coordinator.group.steps import refused, told, waits
+from tests.unit.coordinator.offsets.rig import offset
+
+NONE, REJOIN = ErrorCode.none, ErrorCode.rebalance_in_progress
+
+
+def some(*indexes: int) -> dict[str, frozenset[int]]:
+    return {"a": frozenset(indexes)}
+
+
+async def classic_pair(rig: ConsumerRig, user_data: bytes = b"", **client: Any) -> list[ClassicConsumer]:
+    """A Stable classic group of two members with half of the partitions each."""
+    pair = [ClassicConsumer(rig, f"c{number}", "a", **{"version": 3, **client}) for number in (1, 2)]
+    joins = [member.join() for member in pair]
+    await rig.pass_ms(5)
+    assert all(told(join).error is NONE for join in joins)
+    shares = {pair[0].member_id: assignment(some(0, 1), user_data), pair[1].member_id: assignment(some(2, 3))}
+    for member in pair:
+        member.owned = partitions_in(told(member.sync(shares)).assignment)
+    return pair
+
+
+# -- to a consumer group
+
+
+async def test_a_stable_classic_group_goes_on_as_a_consumer_group_with_what_everybody_has() -> None:
+    rig = await ConsumerRig.having({"a": 4})
+    pair = await classic_pair(rig, session_ms=10_000)
+    rig.commit(offset(0, 7, "a"), member_id=pair[0].member_id, generation=1)
+    assert refused(ConsumerClient(rig, "m1", "a").send(member_epoch=1)) is ErrorCode.group_id_not_found
+    newcomer = ConsumerClient(rig, "m1", "a")
+    assert newcomer.beat().assigned == {}
+    assert rig.shard.groups.classic.find("readers") is None
+    assert (rig.epochs, newcomer.epoch, rig.heartbeats.delayed) == ((2, 2), 2, 0)
+    for member, owned in zip(pair, ((0, 1), (2, 3)), strict=True):
+        converted = rig.member(member)
+        assert (converted.epoch, converted.state, converted.topics) == (1, MemberState.STABLE, {"a"})
+        assert converted.assigned == rig.of(a=owned)
+        assert converted.classic == ClassicMemberMetadata(10_000, (("range", subscription(["a"], {})),))
+    assert await log_tells(rig)
+    for _ in range(2):
+        for member in pair:
+            if told(member.heartbeat()) is REJOIN:
+                member.rejoins()
+        newcomer.beat()
+    assert rig.consumers.state is ConsumerGroupState.STABLE
+    assert sum(map(len, newcomer.owned.values())) == 1
+    assert rig.committed() == {("a", 0): 7}
+    await rig.pass_ms(10_001)
+    assert rig.consumers.members.keys() == {"m1"}, "the sessions of classic members go on"
+
+
+async def test_a_static_member_takes_its_place_and_the_group_over_to_the_consumer_protocol() -> None:
+    rig = await ConsumerRig.having({"a": 4})
+    leader = ClassicConsumer(rig, "c1", "a", instance="i1")
+    leader.join()
+    await rig.pass_ms(5)
+    told(leader.sync({leader.member_id: assignment(some(0, 1, 2, 3))}))
+    back = ConsumerClient(rig, "m1", "a", instance="i1")
+    assert back.beat().assigned == rig.of(a=range(4))
+    assert rig.consumers.members.keys() == {"m1"}
+    assert refused(leader.heartbeat()) is ErrorCode.fenced_instance_id
+    assert await log_tells(rig)
+    await rig.pass_ms(10_001)
+    assert (rig.consumers.members.keys(), rig.consumer_metrics.expired_members) == ({"m1"}, 0)
+
+
+async def test_who_waits_for_a_rebalance_of_the_classic_group_is_told_to_join_the_new_one() -> None:
+    rig = await ConsumerRig.having({"a": 4})
+    _, follower = await classic_pair(rig)
+    third = ClassicConsumer(rig, "c3", "a", version=3)
+    parked = third.join()
+    assert waits(parked)
+    ConsumerClient(rig, "m1", "a").beat()
+    answer = told(parked)
+    assert answer == JoinAnswer(answer.member_id, REJOIN)
+    third.member_id = answer.member_id
+    assert rig.member(third).assigned == {}
+    assert rig.member(follower).assigned == rig.of(a=(2, 3))
+    third.rejoins()
+    assert (third.generation, rig.rebalances.delayed) == (rig.consumers.epoch, 0)
+    assert await log_tells(rig)
+
+
+async def test_who_waits_for_its_assignment_is_told_to_join_again() -> None:
+    rig = await ConsumerRig.having({"a": 4})
+    leader, follower = await classic_pair(rig)
+    joins = [leader.join(), follower.join()]
+    await rig.pass_ms(5)
+    assert [told(join).generation for join in joins] == [2, 2]
+    parked = follower.sync()
+    ConsumerClient(rig, "m1", "a").beat()
+    assert refused(parked) is REJOIN
+    assert rig.member(follower).epoch == 2
+    assert rig.epochs == (3, 3)
+    assert (rig.rebalances.delayed, rig.heartbeats.delayed) == (0, 0)
+    assert await log_tells(rig)
+    await rig.pass_ms(10_001)
+    assert rig.consumers.members.keys() == {"m1"}, "who does not join again is not waited for"
+
+
+@pytest.mark.parametrize(
+    ("why", "config", "client", "user_data"),
+    [
+        ("online upgrade is disabled.", {"may_upgrade": False}, {}, b""),
+        ("the group size exceeds the consumer group maximum size.", {"max_size": 1}, {}, b""),
+        (
+            "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
+            "assignor before re-attempting the upgrade.",
+            {},
+            {},
+            b"mine",
+        ),
+        ("the embedded consumer protocol is malformed.", {}, {"subscription_version": 0x8000}, b""),
+    ],
+)
+async def test_a_group_that_may_not_change_over_stays_as_it_is(
+    why: str, config: dict[str, Any], client: dict[str, Any], user_data: bytes
+) -> None:
+    rig = await ConsumerRig.having({"a": 4}, **config)
+    pair = await classic_pair(rig, user_data, **client)
+    written = rig.log.log_end_offset
+    with pytest.raises(GroupIdNotFound) as caught:
+        ConsumerClient(rig, "m1", "a").beat()
+    assert str(caught.value) == f"Cannot upgrade classic group readers to consumer group because {why}"
+    assert rig.log.log_end_offset == written
+    assert rig.group.state is STABLE
+    assert [told(member.heartbeat()) for member in pair] == [NONE, NONE]
+
+
+async def test_a_failed_upgrade_lets_everybody_wait_on() -> None:
+    rig = await ConsumerRig.having({"a": 4})
+    leader, follower = await classic_pair(rig)
+    parked = leader.join()
+    assert (rig.group.state, waits(parked)) == (PREPARING, True)
+    rig.log.fail_with = MessageTooLarge()
+    assert refused(ConsumerClient(rig, "m1", "a").send()) is ErrorCode.unknown_server_error
+    assert (rig.group.state, waits(parked), rig.timers) == (PREPARING, True, [])
+    rig.log.fail_with = None
+    follower.join()
+    assert told(parked).generation == 2
+
+
+# -- to a classic group
+
+
+async def mixed(rig: ConsumerRig, **classic: Any) -> tuple[ConsumerClient, ClassicConsumer]:
+    """A static member of the consumer protocol and a classic one, with half of the partitions each."""
+    modern, old = ConsumerClient(rig, "m1", "a", instance="i1"), ClassicConsumer(rig, "c1", "a", **classic)
+    modern.beat()
+    old.rejoins()
+    modern.beat()
+    modern.beat()
+    old.rejoins()
+    return modern, old
+
+
+@pytest.mark.parametrize("how", ["leaves", "is silent", "is removed"])
+async def test_when_the_last_modern_member_goes_the_group_is_a_classic_one_that_rebalances(how: str) -> None:
+    rig = await ConsumerRig.having({"a": 4}, session_timeout_ms=9_000)
+    modern, old = await mixed(rig)
+    modern.regex = "b"
+    modern.beat()
+    assert rig.consumers.resolved.keys() == {"b"}
+    rig.commit(offset(0, 7, "a"), member_id="m1", generation=2)
+    if how == "leaves":
+        modern.leave()
+    elif how == "is removed":
+        assert told(rig.leave(Leaver("", "i1"))) == (NONE,)
+    else:
+        await rig.pass_ms(9_001)
+    assert rig.shard.groups.consumer.find("readers") is None
+    assert (rig.group.state, rig.group.generation, rig.group.protocol_name) == (PREPARING, 2, "range")
+    assert rig.group.subscribed_topics == {"a"}
+    assert partitions_in(rig.group.members[old.member_id].assignment) == some(2, 3)
+    assert rig.timers == []
+    assert await log_tells(rig)
+    assert told(old.heartbeat()) is REJOIN
+    joined = old.join()
+    assert (told(joined).generation, told(joined).leader) == (3, old.member_id)
+    assert told(old.sync({old.member_id: assignment(some(0, 1, 2, 3))})).error is NONE
+    assert rig.group.state is STABLE
+    assert refused(modern.send(member_epoch=2)) is ErrorCode.group_id_not_found
+    await rig.restart()
+    assert (rig.group.state, rig.group.generation) == (STABLE, 3)
+    assert rig.committed() == {("a", 0): 7}
+    await rig.pass_ms(10_001)
+    assert rig.group.state is EMPTY
+
+
+async def test_what_the_classic_group_begins_with_is_the_target_that_its_members_had_not_come_to() -> None:
+    rig = await ConsumerRig.having({"a": 4, "b": 1})
+    modern = ConsumerClient(rig, "m1", "b")
+    modern.beat()
+    first, second = ClassicConsumer(rig, "c1", "a"), ClassicConsumer(rig, "c2", "a")
+    assert [first.rejoins(), second.rejoins()] == [some(0, 1, 2, 3), {}]
+    modern.leave()
+    shares = [partitions_in(rig.group.members[one.member_id].assignment) for one in (first, second)]
+    assert shares == [some(0, 1), some(2, 3)]
+
+
+async def test_replaced_by_a_classic_static_member_the_last_modern_one_goes_without_a_rebalance() -> None:
+    rig = await ConsumerRig.having({"a": 4})
+    modern, old = await mixed(rig)
+    back = ClassicConsumer(rig, "c2", "a", instance="i1")
+    joined = told(back.join())
+    assert (joined.error, joined.generation) == (NONE, 2)
+    assert (rig.group.state, rig.group.generation) == (STABLE, 2)
+    assert rig.group.members.keys() == {old.member_id, back.member_id}
+    assert rig.timers == []
+    assert rig.heartbeats.delayed == 2
+    assert [partitions_in(told(one.sync()).assignment) for one in (back, old)] == [some(0, 1), some(2, 3)]
+    assert [told(one.heartbeat()) for one in (back, old)] == [NONE, NONE]
+    assert refused(modern.send(member_epoch=2)) is ErrorCode.group_id_not_found
+    assert await log_tells(rig)
+    await rig.restart()
+    assert [told(one.heartbeat()) for one in (back, old)] == [NONE, NONE]
+
+
+@pytest.mark.parametrize("classic_max", [None, 1], ids=["by policy", "by size"])
+async def test_a_group_that_may_not_be_classic_stays_a_consumer_group_of_classic_members(
+    classic_max: int | None,
+) -> None:
+    rig = await ConsumerRig.having({"a": 4}, may_downgrade=classic_max is not None)
+    modern, old = await mixed(rig)
+    second = ClassicConsumer(rig, "c2", "a")
+    second.rejoins()
+    if classic_max is not None:
+        rig.config = type(rig.config)(initial_rebalance_delay_ms=0, max_size=classic_max)
+        await rig.restart()
+    modern.leave()
+    assert rig.consumers.members.keys() == {old.member_id, second.member_id}
+    for member in (old, second) * 2:
+        if told(member.heartbeat()) is REJOIN:
+            member.rejoins()
+    assert rig.consumers.state is ConsumerGroupState.STABLE
+    assert len(old.owned["a"]) == len(second.owned["a"]) == 2
+    assert await log_tells(rig)
+
+
+async def test_a_failed_downgrade_leaves_the_consumer_group_as_it_was() -> None:
+    rig = await ConsumerRig.having({"a": 4})
+    modern, old = await mixed(rig)
+    timers = rig.timers
+    rig.log.fail_with = MessageTooLarge()
+    assert refused(modern.send(member_epoch=-1)) is ErrorCode.unknown_server_error
+    assert refused(ClassicConsumer(rig, "c2", "a", instance="i1").join()) is ErrorCode.unknown_server_error
+    rig.log.fail_with = None
+    assert (modern.beat().member_epoch, told(old.heartbeat()), rig.timers) == (2, NONE, timers)
+    assert rig.group_types() == {"readers": "consumer"}
+
+
+async def test_with_unreadable_metadata_of_the_common_protocol_nobody_can_leave() -> None:
+    rig = await ConsumerRig.having({"a": 4})
+    modern, old = await mixed(rig, protocols=("range", "sticky"), session_ms=100_000)
+    old.metadata["sticky"] = b""
+    old.joined()
+    other = ClassicConsumer(rig, "c2", "a", protocols=("sticky",), session_ms=100_000)
+    other.joined()
+    with pytest.raises(GroupIdNotFound, match="Cannot downgrade the classic group readers"):
+        modern.leave()
+    assert "m1" in rig.consumers.members
+    await rig.pass_ms(45_001)
+    assert "m1" in rig.consumers.members, "as in Kafka, which takes it for a group that is gone"
+    assert "session of m1" not in rig.timers
+    modern.beat()
+    assert "session of m1" in rig.timers
+
+
+# -- empty groups
+
+
+async def test_an_empty_group_is_what_the_next_member_makes_it_and_keeps_its_offsets() -> None:
+    rig = await ConsumerRig.having({"a": 4})
+    rig.commit(offset(0, 7, "a"))
+    assert rig.group_types() == {"readers": "classic"}
+    member = ConsumerClient(rig, "m1", "a")
+    assert member.beat().member_epoch == 1
+    assert rig.group_types() == {"readers": "consumer"}
+    member.leave()
+    pair = await classic_pair(rig)
+    assert (rig.group.generation, rig.group_types()) == (1, {"readers": "classic"})
+    assert rig.metrics.groups[STABLE] == 1
+    for one in pair:
+        one.leave()
+    assert rig.group.state is EMPTY
+    assert await log_tells(rig)
+    assert member.beat().member_epoch == 1
+    assert rig.group_types() == {"readers": "consumer"}
+    assert not +rig.metrics.groups
+    assert rig.committed() == {("a", 0): 7}
+    assert await log_tells(rig)
+    member.leave()
+    stranger = ClassicConsumer(rig, "c1", "a")
+    stranger.member_id = "unknown"
+    assert refused(stranger.join()) is ErrorCode.unknown_member_id
+    assert rig.group_types() == {"readers": "consumer"}
+
+
+async def test_a_group_that_is_no_group_of_consumers_stays_classic() -> None:
+    rig = await ConsumerRig.having({"a": 4})
+    protocols = (MemberProtocol("default", b""),)
+    rig.join_request(
+        JoinRequest("readers", "", None, "w1", "/", 10_000, 10_000, "connect", protocols, member_id_required=False)
+    )
+    await rig.pass_ms(5)
+    with pytest.raises(GroupIdNotFound, match="does not use the consumer embedded protocol"):
+        ConsumerClient(rig, "m1", "a").beat()

@@ -1,0 +1,156 @@
+"""Partitions move in two steps: their owner gives them up, and only then the next one gets them."""
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from coordinator.group.consumer import records
+from coordinator.group.consumer.member import ConsumerMember
+from coordinator.group.consumer.states import ConsumerGroupState, MemberState
+from coordinator.runtime.outcome import Outcome
+from tests.unit.coordinator.group.consumer.clients import ConsumerClient
+from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
+from tests.unit.coordinator.group.rig import GROUP
+from tests.unit.coordinator.group.steps import refused
+
+STABLE, UNREVOKED, UNRELEASED, UNKNOWN = MemberState
+
+
+async def two_members(rig: ConsumerRig) -> tuple[ConsumerClient, ConsumerClient]:
+    """The first has everything, the second has just joined."""
+    first, second = ConsumerClient(rig, "m1", "a"), ConsumerClient(rig, "m2", "a")
+    first.beat()
+    second.beat()
+    return first, second
+
+
+async def test_the_first_member_gets_everything_at_once() -> None:
+    rig = await ConsumerRig.having({"a": 4})
+    member = ConsumerClient(rig, "m1", "a")
+    answer = member.beat()
+    assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == ("m1", 1, 5_000)
+    assert answer.assigned == rig.of(a=range(4))
+    assert rig.epochs == (1, 1)
+    assert rig.consumers.state is ConsumerGroupState.STABLE
+    assert await log_tells(rig)
+
+
+async def test_the_second_member_waits_until_the_first_has_given_up_its_half() -> None:
+    rig = await ConsumerRig.having({"a": 4})
+    first, second = await two_members(rig)
+    assert (second.epoch, second.owned, rig.member(second).state) == (2, {}, UNRELEASED)
+    assert rig.consumers.state is ConsumerGroupState.RECONCILING
+    first.beat(gives_up=False)
+    assert (first.epoch, rig.member(first).state) == (1, UNREVOKED)
+    assert rig.member(first).pending_revocation == rig.of(a=(2, 3))
+    assert first.beat(gives_up=False).member_epoch == 1
+    assert second.beat_briefly().assigned is None
+    first.owned = rig.of(a=(0, 1, 2))
+    assert first.beat().member_epoch == 1
+    assert second.beat().assigned == {}
+    answer = first.beat()
+    assert (answer.member_epoch, answer.assigned, rig.member(first).state) == (2, rig.of(a=(0, 1)), STABLE)
+    assert second.beat_briefly().assigned == rig.of(a=(2, 3))
+    assert rig.consumers.state is ConsumerGroupState.STABLE
+    assert rig.epochs == (2, 2)
+    assert await log_tells(rig)
+
+
+async def test_who_tells_nothing_of_what_it_owns_is_told_its_assignment_only_when_that_changes() -> None:
+    rig = await ConsumerRig.having({"a": 4})
+    first, _ = await two_members(rig)
+    assert first.beat_briefly().assigned == rig.of(a=(0, 1))
+    assert first.beat_briefly().assigned is None
+    assert rig.member(first).state is UNREVOKED, "it may own them still"
+    assert first.beat(topics=None, rebalance_timeout_ms=-1).assigned is None
+    assert (first.epoch, rig.member(first).state) == (2, STABLE)
+    assert first.beat().assigned == rig.of(a=(0, 1)), "a full request"
+
+
+async def test_who_is_late_by_two_targets_goes_through_each() -> None:
+    rig = await ConsumerRig.having({"a": 6})
+    first, second = await two_members(rig)
+    first.beat()
+    third = ConsumerClient(rig, "m3", "a")
+    third.beat()
+    assert rig.member(first).pending_revocation == rig.of(a=(3, 4, 5))
+    first.owned = rig.of(a=(0, 1, 2))
+    first.beat(gives_up=False)
+    assert (first.epoch, rig.member(first).state) == (2, UNREVOKED), "of the present target"
+    assert rig.member(first).pending_revocation == rig.of(a=(2,))
+    second.beat()
+    assert second.owned == rig.of(a=(3, 4))
+    first.owned = rig.of(a=(0, 1))
+    for member in (first, second, third):
+        member.beat()
+    assert [member.owned for member in (first, second, third)] == [rig.of(a=some) for some in ((0, 1), (3, 4), (2, 5))]
+    assert rig.consumers.state is ConsumerGroupState.STABLE
+    assert await log_tells(rig)
+
+
+async def test_after_a_lost_answer_the_epoch_before_is_as_good_for_who_owns_no_more_than_it_may() -> None:
+    rig = await ConsumerRig.having({"a": 4})
+    first, second = await two_members(rig)
+    first.beat()
+    first.send()
+    assert rig.member(first).epoch == 2
+    assert refused(first.send(owned=rig.of(a=(0, 1, 2)))) is ErrorCode.fenced_member_epoch
+    assert refused(first.send(owned=None)) is ErrorCode.fenced_member_epoch
+    assert refused(first.send(member_epoch=3)) is ErrorCode.fenced_member_epoch
+    assert first.beat(owned=rig.of(a=(1,))).member_epoch == 2
+    joins_again = ConsumerClient(rig, "m2", "a")
+    assert joins_again.beat().member_epoch == 2, "its first answer may have been lost"
+    third = ConsumerClient(rig, "m3", "a")
+    third.beat()
+    assert second.beat().member_epoch == 3
+    assert refused(joins_again.send(member_epoch=0)) is ErrorCode.fenced_member_epoch
+    assert refused(joins_again.send(member_epoch=1)) is ErrorCode.fenced_member_epoch
+    assert refused(ConsumerClient(rig, "m4", "a").send(member_epoch=3)) is ErrorCode.unknown_member_id
+
+
+@pytest.mark.parametrize("owned", [(0, 1), None, ()], ids=["some", "not told", "none"])
+async def test_a_member_in_a_state_of_some_later_kafkas_goes_on_only_if_it_owns_nothing(
+    owned: tuple[int, ...] | None,
+) -> None:
+    rig = await ConsumerRig.having({"a": 2})
+    member = ConsumerClient(rig, "m1", "a")
+    member.beat()
+    strange = ConsumerMember("m1", epoch=1, state=UNKNOWN, assigned=rig.of(a=(0, 1)))
+    rig.runtime.write(0, lambda _: Outcome((records.current_assignment(GROUP, strange),)))
+    told = member.send(owned=None if owned is None else rig.of(a=owned))
+    if owned == ():
+        assert (told.result().member_epoch, rig.member(member).state) == (1, STABLE)
+    else:
+        assert refused(told) is ErrorCode.fenced_member_epoch
+
+
+async def test_the_group_uses_the_assignor_that_most_of_its_members_prefer() -> None:
+    rig = await ConsumerRig.having({"a": 2, "b": 2})
+    members = [ConsumerClient(rig, f"m{number}", "a", "b", assignor="range") for number in (1, 2)]
+    members.append(ConsumerClient(rig, "m3", "a", "b", assignor="uniform"))
+    for member in members * 3:
+        member.beat()
+    assert [member.owned for member in members] == [rig.of(a=(0,), b=(0,)), rig.of(a=(1,), b=(1,)), {}]
+
+
+async def test_a_full_group_takes_nobody_else() -> None:
+    rig = await ConsumerRig.having({"a": 4}, max_size=2)
+    first, second = await two_members(rig)
+    assert refused(ConsumerClient(rig, "m3", "a").send()) is ErrorCode.group_max_size_reached
+    assert first.beat().member_epoch == 1
+    second.leave()
+    assert ConsumerClient(rig, "m3", "a").beat().member_epoch == 4
+
+
+async def test_who_leaves_is_gone_and_its_partitions_are_free() -> None:
+    rig = await ConsumerRig.having({"a": 4})
+    first, second = await two_members(rig)
+    answer = first.leave()
+    assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == ("m1", -1, 0)
+    assert rig.consumers.state is ConsumerGroupState.ASSIGNING
+    assert second.beat().assigned == rig.of(a=range(4))
+    assert refused(first.send(member_epoch=1)) is ErrorCode.unknown_member_id
+    assert second.leave().member_epoch == -1
+    assert (rig.epochs, rig.consumers.state) == ((4, 3), ConsumerGroupState.EMPTY)
+    assert rig.timers == []
+    assert await log_tells(rig)
+    assert first.beat().member_epoch == 5

@@ -1,0 +1,95 @@
+"""What is wrong with a heartbeat by itself; and what fails in the coordinator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from coordinator.group.consumer import target
+from coordinator.group.consumer.assignors.spec import AssignmentFailed, GroupSpec
+from coordinator.group.consumer.config import ConsumerGroupConfig
+from coordinator.group.consumer.heartbeat import check_request
+from coordinator.group.consumer.messages import ConsumerHeartbeat
+from protocol.errors import KafkaError, UnknownServerError
+from tests.unit.coordinator.group.consumer.clients import ConsumerClient
+from tests.unit.coordinator.group.consumer.rig import ConsumerRig, durable
+
+JOINS = {
+    "group_id": "readers",
+    "member_id": "m1",
+    "member_epoch": 0,
+    "instance_id": None,
+    "rack_id": None,
+    "rebalance_timeout_ms": 1_000,
+    "topics": ("a",),
+    "regex": None,
+    "assignor": None,
+    "owned": {},
+    "client_id": "client",
+    "client_host": "/127.0.0.1",
+    "names_itself": True,
+}
+INVALID, NOT_SUPPORTED = ErrorCode.invalid_request, ErrorCode.unsupported_assignor
+
+
+def wrong(**told: Any) -> tuple[ErrorCode, str] | None:
+    fields: dict[str, Any] = {**JOINS, **told}
+    try:
+        check_request(ConsumerHeartbeat(**fields), ConsumerGroupConfig())
+    except KafkaError as error:
+        return error.code, str(error)
+    return None
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ({"member_id": " "}, "MemberId can't be empty."),
+        ({"member_id": "", "names_itself": False, "member_epoch": 1}, "MemberId can't be empty."),
+        ({"member_id": "", "names_itself": False, "member_epoch": -1}, "MemberId can't be empty."),
+        ({"group_id": ""}, "GroupId can't be empty."),
+        ({"instance_id": ""}, "InstanceId can't be empty."),
+        ({"rack_id": ""}, "RackId can't be empty."),
+        ({"rebalance_timeout_ms": -1}, "RebalanceTimeoutMs must be provided in first request."),
+        ({"owned": None}, "TopicPartitions must be empty when (re-)joining."),
+        ({"topics": None}, "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."),
+        ({"member_epoch": -2}, "InstanceId can't be null."),
+        ({"member_epoch": -3}, "MemberEpoch is invalid."),
+    ],
+)
+def test_is_refused(told: dict[str, Any], why: str) -> None:
+    assert wrong(**told) == (INVALID, why)
+
+
+def test_lets_pass_what_a_member_sends() -> None:
+    assert wrong() is None
+    assert wrong(member_id="", names_itself=False) is None
+    assert wrong(topics=None, regex="a") is None
+    assert wrong(member_epoch=3, topics=None, owned=None, rebalance_timeout_ms=-1) is None
+    assert wrong(member_epoch=-2, instance_id="i1") is None
+    assert wrong(assignor="range") is None
+    supported = "ServerAssignor other is not supported. Supported assignors: uniform, range."
+    assert wrong(assignor="other") == (NOT_SUPPORTED, supported)
+
+
+async def test_who_does_not_name_itself_is_named() -> None:
+    rig = await ConsumerRig.having({"a": 1})
+    answer = ConsumerClient(rig, "", "a").beat()
+    assert answer.member_id in rig.consumers.members
+    assert answer.member_id != ""
+
+
+async def test_when_the_assignor_fails_everything_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = await ConsumerRig.having({"a": 1})
+    ConsumerClient(rig, "m1", "a").beat()
+    before = durable(rig.consumers)
+
+    def fails(_: GroupSpec) -> Any:
+        raise AssignmentFailed("no way")
+
+    monkeypatch.setattr(target, "ASSIGNORS", {"range": fails})
+    with pytest.raises(UnknownServerError, match="Failed to compute a new target assignment for epoch 2: no way"):
+        ConsumerClient(rig, "m0", "a", assignor="range").beat()
+    assert durable(rig.consumers) == before

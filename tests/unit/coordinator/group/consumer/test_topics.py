@@ -1,0 +1,65 @@
+"""What becomes of the topics that a group subscribes to, it learns with its next heartbeat."""
+
+from coordinator.group.consumer.states import ConsumerGroupState
+from tests.unit.coordinator.group.consumer.clients import ConsumerClient
+from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
+
+
+async def test_a_topic_that_is_created_grows_and_goes_changes_the_target_each_time() -> None:
+    rig = await ConsumerRig.having({"b": 1})
+    member = ConsumerClient(rig, "m1", "a")
+    assert member.beat().assigned == {}
+    assert (rig.epochs, rig.consumers.metadata_hash) == ((1, 1), 0)
+    rig.create("a", 2)
+    assert rig.epochs == (1, 1)
+    answer = member.beat_briefly()
+    assert (answer.member_epoch, answer.assigned) == (2, rig.of(a=(0, 1)))
+    rig.grow("a", 3)
+    assert member.beat_briefly().assigned == rig.of(a=(0, 1, 2))
+    assert rig.epochs == (3, 3)
+    rig.drop("a")
+    assert member.beat().assigned == {}
+    assert member.beat().member_epoch == 4, "having given up what is no more"
+    assert (rig.epochs, rig.consumers.metadata_hash) == ((4, 4), 0)
+    rig.create("a", 2)
+    assert member.beat_briefly().assigned == rig.of(a=(0, 1)), "under its new id"
+    assert rig.consumer_metrics.rebalances == 5
+    assert await log_tells(rig)
+
+
+async def test_other_topics_change_nothing() -> None:
+    rig = await ConsumerRig.having({"a": 4})
+    member = ConsumerClient(rig, "m1", "a")
+    member.beat()
+    rig.create("b", 2)
+    rig.grow("b", 3)
+    rig.drop("b")
+    rig.shard.groups.consumer.topic_changed("a")
+    assert member.beat_briefly().assigned is None
+    assert (rig.epochs, rig.consumer_metrics.rebalances) == ((1, 1), 1)
+
+
+async def test_changes_while_the_coordinator_was_away_are_found_after_the_start() -> None:
+    rig = await ConsumerRig.having({"a": 2})
+    member = ConsumerClient(rig, "m1", "a")
+    member.beat()
+    rig.topics.grow("a", 3)
+    assert member.beat_briefly().assigned is None
+    await rig.restart()
+    assert member.beat_briefly().assigned == rig.of(a=(0, 1, 2))
+
+
+async def test_a_member_may_subscribe_to_other_topics() -> None:
+    rig = await ConsumerRig.having({"a": 2, "b": 2})
+    first, second = ConsumerClient(rig, "m1", "a"), ConsumerClient(rig, "m2", "a", "b")
+    for member in (first, second, first, first, second):
+        member.beat()
+    assert (first.owned, second.owned) == (rig.of(a=(0, 1)), rig.of(b=(0, 1)))
+    first.topics = ("b",)
+    for member in (first, second) * 3:
+        member.beat()
+    assert rig.consumers.state is ConsumerGroupState.STABLE
+    assert rig.consumers.subscribed_topics == {"a", "b"}
+    assert rig.epochs == (3, 3)
+    assert second.owned.items() >= rig.of(a=(0, 1)).items()
+    assert await log_tells(rig)
