@@ -8,7 +8,6 @@ the broker, costs little: 1,000 members in 50 groups that send heartbeats, 100 m
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import statistics
 import struct
 import time
@@ -18,8 +17,8 @@ from collections.abc import Sequence
 import uvloop
 
 from benchmarks.by_hand import Asker, data, flood, frame, text, together
-from benchmarks.contenders import Contender, arguments, contenders, serving
-from benchmarks.figures import Figures, alternating, note, print_table
+from benchmarks.compare import compare
+from benchmarks.contenders import Contender
 from benchmarks.measures import Topic, cpu_seconds
 
 GROUPS, MEMBERS = 50, 20
@@ -206,19 +205,5 @@ async def measure(port: int, pid: int, topic: str) -> dict[str, float]:
     return found
 
 
-def main() -> None:
-    parser = arguments("python -m benchmarks.groups", __doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
-    measured = contenders(options.kafka, options.alone)
-    figures: Figures = {}
-    with contextlib.ExitStack() as running:
-        for contender in measured:
-            one_pass(running.enter_context(serving(contender)))  # warms up
-        for contender in alternating(measured, options.rounds):
-            note(figures, contender, one_pass(contender))
-    print_table(figures, measured)
-
-
 if __name__ == "__main__":
-    main()
+    compare("python -m benchmarks.groups", __doc__, one_pass)

@@ -41,12 +41,13 @@ class Sizes:
 class Topic:
     """A topic for one pass, deleted at the end of its block."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, partitions: int = PARTITIONS) -> None:
         self.name = f"bench-{uuid.uuid4().hex[:8]}"
+        self._partitions = partitions
         self._admin = AdminClient({"bootstrap.servers": bootstrap})
 
     def __enter__(self) -> str:
-        self._admin.create_topics([NewTopic(self.name, PARTITIONS, 1)])[self.name].result(30)
+        self._admin.create_topics([NewTopic(self.name, self._partitions, 1)])[self.name].result(30)
         return self.name
 
     def __exit__(self, *_: object) -> None:
