@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from asyncio import Future
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from protocol.errors import KafkaError
@@ -14,12 +13,14 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
 class Later(Generic[T, R]):
     """``then`` of a future's result. To await it is possible; dispatch rather looks inside, which needs no task."""
 
-    future: Future[T]
-    then: Callable[[T], R]
+    __slots__ = ("future", "then")
+
+    def __init__(self, future: Future[T], then: Callable[[T], R]) -> None:
+        self.future = future
+        self.then = then
 
     def __await__(self) -> Generator[Any, None, R]:
         return self.then((yield from self.future))

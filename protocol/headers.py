@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from struct import Struct
 from typing import NamedTuple
 
@@ -30,7 +31,7 @@ class RequestHeader(NamedTuple):
     client_id: str | None
 
 
-_new_header = RequestHeader._make
+_new_header = partial(tuple.__new__, RequestHeader)  # without a call in Python
 
 
 def parse_request_header(buf: Buffer, pos: int = 0) -> tuple[RequestHeader, int]:

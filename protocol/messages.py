@@ -9,14 +9,13 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from protocol.api_table import API_BY_KEY, Api
-from protocol.headers import frame_with_header
 from protocol.lift import is_reshaped, lift
-from protocol.primitives import INT32, Buffer, DecodeError
+from protocol.primitives import Buffer, DecodeError
 from protocol.schema import Entity, EntityClass
 
 if TYPE_CHECKING:
     from protocol.value_readers import Read
-    from protocol.value_writers import Write
+    from protocol.writer import WriteFrame
 
 __all__ = [
     "DecodeError",
@@ -93,17 +92,12 @@ def encode_response(api: Api, response: Entity, version: int, correlation_id: in
     ``response`` has the attributes of kio's newest class. Fields the version lacks are left out. A field that only
     older versions have is written from an attribute of that name if ``response`` has one, and as its default otherwise.
     """
-    header_version, write = _response_writer(api.key, version)
-    frame = frame_with_header(header_version, correlation_id)
-    write(frame, response)
-    INT32.pack_into(frame, 0, len(frame) - 4)
-    return frame
+    return _response_writer(api.key, version)(response, correlation_id)
 
 
 @cache
-def _response_writer(key: int, version: int) -> tuple[int, Write]:
-    from protocol.writer import entity_writer
+def _response_writer(key: int, version: int) -> WriteFrame:
+    from protocol.writer import frame_writer
 
     api = API_BY_KEY[key]
-    write = entity_writer(response_class(key, version), newest_response(api))
-    return api.response_header_version(version), write
+    return frame_writer(response_class(key, version), newest_response(api), api.response_header_version(version))

@@ -23,35 +23,37 @@ from protocol.careful_reader import (
     fields_in_order,
     fields_not_read,
     read_tags,
-    setter,
     tagged_readers,
 )
+from protocol.entities import open_twin
 from protocol.generated_source import GeneratedSource
 from protocol.primitives import LONGEST_STRING, Buffer, read_uvarint
-from protocol.schema import NUMBER_FORMATS, Entity, EntityClass, FieldPlan
-from protocol.value_readers import Read
+from protocol.schema import DURATIONS, NUMBER_FORMATS, Entity, EntityClass, FieldPlan
+from protocol.value_readers import Read, duration
 
-_COMPACT_STRING = f"""\
+_COMPACT = """\
 if length > 127:
-    length, pos = read_uvarint(buf, pos - 1)
-    if length > {LONGEST_STRING + 1}:
-        raise error
+    length, pos = read_uvarint(buf, pos - 1){limit}
 if length:
     end = pos + length - 1
-    value = buf[pos:end].decode()
+    value = {value}
     pos = end
 else:
-    {{null}}"""
+    {null}"""
 
-_STRING = """\
+_LEGACY = """\
 if length >= 0:
     end = pos + length
-    value = buf[pos:end].decode()
+    value = {value}
     pos = end
 elif length == -1:
     {null}
 else:
     raise error"""
+
+_STRING_LIMIT = f"""
+    if length > {LONGEST_STRING + 1}:
+        raise error"""
 
 _COMPACT_COUNT = """\
 if length > 127:
@@ -69,6 +71,9 @@ def read(buf, pos):
         pass  # told by the careful one
     return careful(buf, start)"""
 
+_IN_RUNS = {kind: letter for kind, letter in (NUMBER_FORMATS | DURATIONS).items() if kind not in CONVERTED}
+"""The letters of ``struct`` for what is read several at once."""
+
 _DEPTH = 2
 """Of the body in it."""
 
@@ -82,8 +87,8 @@ def entity_reader(cls: EntityClass, into: EntityClass) -> Read:
     """
     lines: list[str] = []
     names: dict[str, Any] = {
-        "new": object.__new__,
         "error": error,
+        "duration": duration,
         "read_uvarint": read_uvarint,
         "read_tags": read_tags,
     }
@@ -112,27 +117,28 @@ class _EntitySource(GeneratedSource):
         self._numbers: list[FieldPlan] = []  # the fields among these
 
     def add(self) -> None:
-        self._add(f"entity{self._level} = new({self._name(self._into)})")
+        self._add(f"entity{self._level} = {self._name(open_twin(self._into))}()")
         for plan in fields_not_read(self._cls, self._into):
             self._add_set(plan, self._name(plan.default))
         for plan in fields_in_order(self._cls):
             self._add_field(plan)
         if self._flexible:
             self._add_run("B", "tags")
-            tagged = self._name(tagged_readers(self._cls, self._into))
-            self._add(f"if tags:\n    pos = read_tags(buf, pos - 1, entity{self._level}, {tagged})")
         else:
             self._end_run()
+        self._add(f"entity{self._level}.__class__ = {self._name(self._into)}")
+        if self._flexible:
+            tagged = self._name(tagged_readers(self._cls, self._into))
+            self._add(f"if tags:\n    pos = read_tags(buf, pos - 1, entity{self._level}, {tagged})")
 
     def _add_field(self, plan: FieldPlan) -> None:
-        if plan.kind in NUMBER_FORMATS and plan.kind not in CONVERTED and not plan.array:
-            self._run.append((NUMBER_FORMATS[plan.kind], f"number{len(self._numbers)}"))
+        if plan.kind in _IN_RUNS and not plan.array:
+            self._run.append((_IN_RUNS[plan.kind], f"number{len(self._numbers)}"))
             self._numbers.append(plan)
         elif plan.kind == "string" and not plan.array:
-            self._add_run("B" if self._flexible else "h", "length")
-            template = _COMPACT_STRING if self._flexible else _STRING
-            self._add(template.format(null="value = None" if plan.nullable else "raise error"))
-            self._add_set(plan, "value")
+            self._add_sized(plan, "h", "buf[pos:end].decode()", _STRING_LIMIT)
+        elif plan.kind in ("bytes", "records") and not plan.array:
+            self._add_sized(plan, "i", "buf[pos:end]")
         elif plan.array and plan.entity is not None:
             self._add_run("B" if self._flexible else "i", "length")
             self._add_array(plan, plan.entity, f"items{self._level}")
@@ -140,6 +146,13 @@ class _EntitySource(GeneratedSource):
             self._end_run()
             self._add(f"value, pos = {self._name(field_reader(self._cls, self._into, plan))}(buf, pos)")
             self._add_set(plan, "value")
+
+    def _add_sized(self, plan: FieldPlan, legacy: str, value: str, limit: str = "") -> None:
+        """A value behind its length, which has the letter ``legacy`` of ``struct`` where it is not compact."""
+        self._add_run("B" if self._flexible else legacy, "length")
+        null = "value = None" if plan.nullable else "raise error"
+        self._add((_COMPACT if self._flexible else _LEGACY).format(value=value, null=null, limit=limit))
+        self._add_set(plan, "value")
 
     def _add_array(self, plan: FieldPlan, cls: EntityClass, items: str) -> None:
         if self._flexible:
@@ -168,10 +181,9 @@ class _EntitySource(GeneratedSource):
             layout = Struct(f">{letters}")
             self._add(f"{variables}, = {self._name(layout.unpack_from)}(buf, pos)\npos += {layout.size}")
         for number, plan in enumerate(self._numbers):
-            self._add_set(plan, f"number{number}")
+            self._add_set(plan, f"duration(number{number})" if plan.kind in DURATIONS else f"number{number}")
         self._run, self._numbers = [], []
 
     def _add_set(self, plan: FieldPlan, value: str) -> None:
-        put = setter(self._into, plan.name)
-        if put is not None:
-            self._add(f"{self._name(put)}(entity{self._level}, {value})")
+        if plan.name in self._into.__slots__:
+            self._add(f"entity{self._level}.{plan.name} = {value}")

@@ -29,6 +29,9 @@ NUMBER_FORMATS = {
 }
 """struct's letter for each kind whose values go into ``struct.pack`` as they are."""
 
+DURATIONS = {"timedelta_i32": "i", "timedelta_i64": "q"}
+"""struct's letter for each kind that is a number of milliseconds."""
+
 _ZEROS: dict[str, Any] = {
     "string": "",
     "bytes": b"",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from struct import Struct, calcsize, unpack_from
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -17,12 +18,12 @@ from protocol.primitives import (
     read_length32,
     underflow,
 )
-from protocol.schema import NUMBER_FORMATS
+from protocol.schema import DURATIONS, NUMBER_FORMATS
 
 Read: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
 """``(buffer, position) -> (value, next position)``; raises DecodeError alone."""
 
-_FORMATS = NUMBER_FORMATS | {"uuid": "16s", "timedelta_i32": "i", "timedelta_i64": "q", "datetime_i64": "q"}
+_FORMATS = NUMBER_FORMATS | DURATIONS | {"uuid": "16s", "datetime_i64": "q"}
 _ZERO_UUID = bytes(16)
 _LONGEST_MS = timedelta.max // timedelta(milliseconds=1)
 _SHORTEST_MS = timedelta.min // timedelta(milliseconds=1)
@@ -147,13 +148,14 @@ def _converter(kind: str, nullable: bool) -> Callable[[Any], Any] | None:
 
             return ErrorCode
         case "timedelta_i32" | "timedelta_i64":
-            return _duration
+            return duration
         case "datetime_i64":
             return _nullable_time if nullable else _time
     return None
 
 
-def _duration(ms: int) -> timedelta:
+@lru_cache(maxsize=256)  # clients mostly send the same few
+def duration(ms: int) -> timedelta:
     """Python's durations end at 2.7 million years; Kafka's int64 does later, and clients do send its end for "ever"."""
     return timedelta(milliseconds=max(_SHORTEST_MS, min(ms, _LONGEST_MS)))
 

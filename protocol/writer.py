@@ -7,25 +7,27 @@ written in line.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 from functools import cache
 from struct import Struct
-from typing import Any
+from typing import Any, TypeAlias
 
 from protocol.generated_source import GeneratedSource
 from protocol.primitives import INT16, INT32, append_uvarint
-from protocol.schema import NUMBER_FORMATS, EntityClass, FieldPlan, default_entity, field_plans
+from protocol.schema import DURATIONS, NUMBER_FORMATS, Entity, EntityClass, FieldPlan, default_entity, field_plans
 from protocol.value_writers import (
     NULL_STRING,
     Write,
     array_writer,
-    milliseconds,
     nullable_writer,
     number_array_writer,
     primitive_writer,
 )
 
-_DURATIONS = {"timedelta_i32": "i", "timedelta_i64": "q"}
-_PACKED = NUMBER_FORMATS | _DURATIONS
+WriteFrame: TypeAlias = Callable[[Entity, int], bytearray]
+
+_PACKED = NUMBER_FORMATS | DURATIONS
 
 _COMPACT_STRING = """\
 value = {get}
@@ -72,6 +74,19 @@ _NULL_ARRAY = {
 """By flexible and nullable; a null where the version has none is written as an empty array."""
 
 
+_NAMES: dict[str, Any] = {
+    "append_uvarint": append_uvarint,
+    "int16": INT16.pack,
+    "int32": INT32.pack,
+    "duration": timedelta,
+    "millisecond": timedelta(milliseconds=1),
+    "pack_size": INT32.pack_into,
+}
+
+_SIZE_AND_HEADER = ("i", "0"), ("i", "correlation_id")
+_NO_TAGS = ("B", "0")
+
+
 @cache
 def entity_writer(cls: EntityClass, source: EntityClass) -> Write:
     """A function ``(out, entity)`` that appends ``entity`` in the format of ``cls``.
@@ -80,56 +95,74 @@ def entity_writer(cls: EntityClass, source: EntityClass) -> Write:
     the entity has the attribute all the same.
     """
     lines = ["def write(out, entity0):"]
-    names: dict[str, Any] = {
-        "append_uvarint": append_uvarint,
-        "int16": INT16.pack,
-        "int32": INT32.pack,
-        "ms": milliseconds,
-    }
+    names = dict(_NAMES)
     _EntitySource(cls, source, 0, lines, names).add()
     exec("\n".join(lines), names)  # made of the names of kio's fields alone
     write: Write = names["write"]
     return write
 
 
+@cache
+def frame_writer(cls: EntityClass, source: EntityClass, header_version: int) -> WriteFrame:
+    """A function ``(response, correlation id)`` that gives the whole frame, from its size on; else as entity_writer."""
+    lines = ["def write(entity0, correlation_id):"]
+    names = dict(_NAMES)
+    header = (*_SIZE_AND_HEADER, _NO_TAGS) if header_version == 1 else _SIZE_AND_HEADER
+    _EntitySource(cls, source, 0, lines, names, header).add()
+    exec("\n".join((*lines, "    pack_size(out, 0, len(out) - 4)", "    return out")), names)
+    write: WriteFrame = names["write"]
+    return write
+
+
 class _EntitySource(GeneratedSource):
-    """What writes one entity."""
+    """What writes one entity, behind the numbers of a ``header`` if there is one: then ``out`` begins with these."""
 
     def __init__(
-        self, cls: EntityClass, source: EntityClass, level: int, lines: list[str], names: dict[str, Any]
+        self,
+        cls: EntityClass,
+        source: EntityClass,
+        level: int,
+        lines: list[str],
+        names: dict[str, Any],
+        header: Sequence[tuple[str, str]] = (),
     ) -> None:
         super().__init__(level, 1, lines, names)
         self._cls = cls
         self._flexible: bool = cls.__flexible__
         self._known = {plan.name: plan for plan in field_plans(source)}
+        self._begins = bool(header)
+        self._run = list(header)  # letters of struct, and the source of what they stand for
 
     def add(self) -> None:
         self._add("pass")  # there may be nothing else
-        run: list[FieldPlan] = []
         tagged: list[FieldPlan] = []
         for plan in field_plans(self._cls):
             if plan.tag is not None:
                 tagged.append(plan)
             elif plan.kind in _PACKED and not plan.array and plan.name in self._known:
-                run.append(plan)
+                self._run.append((_PACKED[plan.kind], self._number(plan)))
             else:
-                self._add_numbers(run)
-                run = []
+                self._end_run()
                 self._add_field(plan)
-        self._add_numbers(run)
+        self._end_run()
         if tagged:
             self._add_tags(sorted(tagged, key=lambda plan: plan.tag or 0))
         elif self._flexible:
             self._add("out.append(0)")
 
-    def _add_numbers(self, run: list[FieldPlan]) -> None:
-        if run:
-            pack = self._name(Struct(">" + "".join(_PACKED[plan.kind] for plan in run)).pack)
-            self._add(f"out += {pack}({', '.join(self._number(plan) for plan in run)})")
+    def _end_run(self) -> None:
+        if self._run:
+            pack = self._name(Struct(">" + "".join(letter for letter, _ in self._run)).pack)
+            packed = f"{pack}({', '.join(source for _, source in self._run)})"
+            self._add(f"out = bytearray({packed})" if self._begins else f"out += {packed}")
+        self._run = []
+        self._begins = False
 
     def _number(self, plan: FieldPlan) -> str:
         value = self._get(plan)
-        return f"{value} if {value}.__class__ is int else ms({value})" if plan.kind in _DURATIONS else value
+        return (
+            f"{value} // millisecond if {value}.__class__ is duration else {value}" if plan.kind in DURATIONS else value
+        )
 
     def _get(self, plan: FieldPlan) -> str:
         """The source that takes the field from the entity."""

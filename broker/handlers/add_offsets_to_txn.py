@@ -14,11 +14,14 @@ from broker.old_clients import fencing_known_from
 from broker.topic_names import GROUP_METADATA_TOPIC_NAME
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.metadata import V1
+from protocol.entities import maker
 from protocol.errors import InvalidRequest, KafkaError
 
 FIRST_VERSION_WITH_PRODUCER_FENCED = 2
 
 Answer = AddOffsetsToTxnResponse
+
+new_response = maker(AddOffsetsToTxnResponse)
 
 
 def handle(ctx: RequestContext, request: AddOffsetsToTxnRequest) -> Answer | Awaitable[Answer]:
@@ -30,10 +33,10 @@ def handle(ctx: RequestContext, request: AddOffsetsToTxnRequest) -> Answer | Awa
         request.transactional_id,
         lambda state: state.add_partitions(request.transactional_id, producer, (partition,), V1),
     )
-    return when_done(answer, lambda _: Answer(throttle_time=ZERO, error_code=ErrorCode.none))
+    return when_done(answer, lambda _: new_response(throttle_time=ZERO, error_code=ErrorCode.none))
 
 
 def error_response(ctx: RequestContext, _request: AddOffsetsToTxnRequest, error: KafkaError) -> Answer:
-    return Answer(
+    return new_response(
         throttle_time=ZERO, error_code=fencing_known_from(ctx.version, FIRST_VERSION_WITH_PRODUCER_FENCED, error).code
     )

@@ -29,6 +29,7 @@ from broker.old_clients import fencing_known_from
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.metadata import V1, V2, TopicPartition, by_topic
 from protocol.api_table import API_BY_NAME
+from protocol.entities import maker
 from protocol.errors import InvalidRequest, KafkaError
 from protocol.messages import decode_request
 
@@ -60,6 +61,9 @@ class Wanted(NamedTuple):
 
     def all(self, code: ErrorCode) -> Codes:
         return dict.fromkeys(self.partitions, code)
+
+
+new_topic_result = maker(AddPartitionsToTxnTopicResult)
 
 
 def decode(version: int, frame: memoryview, pos: int) -> Any:
@@ -157,14 +161,14 @@ def _topics(wanted: Wanted, codes: Codes) -> tuple[AddPartitionsToTxnTopicResult
     """As the request names them, what it names twice included, or each once if their codes differ."""
     if wanted.verify_only or len(set(codes.values())) > 1 or ErrorCode.unknown_topic_or_partition in codes.values():
         return tuple(
-            AddPartitionsToTxnTopicResult(
+            new_topic_result(
                 name=topic,
                 results_by_partition=tuple([_partition(index, codes[topic, index]) for index in indexes]),
             )
             for topic, indexes in by_topic(codes).items()
         )
     return tuple(
-        AddPartitionsToTxnTopicResult(
+        new_topic_result(
             name=topic.name,
             results_by_partition=tuple([_partition(index, codes[topic.name, index]) for index in topic.partitions]),
         )

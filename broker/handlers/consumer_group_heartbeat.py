@@ -18,6 +18,7 @@ from broker.group_coordinator import require_consumer_protocol
 from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.consumer.heartbeat import check_request
 from coordinator.group.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from protocol.entities import maker
 from protocol.errors import KafkaError
 from protocol.uuids import ZERO as NO_TOPIC
 
@@ -25,6 +26,8 @@ FIRST_VERSION_WITH_OWN_MEMBER_IDS = 1
 MILLISECOND = timedelta(milliseconds=1)
 
 Answer = ConsumerGroupHeartbeatResponse
+
+new_response = maker(ConsumerGroupHeartbeatResponse)
 
 
 def handle(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Answer | Awaitable[Answer]:
@@ -59,7 +62,7 @@ def _owned(topics: tuple[OwnedPartitions, ...]) -> Partitions:
 
 
 def _response(answer: ConsumerHeartbeatAnswer) -> Answer:
-    return ConsumerGroupHeartbeatResponse(
+    return new_response(
         throttle_time=ZERO,
         error_code=ErrorCode.none,
         error_message=None,
@@ -79,7 +82,7 @@ def _assignment(partitions: Partitions) -> Assignment:
 
 
 def error_response(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest, error: KafkaError) -> Answer:
-    return ConsumerGroupHeartbeatResponse(
+    return new_response(
         throttle_time=ZERO,
         error_code=error.code,
         error_message=error.message,

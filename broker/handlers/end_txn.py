@@ -17,10 +17,13 @@ from broker.error_responses import ZERO
 from broker.old_clients import fencing_known_from
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.metadata import V1, V2
+from protocol.entities import maker
 from protocol.errors import InvalidRequest, KafkaError
 
 FIRST_VERSION_WITH_PRODUCER_FENCED = 2
 FIRST_VERSION_OF_TRANSACTIONS_V2 = 5
+
+new_response = maker(EndTxnResponse)
 
 
 def handle(ctx: RequestContext, request: EndTxnRequest) -> EndTxnResponse | Awaitable[EndTxnResponse]:
@@ -36,7 +39,7 @@ def handle(ctx: RequestContext, request: EndTxnRequest) -> EndTxnResponse | Awai
 
 
 def _response(producer: ProducerEpoch) -> EndTxnResponse:
-    return EndTxnResponse(
+    return new_response(
         throttle_time=ZERO,
         error_code=ErrorCode.none,
         producer_id=producer.producer_id,
@@ -46,4 +49,4 @@ def _response(producer: ProducerEpoch) -> EndTxnResponse:
 
 def error_response(ctx: RequestContext, _request: EndTxnRequest, error: KafkaError) -> EndTxnResponse:
     code = fencing_known_from(ctx.version, FIRST_VERSION_WITH_PRODUCER_FENCED, error).code
-    return EndTxnResponse(throttle_time=ZERO, error_code=code)
+    return new_response(throttle_time=ZERO, error_code=code)

@@ -20,11 +20,15 @@ from broker.error_responses import ZERO
 from coordinator.group.join import check_request
 from coordinator.group.messages import UNKNOWN_MEMBER_ID, JoinAnswer, JoinRequest
 from coordinator.group.protocols import MemberProtocol
+from protocol.entities import maker
 
 if TYPE_CHECKING:
     from protocol.errors import KafkaError
 
 MILLISECOND = timedelta(milliseconds=1)
+
+new_response = maker(JoinGroupResponse)
+new_member = maker(JoinGroupResponseMember)
 
 
 def handle(ctx: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
@@ -53,7 +57,7 @@ def handle(ctx: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse 
 
 
 def _response(ctx: RequestContext, answer: JoinAnswer) -> JoinGroupResponse:
-    return JoinGroupResponse(
+    return new_response(
         throttle_time=ZERO,
         error_code=answer.error,
         generation_id=answer.generation,
@@ -64,9 +68,7 @@ def _response(ctx: RequestContext, answer: JoinAnswer) -> JoinGroupResponse:
         skip_assignment=answer.skip_assignment,
         member_id=answer.member_id,
         members=tuple(
-            JoinGroupResponseMember(
-                member_id=member.member_id, group_instance_id=member.group_instance_id, metadata=member.metadata
-            )
+            new_member(member_id=member.member_id, group_instance_id=member.group_instance_id, metadata=member.metadata)
             for member in answer.members
         ),
     )

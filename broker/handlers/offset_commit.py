@@ -18,6 +18,7 @@ from broker.answers import when_done
 from broker.context import RequestContext
 from broker.error_responses import ZERO
 from coordinator.group.offsets import Commit, OffsetToCommit
+from protocol.entities import maker
 from protocol.errors import KafkaError
 
 LAST_VERSION_WITH_RETENTION = 4
@@ -26,6 +27,9 @@ BROKERS_RETENTION = timedelta(milliseconds=-1)
 MILLISECOND = timedelta(milliseconds=1)
 
 Named = list[tuple[str, list[OffsetCommitResponsePartition]]]
+
+new_response = maker(OffsetCommitResponse)
+new_topic = maker(OffsetCommitResponseTopic)
 
 
 def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
@@ -95,9 +99,9 @@ def _partition(index: int, code: ErrorCode) -> OffsetCommitResponsePartition:
 
 
 def _response(topics: Named) -> OffsetCommitResponse:
-    return OffsetCommitResponse(
+    return new_response(
         throttle_time=ZERO,
-        topics=tuple(OffsetCommitResponseTopic(name=name, partitions=tuple(found)) for name, found in topics),
+        topics=tuple(new_topic(name=name, partitions=tuple(found)) for name, found in topics),
     )
 
 

@@ -22,6 +22,7 @@ from broker.error_responses import ZERO
 from coordinator.group.offset_store import CommittedOffset
 from coordinator.group.offsets import Fetched
 from coordinator.group.shard import GroupShard
+from protocol.entities import maker
 from protocol.errors import KafkaError
 
 ONLY_READS = True
@@ -42,6 +43,11 @@ class OneGroup:
 
 
 Answer = OffsetFetchResponse | OneGroup
+
+new_partition = maker(OffsetFetchResponsePartitions)
+new_topic = maker(OffsetFetchResponseTopics)
+new_group = maker(OffsetFetchResponseGroup)
+new_response = maker(OffsetFetchResponse)
 
 
 def handle(ctx: RequestContext, request: OffsetFetchRequest) -> Answer | Awaitable[Answer]:
@@ -75,7 +81,7 @@ def _group(
 ) -> OffsetFetchResponseGroup:
     if isinstance(found, KafkaError):
         topics = _all_failed(asked, found.code) if ctx.version < FIRST_VERSION_WITH_GROUP_ERROR else ()
-        return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics, error_code=found.code)
+        return new_group(group_id=asked.group_id, topics=topics, error_code=found.code)
     if asked.topics is None:
         by_topic: dict[str, list[int]] = {}
         for topic, index in found.offsets:
@@ -84,10 +90,10 @@ def _group(
     else:
         wanted = ((topic.name, topic.partition_indexes) for topic in asked.topics)
     topics = tuple(
-        OffsetFetchResponseTopics(name=name, partitions=tuple(_partition(found, name, index) for index in indexes))
+        new_topic(name=name, partitions=tuple(_partition(found, name, index) for index in indexes))
         for name, indexes in wanted
     )
-    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics, error_code=ErrorCode.none)
+    return new_group(group_id=asked.group_id, topics=topics, error_code=ErrorCode.none)
 
 
 def _partition(found: Fetched, topic: str, index: int) -> OffsetFetchResponsePartitions:
@@ -98,7 +104,7 @@ def _partition(found: Fetched, topic: str, index: int) -> OffsetFetchResponsePar
     if committed is None:
         return _without_offset(index, ErrorCode.none)
     value = committed.value
-    return OffsetFetchResponsePartitions(
+    return new_partition(
         partition_index=index,
         committed_offset=value.offset,
         committed_leader_epoch=value.leader_epoch,
@@ -108,23 +114,21 @@ def _partition(found: Fetched, topic: str, index: int) -> OffsetFetchResponsePar
 
 
 def _without_offset(index: int, code: ErrorCode) -> OffsetFetchResponsePartitions:
-    return OffsetFetchResponsePartitions(
+    return new_partition(
         partition_index=index, committed_offset=NO_OFFSET, committed_leader_epoch=-1, metadata="", error_code=code
     )
 
 
 def _all_failed(asked: OffsetFetchRequestGroup, code: ErrorCode) -> tuple[OffsetFetchResponseTopics, ...]:
     return tuple(
-        OffsetFetchResponseTopics(
-            name=topic.name, partitions=tuple(_without_offset(index, code) for index in topic.partition_indexes)
-        )
+        new_topic(name=topic.name, partitions=tuple(_without_offset(index, code) for index in topic.partition_indexes))
         for topic in asked.topics or ()
     )
 
 
 def _answer(ctx: RequestContext, groups: list[OffsetFetchResponseGroup]) -> Answer:
     if ctx.version >= FIRST_BATCHED_VERSION:
-        return OffsetFetchResponse(throttle_time=ZERO, groups=tuple(groups))
+        return new_response(throttle_time=ZERO, groups=tuple(groups))
     return OneGroup(ZERO, groups[0].topics, groups[0].error_code)
 
 

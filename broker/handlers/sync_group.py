@@ -13,7 +13,10 @@ from broker.answers import when_done
 from broker.context import RequestContext
 from broker.error_responses import ZERO
 from coordinator.group.messages import SyncAnswer, SyncRequest
+from protocol.entities import maker
 from protocol.errors import InconsistentGroupProtocol, InvalidGroupId
+
+new_response = maker(SyncGroupResponse)
 
 
 def handle(ctx: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
@@ -36,7 +39,7 @@ def handle(ctx: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse 
 
 
 def _response(answer: SyncAnswer) -> SyncGroupResponse:
-    return SyncGroupResponse(
+    return new_response(
         throttle_time=ZERO,
         error_code=answer.error,
         protocol_type=answer.protocol_type,

@@ -21,6 +21,7 @@ from broker.topic_names import GROUP_METADATA_TOPIC_NAME
 from broker.transactional_produce import Append, Clients, Refusals, admit
 from coordinator.group.offsets import Commit, OffsetToCommit
 from coordinator.runtime.outcome import ProducerEpoch
+from protocol.entities import maker
 from protocol.errors import CoordinatorNotAvailable, InvalidGroupId, KafkaError, NotCoordinator, NotEnoughReplicas
 from protocol.records.batch import NO_SEQUENCE
 
@@ -33,6 +34,9 @@ FIRST_VERSION_OF_TRANSACTIONS_V2 = 5
 Answer = TxnOffsetCommitResponse
 Named = dict[str, list[TxnOffsetCommitResponsePartition]]
 Topic = tuple[str, list[TxnOffsetCommitResponsePartition]]
+
+new_response = maker(TxnOffsetCommitResponse)
+new_topic = maker(TxnOffsetCommitResponseTopic)
 
 
 def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> Answer | Awaitable[Answer]:
@@ -137,11 +141,9 @@ def _partition(index: int, code: ErrorCode) -> TxnOffsetCommitResponsePartition:
 
 
 def _response(topics: Iterable[Topic]) -> Answer:
-    return TxnOffsetCommitResponse(
+    return new_response(
         throttle_time=ZERO,
-        topics=tuple(
-            TxnOffsetCommitResponseTopic(name=name, partitions=tuple(partitions)) for name, partitions in topics
-        ),
+        topics=tuple(new_topic(name=name, partitions=tuple(partitions)) for name, partitions in topics),
     )
 
 

@@ -128,10 +128,12 @@ def _admit_known(groups: ClassicGroups, group: ClassicGroup, request: JoinReques
         reply(JoinAnswer(member_id, refused.code))
         return
     member = group.members[member_id]
-    state = group.state_name
     if group.state is GroupState.PREPARING_REBALANCE:
-        reason = f"member {member_id} is joining group during {state}"
-    elif member.protocols != request.protocols:
+        group.rejoin(member, request, reply)
+        groups.rebalances.check_joined(group)
+        return
+    state = group.state_name
+    if member.protocols != request.protocols:
         reason = f"updating metadata for member {member_id} during {state}"
     elif group.state is GroupState.STABLE and group.leader_id == member_id:
         # What the leader sees besides the members' metadata (partitions of a topic) may have changed.
@@ -141,7 +143,7 @@ def _admit_known(groups: ClassicGroups, group: ClassicGroup, request: JoinReques
         reply(present_generation(group, member))
         return
     group.rejoin(member, request, reply)
-    groups.rebalances.prepare_if_possible(group, f"{reason}; client reason: {request.client_reason}")
+    groups.rebalances.prepare(group, f"{reason}; client reason: {request.client_reason}")
 
 
 def add_member(

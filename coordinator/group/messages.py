@@ -6,7 +6,6 @@ Errors are wire codes, 0 for none. Durations are milliseconds.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from kio.schema.errors import ErrorCode
@@ -22,8 +21,7 @@ UNKNOWN_MEMBER_ID = ""
 NO_GENERATION = -1
 
 
-@dataclass(frozen=True, slots=True)
-class JoinRequest:
+class JoinRequest(NamedTuple):
     """A JoinGroup request.
 
     `member_id_required`: a dynamic member must first be given its id (KIP-394, from version 4). `can_skip_assignment`:
@@ -48,8 +46,7 @@ class JoinRequest:
         return self.reason or "not provided"
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedMember:
+class JoinedMember(NamedTuple):
     """A member as the leader is told of it."""
 
     member_id: str
@@ -57,8 +54,7 @@ class JoinedMember:
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class JoinAnswer:
+class JoinAnswer(NamedTuple):
     """The answer to a JoinGroup; `members` only for the leader."""
 
     member_id: str
@@ -71,8 +67,7 @@ class JoinAnswer:
     skip_assignment: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SyncRequest:
+class SyncRequest(NamedTuple):
     """A SyncGroup request; `assignments` by member id, from the leader alone."""
 
     group_id: str
@@ -84,8 +79,7 @@ class SyncRequest:
     protocol_name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SyncAnswer:
+class SyncAnswer(NamedTuple):
     """The answer to a SyncGroup."""
 
     error: ErrorCode = ErrorCode.none
@@ -103,8 +97,7 @@ class HeartbeatRequest(NamedTuple):
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
-class Leaver:
+class Leaver(NamedTuple):
     """One member that a LeaveGroup names; with `member_id` empty by its instance id (KIP-345)."""
 
     member_id: str
@@ -112,8 +105,7 @@ class Leaver:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveRequest:
+class LeaveRequest(NamedTuple):
     """A LeaveGroup request; its answer is an error code for each of `members`, in order."""
 
     group_id: str

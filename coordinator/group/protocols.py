@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from protocol.java_collections import in_java_order
 
 
-@dataclass(frozen=True, slots=True)
-class MemberProtocol:
+class MemberProtocol(NamedTuple):
     """A protocol that a member supports, with the member's metadata for it."""
 
     name: str

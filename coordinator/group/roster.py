@@ -57,8 +57,7 @@ class Roster:
 
     def shares_protocol(self, protocols: Iterable[MemberProtocol]) -> bool:
         """Whether one of `protocols` is supported by all members."""
-        count = len(self.members)
-        return any(self._supporters[protocol.name] == count for protocol in protocols)
+        return len(self.members) in [self._supporters[protocol.name] for protocol in protocols]
 
     def choose_protocol(self) -> str:
         """The members' vote; there must be members."""

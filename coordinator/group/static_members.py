@@ -5,7 +5,6 @@ Kafka's `GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import structlog
@@ -80,9 +79,9 @@ def take_place_in_stable_group(groups: ClassicGroups, group: ClassicGroup, reque
         groups.sessions.restart(group, member)
         answer = present_generation(group, member)
         if request.can_skip_assignment:
-            waiter.answer(replace(answer, skip_assignment=group.leader_id == member.member_id))
+            waiter.answer(answer._replace(skip_assignment=group.leader_id == member.member_id))
         else:
-            waiter.answer(replace(answer, leader=old_leader or "", members=()))
+            waiter.answer(answer._replace(leader=old_leader or "", members=()))
 
     return Outcome((CoordinatorRecord(GROUP_METADATA, GroupMetadataKey(group.group_id), value),), waiter, effects)
 

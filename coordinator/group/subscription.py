@@ -3,6 +3,7 @@
 Only version 0 of Kafka's `ConsumerProtocolSubscription` is read; every later version begins with it.
 """
 
+from functools import lru_cache
 from struct import Struct, error
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
@@ -19,6 +20,7 @@ class AbsurdSubscription(UnreadableSubscription):
     """The metadata gives a length that cannot be: negative, or more than there are bytes."""
 
 
+@lru_cache(maxsize=128)  # it is read more than once, and mostly that of one member is that of all
 def subscribed_topics(metadata: bytes) -> frozenset[str]:
     """The topics in a serialized subscription.
 
