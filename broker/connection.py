@@ -10,7 +10,7 @@ import structlog
 
 from broker.context import CloseConnection
 from broker.dispatch import Buffers, Pending
-from protocol.primitives import Buffer
+from protocol.primitives import INT32, Buffer
 
 if TYPE_CHECKING:
     from broker.dispatch import Dispatcher
@@ -216,7 +216,7 @@ class Connection(asyncio.BufferedProtocol):
             if available == 0:
                 self._start = self._end = 0
             return None
-        size = int.from_bytes(self._view[self._start : self._start + 4], "big", signed=True)
+        (size,) = INT32.unpack_from(self._scratch, self._start)
         if size < 0 or size > self._max_request_bytes:
             raise CloseConnection(f"frame of {size} bytes; 0 to {self._max_request_bytes} are accepted")
         begin = self._start + 4

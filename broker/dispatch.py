@@ -110,19 +110,18 @@ class Dispatcher:
         :raises CloseConnection: The connection is to be closed: no API, version or body that Kafka would answer.
         """
         try:
-            header, body = headers.parse_request_header(frame)
+            key, version, correlation_id, client_id, body = headers.parse_request_header(frame)
         except DecodeError as error:
             raise CloseConnection(f"request header: {error}") from error
-        version = header.api_version
-        route = self._routes[header.api_key]
+        route = self._routes[key]
         api = route.api
         if not api.lowest <= version <= api.highest:
-            if api.key == API_VERSIONS:
-                return self._too_new(route, header)
+            if key == API_VERSIONS:
+                return self._too_new(route, correlation_id)
             raise CloseConnection(f"{api.name} version {version}; {api.lowest} to {api.highest} are served")
         if not route.loaded:
             route.load()
-        ctx = RequestContext(self._node, connection, api.key, version, header.correlation_id, header.client_id)
+        ctx = RequestContext(self._node, connection, key, version, correlation_id, client_id)
         if self._throttling.enabled:
             ctx.size = len(frame)
         try:
@@ -130,7 +129,7 @@ class Dispatcher:
                 request = route.decode(version, frame, body)
             else:
                 ctx.body = bytes(frame[body:])  # its strings are cheaper to slice than a memoryview's
-                request, _ = messages.request_reader(api.key, version)(ctx.body, 0)
+                request, _ = messages.request_reader(key, version)(ctx.body, 0)
         except DecodeError as error:
             raise CloseConnection(f"{api.name} v{version}: {error}") from error
         except Exception as error:
@@ -202,10 +201,10 @@ class Dispatcher:
         log.error("unexpected error in a handler", api=route.api.name, version=ctx.version, exc_info=error)
         self._metrics.unhandled_errors += 1
 
-    def _too_new(self, route: Route, header: headers.RequestHeader) -> Buffers:
+    def _too_new(self, route: Route, correlation_id: int) -> Buffers:
         """ApiVersions in a version that is not served: answered in version 0, so that any client can read it."""
         module = route.load()
-        return messages.encode_response(route.api, module.unsupported_version(), 0, header.correlation_id)
+        return messages.encode_response(route.api, module.unsupported_version(), 0, correlation_id)
 
     async def drain(self) -> None:
         """Waits for the work of tasks begun, also of those whose connection is gone, but for ``DRAIN_MS`` at most."""

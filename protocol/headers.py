@@ -18,37 +18,40 @@ __all__ = [
 ]
 
 _FIXED = Struct(">hhih")  # api key, api version, correlation id, length of the client id
+_FIXED_SIZE = _FIXED.size
+_unpack_fixed = _FIXED.unpack_from
 _FRAME_V0 = Struct(">ii")
 _FRAME_V1 = Struct(">iib")
 
 
 class RequestHeader(NamedTuple):
-    """What every request begins with (Kafka's ``RequestHeader.json``)."""
+    """What every request begins with (Kafka's ``RequestHeader.json``), and the position of the body after it."""
 
     api_key: int
     api_version: int
     correlation_id: int
     client_id: str | None
+    body: int
 
 
 _new_header = partial(tuple.__new__, RequestHeader)  # without a call in Python
 
 
-def parse_request_header(buf: Buffer, pos: int = 0) -> tuple[RequestHeader, int]:
-    """Reads a request header of version 1 or 2, whichever the API's version calls for; also gives the body's position.
+def parse_request_header(buf: Buffer, pos: int = 0) -> RequestHeader:
+    """Reads a request header of version 1 or 2, whichever the API's version calls for.
 
     The client id is a legacy nullable string in both (``RequestHeader.json``). A version beyond those served is left
     to the caller, who must answer ApiVersions all the same.
 
     Raises DecodeError for a key not in the API table and for bytes that are no header.
     """
-    if pos + _FIXED.size > len(buf):
-        raise underflow("request header", _FIXED.size, buf, pos)
-    key, version, correlation_id, length = _FIXED.unpack_from(buf, pos)
+    if pos + _FIXED_SIZE > len(buf):
+        raise underflow("request header", _FIXED_SIZE, buf, pos)
+    key, version, correlation_id, length = _unpack_fixed(buf, pos)
     api = API_BY_KEY.get(key)
     if api is None:
         raise DecodeError(f"unknown API key {key} (version {version})")
-    pos += _FIXED.size
+    pos += _FIXED_SIZE
     client_id = None
     if length >= 0:
         end = pos + length
@@ -60,7 +63,7 @@ def parse_request_header(buf: Buffer, pos: int = 0) -> tuple[RequestHeader, int]
         raise DecodeError(f"client id has negative length {length}")
     if version >= api.first_flexible:
         pos = skip_tagged_fields(buf, pos)
-    return _new_header((key, version, correlation_id, client_id)), pos
+    return _new_header((key, version, correlation_id, client_id, pos))
 
 
 def frame_with_header(header_version: int, correlation_id: int) -> bytearray:
