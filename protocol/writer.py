@@ -29,25 +29,25 @@ WriteFrame: TypeAlias = Callable[[Entity, int], bytearray]
 
 _PACKED = NUMBER_FORMATS | DURATIONS
 
-_COMPACT_STRING = """\
+_COMPACT = """\
 value = {get}
 if value is None:
     out += {null!r}
 else:
-    value = value.encode()
+    value = {data}
     if len(value) < 127:
         out.append(len(value) + 1)
     else:
         append_uvarint(out, len(value) + 1)
     out += value"""
 
-_STRING = """\
+_LEGACY = """\
 value = {get}
 if value is None:
     out += {null!r}
 else:
-    value = value.encode()
-    out += int16(len(value))
+    value = {data}
+    out += {size}(len(value))
     out += value"""
 
 _COMPACT_ARRAY = """\
@@ -65,13 +65,13 @@ items = {get}
 out += {null!r} if items is None else int32(len(items))
 for {item} in items or ():"""
 
-_NULL_ARRAY = {
+_NULL = {
     (True, True): b"\x00",
     (True, False): b"\x01",
     (False, True): b"\xff\xff\xff\xff",
     (False, False): b"\x00\x00\x00\x00",
 }
-"""By flexible and nullable; a null where the version has none is written as an empty array."""
+"""Of arrays and bytes, by flexible and nullable; a null where the version has none is written as empty."""
 
 
 _NAMES: dict[str, Any] = {
@@ -172,16 +172,22 @@ class _EntitySource(GeneratedSource):
 
     def _add_field(self, plan: FieldPlan) -> None:
         if plan.kind == "string" and not plan.array:
-            template = _COMPACT_STRING if self._flexible else _STRING
-            self._add(template.format(get=self._get(plan), null=NULL_STRING[self._flexible, plan.nullable]))
+            self._add_sized(plan, "value.encode()", "int16", NULL_STRING[self._flexible, plan.nullable])
+        elif plan.kind in ("bytes", "records") and not plan.array:
+            self._add_sized(plan, "value", "int32", _NULL[self._flexible, plan.nullable])
         elif plan.array and plan.entity is not None:
             template = _COMPACT_ARRAY if self._flexible else _ARRAY
-            null = _NULL_ARRAY[self._flexible, plan.nullable]
+            null = _NULL[self._flexible, plan.nullable]
             self._add(template.format(get=self._get(plan), null=null, item=f"entity{self._level + 1}"))
             source = self._source_of(plan)
             _EntitySource(plan.entity, source, self._level + 1, self._lines, self._names).add()
         else:
             self._add(f"{self._name(self._value_writer(plan))}(out, {self._get(plan)})")
+
+    def _add_sized(self, plan: FieldPlan, data: str, size: str, null: bytes) -> None:
+        """A value behind its length, which ``size`` packs where it is not compact."""
+        template = _COMPACT if self._flexible else _LEGACY
+        self._add(template.format(get=self._get(plan), data=data, size=size, null=null))
 
     def _add_tags(self, plans: list[FieldPlan]) -> None:
         """The tagged fields, in the order of their tags, that are not at their default."""
