@@ -127,7 +127,7 @@ class Connection(asyncio.BufferedProtocol):
             return self._large[self._large_end :]
         if self._end == len(self._scratch):
             self._compact()
-        return self._view[self._end :]
+        return self._view[self._end :] if self._end else self._view
 
     def buffer_updated(self, nbytes: int) -> None:
         self.last_active_ms = self._monotonic_ms()

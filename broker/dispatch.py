@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import CoroutineType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
@@ -23,9 +23,12 @@ from protocol.primitives import DecodeError
 
 if TYPE_CHECKING:
     from broker.connection import Connection
+    from broker.metrics import Metrics, RequestCounters
     from broker.node import Node
 
 log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 Buffers = bytes | bytearray | list[Any]
 """A reply frame: one buffer, or the list of its parts."""
@@ -57,6 +60,17 @@ class Pending:
             self.work.cancel()
 
 
+class ByVersion(dict[int, T]):
+    """What is made for a version of an API when that is first asked for."""
+
+    def __init__(self, make: Callable[[int], T]) -> None:
+        self._make = make
+
+    def __missing__(self, version: int) -> T:
+        made = self[version] = self._make(version)
+        return made
+
+
 class Route:
     """One row of the API table with its handler module, which is imported when first used.
 
@@ -64,27 +78,36 @@ class Route:
     path); all others go through ``protocol.messages``.
     """
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, metrics: Metrics) -> None:
         self.api = api
+        self._metrics = metrics
         self.module_name = f"broker.handlers.{api.name}"
         self.exclusive = not api.pipelined
         self.loaded = False
         self._module: ModuleType
+        self.counters: RequestCounters
         self.handle: Callable[[RequestContext, Any], Any]
         self.decode: Callable[[int, memoryview, int], Any] | None
-        self.encode: Callable[[Any, int, int], Buffers]
+        self.read = ByVersion(partial(messages.request_reader, api.key))
+        self.write = ByVersion(self._writer)
         self.only_reads = False
 
     def load(self) -> ModuleType:
         if not self.loaded:
             module = importlib.import_module(self.module_name)
+            self.counters = self._metrics.requests[self.api.name]
             self.handle = module.handle
             self.decode = getattr(module, "decode", None)
-            self.encode = getattr(module, "encode", None) or partial(messages.encode_response, self.api)
             self.only_reads = getattr(module, "ONLY_READS", False)
             self._module = module
             self.loaded = True
         return self._module
+
+    def _writer(self, version: int) -> Callable[[Any, int], Buffers]:
+        encode = getattr(self.load(), "encode", None)
+        if encode is None:
+            return messages.response_writer(self.api.key, version)
+        return lambda response, correlation_id: encode(response, version, correlation_id)
 
 
 class Dispatcher:
@@ -99,7 +122,7 @@ class Dispatcher:
         self._tasks: set[asyncio.Future[Any]] = set()
         self.pipelined_keys = frozenset(api.key for api in API_TABLE if api.pipelined)
         for api in API_TABLE:
-            route = Route(api)
+            route = Route(api, node.metrics)
             if importlib.util.find_spec(route.module_name) is None:
                 raise RuntimeError(f"the API table names {api.name}, which has no handler {route.module_name}")
             self._routes[api.key] = route
@@ -129,7 +152,7 @@ class Dispatcher:
                 request = route.decode(version, frame, body)
             else:
                 ctx.body = bytes(frame[body:])  # its strings are cheaper to slice than a memoryview's
-                request, _ = messages.request_reader(key, version)(ctx.body, 0)
+                request, _ = route.read[version](ctx.body, 0)
         except DecodeError as error:
             raise CloseConnection(f"{api.name} v{version}: {error}") from error
         except Exception as error:
@@ -165,17 +188,17 @@ class Dispatcher:
         return self._encode(route, ctx, request, response, started)
 
     def _encode(self, route: Route, ctx: RequestContext, request: Any, response: Any, started: float) -> Buffers | None:
-        self._metrics.request_done(route.api.name, ctx.version, self._monotonic_ms() - started)
+        route.counters.done(ctx.version, self._monotonic_ms() - started)
         if self._throttling.enabled:
             response = self._throttling.answer(ctx, response)
         if response is None:
             return None
         try:
-            return route.encode(response, ctx.version, ctx.correlation_id)
+            return route.write[ctx.version](response, ctx.correlation_id)
         except Exception as error:  # noqa: BLE001 - a response that cannot be written is a bug of its handler
             failed = self._failed(route, ctx, request, error)
         try:
-            return route.encode(failed, ctx.version, ctx.correlation_id)
+            return route.write[ctx.version](failed, ctx.correlation_id)
         except Exception as error:
             self._unexpected(route, ctx, error)
             raise CloseConnection(f"{route.api.name} v{ctx.version} cannot be answered") from error

@@ -71,6 +71,11 @@ class RequestCounters:
         self.errors: dict[ErrorCode, int] = {}
         self.total_time_ms = Histogram(TIME_BOUNDS_MS)
 
+    def done(self, version: int, total_ms: float) -> None:
+        """A request was answered `total_ms` after it was read."""
+        self.by_version[version] += 1
+        self.total_time_ms.observe(total_ms)
+
 
 class Kind(Enum):
     GAUGE = "gauge"
@@ -142,14 +147,8 @@ class Metrics:
         """Counted beside `fetched`: an error that Kafka does not expect there (`ReplicaManager.readFromLog`)."""
         self.topics[topic].failed_fetch_requests += 1
 
-    def request_done(self, api: str, version: int, total_ms: float) -> None:
-        """A request was answered `total_ms` after it was read. `api` is its snake-case name."""
-        counters = self.requests[api]
-        counters.by_version[version] += 1
-        counters.total_time_ms.observe(total_ms)
-
     def request_error(self, api: str, error: ErrorCode) -> None:
-        """An answer, or one entry of it, carries an error."""
+        """An answer, or one entry of it, carries an error. `api` is its snake-case name."""
         errors = self.requests[api].errors
         errors[error] = errors.get(error, 0) + 1
 

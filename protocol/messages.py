@@ -27,6 +27,7 @@ __all__ = [
     "request_class",
     "request_reader",
     "response_class",
+    "response_writer",
 ]
 
 
@@ -92,11 +93,12 @@ def encode_response(api: Api, response: Entity, version: int, correlation_id: in
     ``response`` has the attributes of kio's newest class. Fields the version lacks are left out. A field that only
     older versions have is written from an attribute of that name if ``response`` has one, and as its default otherwise.
     """
-    return _response_writer(api.key, version)(response, correlation_id)
+    return response_writer(api.key, version)(response, correlation_id)
 
 
 @cache
-def _response_writer(key: int, version: int) -> WriteFrame:
+def response_writer(key: int, version: int) -> WriteFrame:
+    """``(response, correlation id) -> frame``: as ``encode_response``."""
     from protocol.writer import frame_writer
 
     api = API_BY_KEY[key]

@@ -157,10 +157,10 @@ class Shard(Generic[S]):
         except Exception:
             logger.exception("unexpected error in a coordinator's operation", shard=self.name)
             return self._answered(None, UnknownServerError())
-        failure = self._write(state, outcome) if outcome.records else None
-        if failure is None and outcome.effects is not None and not self._run_effects(outcome.effects, None):
+        records, reply, effects, _, _ = outcome
+        failure = self._write(state, outcome) if records else None
+        if failure is None and effects is not None and not self._run_effects(effects, None):
             failure = UnknownServerError()
-        reply = outcome.reply
         if isinstance(reply, Waiter):
             if failure is not None:
                 reply.fail_now(failure)
@@ -169,7 +169,7 @@ class Shard(Generic[S]):
             return reply.future
         if failure is not None:
             return self._failed_with(failure)
-        if not self.is_settled:
+        if self._parked or self._committed < self._written:  # not settled
             return self._answered(reply, None)
         future: Future[Any] = self._create_future()
         future.set_result(reply)

@@ -71,9 +71,9 @@ def test_a_deleted_topic_leaves_the_list_and_stays_in_the_sum() -> None:
 
 def test_requests_are_told_by_kafkas_name_version_error_and_time() -> None:
     metrics = Metrics()
-    metrics.request_done("list_offsets", 10, 0.1)
-    metrics.request_done("list_offsets", 10, 0.11)
-    metrics.request_done("list_offsets", 9, 60_000)
+    metrics.requests["list_offsets"].done(10, 0.1)
+    metrics.requests["list_offsets"].done(10, 0.11)
+    metrics.requests["list_offsets"].done(9, 60_000)
     metrics.request_error("list_offsets", ErrorCode.unknown_topic_or_partition)
     found = only(scrape(metrics), "kafka_network_requestmetrics_")
     assert found['requests_total{request="ListOffsets",version="10"}'] == 2
@@ -139,7 +139,7 @@ def test_a_reading_that_fails_is_logged_and_counted_and_hides_no_other() -> None
 def test_the_openmetrics_form_is_valid_and_has_the_process() -> None:
     metrics = Metrics()
     metrics.produced('a"\\\n', messages=1, size=1)
-    metrics.request_done("fetch", 4, 3)
+    metrics.requests["fetch"].done(4, 3)
     text = generate_openmetrics(registry_of(metrics)).decode()
     families = {family.name: family for family in parse_openmetrics(text)}
     topics = {sample.labels.get("topic") for sample in families["kafka_server_brokertopicmetrics_bytesin"].samples}
