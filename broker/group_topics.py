@@ -19,6 +19,8 @@ class GroupTopics:
     def __init__(self, node: Node) -> None:
         self._topics = node.topics
         self._racks = {node.node_id: node.config.optional_string("broker.rack")}
+        self._images: dict[UUID, tuple[Topic, TopicImage]] = {}
+        """What was made of each topic, which another takes the place of when it changes."""
         self.newest = self._topics.revision
         self._topics.subscribe(self._changed)
 
@@ -38,6 +40,13 @@ class GroupTopics:
         return [topic.name for topic in self._topics.all()]
 
     def _image(self, topic: Topic) -> TopicImage:
+        made_of, image = self._images.get(topic.id, (None, None))
+        if image is None or made_of is not topic:
+            image = self._new_image(topic)
+            self._images[topic.id] = topic, image
+        return image
+
+    def _new_image(self, topic: Topic) -> TopicImage:
         racks = [
             sorted(rack for replica in partition.replicas if (rack := self._racks.get(replica)))
             for partition in topic.partitions
@@ -45,5 +54,7 @@ class GroupTopics:
         return TopicImage(topic.name, topic.id, racks)
 
     def _changed(self, old: Topic | None, new: Topic | None) -> None:
+        if old is not None:
+            self._images.pop(old.id, None)
         if new is not None and (old is None or old.id != new.id):
             self.newest = self._topics.revision

@@ -42,6 +42,8 @@ async def test_growth_is_a_new_version_and_no_new_topic() -> None:
     await topics.create([Topic("a", UUID(int=1), (assign([1, 2]),))])
     await store.commit({}, {"/other": b""})
     assert (view.version, view.newest) == (1, 1)
+    before = view.by_id(UUID(int=1))
+    assert before is not None and before.partition_count == 1
     await topics.create_partitions({"a": [assign([2])]})
     assert (view.version, view.newest) == (3, 1)
     image = view.by_id(UUID(int=1))
