@@ -67,7 +67,6 @@ def decode_request(api: Api, version: int, body: bytes) -> Entity:
     return entity
 
 
-@cache
 def request_reader(key: int, version: int) -> Read:
     """``(body, position) -> (request, next position)``: as ``decode_request``, in the newest version's class.
 
@@ -96,7 +95,6 @@ def encode_response(api: Api, response: Entity, version: int, correlation_id: in
     return response_writer(api.key, version)(response, correlation_id)
 
 
-@cache
 def response_writer(key: int, version: int) -> WriteFrame:
     """``(response, correlation id) -> frame``: as ``encode_response``."""
     from protocol.writer import frame_writer

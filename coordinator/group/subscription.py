@@ -10,6 +10,8 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")
+_LONGEST_KEPT = 4096
+"""Bytes of a subscription that is remembered: clients send what they like, and it may be large."""
 
 
 class UnreadableSubscription(Exception):
@@ -20,12 +22,15 @@ class AbsurdSubscription(UnreadableSubscription):
     """The metadata gives a length that cannot be: negative, or more than there are bytes."""
 
 
-@lru_cache(maxsize=128)  # it is read more than once, and mostly that of one member is that of all
 def subscribed_topics(metadata: bytes) -> frozenset[str]:
     """The topics in a serialized subscription.
 
     Raises UnreadableSubscription, and AbsurdSubscription where Kafka's reader fails with an unexpected error.
     """
+    return _read_again(metadata) if len(metadata) <= _LONGEST_KEPT else _read(metadata)
+
+
+def _read(metadata: bytes) -> frozenset[str]:
     topics = set()
     try:
         (count,) = _INT32.unpack_from(metadata, 2)
@@ -43,3 +48,7 @@ def subscribed_topics(metadata: bytes) -> frozenset[str]:
     except error as cut_short:
         raise UnreadableSubscription("the subscription is cut short") from cut_short
     return frozenset(topics)
+
+
+_read_again = lru_cache(maxsize=128)(_read)
+"""A subscription is read more than once, and mostly that of one member is that of all."""

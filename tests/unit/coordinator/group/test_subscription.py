@@ -1,0 +1,21 @@
+"""The topics in what a classic member tells of itself."""
+
+import pytest
+
+from coordinator.group.subscription import AbsurdSubscription, UnreadableSubscription, subscribed_topics
+from tests.conformance.group_members import subscription
+
+
+@pytest.mark.parametrize("user_data", [b"", b"x" * 10_000], ids=["small", "too large to be remembered"])
+def test_topics_are_read_again_and_again(user_data: bytes) -> None:
+    for topics in ({"a", "b"}, {"b"}, {"a", "b"}):
+        assert subscribed_topics(subscription(*sorted(topics)) + user_data) == topics
+
+
+@pytest.mark.parametrize("user_data", [b"", b"x" * 10_000], ids=["small", "too large to be remembered"])
+def test_what_cannot_be_is_refused_each_time(user_data: bytes) -> None:
+    for _ in range(2):
+        with pytest.raises(AbsurdSubscription, match="-1 topics"):
+            subscribed_topics(b"\0\0\xff\xff\xff\xff" + user_data)
+        with pytest.raises(UnreadableSubscription):
+            subscribed_topics(b"\0\0\0")
