@@ -54,11 +54,18 @@ def deserialize_version(data: bytes) -> int:
     return _Reader(data).int16()
 
 
+def deserialize_topics(data: bytes) -> list[str]:
+    """The topics alone of a subscription: every version begins with them. Raises SchemaError or AbsurdLengthError."""
+    reader = _Reader(data)
+    reader.int16()
+    return reader.topics()
+
+
 def deserialize_subscription(data: bytes) -> Subscription:
     """Raises SchemaError or its kind AbsurdLengthError. Bytes behind the last field are left alone."""
     reader = _Reader(data)
     version = _known(reader.int16())
-    topics = [reader.string() for _ in range(reader.array_size())]
+    topics = reader.topics()
     user_data = reader.nullable_bytes()
     return Subscription(
         version,
@@ -125,6 +132,9 @@ class _Reader:
         if not 0 <= size <= len(self._data) - self._position:
             raise AbsurdLengthError(f"{size} elements in {len(self._data) - self._position} bytes")
         return size
+
+    def topics(self) -> list[str]:
+        return [self.string() for _ in range(self.array_size())]
 
     def topic_partitions(self) -> TopicPartitions:
         return [

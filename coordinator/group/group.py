@@ -8,13 +8,14 @@ from typing import Protocol
 import structlog
 
 from coordinator.group import commit_rules
+from coordinator.group.consumer_protocol import SchemaError
 from coordinator.group.group_port import GroupDescription, GroupType, MemberDescription
 from coordinator.group.member import Member
 from coordinator.group.messages import JoinedMember
 from coordinator.group.protocols import MemberProtocol
 from coordinator.group.roster import Roster
 from coordinator.group.states import GroupState, way
-from coordinator.group.subscription import CONSUMER_PROTOCOL_TYPE, UnreadableSubscription, subscribed_topics
+from coordinator.group.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from protocol.internal.group_records import NO_TIMESTAMP, GroupMetadataValue, MemberMetadata
 from timing.purgatory import DelayedOperation
 
@@ -201,7 +202,7 @@ class ClassicGroup(Roster):
         for member in self.members.values():
             try:
                 topics |= subscribed_topics(member.metadata(self.protocol_name))
-            except UnreadableSubscription as error:
+            except SchemaError as error:
                 logger.warning(
                     "subscription not understood; topics of the group unknown",
                     group=self.group_id,

@@ -10,18 +10,14 @@ from kio.schema.errors import ErrorCode
 from coordinator.group import static_members
 from coordinator.group.capacity import has_room
 from coordinator.group.config import GroupConfig
+from coordinator.group.consumer_protocol import AbsurdLengthError, SchemaError
 from coordinator.group.group import ClassicGroup
 from coordinator.group.member import Member
 from coordinator.group.messages import UNKNOWN_MEMBER_ID, JoinAnswer, JoinRequest, Reply
 from coordinator.group.rebalance import present_generation
 from coordinator.group.sessions import NEW_MEMBER_JOIN_TIMEOUT_MS
 from coordinator.group.states import GroupState
-from coordinator.group.subscription import (
-    CONSUMER_PROTOCOL_TYPE,
-    AbsurdSubscription,
-    UnreadableSubscription,
-    subscribed_topics,
-)
+from coordinator.group.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome
 from protocol.errors import FencedInstanceId, KafkaError, UnknownMemberId
 from protocol.internal.group_records import GROUP_METADATA, GroupMetadataKey, GroupMetadataValue
@@ -51,10 +47,10 @@ def _is_absurd(request: JoinRequest) -> bool:
     for protocol in request.protocols:
         try:
             subscribed_topics(protocol.metadata)
-        except AbsurdSubscription as error:
+        except AbsurdLengthError as error:
             logger.warning("absurd subscription refused", group=request.group_id, error=str(error))
             return True
-        except UnreadableSubscription:
+        except SchemaError:
             continue
     return False
 
