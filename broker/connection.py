@@ -13,7 +13,7 @@ from broker.dispatch import Buffers, Pending
 from protocol.primitives import INT32, Buffer
 
 if TYPE_CHECKING:
-    from broker.dispatch import Dispatcher
+    from broker.dispatch import Dispatcher, Repeated
     from broker.server import Server
     from timing.wheel import TimerTask
 
@@ -65,6 +65,7 @@ class Connection(asyncio.BufferedProtocol):
         self.client_host = ""
         self.last_active_ms = 0.0
         self.client_software = ("unknown", "unknown")
+        self.repeated: Repeated | None = None
         self._server = server
         self._dispatcher = dispatcher
         self._outbox = server.outbox

@@ -8,8 +8,9 @@ import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from struct import Struct
 from types import CoroutineType, ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import structlog
 
@@ -41,6 +42,13 @@ API_VERSIONS = 18
 DRAIN_MS = 3000
 """How long a stopping node waits for work whose connection is gone."""
 
+_unpack_start = Struct(">ii").unpack_from  # API key and version, correlation id
+REST = 8
+"""Where a request goes on after its correlation id."""
+
+LONGEST_REPEATED_BYTES = 1024
+"""A larger request is not kept for its next time: each connection keeps one."""
+
 
 @dataclass(eq=False, slots=True)
 class Pending:
@@ -60,6 +68,18 @@ class Pending:
             self.work.cancel()
 
 
+class Repeated(NamedTuple):
+    """A request that its client sends again and again, as heartbeats are: only the correlation id is another then."""
+
+    size: int
+    key_and_version: int
+    rest: bytes
+    """What comes after the correlation id."""
+    route: Route
+    first: RequestContext
+    request: Any
+
+
 class ByVersion(dict[int, T]):
     """What is made for a version of an API when that is first asked for."""
 
@@ -75,7 +95,9 @@ class Route:
     """One row of the API table with its handler module, which is imported when first used.
 
     A module may bring its own ``decode(version, buf, pos)`` and ``encode(response, version, correlation_id)`` (the hot
-    path); all others go through ``protocol.messages``.
+    path); all others go through ``protocol.messages``. What ``handle`` is to have in place of the request,
+    ``prepare(ctx, request)`` makes of it, looking at the request and its client alone. A module with ``REPEATS``, whose
+    requests are often the same, is handed the very object of the last time, which it must not change.
     """
 
     def __init__(self, api: Api, metrics: Metrics) -> None:
@@ -90,7 +112,9 @@ class Route:
         self.decode: Callable[[int, memoryview, int], Any] | None
         self.read = ByVersion(partial(messages.request_reader, api.key))
         self.write = ByVersion(self._writer)
+        self.prepare: Callable[[RequestContext, Any], Any] | None
         self.only_reads = False
+        self.repeats = False
 
     def load(self) -> ModuleType:
         if not self.loaded:
@@ -98,7 +122,9 @@ class Route:
             self.counters = self._metrics.requests[self.api.name]
             self.handle = module.handle
             self.decode = getattr(module, "decode", None)
+            self.prepare = getattr(module, "prepare", None)
             self.only_reads = getattr(module, "ONLY_READS", False)
+            self.repeats = getattr(module, "REPEATS", False)
             self._module = module
             self.loaded = True
         return self._module
@@ -106,7 +132,8 @@ class Route:
     def _writer(self, version: int) -> Callable[[Any, int], Buffers]:
         encode = getattr(self.load(), "encode", None)
         if encode is None:
-            return messages.response_writer(self.api.key, version)
+            write = messages.response_writer(self.api.key, version)
+            return messages.repeated_writer(write) if self.repeats else write
         return lambda response, correlation_id: encode(response, version, correlation_id)
 
 
@@ -132,32 +159,23 @@ class Dispatcher:
 
         :raises CloseConnection: The connection is to be closed: no API, version or body that Kafka would answer.
         """
-        try:
-            key, version, correlation_id, client_id, body = headers.parse_request_header(frame)
-        except DecodeError as error:
-            raise CloseConnection(f"request header: {error}") from error
-        route = self._routes[key]
-        api = route.api
-        if not api.lowest <= version <= api.highest:
-            if key == API_VERSIONS:
-                return self._too_new(route, correlation_id)
-            raise CloseConnection(f"{api.name} version {version}; {api.lowest} to {api.highest} are served")
-        if not route.loaded:
-            route.load()
-        ctx = RequestContext(self._node, connection, key, version, correlation_id, client_id)
-        if self._throttling.enabled:
-            ctx.size = len(frame)
-        try:
-            if route.decode is not None:
-                request = route.decode(version, frame, body)
-            else:
-                ctx.body = bytes(frame[body:])  # its strings are cheaper to slice than a memoryview's
-                request, _ = route.read[version](ctx.body, 0)
-        except DecodeError as error:
-            raise CloseConnection(f"{api.name} v{version}: {error}") from error
-        except Exception as error:
-            self._unexpected(route, ctx, error)
-            raise CloseConnection(f"{api.name} v{version} cannot be decoded") from error
+        repeated = connection.repeated
+        if (
+            repeated is not None
+            and repeated.size == len(frame)
+            and repeated.rest == bytes(frame[REST:])
+            and (start := _unpack_start(frame))[0] == repeated.key_and_version
+        ):
+            _, _, _, route, first, request = repeated
+            ctx = RequestContext(
+                self._node, connection, first.api_key, first.version, start[1], first.client_id, first.body
+            )
+            if self._throttling.enabled:
+                ctx.size = len(frame)
+        else:
+            route, ctx, request = self._read(connection, frame)
+            if request is None:
+                return self._too_new(route, ctx.correlation_id)
         started = connection.last_active_ms  # when the request, or what it had to wait for, was there
         try:
             response = route.handle(ctx, request)
@@ -166,6 +184,40 @@ class Dispatcher:
         if isinstance(response, LATER):
             return self._pending(route, ctx, request, response, started)
         return self._encode(route, ctx, request, response, started)
+
+    def _read(self, connection: Connection, frame: memoryview) -> tuple[Route, RequestContext, Any]:
+        """The request, or None in its place: ApiVersions in a version that is not served. Raises CloseConnection."""
+        try:
+            key, version, correlation_id, client_id, body = headers.parse_request_header(frame)
+        except DecodeError as error:
+            raise CloseConnection(f"request header: {error}") from error
+        route = self._routes[key]
+        api = route.api
+        ctx = RequestContext(self._node, connection, key, version, correlation_id, client_id)
+        if not api.lowest <= version <= api.highest:
+            if key == API_VERSIONS:
+                return route, ctx, None
+            raise CloseConnection(f"{api.name} version {version}; {api.lowest} to {api.highest} are served")
+        if not route.loaded:
+            route.load()
+        if self._throttling.enabled:
+            ctx.size = len(frame)
+        try:
+            if route.decode is not None:
+                return route, ctx, route.decode(version, frame, body)
+            ctx.body = bytes(frame[body:])  # its strings are cheaper to slice than a memoryview's
+            request, _ = route.read[version](ctx.body, 0)
+            if route.prepare is not None:
+                request = route.prepare(ctx, request)
+        except DecodeError as error:
+            raise CloseConnection(f"{api.name} v{version}: {error}") from error
+        except Exception as error:
+            self._unexpected(route, ctx, error)
+            raise CloseConnection(f"{api.name} v{version} cannot be decoded") from error
+        if route.repeats and len(frame) <= LONGEST_REPEATED_BYTES:
+            start, _ = _unpack_start(frame)
+            connection.repeated = Repeated(len(frame), start, bytes(frame[REST:]), route, ctx, request)
+        return route, ctx, request
 
     def _pending(self, route: Route, ctx: RequestContext, request: Any, response: Any, started: float) -> Pending:
         if self._throttling.enabled:

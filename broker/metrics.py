@@ -74,7 +74,9 @@ class RequestCounters:
     def done(self, version: int, total_ms: float) -> None:
         """A request was answered `total_ms` after it was read."""
         self.by_version[version] += 1
-        self.total_time_ms.observe(total_ms)
+        times = self.total_time_ms  # observed here: for a heartbeat even a call counts
+        times.counts[bisect_left(times.bounds, total_ms)] += 1
+        times.sum += total_ms
 
 
 class Kind(Enum):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from protocol.api_table import API_BY_KEY, Api
 from protocol.lift import is_reshaped, lift
-from protocol.primitives import Buffer, DecodeError
+from protocol.primitives import INT32, Buffer, DecodeError
 from protocol.schema import Entity, EntityClass
 
 if TYPE_CHECKING:
@@ -24,11 +24,15 @@ __all__ = [
     "lift",
     "newest_request",
     "newest_response",
+    "repeated_writer",
     "request_class",
     "request_reader",
     "response_class",
     "response_writer",
 ]
+
+CORRELATION_ID_AT = 4
+"""Where it stands in a response's frame."""
 
 
 @cache
@@ -101,3 +105,24 @@ def response_writer(key: int, version: int) -> WriteFrame:
 
     api = API_BY_KEY[key]
     return frame_writer(response_class(key, version), newest_response(api), api.response_header_version(version))
+
+
+def repeated_writer(write: WriteFrame) -> WriteFrame:
+    """``write`` for responses that are often the very object that was written before: only the correlation id differs.
+
+    They must not be changed in between.
+    """
+    last: Entity | None = None
+    written = b""
+
+    def write_again(response: Entity, correlation_id: int) -> bytearray:
+        nonlocal last, written
+        if response is last:
+            frame = bytearray(written)
+            INT32.pack_into(frame, CORRELATION_ID_AT, correlation_id)
+            return frame
+        frame = write(response, correlation_id)
+        last, written = response, bytes(frame)
+        return frame
+
+    return write_again

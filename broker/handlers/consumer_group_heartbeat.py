@@ -30,9 +30,12 @@ Answer = ConsumerGroupHeartbeatResponse
 new_response = maker(ConsumerGroupHeartbeatResponse)
 
 
-def handle(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Answer | Awaitable[Answer]:
-    require_consumer_protocol(ctx.node)
-    heartbeat = ConsumerHeartbeat(
+REPEATS = True
+"""A member's heartbeats are alike while it has nothing new to tell."""
+
+
+def prepare(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> ConsumerHeartbeat:
+    return ConsumerHeartbeat(
         request.group_id,
         request.member_id,
         request.member_epoch,
@@ -47,9 +50,13 @@ def handle(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Answe
         f"/{ctx.connection.client_host}",
         names_itself=ctx.version >= FIRST_VERSION_WITH_OWN_MEMBER_IDS,
     )
+
+
+def handle(ctx: RequestContext, heartbeat: ConsumerHeartbeat) -> Answer | Awaitable[Answer]:
+    require_consumer_protocol(ctx.node)
     coordinator = ctx.node.group_coordinator
     check_request(heartbeat, coordinator.consumer_config)
-    answer = coordinator.write(request.group_id, lambda state: state.groups.consumer.heartbeat(heartbeat))
+    answer = coordinator.write(heartbeat.group_id, lambda state: state.groups.consumer.heartbeat(heartbeat))
     return when_done(answer, _response)
 
 
@@ -81,7 +88,7 @@ def _assignment(partitions: Partitions) -> Assignment:
     )
 
 
-def error_response(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest, error: KafkaError) -> Answer:
+def error_response(ctx: RequestContext, heartbeat: ConsumerHeartbeat, error: KafkaError) -> Answer:
     return new_response(
         throttle_time=ZERO,
         error_code=error.code,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from functools import cache
 
 from kio.schema.errors import ErrorCode
 from kio.schema.heartbeat.v4 import HeartbeatRequest, HeartbeatResponse
@@ -11,24 +10,24 @@ from kio.schema.heartbeat.v4 import HeartbeatRequest, HeartbeatResponse
 from broker.answers import when_done
 from broker.context import RequestContext
 from broker.error_responses import ZERO
-from coordinator.group import messages
 from protocol.errors import CoordinatorLoadInProgress, InvalidGroupId, KafkaError
+
+REPEATS = True
+"""A member's heartbeats are alike until the next rebalance."""
 
 
 def handle(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse | Awaitable[HeartbeatResponse]:
     if not request.group_id:
         raise InvalidGroupId
-    heartbeat = messages.HeartbeatRequest(
-        request.group_id, request.member_id, request.group_instance_id, request.generation_id
-    )
-    return when_done(
-        ctx.node.group_coordinator.write(request.group_id, lambda state: state.groups.heartbeat(heartbeat)), _response
-    )
+    answer = ctx.node.group_coordinator.write(request.group_id, lambda state: state.groups.heartbeat(request))
+    return when_done(answer, _response)
 
 
-@cache
 def _response(code: ErrorCode) -> HeartbeatResponse:
-    return HeartbeatResponse(throttle_time=ZERO, error_code=code)
+    return _GO_ON if code is ErrorCode.none else HeartbeatResponse(throttle_time=ZERO, error_code=code)
+
+
+_GO_ON = HeartbeatResponse(throttle_time=ZERO, error_code=ErrorCode.none)
 
 
 def error_response(ctx: RequestContext, request: HeartbeatRequest, error: KafkaError) -> HeartbeatResponse:

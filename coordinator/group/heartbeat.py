@@ -25,7 +25,7 @@ def heartbeat(groups: ClassicGroups, request: HeartbeatRequest) -> Outcome[Error
     if group is None:
         raise UnknownMemberId
     group.check_member(request.member_id, request.group_instance_id)
-    if request.generation != group.generation:
+    if request.generation_id != group.generation:
         raise IllegalGeneration
     member = group.members[request.member_id]
     groups.sessions.restart(group, member)  # nothing is written, so nothing can fail

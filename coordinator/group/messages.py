@@ -6,7 +6,7 @@ Errors are wire codes, 0 for none. Durations are milliseconds.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from kio.schema.errors import ErrorCode
 
@@ -88,13 +88,17 @@ class SyncAnswer(NamedTuple):
     protocol_name: str | None = None
 
 
-class HeartbeatRequest(NamedTuple):
-    """A Heartbeat request; its answer is an error code."""
+class HeartbeatRequest(Protocol):
+    """A Heartbeat request, as kio's newest class has it; its answer is an error code."""
 
-    group_id: str
-    member_id: str
-    group_instance_id: str | None
-    generation: int
+    @property
+    def group_id(self) -> str: ...
+    @property
+    def member_id(self) -> str: ...
+    @property
+    def group_instance_id(self) -> str | None: ...
+    @property
+    def generation_id(self) -> int: ...
 
 
 class Leaver(NamedTuple):

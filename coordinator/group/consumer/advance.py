@@ -28,7 +28,7 @@ logger = structlog.get_logger(__name__)
 
 def record_member(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, change: Change) -> bool:
     """Writes down what the member tells anew; True if it subscribes to other topics by name."""
-    if after == before:
+    if after is before or after == before:
         return False
     change.records.append(records.member(group.group_id, after))
     return after.topics != before.topics
@@ -67,7 +67,8 @@ def advance(
 
 def members_with(group: ConsumerGroup, member: ConsumerMember) -> Mapping[str, ConsumerMember]:
     """The group's members with this one, which takes the place of an earlier one with its instance id."""
-    if group.members.get(member.member_id) == member:
+    known = group.members.get(member.member_id)
+    if known is member or known == member:
         return group.members
     replaced = group.static_ids.get(member.instance_id) if member.instance_id is not None else None
     return {**{key: one for key, one in group.members.items() if key != replaced}, member.member_id: member}

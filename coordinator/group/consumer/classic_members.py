@@ -140,7 +140,7 @@ def sync(groups: ConsumerGroups, group: ConsumerGroup, request: SyncRequest) -> 
 
 def heartbeat(groups: ConsumerGroups, group: ConsumerGroup, request: HeartbeatRequest) -> Outcome[ErrorCode]:
     """REBALANCE_IN_PROGRESS if there is a step to take, as answer; other refusals are raised."""
-    member, _ = _member(group, request.member_id, request.group_instance_id, request.generation)
+    member, _ = _member(group, request.member_id, request.group_instance_id, request.generation_id)
     groups.timeouts.start_session(group.group_id, member)
     may_get_more = member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_partitions(member)
     if member.epoch >= group.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS and not may_get_more:

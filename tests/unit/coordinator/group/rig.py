@@ -8,6 +8,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from kio.schema.errors import ErrorCode
+from kio.schema.heartbeat.v4 import HeartbeatRequest
+from kio.schema.types import GroupId
+from kio.static.primitive import i32
 
 from coordinator.group.config import GroupConfig
 from coordinator.group.consumer.config import ConsumerGroupConfig
@@ -18,7 +21,6 @@ from coordinator.group.group import ClassicGroup
 from coordinator.group.groups import ClassicGroups
 from coordinator.group.leave import LeaveAnswer
 from coordinator.group.messages import (
-    HeartbeatRequest,
     JoinAnswer,
     JoinRequest,
     Leaver,
@@ -225,7 +227,10 @@ class Client:
     def heartbeat(self, generation: int | None = None) -> Future[ErrorCode]:
         return self.rig.heartbeat_request(
             HeartbeatRequest(
-                GROUP, self.member_id, self.instance, self.generation if generation is None else generation
+                group_id=GroupId(GROUP),
+                generation_id=i32(self.generation if generation is None else generation),
+                member_id=self.member_id,
+                group_instance_id=self.instance,
             )
         )
 
