@@ -96,6 +96,7 @@ API_TABLE: tuple[Api, ...] = (
     _api(57, "update_features", 0, 2, first_flexible=0),
     _api(60, "describe_cluster", 0, 2, first_flexible=0),
     _api(61, "describe_producers", 0, 0, first_flexible=0),
+    _api(64, "unregister_broker", 0, 0, first_flexible=0),
     _api(65, "describe_transactions", 0, 0, first_flexible=0),
     _api(66, "list_transactions", 0, 2, first_flexible=0),
     _api(68, "consumer_group_heartbeat", 0, 1, first_flexible=0),
@@ -105,6 +106,20 @@ API_TABLE: tuple[Api, ...] = (
     Api(72, "push_telemetry", 0, 0, first_flexible=0, advertised_lowest=0, advertised=False),
     _api(74, "list_config_resources", 0, 1, first_flexible=0),
     _api(75, "describe_topic_partitions", 0, 0, first_flexible=0),
+    _api(76, "share_group_heartbeat", 1, 1, first_flexible=0),
+    _api(77, "share_group_describe", 1, 1, first_flexible=0),
+    _api(78, "share_fetch", 1, 1, first_flexible=0),
+    _api(79, "share_acknowledge", 1, 1, first_flexible=0),
+    _api(80, "add_raft_voter", 0, 0, first_flexible=0),
+    _api(81, "remove_raft_voter", 0, 0, first_flexible=0),
+    _api(83, "initialize_share_group_state", 0, 0, first_flexible=0),
+    _api(84, "read_share_group_state", 0, 0, first_flexible=0),
+    _api(85, "write_share_group_state", 0, 0, first_flexible=0),
+    _api(86, "delete_share_group_state", 0, 0, first_flexible=0),
+    _api(87, "read_share_group_state_summary", 0, 0, first_flexible=0),
+    _api(90, "describe_share_group_offsets", 0, 0, first_flexible=0),
+    _api(91, "alter_share_group_offsets", 0, 0, first_flexible=0),
+    _api(92, "delete_share_group_offsets", 0, 0, first_flexible=0),
 )
 
 API_BY_KEY: dict[int, Api] = {api.key: api for api in API_TABLE}

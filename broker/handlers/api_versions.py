@@ -1,7 +1,4 @@
-"""ApiVersions 0-4 (KIP-35, KIP-511, KIP-584, KIP-1022).
-
-Deviation: only the APIs of ``protocol.api_table`` are told, which are fewer than Kafka's.
-"""
+"""ApiVersions 0-4 (KIP-35, KIP-511, KIP-584, KIP-1022)."""
 
 from __future__ import annotations
 

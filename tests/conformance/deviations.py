@@ -131,6 +131,20 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "Kafka never answers the members of a group one of whose subscriptions gives an impossible length; here such a "
         "JoinGroup is refused with INVALID_REQUEST.",
     ),
+    *(
+        Deviation(
+            api, scenario, ("",), same_but_text, "Kafka's stock sentences for error codes are given in other words."
+        )
+        for api, scenario in (
+            ("alter_share_group_offsets", "altered_share_offsets"),
+            ("delete_share_group_offsets", "deleted_share_offsets"),
+            ("initialize_share_group_state", "share_states"),
+            ("read_share_group_state", "share_states"),
+            ("write_share_group_state", "share_states"),
+            ("delete_share_group_state", "share_states"),
+            ("read_share_group_state_summary", "share_states"),
+        )
+    ),
 )
 
 

@@ -67,6 +67,7 @@ def with_topics(api: Api, version: int) -> Any:
             if isinstance(inner := getattr(entity, name), tuple)
         ]
         names_something = getattr(request, "topics", ()) is not None
+        names_something = names_something and getattr(request, "group_id", "g") != ""
         if names_something and all(arrays) and all(nested) and getattr(request, "acks", 1) != 0:
             return request
     raise AssertionError("no such request")

@@ -1,0 +1,21 @@
+"""UnregisterBroker 0 (KIP-500; Kafka's `ClusterControlManager.unregisterBroker`): nobody but this node is registered.
+
+Deviation: Kafka takes a running broker's registration away too, and a cluster of one node then has no broker until its
+next start. Here it stays.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from broker.context import RequestContext
+from protocol.errors import BrokerIdNotRegistered, InvalidRequest
+
+if TYPE_CHECKING:
+    from kio.schema.unregister_broker.v0 import UnregisterBrokerRequest
+
+
+def handle(ctx: RequestContext, request: UnregisterBrokerRequest) -> NoReturn:
+    if request.broker_id == ctx.node.node_id:
+        raise InvalidRequest(f"Broker ID {request.broker_id} is the only one, and runs")
+    raise BrokerIdNotRegistered(f"Broker ID {request.broker_id} is not currently registered")
