@@ -25,7 +25,8 @@ from tests.conformance.fuzz_symbols import TOPICS, Named
 from tests.conformance.runner import ODD_HOURS_AGO_MS
 
 VERSIONS = {api.name: range(api.lowest, api.highest + 1) for api in API_TABLE}
-NOT_ASKED = ("alter_client_quotas", "update_features", "get_telemetry_subscriptions", "push_telemetry", "api_versions")
+NOT_ASKED = ("alter_client_quotas", "update_features", "get_telemetry_subscriptions", "push_telemetry", "api_versions",
+             "unregister_broker")  # fmt: skip
 """Those that change the whole cluster, or say what differs on purpose."""
 THEMES = (
     ("produce", "produce", "fetch", "list_offsets", "delete_records", "offset_for_leader_epoch", "describe_producers"),

@@ -68,6 +68,8 @@ def heartbeat(
     if ids_made_up:
         body["server_assignor"] = None
     kept = {name: value for name, value in body.items() if name in drawn}
+    if version == 0 and not ids_made_up:
+        drawn = drawn | {"member_id": member}  # the broker would make one up for an empty one
     return {name: drawn[name] if draw.chance(draw.wild / 4) else value for name, value in kept.items()}
 
 

@@ -208,8 +208,10 @@ class Side:
 
     @property
     def joined(self) -> set[str]:
-        """Members of consumer groups that have an epoch."""
-        return {name for kind, name in self.held if kind == "epoch"}
+        """Members of consumer groups that have an epoch, by ids that both brokers know."""
+        return {
+            name for kind, name in self.held if kind == "epoch" and name.rpartition("/")[2] in fuzz_consumers.MEMBERS
+        }
 
     # ---- waiting for what a broker does in its own time
 

@@ -85,5 +85,7 @@ class Wild:
             return self.one(0, 1, 4, 8, 16, 32, 99, -1)
         if f.name == "resource_types":
             return self.one(0, 2, 4, 8, 16, 32, 99, -1)
+        if f.kind == "uint16":
+            return self.one(0, 1, 9092, 65_535)
         largest = {"int8": 127, "int16": 32_767, "int64": 2**63 - 1}.get(f.kind, 2**31 - 1)
         return self.one(-2, -1, 0, 1, 2, 3, 5, 99, largest)
