@@ -55,10 +55,15 @@ def deserialize_version(data: bytes) -> int:
 
 
 def deserialize_topics(data: bytes) -> list[str]:
-    """The topics alone of a subscription: every version begins with them. Raises SchemaError or AbsurdLengthError."""
+    """The topics of a subscription read as version 0, whatever it says it is; the user data have to be there too.
+
+    Raises SchemaError or AbsurdLengthError.
+    """
     reader = _Reader(data)
     reader.int16()
-    return reader.topics()
+    topics = reader.topics()
+    reader.nullable_bytes()
+    return topics
 
 
 def deserialize_subscription(data: bytes) -> Subscription:

@@ -131,6 +131,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "Kafka never answers the members of a group one of whose subscriptions gives an impossible length; here such a "
         "JoinGroup is refused with INVALID_REQUEST.",
     ),
+    Deviation("join_group", "subscriptions_cut_short", ("user data cut short",), answered, "As above."),
     *(
         Deviation(
             api, scenario, ("",), same_but_text, "Kafka's stock sentences for error codes are given in other words."

@@ -29,6 +29,8 @@ class Wild:
                 return self.one(b"", b"abc")
             case "uuid":
                 return Held("topic_id", "a", schema.NO_ID)
+            case "uint16":
+                return self.one(0, 1)
             case _:
                 return self.one(0, 1, -1)
 

@@ -225,3 +225,27 @@ def subscriptions(t: Talk, v: int) -> None:
         m = party("m")
         m.join(name, protocols=[{"name": "range", "metadata": metadata}])
         m.sync(f"{name}: sync", m)
+
+
+@scenario("join_group", (4, 9))
+def subscriptions_cut_short(t: Talk, v: int) -> None:
+    """What is known of them shows in OffsetDelete."""
+    mine, other = t.topic("mine").name, t.topic("other").name
+    named = b"\0\0\0\0\0\1" + len(mine).to_bytes(2, "big") + mine.encode()
+    topics = [{"name": topic, "partitions": [{"partition_index": 0}]} for topic in (mine, other)]
+    for name, metadata in {
+        "whole": named + b"\xff\xff\xff\xff",
+        "a version alone": b"\0\0",
+        "no user data": named,
+        "half a length of user data": named + b"\0\0",
+        "user data cut short": named + b"\0\0\0\5xy",
+        "user data of length -2": named + b"\xff\xff\xff\xfe",
+        "bytes behind": named + b"\0\0\0\2xyz",
+        "version 1 without what is owned": b"\0\1" + named[2:] + b"\0\0\0\0",
+        "version 99": b"\0\x63" + named[2:] + b"\0\0\0\0",
+        "version -1": b"\xff\xff" + named[2:] + b"\0\0\0\0",
+    }.items():
+        party = Party(t, v, name.replace(" ", "-"))
+        m = party("m")
+        m.join(name, protocols=[{"name": "range", "metadata": metadata}])
+        t.call(f"{name}: subscribed", "offset_delete", 0, {"group_id": party.group_id, "topics": topics})

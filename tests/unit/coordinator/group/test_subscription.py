@@ -20,3 +20,13 @@ def test_what_cannot_be_is_refused_each_time(user_data: bytes) -> None:
             subscribed_topics(b"\0\0\xff\xff\xff\xff" + user_data)
         with pytest.raises(SchemaError):
             subscribed_topics(b"\0\0\0")
+
+
+def test_the_user_data_must_be_there_too() -> None:
+    named = b"\0\0\0\0\0\1\0\1a"
+    assert subscribed_topics(named + b"\0\0\0\2xy") == {"a"}
+    assert subscribed_topics(named + b"\xff\xff\xff\xfe") == {"a"}
+    with pytest.raises(AbsurdLengthError, match="2 bytes wanted"):
+        subscribed_topics(named + b"\0\0\0\2x")
+    with pytest.raises(SchemaError, match="nothing is left"):
+        subscribed_topics(named)
