@@ -76,7 +76,7 @@ class Repeated(NamedTuple):
     rest: bytes
     """What comes after the correlation id."""
     route: Route
-    first: RequestContext
+    ctx: RequestContext
     request: Any
 
 
@@ -124,7 +124,7 @@ class Route:
             self.decode = getattr(module, "decode", None)
             self.prepare = getattr(module, "prepare", None)
             self.only_reads = getattr(module, "ONLY_READS", False)
-            self.repeats = getattr(module, "REPEATS", False)
+            self.repeats = self.exclusive and getattr(module, "REPEATS", False)
             self._module = module
             self.loaded = True
         return self._module
@@ -166,10 +166,8 @@ class Dispatcher:
             and repeated.rest == bytes(frame[REST:])
             and (start := _unpack_start(frame))[0] == repeated.key_and_version
         ):
-            _, _, _, route, first, request = repeated
-            ctx = RequestContext(
-                self._node, connection, first.api_key, first.version, start[1], first.client_id, first.body
-            )
+            _, _, _, route, ctx, request = repeated
+            ctx.correlation_id = start[1]  # the one before is answered: its API is exclusive
             if self._throttling.enabled:
                 ctx.size = len(frame)
         else:
