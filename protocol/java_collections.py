@@ -29,6 +29,8 @@ def in_java_order(keys: Collection[Key], capacity: int = 16) -> list[Key]:
 
     Maps that sort long chains as trees (nine keys in one of 64 buckets or more) are beyond this.
     """
+    if len(keys) < 2:
+        return list(keys)
     buckets = java_buckets(capacity)
     if len(keys) > _LONG_CHAIN and buckets < _ENOUGH_BUCKETS:
         buckets = _split_chains([_spread(key) for key in keys], buckets)
@@ -65,14 +67,20 @@ def _split_chains(spread: Sequence[int], buckets: int) -> int:
 
     Java doubles them once they are filled to three quarters, and for a ninth key in one of them as long as it has few.
     """
+    chains = [0] * buckets
     for count, code in enumerate(spread):
-        chain = sum((code ^ other) & buckets - 1 == 0 for other in spread[:count])
-        if chain >= _LONG_CHAIN and buckets < _ENOUGH_BUCKETS:
+        before = buckets
+        if chains[code & buckets - 1] >= _LONG_CHAIN and buckets < _ENOUGH_BUCKETS:
             buckets *= 2
         if count >= buckets * 3 // 4:
             buckets *= 2
         if buckets >= _ENOUGH_BUCKETS:
             break
+        if buckets != before:
+            chains = [0] * buckets
+            for earlier in spread[:count]:
+                chains[earlier & buckets - 1] += 1
+        chains[code & buckets - 1] += 1
     return buckets
 
 

@@ -7,7 +7,6 @@ Where nothing is written nothing can fail, so SyncGroup and Heartbeat set timers
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import structlog
@@ -77,8 +76,7 @@ def _join(
         subscription = deserialize_subscription(request.protocols[0].metadata)
     except SchemaError as error:
         raise UnknownServerError from error
-    member = replace(
-        before,
+    member = before._replace(
         instance_id=before.instance_id if request.group_instance_id is None else request.group_instance_id,
         rack_id=subscription.rack_id or before.rack_id,
         rebalance_timeout_ms=(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import structlog
@@ -105,8 +104,7 @@ def _told(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
     same_client = member.client_id == request.client_id and member.client_host == request.client_host
     if request.tells_nothing and same_client and member.classic is None:
         return member
-    return replace(
-        member,
+    return member._replace(
         instance_id=member.instance_id if request.instance_id is None else request.instance_id,
         rack_id=member.rack_id if request.rack_id is None else request.rack_id,
         rebalance_timeout_ms=(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import structlog
@@ -41,7 +40,7 @@ def leave(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outcome[Consume
         for_a_while=request.member_epoch == LEFT_FOR_A_WHILE,
     )
     if request.instance_id is not None and request.member_epoch == LEFT_FOR_A_WHILE:
-        away = replace(member, epoch=LEFT_FOR_A_WHILE, pending_revocation=NO_PARTITIONS)
+        away = member._replace(epoch=LEFT_FOR_A_WHILE, pending_revocation=NO_PARTITIONS)
         return Outcome((records.current_assignment(group.group_id, away),), answer)
     return remove(groups, group, [member]).outcome(answer)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import structlog
 
 from coordinator.group.consumer import records
@@ -92,7 +90,7 @@ def static_member(
             f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id "
             f"is owned by {before.member_id} member."
         )
-    after = replace(before, member_id=member_id, epoch=JOINING, previous_epoch=JOINING)
+    after = before._replace(member_id=member_id, epoch=JOINING, previous_epoch=JOINING)
     _replace(group, before, after, change)
     return after
 

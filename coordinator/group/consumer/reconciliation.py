@@ -7,7 +7,6 @@ has told that it no longer owns what it must give up, and is given what the othe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from uuid import UUID
 
 from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
@@ -71,16 +70,14 @@ def _next(
             if partitions:
                 found[topic] = partitions
     if to_give_up and _owns_any(owned, to_give_up):
-        return replace(
-            member,
+        return member._replace(
             state=MemberState.UNREVOKED_PARTITIONS,
             epoch=epoch,
             previous_epoch=member.epoch,
             assigned=kept,
             pending_revocation=to_give_up,
         )
-    return replace(
-        member,
+    return member._replace(
         state=MemberState.UNRELEASED_PARTITIONS if unreleased else MemberState.STABLE,
         epoch=target_epoch,
         previous_epoch=member.epoch,

@@ -1,7 +1,5 @@
 """Rare things that consumer groups must live through."""
 
-from dataclasses import replace
-
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -51,7 +49,7 @@ async def test_an_expression_in_the_log_that_is_not_valid_matches_nothing_and_th
     first, second = ConsumerClient(rig, "m1", regex="a+"), ConsumerClient(rig, "m2", regex="b+")
     for member in (first, first, second, second, first):
         member.beat()
-    foreign = replace(rig.member(second), regex="b(?!x)")
+    foreign = rig.member(second)._replace(regex="b(?!x)")
     rig.runtime.write(0, lambda _: Outcome([records.member(GROUP, foreign)])).result()
     second.regex = None
     await rig.pass_ms(10_001)
