@@ -26,8 +26,8 @@ from tests.conformance.runner import ODD_HOURS_AGO_MS
 
 VERSIONS = {api.name: range(api.lowest, api.highest + 1) for api in API_TABLE}
 NOT_ASKED = ("alter_client_quotas", "update_features", "get_telemetry_subscriptions", "push_telemetry", "api_versions",
-             "unregister_broker")  # fmt: skip
-"""Those that change the whole cluster, or say what differs on purpose."""
+             "unregister_broker", "add_raft_voter")  # fmt: skip
+"""Those that change the whole cluster or end it, or say what differs on purpose."""
 THEMES = (
     ("produce", "produce", "fetch", "list_offsets", "delete_records", "offset_for_leader_epoch", "describe_producers"),
     ("produce", "produce", "init_producer_id", "add_partitions_to_txn", "add_partitions_to_txn", "end_txn", "end_txn",
