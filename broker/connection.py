@@ -115,6 +115,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._closing = True
+        self.repeated = None  # which knows its connection: without this both would wait for the garbage collector
         for pending in self._waiting:
             pending.abandon()
         if self._throttle_timer is not None:

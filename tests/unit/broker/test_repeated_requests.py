@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
+from kio.schema.heartbeat.v4 import HeartbeatResponse
 from kio.schema.join_group.v0.request import JoinGroupRequestProtocol
 
 from broker.dispatch import LONGEST_REPEATED_BYTES
@@ -144,3 +147,23 @@ async def test_a_large_request_is_not_kept(rig: Rig, monkeypatch: pytest.MonkeyP
     client.send("heartbeat", 2, group_id="g", generation_id=1, member_id="m" * 100)
     await settle()
     assert client.connection.repeated is not None
+
+
+async def test_a_lost_connection_is_freed_at_once(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    route = rig.node.dispatcher._routes[12]
+    route.load()
+    good = HeartbeatResponse(throttle_time=timedelta(0), error_code=ErrorCode.none)
+    monkeypatch.setattr(route, "handle", lambda _ctx, _request: good)
+    client = rig.connect()
+    client.send("heartbeat", 2, group_id="g", generation_id=1, member_id="m")
+    await settle()
+    assert client.connection.repeated is not None
+    client.transport.reset()
+    await settle()
+    left = weakref.ref(client.connection)
+    gc.disable()
+    try:
+        del client
+        assert left() is None
+    finally:
+        gc.enable()
