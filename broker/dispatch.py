@@ -43,8 +43,8 @@ DRAIN_MS = 3000
 """How long a stopping node waits for work whose connection is gone."""
 
 _unpack_start = Struct(">ii").unpack_from  # API key and version, correlation id
-REST = 8
-"""Where a request goes on after its correlation id."""
+AFTER_CORRELATION_ID = 8
+"""Where a request goes on after it."""
 
 LONGEST_REPEATED_BYTES = 1024
 """A larger request is not kept for its next time: each connection keeps one."""
@@ -97,7 +97,8 @@ class Route:
     A module may bring its own ``decode(version, buf, pos)`` and ``encode(response, version, correlation_id)`` (the hot
     path); all others go through ``protocol.messages``. What ``handle`` is to have in place of the request,
     ``prepare(ctx, request)`` makes of it, looking at the request and its client alone. A module with ``REPEATS``, whose
-    requests are often the same, is handed the very object of the last time, which it must not change.
+    requests are often the same, is handed the very object of the last time, which it must not change. One with
+    ``SHARES_RESPONSES`` mostly returns the same response to all, which is then written once.
     """
 
     def __init__(self, api: Api, metrics: Metrics) -> None:
@@ -133,7 +134,7 @@ class Route:
         encode = getattr(self.load(), "encode", None)
         if encode is None:
             write = messages.response_writer(self.api.key, version)
-            return messages.repeated_writer(write) if self.repeats else write
+            return messages.repeated_writer(write) if getattr(self._module, "SHARES_RESPONSES", False) else write
         return lambda response, correlation_id: encode(response, version, correlation_id)
 
 
@@ -163,7 +164,7 @@ class Dispatcher:
         if (
             repeated is not None
             and repeated.size == len(frame)
-            and repeated.rest == bytes(frame[REST:])
+            and repeated.rest == bytes(frame[AFTER_CORRELATION_ID:])
             and (start := _unpack_start(frame))[0] == repeated.key_and_version
         ):
             _, _, _, route, ctx, request = repeated
@@ -214,7 +215,7 @@ class Dispatcher:
             raise CloseConnection(f"{api.name} v{version} cannot be decoded") from error
         if route.repeats and len(frame) <= LONGEST_REPEATED_BYTES:
             start, _ = _unpack_start(frame)
-            connection.repeated = Repeated(len(frame), start, bytes(frame[REST:]), route, ctx, request)
+            connection.repeated = Repeated(len(frame), start, bytes(frame[AFTER_CORRELATION_ID:]), route, ctx, request)
         return route, ctx, request
 
     def _pending(self, route: Route, ctx: RequestContext, request: Any, response: Any, started: float) -> Pending:

@@ -42,8 +42,7 @@ class Outbox:
             self._since_ms = now_ms
             asyncio.get_running_loop().call_soon(self._send)
         self._waiting.append(connection)
-        if now_ms - self._since_ms > LONGEST_WAIT_MS:
-            self._send()
+        self.send_overdue(now_ms)
 
     def send_overdue(self, now_ms: float) -> None:
         """For a request that has no reply yet, or none at all, so that those before it do not wait for many such."""

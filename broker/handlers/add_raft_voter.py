@@ -7,25 +7,29 @@ from typing import NoReturn
 from kio.schema.add_raft_voter.v0 import AddRaftVoterRequest
 from kio.schema.add_raft_voter.v0.request import Listener
 
+from broker.config.broker_config import split_list
 from broker.context import RequestContext
 from broker.raft_voters import check_voter, refuse
 from protocol.errors import InvalidRequest
+from protocol.java_collections import in_java_order
 
-CONTROLLER = "CONTROLLER"
-"""The listener of a voter's controller; this node has none, and takes the name that everybody gives it."""
+USUAL_CONTROLLER = "CONTROLLER"
+"""How the controller's listener is called mostly, where none is configured: this node needs none."""
 
 
 def handle(ctx: RequestContext, request: AddRaftVoterRequest) -> NoReturn:
     check_voter(ctx, request.cluster_id, request.voter_id, request.voter_directory_id, "Add")
-    endpoints = {listener.name: listener for listener in request.listeners}
-    if CONTROLLER not in endpoints:
-        told = ", ".join(map(_shown, endpoints.values()))
+    configured = split_list(ctx.node.config.optional_string("controller.listener.names") or "")
+    default = configured[0].upper() if configured else USUAL_CONTROLLER
+    endpoints = {listener.name.upper(): listener for listener in request.listeners}
+    if default not in endpoints:
+        told = ", ".join(_shown(name, endpoints[name]) for name in in_java_order(list(endpoints)))
         raise InvalidRequest(
             f"Add voter request didn't include the endpoint (Endpoints(endpoints={{{told}}})) for the default listener "
-            f"ListenerName({CONTROLLER})"
+            f"ListenerName({default})"
         )
     refuse("adding")
 
 
-def _shown(listener: Listener) -> str:
-    return f"ListenerName({listener.name})={listener.host}/<unresolved>:{listener.port}"
+def _shown(name: str, listener: Listener) -> str:
+    return f"ListenerName({name})={listener.host}/<unresolved>:{listener.port}"

@@ -15,6 +15,9 @@ from protocol.errors import CoordinatorLoadInProgress, InvalidGroupId, KafkaErro
 REPEATS = True
 """A member's heartbeats are alike until the next rebalance."""
 
+SHARES_RESPONSES = True
+"""Good heartbeats are all answered alike."""
+
 
 def handle(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse | Awaitable[HeartbeatResponse]:
     if not request.group_id:

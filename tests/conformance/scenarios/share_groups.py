@@ -125,6 +125,11 @@ def added_voters(t: Talk, v: int) -> None:
     add("no listeners", listeners=[])
     add("another listener", listeners=[controller | {"name": "X"}])
     add("listener twice", listeners=[controller, controller])
+    add("in small letters", listeners=[controller | {"name": "controller"}])
+    add(
+        "others, in small letters",
+        listeners=[controller | {"name": name} for name in ("zeta", "Abc", "x", "eins", "zwei")],
+    )
 
 
 @scenario("remove_raft_voter")

@@ -64,6 +64,13 @@ def some_request(api: Api, version: int) -> bytes:
     return next(frame for frame in frames if len(frame) < LONGEST_REPEATED_BYTES)
 
 
+async def test_these_are_all_that_repeat(rig: Rig) -> None:
+    routes = rig.node.dispatcher._routes.values()
+    for route in routes:
+        route.load()
+    assert tuple(route.api.name for route in routes if route.repeats) == REPEATING
+
+
 @every_repeating
 async def test_a_request_sent_again_is_the_same_with_a_correlation_id_of_its_own(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, api: Api, version: int
