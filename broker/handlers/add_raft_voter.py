@@ -23,7 +23,9 @@ def handle(ctx: RequestContext, request: AddRaftVoterRequest) -> NoReturn:
     default = configured[0].upper() if configured else USUAL_CONTROLLER
     endpoints = {listener.name.upper(): listener for listener in request.listeners}
     if default not in endpoints:
-        told = ", ".join(_shown(name, endpoints[name]) for name in in_java_order(list(endpoints)))
+        told = ", ".join(
+            _shown(name, endpoints[name]) for name in in_java_order(list(endpoints), capacity=len(request.listeners))
+        )
         raise InvalidRequest(
             f"Add voter request didn't include the endpoint (Endpoints(endpoints={{{told}}})) for the default listener "
             f"ListenerName({default})"
