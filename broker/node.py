@@ -113,6 +113,7 @@ class Node:
         self.wheel = TimingWheel(seams.clock)
         self.fetch_purgatory = Purgatory("Fetch", self.wheel)
         self.delayed_produce = ProduceWaits(Purgatory("Produce", self.wheel))
+        self._waiting_for_records = (self.fetch_purgatory, self.delayed_produce.purgatory)
         self.fetch_sessions = FetchSessionCache(
             config.integer("max.incremental.fetch.session.cache.slots"), seams.clock.monotonic_ms, seams.random
         )
@@ -244,8 +245,10 @@ class Node:
 
     def _partition_advanced(self, partition: Partition) -> None:
         """Records became visible: whoever waits for them may be answered."""
-        self.fetch_purgatory.check_and_complete(partition.key)
-        self.delayed_produce.purgatory.check_and_complete(partition.key)
+        key = partition.key
+        for purgatory in self._waiting_for_records:
+            if key in purgatory.watchers:  # seldom, and asked at every append
+                purgatory.check_and_complete(key)
 
     def _partition_deleted(self, partition: Partition) -> None:
         self._partition_advanced(partition)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import Future, get_running_loop
-from functools import lru_cache
+from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.topic_names import GROUP_METADATA_TOPIC_NAME
@@ -15,22 +15,10 @@ from storage.append_types import AppendOrigin
 if TYPE_CHECKING:
     from broker.node import Node
     from broker.partition import Partition
-    from coordinator.transaction.marker_port import EndMarker
+    from coordinator.transaction.marker_port import EndMarker, WriteMarker
 
 WRITE_TIMEOUT_MS = 30_000
 """Kafka's request.timeout.ms between brokers."""
-
-
-@lru_cache(maxsize=1)  # a transaction's partitions get theirs one after the other, mostly in one millisecond
-def _batch(marker: EndMarker, now_ms: int) -> bytes:
-    kind = ControlRecordType.COMMIT if marker.committed else ControlRecordType.ABORT
-    built = build_end_marker(
-        EndTransactionMarker(kind, marker.coordinator_epoch),
-        producer_id=marker.producer_id,
-        producer_epoch=marker.producer_epoch,
-        timestamp=now_ms,
-    )
-    return bytes(built)
 
 
 class TransactionMarkers:
@@ -39,8 +27,20 @@ class TransactionMarkers:
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    def write_marker(self, topic: str, index: int, marker: EndMarker) -> Future[None] | None:
-        """See ``MarkerPort.write_marker``."""
+    def marker_writer(self, marker: EndMarker) -> WriteMarker:
+        """See ``MarkerPort.marker_writer``."""
+        now_ms = self._node.clock.wall_ms()
+        batch = build_end_marker(
+            EndTransactionMarker(
+                ControlRecordType.COMMIT if marker.committed else ControlRecordType.ABORT, marker.coordinator_epoch
+            ),
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            timestamp=now_ms,
+        )
+        return partial(self._write, marker, batch, now_ms)
+
+    def _write(self, marker: EndMarker, batch: bytearray, now_ms: int, topic: str, index: int) -> Future[None] | None:
         partition = self._node.partitions.get(topic, index)
         if partition is None:
             raise UnknownTopicOrPartition
@@ -51,9 +51,8 @@ class TransactionMarkers:
                 marker.coordinator_epoch,
                 marker.committed,
             )
-        now_ms = self._node.clock.wall_ms()
-        batch = memoryview(bytearray(_batch(marker, now_ms)))
-        end = partition.append(batch, AppendOrigin.COORDINATOR, now_ms).last_offset + 1
+        own = memoryview(bytearray(batch))  # the log makes it what the topic stores
+        end = partition.append(own, AppendOrigin.COORDINATOR, now_ms).last_offset + 1
         partition.verifications.end(marker.producer_id)
         return None if partition.high_watermark >= end else self._when_committed(partition, end)
 

@@ -8,8 +8,8 @@ good: otherwise a write that was delayed would hang for ever, or join a later tr
 from __future__ import annotations
 
 from asyncio import Future, get_running_loop
-from collections.abc import Awaitable, Iterable, Sequence
-from functools import cache
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator.runtime.outcome import ProducerEpoch
@@ -71,6 +71,9 @@ class Append(NamedTuple):
         partition, producer_id = self.partition, self.producer.producer_id
         has_state = producer_id in partition.log.producers.producers
         return partition.verifications.is_out_of_order(producer_id, self.base_sequence, has_state)
+
+
+new_append: Callable[[tuple[Partition, ProducerEpoch, int]], Append] = partial(tuple.__new__, Append)
 
 
 class Clients(NamedTuple):

@@ -1,7 +1,9 @@
 """Values that travel with an append: where it comes from, what the topic allows, what became of it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import partial
 from typing import NamedTuple
 
 
@@ -30,6 +32,10 @@ class AppendInfo(NamedTuple):
     log_append_time: int = -1
     log_start_offset: int = 0
     duplicate: bool = False
+
+
+# Without a call in Python, as all that is made for each batch.
+new_append_info: Callable[[tuple[int, int, int, int, bool]], AppendInfo] = partial(tuple.__new__, AppendInfo)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import structlog
 from protocol.errors import KafkaError, KafkaStorage, NotLeaderOrFollower, OffsetOutOfRange, RecordBatchTooLarge
 from protocol.records.batch import set_offsets_and_epoch
 from storage import log_truncation, time_lookup
-from storage.append_types import AppendInfo, AppendOrigin, LogConfig
+from storage.append_types import AppendInfo, AppendOrigin, LogConfig, new_append_info
 from storage.files import File, is_disk_full, is_passing
 from storage.log_flusher import LogFlusher
 from storage.log_services import LogHost, LogServices
@@ -154,7 +154,7 @@ class PartitionLog:
                 self._note_aborted(segment, completed)
         if last_offset + 1 - self.flusher.flushed.offset >= config.flush_messages:
             self.flusher.request()
-        return AppendInfo(base_offset, last_offset, log_append_time, self.log_start_offset)
+        return new_append_info((base_offset, last_offset, log_append_time, self.log_start_offset, False))
 
     def _note_aborted(self, segment: LogSegment, completed: CompletedTxn) -> None:
         """A full disk is no failure here: the entry is written with the next one, or when the segment is sealed."""

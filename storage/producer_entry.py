@@ -1,6 +1,8 @@
 """One producer as a partition's log knows it (Kafka's ProducerStateEntry)."""
 
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from protocol.records.batch import MAX_SEQUENCE, NO_SEQUENCE
@@ -19,6 +21,9 @@ class BatchMetadata(NamedTuple):
     first_offset: int
     last_offset: int
     timestamp: int
+
+
+new_batch_metadata: Callable[[tuple[int, int, int, int, int]], BatchMetadata] = partial(tuple.__new__, BatchMetadata)
 
 
 class ProducerStateEntry:

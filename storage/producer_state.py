@@ -6,6 +6,7 @@ which changes nothing, and published once it is in the log.
 
 from collections.abc import Callable, Set
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import structlog
@@ -29,7 +30,7 @@ from protocol.records.markers import ControlRecordType, EndTransactionMarker, re
 from storage import producer_snapshot
 from storage.append_types import AppendOrigin
 from storage.files import FileSystem, read_file, write_fully
-from storage.producer_entry import NO_EPOCH, NO_OFFSET, BatchMetadata, ProducerStateEntry
+from storage.producer_entry import NO_EPOCH, NO_OFFSET, ProducerStateEntry, new_batch_metadata
 from storage.producer_snapshot import CorruptSnapshotError, SnapshotEntry
 
 logger = structlog.get_logger(__name__)
@@ -57,6 +58,10 @@ class ProducerUpdate(NamedTuple):
     marker_timestamp: int
 
 
+_new_update: Callable[[tuple[ProducerStateEntry, BatchHeader, EndTransactionMarker | None, int]], ProducerUpdate]
+_new_update = partial(tuple.__new__, ProducerUpdate)
+
+
 class CompletedTxn(NamedTuple):
     """A transaction that a marker at `last_offset` has ended.
 
@@ -69,6 +74,9 @@ class CompletedTxn(NamedTuple):
     last_offset: int
     is_aborted: bool
     last_stable_offset: int
+
+
+_new_completed: Callable[[tuple[int, int, int, bool, int]], CompletedTxn] = partial(tuple.__new__, CompletedTxn)
 
 
 class ProducerStateManager:
@@ -125,7 +133,7 @@ class ProducerStateManager:
             raise InvalidTxnState(
                 f"Producer {header.producer_id} has an open transaction in {self._name} and wrote outside of it."
             )
-        return ProducerUpdate(entry, header, None, -1)
+        return _new_update((entry, header, None, -1))
 
     def _check_epoch(self, entry: ProducerStateEntry, header: BatchHeader, origin: AppendOrigin) -> None:
         if header.producer_epoch >= entry.producer_epoch:
@@ -174,7 +182,7 @@ class ProducerStateManager:
                 f"A coordinator of epoch {marker.coordinator_epoch} ends a transaction of producer "
                 f"{entry.producer_id} in {self._name}, though epoch {entry.coordinator_epoch} is known."
             )
-        return ProducerUpdate(entry, header, marker, timestamp)
+        return _new_update((entry, header, marker, timestamp))
 
     def publish(self, update: ProducerUpdate, base_offset: int) -> CompletedTxn | None:
         """Note a batch that is now in the log at `base_offset`; returns the transaction that it ends, if any."""
@@ -192,7 +200,7 @@ class ProducerStateManager:
             self.producers[entry.producer_id] = entry
         last_sequence = sequence if sequence == NO_SEQUENCE else advance_sequence(sequence, delta)
         timestamp = header.max_timestamp
-        entry.batches.append(BatchMetadata(sequence, last_sequence, base_offset, base_offset + delta, timestamp))
+        entry.batches.append(new_batch_metadata((sequence, last_sequence, base_offset, base_offset + delta, timestamp)))
         entry.last_timestamp = timestamp
         if header.attributes & TRANSACTIONAL_FLAG and entry.txn_first_offset == NO_OFFSET:
             entry.txn_first_offset = base_offset
@@ -213,7 +221,8 @@ class ProducerStateManager:
         del self._open[first_offset]
         self._unreplicated[first_offset] = offset
         next_open = next(iter(self._open), offset + 1)
-        return CompletedTxn(entry.producer_id, first_offset, offset, marker.type is ControlRecordType.ABORT, next_open)
+        aborted = marker.type is ControlRecordType.ABORT
+        return _new_completed((entry.producer_id, first_offset, offset, aborted, next_open))
 
     def replay(self, header: BatchHeader, read_batch: Callable[[], Buffer]) -> CompletedTxn | None:
         """Note a batch found in the log while loading; `read_batch` is called for control batches alone.
@@ -242,10 +251,13 @@ class ProducerStateManager:
 
     def on_high_watermark(self, high_watermark: int) -> None:
         """Transactions whose marker lies below the high watermark no longer hold back the last stable offset."""
-        if self._unreplicated:
-            self._unreplicated = {
-                first: marker for first, marker in self._unreplicated.items() if marker >= high_watermark
-            }
+        ended = self._unreplicated
+        if not ended:
+            return
+        if next(reversed(ended.values())) < high_watermark:  # the last of them: markers come in the log's order
+            ended.clear()
+        else:
+            self._unreplicated = {first: marker for first, marker in ended.items() if marker >= high_watermark}
 
     # -- expiry, truncation
 

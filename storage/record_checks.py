@@ -4,6 +4,8 @@ Ordinary batches are judged by what their records have in common; only when that
 one, to say which record is wrong and how.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from protocol.errors import InvalidRecord, InvalidTimestamp
@@ -20,6 +22,9 @@ class Checked(NamedTuple):
 
     max_timestamp: int
     sequential: bool
+
+
+_new_checked: Callable[[tuple[int, bool]], Checked] = partial(tuple.__new__, Checked)
 
 
 def check_records(
@@ -47,7 +52,7 @@ def check_records(
             and highest <= now_ms + config.message_timestamp_after_max_ms
         )
         if in_time and highest <= _LARGEST_LONG and not (has_null_key and config.compact):
-            return Checked(max(highest, NO_TIMESTAMP), sequential)
+            return _new_checked((max(highest, NO_TIMESTAMP), sequential))
     shapes = exact_walk(section, count, partial=partial, compressed=compressed)
     timestamps = [_timestamp(shape, header) for shape in shapes]
     _check_each(header, shapes, timestamps, config, now_ms, topic_partition, partial)

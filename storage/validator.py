@@ -5,6 +5,8 @@ UnifiedLog.analyzeAndValidateRecords, LogValidator. Messages are Kafka's where i
 """
 
 import struct
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from protocol.errors import CorruptMessage, InvalidRecord, MessageTooLarge, UnknownServerError
@@ -32,6 +34,7 @@ _UP_TO_MAGIC = MAGIC_AT + 1
 _UP_TO_PRODUCER_ID = 51
 _LARGEST_INT = 2**31 - 1
 _LENGTH = struct.Struct(">i")
+_LENGTH_AND_MAGIC = struct.Struct(">i4xB")
 _OFFSET = struct.Struct(">q")
 
 _COMPRESSION_BY_TYPE = {
@@ -59,6 +62,9 @@ class Validated(NamedTuple):
     log_append_time: int
 
 
+_new_validated: Callable[[tuple[memoryview, BatchHeader, int, int]], Validated] = partial(tuple.__new__, Validated)
+
+
 def validate(
     batch: memoryview, config: LogConfig, origin: AppendOrigin, now_ms: int, topic_partition: str
 ) -> Validated:
@@ -74,7 +80,7 @@ def validate(
         header = read_header(batch)  # built by this broker a moment ago: only its size is the topic's to limit
         if len(batch) > config.max_message_bytes:
             raise _too_large(len(batch), config, topic_partition)
-        return Validated(batch, header, header.max_timestamp, NO_TIMESTAMP)
+        return _new_validated((batch, header, header.max_timestamp, NO_TIMESTAMP))
     if batch.readonly:
         batch = memoryview(bytearray(batch))
     size = single_batch_size(batch)
@@ -104,6 +110,9 @@ def _keeps(config: LogConfig, batch: memoryview) -> bool:
 
 def single_batch_size(buf: memoryview) -> int:
     """Size of the one whole batch of magic 2 at the start; bytes behind it that form no second one do not matter."""
+    size = len(buf)
+    if size >= HEADER_SIZE and _LENGTH_AND_MAGIC.unpack_from(buf, 8) == (size - LOG_OVERHEAD, MAGIC):
+        return size  # what clients send
     size = first_batch_size(buf)
     if size == 0:
         raise InvalidRecord("There is no whole record batch.", in_request=True)
@@ -203,7 +212,7 @@ def _validate_records(
     max_timestamp = now_ms if append_time else checked.max_timestamp
     if header.max_timestamp != max_timestamp or header.is_log_append_time != append_time:
         header = set_max_timestamp(batch, 0, header, log_append_time=append_time, max_timestamp=max_timestamp)
-    return Validated(batch, header, max_timestamp, now_ms if append_time else NO_TIMESTAMP)
+    return _new_validated((batch, header, max_timestamp, now_ms if append_time else NO_TIMESTAMP))
 
 
 def _unpack(batch: memoryview, source: int, topic_partition: str) -> bytes:

@@ -56,19 +56,20 @@ class DelayedOperation(ABC):
 class Purgatory:
     """Waiting operations of one kind, found by the keys they watch and by their timeouts.
 
-    `name` is Kafka's `delayedOperation` tag of the metrics (Produce, Fetch, Rebalance, Heartbeat, ...).
+    `name` is Kafka's `delayedOperation` tag of the metrics (Produce, Fetch, Rebalance, Heartbeat, ...); `watchers` has
+    the keys that something waits for, and is to be read alone.
     """
 
     def __init__(self, name: str, wheel: TimingWheel) -> None:
         self.name = name
         self._wheel = wheel
-        self._watchers: dict[Hashable, dict[DelayedOperation, None]] = {}
+        self.watchers: dict[Hashable, dict[DelayedOperation, None]] = {}
         self._delayed = 0
 
     @property
     def watched(self) -> int:
         """Entries in the watch lists: an operation counts once for every key (metric `PurgatorySize`)."""
-        return sum(map(len, self._watchers.values()))
+        return sum(map(len, self.watchers.values()))
 
     @property
     def delayed(self) -> int:
@@ -89,7 +90,7 @@ class Purgatory:
         operation._purgatory = self
         operation._keys = keys
         for key in keys:
-            self._watchers.setdefault(key, {})[operation] = None
+            self.watchers.setdefault(key, {})[operation] = None
         try:
             if operation.try_complete():
                 return True
@@ -107,7 +108,7 @@ class Purgatory:
         An exception in one is reported to the loop's exception handler: whoever moved the key is not to blame, and the
         other operations are tried.
         """
-        watchers = self._watchers.get(key)
+        watchers = self.watchers.get(key)
         if watchers is None:
             return 0
         completed = 0
@@ -122,7 +123,7 @@ class Purgatory:
 
     def complete_all(self) -> None:
         """Complete whatever waits, whatever its condition: for a node that stops."""
-        for watchers in list(self._watchers.values()):
+        for watchers in list(self.watchers.values()):
             for operation in list(watchers):
                 operation.force_complete()
 
@@ -133,9 +134,9 @@ class Purgatory:
             operation._task = None
             self._delayed -= 1
         for key in operation._keys:
-            watchers = self._watchers.get(key)
+            watchers = self.watchers.get(key)
             if watchers is not None:
                 watchers.pop(operation, None)
                 if not watchers:
-                    del self._watchers[key]
+                    del self.watchers[key]
         operation._keys = ()

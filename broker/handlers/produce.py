@@ -15,8 +15,8 @@ from kio.schema.errors import ErrorCode
 from broker import topic_names
 from broker.context import CloseConnection, RequestContext
 from broker.delayed_produce import Unacknowledged
-from broker.transactional_produce import NO_REFUSALS, Append, Refusals, admit, ended, produce_clients
-from coordinator.runtime.outcome import ProducerEpoch
+from broker.transactional_produce import NO_REFUSALS, Append, Refusals, admit, ended, new_append, produce_clients
+from coordinator.runtime.outcome import new_producer_epoch
 from protocol import errors
 from protocol.errors import (
     CorruptMessage,
@@ -125,7 +125,7 @@ def _transactional(ctx: RequestContext, request: ProduceRequest) -> Iterator[App
                 producer_id, epoch, sequence = read_producer(records)
                 if producer_id <= NO_PRODUCER_ID:
                     continue  # nobody's transaction: Kafka takes it like any other batch
-                yield Append(partition, ProducerEpoch(producer_id, epoch), sequence)
+                yield new_append((partition, new_producer_epoch((producer_id, epoch)), sequence))
 
 
 def _append_all(

@@ -45,12 +45,14 @@ def handle(
     waiting: list[tuple[int, TopicPartition]] = []
     futures = []
     for one in request.markers:
-        marker = EndMarker(one.producer_id, one.producer_epoch, one.coordinator_epoch, one.transaction_result)
+        write = ctx.node.transaction_coordinator.markers.marker_writer(
+            EndMarker(one.producer_id, one.producer_epoch, one.coordinator_epoch, one.transaction_result)
+        )
         for partition in _partitions(one):
             if _is_nobodys(one) and ctx.node.partitions.get(*partition) is not None:
                 raise UnknownServerError  # Kafka fails the request over it
             try:
-                written = ctx.node.transaction_coordinator.markers.write_marker(*partition, marker)
+                written = write(*partition)
             except KafkaError as error:
                 _note(codes, one.producer_id, partition, error)
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from protocol.errors import KafkaError
@@ -26,12 +27,20 @@ class CoordinatorRecord(NamedTuple):
     value: Any
 
 
+# Without a call in Python, as all that is made for each request.
+new_record: Callable[[tuple[RecordSchema[Any, Any], Any, Any]], CoordinatorRecord] = partial(
+    tuple.__new__, CoordinatorRecord
+)
+
+
 class ProducerEpoch(NamedTuple):
     """Who writes in a transaction."""
 
     producer_id: int
     producer_epoch: int
 
+
+new_producer_epoch: Callable[[tuple[int, int]], ProducerEpoch] = partial(tuple.__new__, ProducerEpoch)
 
 NO_PRODUCER = ProducerEpoch(NO_PRODUCER_ID, -1)
 
@@ -42,6 +51,9 @@ class Position(NamedTuple):
     offset: int
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = -1
+
+
+new_position: Callable[[tuple[int, int, int]], Position] = partial(tuple.__new__, Position)
 
 
 class Outcome(NamedTuple, Generic[T]):  # a third of a frozen dataclass's time to make

@@ -17,7 +17,7 @@ import structlog
 from coordinator.runtime import errors
 from coordinator.runtime.batches import encode_batches, encode_end_marker
 from coordinator.runtime.loader import replay_log
-from coordinator.runtime.outcome import NO_PRODUCER, CoordinatorRecord, Effects, Outcome, Position, ProducerEpoch
+from coordinator.runtime.outcome import NO_PRODUCER, CoordinatorRecord, Effects, Outcome, ProducerEpoch, new_position
 from coordinator.runtime.state_machine import RecordRow, StateMachine
 from coordinator.runtime.timers import Timers
 from coordinator.runtime.waiter import Waiter
@@ -211,7 +211,7 @@ class Shard(Generic[S]):
     def _replay(self, state: S, records: Sequence[CoordinatorRecord], offset: int, producer: ProducerEpoch) -> None:
         rows = self._surroundings.rows
         for schema, key, value in records:
-            rows[schema.ids[-1]].replay(state, key, value, Position(offset, *producer))
+            rows[schema.ids[-1]].replay(state, key, value, new_position((offset, *producer)))
             offset += 1
 
     def _append_failed(self, error: KafkaError, effects: Effects | None) -> KafkaError:

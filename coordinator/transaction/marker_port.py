@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from asyncio import Future
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 
@@ -15,11 +16,14 @@ class EndMarker(NamedTuple):
     committed: bool
 
 
+WriteMarker = Callable[[str, int], Future[None] | None]
+
+
 class MarkerPort(Protocol):
     """Writes end markers to the partitions' leaders."""
 
-    def write_marker(self, topic: str, index: int, marker: EndMarker) -> Future[None] | None:
-        """None once the marker is written for good, or a future of that.
+    def marker_writer(self, marker: EndMarker) -> WriteMarker:
+        """What writes the marker to a partition (topic, index); None once it is written for good, or a future of that.
 
         Both raise KafkaError: UnknownTopicOrPartition where the partition does not exist any more,
         InvalidProducerEpoch and TransactionCoordinatorFenced as the partition's log does, and others that pass.

@@ -78,10 +78,12 @@ class MarkerSender:
         if self._sendings.get(sending.transactional_id) is not sending:
             return None
         prepared = sending.prepared
-        marker = EndMarker(prepared.producer_id, prepared.producer_epoch, self._coordinator_epoch, prepared.committed)
+        write = self._port.marker_writer(
+            EndMarker(prepared.producer_id, prepared.producer_epoch, self._coordinator_epoch, prepared.committed)
+        )
         for partition in sorted(sending.left - sending.in_flight):
             try:
-                written = self._port.write_marker(*partition, marker)
+                written = write(*partition)
             except KafkaError as error:
                 self._failed(sending, partition, error)
                 continue

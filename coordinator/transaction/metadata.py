@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
+from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.states import AT_REST, PREDECESSORS, TransactionState
-from protocol.internal.transaction_records import NO_PRODUCER_ID, NO_TIMESTAMP, TransactionLogValue
+from protocol.internal.transaction_records import NO_PRODUCER_ID, NO_TIMESTAMP, TransactionLogValue, new_log_value
 
 TopicPartition = tuple[str, int]
 
@@ -115,18 +117,29 @@ class TransactionMetadata(NamedTuple):
             client_version=client_version,
         )
 
+    @property
+    def next_producer(self) -> ProducerEpoch:
+        """Who the producer of a prepared transaction is after it; the next id once the epochs of one are used up."""
+        if self.next_producer_id == NO_PRODUCER_ID:
+            return ProducerEpoch(self.producer_id, self.producer_epoch)
+        return ProducerEpoch(self.next_producer_id, 0)
+
     def completed(self, now_ms: int) -> TransactionMetadata:
-        """Every marker is written; the id that follows one whose epochs are used up takes its place."""
-        rotate = self.next_producer_id != NO_PRODUCER_ID
+        """Every marker is written."""
+        producer_id, producer_epoch = self.next_producer
         return self.to(
             TransactionState.COMPLETE_COMMIT if self.committed else TransactionState.COMPLETE_ABORT,
-            producer_id=self.next_producer_id if rotate else self.producer_id,
-            producer_epoch=0 if rotate else self.producer_epoch,
-            previous_producer_id=self.producer_id if rotate else NO_PRODUCER_ID,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            previous_producer_id=self._other_than(producer_id),
             next_producer_id=NO_PRODUCER_ID,
             partitions=NO_PARTITIONS,
             last_update_ms=now_ms,
         )
+
+    def with_last_epoch(self, last_producer_epoch: int) -> TransactionMetadata:
+        """As it comes from the log, which does not have that epoch."""
+        return _new_metadata((*self[:-1], last_producer_epoch))
 
     def _other_than(self, producer_id: int) -> int:
         return NO_PRODUCER_ID if self.producer_id == producer_id else self.producer_id
@@ -134,38 +147,23 @@ class TransactionMetadata(NamedTuple):
     # -- the log
 
     def to_log(self) -> TransactionLogValue:
-        return TransactionLogValue(
-            self.producer_id,
-            self.producer_epoch,
-            self.timeout_ms,
-            int(self.state),
-            None if self.state is TransactionState.EMPTY else _by_topic(self.partitions),
-            self.last_update_ms,
-            self.start_ms,
-            self.previous_producer_id,
-            self.next_producer_id,
-            self.client_version,
-        )
+        producer_id, producer_epoch, timeout_ms, state, partitions, *rest, _last_producer_epoch = self
+        grouped = None if state is TransactionState.EMPTY else _by_topic(partitions)
+        return new_log_value((producer_id, producer_epoch, timeout_ms, int(state), grouped, *rest))
 
-    @classmethod
-    def from_log(cls, value: TransactionLogValue) -> TransactionMetadata:
+    @staticmethod
+    def from_log(value: TransactionLogValue) -> TransactionMetadata:
         """Raises ValueError for a state that is not known."""
-        state = _STATES.get(value.status)
+        producer_id, producer_epoch, timeout_ms, status, grouped, *rest = value
+        state = _STATES.get(status)
         if state is None:
-            raise ValueError(f"a transaction's state is {value.status}")
-        return cls(
-            value.producer_id,
-            value.producer_epoch,
-            value.timeout_ms,
-            state,
-            frozenset([(topic, index) for topic, indexes in value.partitions or () for index in indexes]),
-            value.last_update_ms,
-            value.start_ms,
-            value.previous_producer_id,
-            value.next_producer_id,
-            value.client_version,
-        )
+            raise ValueError(f"a transaction's state is {status}")
+        partitions = frozenset([(topic, index) for topic, indexes in grouped or () for index in indexes])
+        return _new_metadata((producer_id, producer_epoch, timeout_ms, state, partitions, *rest, NO_EPOCH))
 
+
+# Without a call in Python: one is made from every record of a transaction, and the log has its fields in this order.
+_new_metadata: Callable[[tuple[Any, ...]], TransactionMetadata] = partial(tuple.__new__, TransactionMetadata)
 
 _STATES = {int(state): state for state in TransactionState}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, Position, ProducerEpoch
+from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, Position, ProducerEpoch, new_record
 from coordinator.runtime.state_machine import RecordRow, rows_by_id
 from coordinator.transaction import rules
 from coordinator.transaction.marker_sender import MarkerSender
@@ -123,8 +123,7 @@ class TransactionShard:
         if target is None:
             assert current is not None
             return Outcome(reply=ProducerEpoch(current.producer_id, current.producer_epoch))
-        after = target.completed(target.last_update_ms)
-        return self._move(transactional_id, target, ProducerEpoch(after.producer_id, after.producer_epoch))
+        return self._move(transactional_id, target, target.next_producer)
 
     # -- what happens by itself
 
@@ -173,7 +172,7 @@ class TransactionShard:
     # -- writing
 
     def _move(self, transactional_id: str, target: TransactionMetadata, reply: Any) -> Outcome[Any]:
-        record = CoordinatorRecord(TRANSACTION_LOG, transactional_id, target.to_log())
+        record = new_record((TRANSACTION_LOG, transactional_id, target.to_log()))
         return Outcome((record,), reply, self._after(transactional_id, target))
 
     def _after(self, transactional_id: str, target: TransactionMetadata) -> Effects:
@@ -182,7 +181,7 @@ class TransactionShard:
                 return
             moved = self._by_id[transactional_id]
             if moved.last_producer_epoch != target.last_producer_epoch:
-                moved = moved._replace(last_producer_epoch=target.last_producer_epoch)
+                moved = moved.with_last_epoch(target.last_producer_epoch)
                 self._by_id[transactional_id] = moved
             if moved.state in PREPARED:
                 self._markers.send_when_durable(transactional_id, moved)

@@ -31,7 +31,12 @@ def sized(data: bytes) -> bytes:
     return INT32.pack(len(data)) + data
 
 
+_ONE_BYTE = [bytes((number,)) for number in range(128)]
+
+
 def unsigned_varint(number: int) -> bytes:
+    if number < 0x80:
+        return _ONE_BYTE[number]
     out = bytearray()
     append_uvarint(out, number)
     return bytes(out)

@@ -6,8 +6,9 @@ Kafka 4.1 writes value version 1, the flexible one, from transaction.version 1 o
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from protocol.internal import fields
 from protocol.internal.fields import INT16, INT32, INT64, NO_TAGS, FieldReader
@@ -47,6 +48,10 @@ class TransactionLogValue(NamedTuple):
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID
     client_version: int = 0
+
+
+new_log_value: Callable[[tuple[Any, ...]], TransactionLogValue] = partial(tuple.__new__, TransactionLogValue)
+"""From all its fields, without a call in Python."""
 
 
 def _encode_key(transactional_id: str) -> bytes:

@@ -2,9 +2,18 @@
 
 import struct
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
 
-from protocol.records.batch import CONTROL_FLAG, HEADER_SIZE, TRANSACTIONAL_FLAG, BatchHeader
+from protocol.records.batch import (
+    COMPRESSION_MASK,
+    CONTROL_FLAG,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+)
 from protocol.records.build import Record, iter_records, pack_batch
 
 _KEY = struct.Struct(">hh")
@@ -12,6 +21,7 @@ _VALUE = struct.Struct(">hi")
 _SECTION = struct.Struct(">5shhBhiB")
 _START = b"\x20\0\0\0\x08"  # of a record of 16 bytes: attributes, two deltas of 0, and a key of 4 bytes
 _VALUE_LENGTH = 2 * _VALUE.size
+_BATCH_LENGTH = HEADER_SIZE - LOG_OVERHEAD + _SECTION.size
 
 
 class ControlRecordType(IntEnum):
@@ -59,13 +69,21 @@ def read_control_batch(
 
     The marker is None for a control record of another type. Raises ValueError if the batch is malformed.
     """
-    if header.size == HEADER_SIZE + _SECTION.size and header.record_count == 1:
-        start, key_version, kind, length, version, coordinator_epoch, headers = _SECTION.unpack_from(batch, HEADER_SIZE)
-        as_built = start == _START and not (key_version or version or headers) and length == _VALUE_LENGTH
-        if as_built and kind in _TYPES and not header.is_log_append_time and not header.compression:
-            return EndTransactionMarker(_TYPES[kind], coordinator_epoch), header.base_timestamp
+    plain = not header.attributes & (LOG_APPEND_TIME_FLAG | COMPRESSION_MASK)
+    if plain and header.batch_length == _BATCH_LENGTH and header.record_count == 1:
+        marker = _read_section(bytes(batch[HEADER_SIZE : HEADER_SIZE + _SECTION.size]))
+        if marker is not None:
+            return marker, header.base_timestamp
     record = next(iter_records(batch, header), None)
     return None if record is None else (read_end_marker(record), record.timestamp)
+
+
+@lru_cache(maxsize=16)  # two for each coordinator's epoch
+def _read_section(section: bytes) -> EndTransactionMarker | None:
+    """The marker in a section that `build_end_marker` may have written, None for any other."""
+    start, key_version, kind, length, version, coordinator_epoch, headers = _SECTION.unpack(section)
+    as_built = start == _START and not (key_version or version or headers) and length == _VALUE_LENGTH
+    return EndTransactionMarker(_TYPES[kind], coordinator_epoch) if as_built and kind in _TYPES else None
 
 
 def read_end_marker(record: Record) -> EndTransactionMarker | None:

@@ -5,6 +5,8 @@ bytes (offsets and sizes) or four (times), mostly no headers. Whatever it does n
 reads as Kafka's DefaultRecord does and has Kafka's answer for everything that is odd.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from protocol.errors import InvalidRecord, UnknownServerError
@@ -24,6 +26,9 @@ class Walk(NamedTuple):
     highest_timestamp_delta: int
     has_null_key: bool
     sequential: bool
+
+
+_new_walk: Callable[[tuple[int, int, bool, bool]], Walk] = partial(tuple.__new__, Walk)
 
 
 class RecordShape(NamedTuple):
@@ -133,7 +138,7 @@ def _walk(section: bytes, count: int) -> Walk:
             raise _OddError
     if pos != len(section) or highest < 0:
         raise _OddError
-    return Walk(-(lowest + 1 >> 1), highest >> 1, null_key, sequential)
+    return _new_walk((-(lowest + 1 >> 1), highest >> 1, null_key, sequential))
 
 
 def _last(section: bytes, pos: int) -> int:

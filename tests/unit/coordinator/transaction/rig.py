@@ -12,7 +12,7 @@ from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.runtime.shard import Shard
 from coordinator.transaction.config import TransactionConfig
-from coordinator.transaction.marker_port import EndMarker
+from coordinator.transaction.marker_port import EndMarker, WriteMarker
 from coordinator.transaction.metadata import V2, TopicPartition, TransactionMetadata
 from coordinator.transaction.metrics import TransactionMetrics
 from coordinator.transaction.shard import ROWS, TransactionShard
@@ -70,7 +70,10 @@ class Partitions:
     def log(self, partition: TopicPartition) -> PartitionLog:
         return self.logs.setdefault(partition, PartitionLog())
 
-    def write_marker(self, topic: str, index: int, marker: EndMarker) -> Future[None] | None:
+    def marker_writer(self, marker: EndMarker) -> WriteMarker:
+        return lambda topic, index: self._write(marker, topic, index)
+
+    def _write(self, marker: EndMarker, topic: str, index: int) -> Future[None] | None:
         partition = (topic, index)
         if partition in self.refuse:
             raise NotEnoughReplicas
