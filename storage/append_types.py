@@ -71,6 +71,9 @@ class LogConfig:
     max_compaction_lag_ms: int = 2**63 - 1
     min_cleanable_dirty_ratio: float = 0.5
 
+    keeps_batches: bool = field(init=False)
+    """Whether batches of any compression are stored byte for byte."""
+
     max_segment_ms: int = field(init=False)
     """When a segment is rolled by time; compaction must get at it within its lag (LogConfig.maxSegmentMs)."""
 
@@ -78,3 +81,5 @@ class LogConfig:
         lag_counts = self.compact and self.max_compaction_lag_ms > 0
         max_segment_ms = min(self.max_compaction_lag_ms, self.segment_ms) if lag_counts else self.segment_ms
         object.__setattr__(self, "max_segment_ms", max_segment_ms)
+        keeps = self.compression_type == "producer" and self.message_timestamp_type == "CreateTime"
+        object.__setattr__(self, "keeps_batches", keeps)

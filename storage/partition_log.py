@@ -143,7 +143,7 @@ class PartitionLog:
                     found = checked.first_offset, checked.last_offset, checked.timestamp
                     return AppendInfo(*found, self.log_start_offset, duplicate=True)
                 update = checked
-            set_offsets_and_epoch(data, 0, base_offset, leader_epoch)
+            set_offsets_and_epoch(data, header, base_offset, leader_epoch)
             segment.append(data, last_offset, max_timestamp, base_offset)
         except OSError as error:
             raise self._failed_append(error) from error

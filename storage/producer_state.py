@@ -119,7 +119,7 @@ class ProducerStateManager:
             sequence = header.base_sequence
             batches = entry.batches
             if header.producer_epoch == entry.producer_epoch:
-                if not batches or not _follows(batches[-1].last_sequence, sequence):
+                if not _follows(batches[-1].last_sequence if batches else NO_SEQUENCE, sequence):
                     original = entry.find(sequence, header.last_sequence)
                     if original is not None:
                         return Duplicate(original.first_offset, original.last_offset, original.timestamp)

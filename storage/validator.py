@@ -76,7 +76,7 @@ def validate(
     Raises CorruptMessage, InvalidRecord, InvalidTimestamp, MessageTooLarge, and UnknownServerError where Kafka answers
     with that (a compression that is unknown or does not unpack).
     """
-    if origin is AppendOrigin.COORDINATOR and _keeps(config, batch):
+    if origin is AppendOrigin.COORDINATOR and not batch.readonly and (config.keeps_batches or _keeps(config, batch)):
         header = read_header(batch)  # built by this broker a moment ago: only its size is the topic's to limit
         if len(batch) > config.max_message_bytes:
             raise _too_large(len(batch), config, topic_partition)
@@ -102,7 +102,7 @@ def validate(
 
 def _keeps(config: LogConfig, batch: memoryview) -> bool:
     """Whether the topic stores the batch byte for byte: neither compressed anew nor given another time."""
-    if batch.readonly or config.message_timestamp_type != "CreateTime":
+    if config.message_timestamp_type != "CreateTime":
         return False
     kept = config.compression_type
     return kept == "producer" or _COMPRESSION_BY_TYPE[kept] == batch[ATTRIBUTES_LOW_AT] & COMPRESSION_MASK

@@ -229,7 +229,7 @@ def _check_records(version: int, records: memoryview) -> None:
 def _distinct(request: ProduceRequest) -> list[tuple[TopicKey, list[PartitionRecords]]]:
     """The request's partitions, where one that is named twice counts as its last naming, as in Kafka."""
     topics = request.topics
-    if len(topics) == 1 and len(topics[0][1]) == 1:
+    if len(topics) == 1 and 0 < len(topics[0][1]) == len(dict(topics[0][1])):
         return topics
     merged: dict[TopicKey, dict[int, memoryview | None]] = {}
     for key, partitions in topics:

@@ -82,7 +82,7 @@ class Shard(Generic[S]):
         self._written = 0  # the log's end after our last append
         self._committed = 0  # the high watermark
         self._busy = False
-        self._mailbox: deque[tuple[Operation[S, Any], Future[Any]]] = deque()
+        self._mailbox: deque[tuple[Operation[S, Any], Future[Any] | None]] = deque()  # None: nobody waits for it
         self._parked: deque[tuple[int, Future[Any], Any, KafkaError | None]] = deque()
         self._waiting: set[Future[Any]] = set()
 
@@ -119,11 +119,11 @@ class Shard(Generic[S]):
 
     def tell(self, operation: Callable[[S], Outcome[Any] | None]) -> None:
         """A message that nobody waits for. KafkaErrors that it raises are dropped."""
-        future = self.write(lambda state: operation(state) or _NOTHING)
-        if future.done():
-            _seen(future)
+        message: Operation[S, Any] = lambda state: operation(state) or _NOTHING  # noqa: E731
+        if self._busy:
+            self._mailbox.append((message, None))
         else:
-            future.add_done_callback(_seen)
+            _forget(self.write(message))
 
     def end_transaction(self, producer: ProducerEpoch, coordinator_epoch: int, committed: bool) -> Future[None]:
         """Append the marker that ends a producer's transaction here, and apply it."""
@@ -144,7 +144,11 @@ class Shard(Generic[S]):
     def _process_mail(self) -> None:
         while self._mailbox:
             operation, promised = self._mailbox.popleft()
-            _forward(self._process(operation), promised)
+            future = self._process(operation)
+            if promised is None:
+                _forget(future)
+            else:
+                _forward(future, promised)
 
     def _process(self, operation: Operation[S, T]) -> Future[T]:
         state = self._state
@@ -359,7 +363,14 @@ def _forward(source: Future[Any], target: Future[Any]) -> None:
         source.add_done_callback(pass_on)
 
 
-def _seen(future: Future[Any]) -> None:
+def _forget(future: Future[Any]) -> None:
     """Nobody waits for it: its exception is not to be reported as lost."""
+    if future.done():
+        _seen(future)
+    else:
+        future.add_done_callback(_seen)
+
+
+def _seen(future: Future[Any]) -> None:
     if not future.cancelled():
         future.exception()

@@ -62,12 +62,12 @@ class MarkerSender:
     def send_when_durable(self, transactional_id: str, prepared: TransactionMetadata) -> None:
         """Called when the decision is in the log; no marker may be seen before it is there for good."""
         sending = self._sendings[transactional_id] = _Sending(transactional_id, prepared)
+        if self._shard.is_settled:
+            self._shard.tell(lambda _: self._send(sending))
+            return
         durable = self._shard.waiter()
         durable.answer(None)
-        if durable.future.done():
-            self._shard.tell(lambda _: self._send(sending))
-        else:
-            durable.future.add_done_callback(partial(self._durable, sending))
+        durable.future.add_done_callback(partial(self._durable, sending))
 
     def _durable(self, sending: _Sending, done: Future[None]) -> None:
         if not done.cancelled() and done.exception() is None and not self._stopped:

@@ -25,7 +25,7 @@ _KNOWN_FLAGS = COMPRESSION_MASK | TRANSACTIONAL_FLAG | CONTROL_FLAG | DELETE_HOR
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _OFFSET = struct.Struct(">q")
-_EPOCH = struct.Struct(">i")
+_PLACE = struct.Struct(">qii")
 _CRC = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
 _PRODUCER = struct.Struct(">qhi")
@@ -33,7 +33,6 @@ _PRODUCER = struct.Struct(">qhi")
 MAGIC_AT = 16
 ATTRIBUTES_LOW_AT = 22
 """Where in a batch its magic byte is, and the byte of its attributes that has all the flags."""
-_EPOCH_AT = 12
 _CRC_AT = 17
 _ATTRIBUTES_AT = 21
 _MAX_TIMESTAMP_AT = 35
@@ -142,10 +141,11 @@ def check_crc(buf: bytes | bytearray | memoryview, pos: int, header: BatchHeader
     return crc32c(memoryview(buf)[pos + _ATTRIBUTES_AT : pos + header.batch_length + LOG_OVERHEAD]) == header.crc
 
 
-def set_offsets_and_epoch(buf: bytearray | memoryview, pos: int, base_offset: int, leader_epoch: int) -> None:
-    """Write base offset and leader epoch into the batch at `pos`."""
-    _OFFSET.pack_into(buf, pos, base_offset)
-    _EPOCH.pack_into(buf, pos + _EPOCH_AT, leader_epoch)
+def set_offsets_and_epoch(
+    buf: bytearray | memoryview, header: BatchHeader, base_offset: int, leader_epoch: int
+) -> None:
+    """Write base offset and leader epoch into the batch at the start, which has that header."""
+    _PLACE.pack_into(buf, 0, base_offset, header.batch_length, leader_epoch)
 
 
 def set_max_timestamp(

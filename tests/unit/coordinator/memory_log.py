@@ -31,7 +31,7 @@ class MemoryLog:
         if len(batch) > self.max_batch_bytes:
             raise MessageTooLarge
         first = self.log_end_offset
-        set_offsets_and_epoch(batch, 0, first, 0)
+        set_offsets_and_epoch(batch, read_header(batch), first, 0)
         self.written.append(bytes(batch))
         self.log_end_offset = read_header(batch).next_offset
         if not self.hold:

@@ -94,11 +94,11 @@ def test_offsets_with_gaps_are_kept() -> None:
 
 
 def test_offsets_and_epoch_are_outside_the_crc() -> None:
-    batch = bytearray(7) + build_batch([Record(0, 5, b"a", b"1")])
-    set_offsets_and_epoch(batch, 7, 1234, 56)
-    header = read_header(batch, 7)
-    assert (header.base_offset, header.leader_epoch) == (1234, 56)
-    assert check_crc(batch, 7, header)
+    batch = build_batch([Record(0, 5, b"a", b"1")])
+    before = read_header(batch)
+    set_offsets_and_epoch(batch, before, 1234, 56)
+    assert read_header(batch) == before._replace(base_offset=1234, leader_epoch=56)
+    assert check_crc(batch, 0, read_header(batch))
 
 
 def test_log_append_time_is_every_records_time() -> None:
