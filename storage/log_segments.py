@@ -3,6 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
+from protocol.records.batch import HEADER_SIZE, read_header
 from storage.segment import LogSegment
 
 
@@ -68,6 +69,29 @@ class LogSegments:
         """The first segment with a larger base offset."""
         slot = bisect_right(self._bases, base_offset)
         return self._segments[slot] if slot < len(self._segments) else None
+
+    def locate(self, offset: int) -> tuple[LogSegment, int] | None:
+        """Segment and position of the first batch that ends at `offset` or later; None if there is none.
+
+        May read a few kilobytes; raises OSError.
+        """
+        segment = self.floor(offset) or self.first
+        while True:
+            found = segment.locate(offset, segment.file.open().pread)
+            if found is not None:
+                return segment, found[0]
+            higher = self.higher(segment.base_offset)
+            if higher is None:
+                return None
+            segment = higher
+
+    def batch_start(self, offset: int) -> int:
+        """The base offset of that batch; `offset` itself if there is none. Raises OSError."""
+        found = self.locate(offset)
+        if found is None:
+            return offset
+        segment, position = found
+        return read_header(segment.file.open().pread(HEADER_SIZE, position)).base_offset
 
     def from_offset(self, offset: int) -> list[LogSegment]:
         """The segment that holds `offset`, and those after it."""

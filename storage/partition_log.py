@@ -221,23 +221,14 @@ class PartitionLog:
         return self.segments.size
 
     def locate(self, offset: int) -> LogOffsetMetadata:
-        """Segment and position of the batch that holds `offset`; may read a few kilobytes.
-
-        Raises OffsetOutOfRange outside the log, KafkaStorage.
-        """
+        """Segment and position of the batch that holds `offset`; may read a few kilobytes. Raises KafkaStorage."""
         if offset == self.log_end_offset:
             return self.end
-        self._check_range(offset)
-        segment = self.segments.floor(offset)
         try:
-            while segment is not None:
-                found = segment.locate(offset, segment.file.open().pread)
-                if found is not None:
-                    return LogOffsetMetadata(offset, segment.base_offset, found[0])
-                segment = self.segments.higher(segment.base_offset)
+            found = self.segments.locate(offset)
         except OSError as error:
             raise self.fail(error) from error
-        return self.end
+        return self.end if found is None else LogOffsetMetadata(offset, found[0].base_offset, found[1])
 
     def _check_range(self, offset: int) -> None:
         if offset < self.log_start_offset or offset > self.log_end_offset:
@@ -252,9 +243,17 @@ class PartitionLog:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the earliest open transaction starts, or the log if that is later."""
+        """Where the earliest open transaction starts, or the batch that holds the log's start if that is later.
+
+        As Kafka's UnifiedLog.maybeIncrementFirstUnstableOffset has it. May read, as `locate` does. Raises KafkaStorage.
+        """
         first = self.producers.first_unstable_offset
-        return None if first is None else max(first, self.log_start_offset)
+        if first is None or first >= self.log_start_offset:
+            return first
+        try:
+            return self.segments.batch_start(self.log_start_offset)
+        except OSError as error:
+            raise self.fail(error) from error
 
     # -- reading
 

@@ -2,10 +2,12 @@
 
 from typing import Any
 
-from tests.conformance.runner import Talk, scenario
+from tests.conformance import batches
+from tests.conformance.runner import Talk, produce_body, scenario
 from tests.conformance.scenarios.fetch import ask as fetch_body
 from tests.conformance.scenarios.fetch import place
 from tests.conformance.scenarios.offsets import ask as offsets_body
+from tests.conformance.transactor import Transactor, producers
 
 VERSIONS = range(3)
 
@@ -45,6 +47,38 @@ def readers_after_it(t: Talk, v: int) -> None:
     t.call("end of epoch 0", "offset_for_leader_epoch", 4, body)
     t.fill(a, 0, t.batch(1))
     t.call("fetch what came after", "fetch", 12, fetch_body(place(a, {"partition": 0, "fetch_offset": 9})))
+
+
+@scenario("delete_records", VERSIONS)
+def into_an_open_transaction(t: Talk, v: int) -> None:
+    """The last stable offset is where the batch begins that holds the log's start, below that start maybe."""
+    a = t.topic("a")
+    tx = Transactor(t).start()
+
+    def produce(count: int, sequence: int) -> None:
+        batch = t.batch(count, sequence=sequence, pid=tx.producer_id, epoch=tx.epoch, attributes=batches.TRANSACTIONAL)
+        t.call(f"{count} from {sequence}", "produce", 12, produce_body(a, {0: batch}) | {"transactional_id": tx.id})
+
+    def look(step: str) -> None:
+        for offset in range(8):
+            asked = {"partition": 0, "fetch_offset": offset}
+            body = fetch_body(place(a, asked), isolation_level=1, min_bytes=0, max_wait=0)
+            t.call(f"{step}, fetch {offset}", "fetch", 12, body)
+        for timestamp in (-1, -2):
+            body = offsets_body(a.name, (0, timestamp)) | {"isolation_level": 1}
+            t.call(f"{step}, list {timestamp}", "list_offsets", 7, body)
+        producers(t, f"{step}, producers", a.name, 0)
+
+    produce(2, 0)
+    produce(3, 2)
+    for start in (1, 4, 5):
+        t.call(f"to {start}", "delete_records", v, ask(a.name, (0, start)))
+        look(f"start {start}")
+    produce(2, 5)
+    t.call("to 6", "delete_records", v, ask(a.name, (0, 6)))
+    look("start 6")
+    tx.ended("ended", 5, False)
+    look("ended")
 
 
 @scenario("delete_records", VERSIONS)

@@ -226,6 +226,25 @@ def test_an_aborted_transaction_is_told_to_its_readers(fs: MemoryFileSystem) -> 
     assert log.aborted_transactions(plan, 0) == []
 
 
+def test_an_open_transaction_holds_back_from_the_batch_with_the_logs_start(fs: MemoryFileSystem) -> None:
+    one = len(build_batch([Record(0, NOW, None, b"v"), Record(1, NOW, None, b"v")]))
+    log = Rig(fs, LogConfig(segment_bytes=2 * one)).log()
+    for sequence in range(0, 10, 2):
+        records = [Record(0, NOW, None, b"v"), Record(1, NOW, None, b"v")]
+        data = build_batch(records, producer_id=5, producer_epoch=0, base_sequence=sequence, transactional=True)
+        append(log, memoryview(data))
+    assert len(log.segments) == 3
+    found = {}
+    for start in range(11):
+        log.increment_log_start_offset(start)
+        unstable = log.first_unstable_offset
+        assert unstable is not None
+        found[start] = unstable
+        assert log.locate(unstable).offset == unstable
+        assert log.plan_read(start, 1 << 20, log.locate(unstable), True).try_read() == b""
+    assert found == {0: 0, 1: 0, 2: 2, 3: 2, 4: 4, 5: 4, 6: 6, 7: 6, 8: 8, 9: 8, 10: 10}
+
+
 # -- flushing
 
 
