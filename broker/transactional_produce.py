@@ -73,6 +73,7 @@ class Append(NamedTuple):
         return partition.verifications.is_out_of_order(producer_id, self.base_sequence, has_state)
 
 
+# Without a call in Python: one for every transactional batch.
 new_append: Callable[[tuple[Partition, ProducerEpoch, int]], Append] = partial(tuple.__new__, Append)
 
 

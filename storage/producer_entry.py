@@ -23,6 +23,7 @@ class BatchMetadata(NamedTuple):
     timestamp: int
 
 
+# Without a call in Python: one for every batch of a producer.
 new_batch_metadata: Callable[[tuple[int, int, int, int, int]], BatchMetadata] = partial(tuple.__new__, BatchMetadata)
 
 

@@ -58,6 +58,7 @@ class ProducerUpdate(NamedTuple):
     marker_timestamp: int
 
 
+# Without a call in Python, as all that is made for every batch.
 _new_update: Callable[[tuple[ProducerStateEntry, BatchHeader, EndTransactionMarker | None, int]], ProducerUpdate]
 _new_update = partial(tuple.__new__, ProducerUpdate)
 

@@ -24,6 +24,7 @@ class Checked(NamedTuple):
     sequential: bool
 
 
+# Without a call in Python: one for every batch produced.
 _new_checked: Callable[[tuple[int, bool]], Checked] = partial(tuple.__new__, Checked)
 
 

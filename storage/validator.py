@@ -62,6 +62,7 @@ class Validated(NamedTuple):
     log_append_time: int
 
 
+# Without a call in Python: one for every batch.
 _new_validated: Callable[[tuple[memoryview, BatchHeader, int, int]], Validated] = partial(tuple.__new__, Validated)
 
 

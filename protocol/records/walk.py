@@ -28,6 +28,7 @@ class Walk(NamedTuple):
     sequential: bool
 
 
+# Without a call in Python: one for every batch produced.
 _new_walk: Callable[[tuple[int, int, bool, bool]], Walk] = partial(tuple.__new__, Walk)
 
 

@@ -157,6 +157,8 @@ class LogCleaner:
         except OSError as error:
             log.fail(error)
             return None
+        except KafkaError:
+            return None  # offline by now
         return found if found.is_due else None
 
     # -- cleaning
