@@ -119,7 +119,10 @@ class Shard(Generic[S]):
 
     def tell(self, operation: Callable[[S], Outcome[Any] | None]) -> None:
         """A message that nobody waits for. KafkaErrors that it raises are dropped."""
-        message: Operation[S, Any] = lambda state: operation(state) or _NOTHING  # noqa: E731
+
+        def message(state: S) -> Outcome[Any]:
+            return operation(state) or _NOTHING
+
         if self._busy:
             self._mailbox.append((message, None))
         else:
