@@ -10,12 +10,13 @@ from storage.segment import LogSegment
 class LogSegments:
     """Never empty once the log is open; the last one is active."""
 
-    __slots__ = ("_bases", "_segments", "active")
+    __slots__ = ("_bases", "_found", "_segments", "active")
 
     def __init__(self, segments: list[LogSegment]) -> None:
         self._segments = sorted(segments, key=lambda segment: segment.base_offset)
         self._bases = [segment.base_offset for segment in self._segments]
         self.active = self._segments[-1]
+        self._found: tuple[int, int] | None = None  # what `batch_start` was asked for last, and its answer
 
     def __iter__(self) -> Iterator[LogSegment]:
         return iter(self._segments)
@@ -86,12 +87,23 @@ class LogSegments:
             segment = higher
 
     def batch_start(self, offset: int) -> int:
-        """The base offset of that batch; `offset` itself if there is none. Raises OSError."""
+        """The base offset of that batch; `offset` itself if there is none. Raises OSError.
+
+        Asked again and again for the log's start, so the last answer is kept.
+        """
+        if self._found is not None and self._found[0] == offset:
+            return self._found[1]
         found = self.locate(offset)
         if found is None:
             return offset
         segment, position = found
-        return read_header(segment.file.open().pread(HEADER_SIZE, position)).base_offset
+        base_offset = read_header(segment.file.open().pread(HEADER_SIZE, position)).base_offset
+        self._found = offset, base_offset
+        return base_offset
+
+    def note_truncated(self) -> None:
+        """Other batches may come to be where some were."""
+        self._found = None
 
     def from_offset(self, offset: int) -> list[LogSegment]:
         """The segment that holds `offset`, and those after it."""

@@ -80,6 +80,7 @@ def _settle(log: "PartitionLog", end_offset: int, log_start_offset: int) -> None
     log.log_end_offset = end_offset
     log.log_start_offset = log_start_offset
     log.flusher.note_truncated()
+    log.segments.note_truncated()
     rebuild_producers(log.producers, list(log.segments), log_start_offset, end_offset, log.services.clock.wall_ms())
 
 

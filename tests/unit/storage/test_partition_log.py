@@ -245,6 +245,21 @@ def test_an_open_transaction_holds_back_from_the_batch_with_the_logs_start(fs: M
     assert found == {0: 0, 1: 0, 2: 2, 3: 2, 4: 4, 5: 4, 6: 6, 7: 6, 8: 8, 9: 8, 10: 10}
 
 
+def test_the_batch_with_the_logs_start_is_looked_for_once(fs: MemoryFileSystem) -> None:
+    log = Rig(fs).log()
+    for _ in range(2):
+        append(log, batch(b"a", b"b"))
+    log.increment_log_start_offset(3)
+    assert log.segments.batch_start(3) == 2
+    reads = fs.operations.get("pread", 0)
+    assert log.segments.batch_start(3) == 2
+    assert fs.operations.get("pread", 0) == reads
+    log.truncate_to(2)
+    append(log, batch(b"c"))
+    append(log, batch(b"d"))
+    assert log.segments.batch_start(3) == 3
+
+
 # -- flushing
 
 
