@@ -6,7 +6,7 @@ gone, it is a classic group again. `group.consumer.migration.policy` says which 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 import structlog
@@ -63,6 +63,7 @@ class Migration:
             change.records.append(_classic_tombstone(group_id))
             return ConsumerGroup(group_id)
         self._check_upgrade(before)
+        _send_back(before)
         try:
             group = self._converted(before)
         except SchemaError as error:
@@ -70,8 +71,7 @@ class Migration:
             raise _not_upgraded(group_id, "the embedded consumer protocol is malformed.") from error
         change.records.append(_classic_tombstone(group_id))
         change.records += group_creation(group)
-        members = list(before.members.values())
-        change.after.append(lambda: self._upgraded(before, members, group))
+        change.after.append(lambda: self._upgraded(group))
         return group
 
     def _check_upgrade(self, group: ClassicGroup) -> None:
@@ -124,14 +124,10 @@ class Migration:
             )
         return by_topic_id(assignment.partitions, self._groups.topics)
 
-    def _upgraded(self, before: ClassicGroup, members: Sequence[Member], group: ConsumerGroup) -> None:
-        """Whoever waits for a rebalance of the classic group is to join the new one."""
-        logger.info("converted the classic group to a consumer group", group=before.group_id)
-        for member in members:
-            before.answer_join(member, JoinAnswer(member.member_id, ErrorCode.rebalance_in_progress))
-            member.answer_sync(SyncAnswer(ErrorCode.rebalance_in_progress))
-        for converted in group.members.values():
-            self._groups.timeouts.start_session(group.group_id, converted)
+    def _upgraded(self, group: ConsumerGroup) -> None:
+        logger.info("converted the classic group to a consumer group", group=group.group_id)
+        for member in group.members.values():
+            self._groups.timeouts.start_session(group.group_id, member)
 
     # -- to a classic group
 
@@ -210,6 +206,13 @@ class Migration:
             metadata,
             encoded_assignment(target, metadata, self._groups.topics),
         )
+
+
+def _send_back(group: ClassicGroup) -> None:
+    """Whoever waits for the group's rebalance is to join anew, also if the group then stays as it is."""
+    for member in group.members.values():
+        group.answer_join(member, JoinAnswer(member.member_id, ErrorCode.rebalance_in_progress))
+        member.answer_sync(SyncAnswer(ErrorCode.rebalance_in_progress))
 
 
 def _protocol_of_all(group: ClassicGroup) -> str:

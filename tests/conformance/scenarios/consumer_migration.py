@@ -140,6 +140,26 @@ def goes_not_over(t: Talk, v: int) -> None:
 
 
 @scenario("consumer_group_heartbeat", VERSIONS)
+def goes_not_over_in_a_rebalance(t: Talk, v: int) -> None:
+    """Who waits for it is told to join once more all the same."""
+    topic = t.topic("topic", 2)
+    group = Group(t, v)
+    party = Classic(group)
+    c, d = party("c", protocols=wants(topic)), party("d", protocols=wants(topic))
+    c.join("c joins")
+    c.sync("c assigns nonsense", assignments=[{"member_id": c.member_id, "assignment": b"share"}])
+    d.enter("d")
+    group("m", topic, server_assignor=RANGE).join("m joins")
+    d.receive("d is told to join once more")
+    party.describe("the rebalance goes on")
+    d.send_join()
+    d.waits("d waits again")
+    c.send_join()
+    c.receive("c joined")
+    d.receive("d joined")
+
+
+@scenario("consumer_group_heartbeat", VERSIONS)
 def empty_groups(t: Talk, v: int) -> None:
     """They change their kind with who joins, and keep their offsets."""
     topic = t.topic("topic", 2)

@@ -151,17 +151,19 @@ async def test_a_group_that_may_not_change_over_stays_as_it_is(
     assert [told(member.heartbeat()) for member in pair] == [NONE, NONE]
 
 
-async def test_a_failed_upgrade_lets_everybody_wait_on() -> None:
+async def test_who_waits_is_sent_back_also_by_an_upgrade_that_the_log_refuses() -> None:
     rig = await ConsumerRig.having({"a": 4})
     leader, follower = await classic_pair(rig)
     parked = leader.join()
     assert (rig.group.state, waits(parked)) == (PREPARING, True)
     rig.log.fail_with = MessageTooLarge()
     assert refused(ConsumerClient(rig, "m1", "a").send()) is ErrorCode.unknown_server_error
-    assert (rig.group.state, waits(parked), rig.timers) == (PREPARING, True, [])
+    assert (rig.group.state, refused(parked), rig.timers) == (PREPARING, REJOIN, [])
     rig.log.fail_with = None
+    again = leader.join()
+    assert waits(again)
     follower.join()
-    assert told(parked).generation == 2
+    assert told(again).generation == 2
 
 
 # -- to a classic group
