@@ -21,11 +21,6 @@ def closed(_: Any, got: Any) -> bool:
     return bool(got == "closed")
 
 
-def same_but_text(expected: Any, got: Any) -> bool:
-    """Alike when both give a message, each in its own words."""
-    return bool(_wordless(expected) == _wordless(got))
-
-
 def refused_as(code: str) -> Callable[[Any, Any], bool]:
     """Kafka breaks over it (UNKNOWN_SERVER_ERROR); here every error in the answer is `code`."""
 
@@ -58,12 +53,6 @@ def _without_synonyms(value: Any) -> Any:
     return [_without_synonyms(item) for item in value] if isinstance(value, list) else value
 
 
-def _wordless(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: "<text>" if k == "error_message" and v else _wordless(v) for k, v in value.items()}
-    return [_wordless(item) for item in value] if isinstance(value, list) else value
-
-
 DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "produce",
@@ -78,20 +67,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         ("resource twice",),
         answered,
         "Kafka never answers an AlterConfigs that names a resource twice; here both get INVALID_REQUEST.",
-    ),
-    Deviation(
-        "find_coordinator",
-        "finds",
-        ("unknown key type", "negative key type", "share keys that are none"),
-        same_but_text,
-        "Kafka's stock sentence for INVALID_REQUEST is given in other words.",
-    ),
-    Deviation(
-        "describe_configs",
-        "other_resources",
-        ("type ",),
-        same_but_text,
-        "Kafka's stock sentence for INVALID_REQUEST is given in other words.",
     ),
     Deviation(
         "describe_configs",
@@ -132,20 +107,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "JoinGroup is refused with INVALID_REQUEST.",
     ),
     Deviation("join_group", "subscriptions_cut_short", ("user data cut short",), answered, "As above."),
-    *(
-        Deviation(
-            api, scenario, ("",), same_but_text, "Kafka's stock sentences for error codes are given in other words."
-        )
-        for api, scenario in (
-            ("alter_share_group_offsets", "altered_share_offsets"),
-            ("delete_share_group_offsets", "deleted_share_offsets"),
-            ("initialize_share_group_state", "share_states"),
-            ("read_share_group_state", "share_states"),
-            ("write_share_group_state", "share_states"),
-            ("delete_share_group_state", "share_states"),
-            ("read_share_group_state_summary", "share_states"),
-        )
-    ),
 )
 
 
