@@ -9,8 +9,18 @@ from protocol.java_strings import java_string_hash
 _INT_MIN = -(1 << 31)
 
 
-@lru_cache(maxsize=10_000)
+_LONGEST_KEPT = 256
+"""Characters of a key that is remembered: clients send what they like, and it may be large."""
+
+
 def partition_for(key: str, partitions: int) -> int:
     """``Utils.abs(key.hashCode()) % partitions``, whose abs of -2^31 is 0."""
+    return (_remembered(key) if len(key) <= _LONGEST_KEPT else _positive_hash(key)) % partitions
+
+
+def _positive_hash(key: str) -> int:
     hashed = java_string_hash(key)
-    return (0 if hashed == _INT_MIN else abs(hashed)) % partitions
+    return 0 if hashed == _INT_MIN else abs(hashed)
+
+
+_remembered = lru_cache(maxsize=10_000)(_positive_hash)

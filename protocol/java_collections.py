@@ -16,6 +16,8 @@ _INT_MASK = 0xFFFFFFFF
 _LONG_MASK = 0xFFFFFFFFFFFFFFFF
 _LONG_CHAIN = 8
 _ENOUGH_BUCKETS = 64
+_LONGEST_KEPT = 256
+"""Characters of a key whose hash is remembered: clients send what they like, and it may be large."""
 
 
 def in_hash_order(names: Collection[str]) -> list[str]:
@@ -107,15 +109,22 @@ def _in_trie_order(names: Sequence[str], shift: int = 0) -> list[str]:
     return [there[0] for there in found if len(there) == 1] + below
 
 
-@lru_cache(maxsize=10_000)
 def _spread(key: str | UUID | int) -> int:
     """A key's hashCode() as HashMap folds it; UUID is Kafka's Uuid."""
+    short = not isinstance(key, str) or len(key) <= _LONGEST_KEPT
+    return _remembered(key) if short else _folded(key)
+
+
+def _folded(key: str | UUID | int) -> int:
     if isinstance(key, UUID):
         both = key.int >> 64 ^ key.int & _LONG_MASK
         code = both >> 32 ^ both & _INT_MASK
     else:
         code = (java_string_hash(key) if isinstance(key, str) else key) & _INT_MASK
     return code ^ code >> 16
+
+
+_remembered = lru_cache(maxsize=10_000)(_folded)
 
 
 def _signed(code: int) -> int:

@@ -1,7 +1,9 @@
 """A segment's aborted transactions, `NNNN.txnindex`: entries of 34 bytes (Kafka's TransactionIndex and AbortedTxn)."""
 
 import struct
+from bisect import bisect_left
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import NamedTuple
 
 from storage.files import FileSystem, read_file, write_fully
@@ -10,6 +12,7 @@ SUFFIX = ".txnindex"
 
 _ENTRY = struct.Struct(">hqqqq")
 _VERSION = 0
+_LAST_OFFSET = attrgetter("last_offset")
 
 
 class AbortedTxn(NamedTuple):
@@ -64,9 +67,11 @@ class TxnIndex:
 
     def collect(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTxn], bool]:
         """Transactions that touch [fetch_offset, upper_bound_offset), and whether no later segment can hold more."""
+        entries = self._entries
         found = []
-        for txn in self._entries:
-            if txn.last_offset >= fetch_offset and txn.first_offset < upper_bound_offset:
+        for at in range(bisect_left(entries, fetch_offset, key=_LAST_OFFSET), len(entries)):
+            txn = entries[at]
+            if txn.first_offset < upper_bound_offset:
                 found.append(txn)
             if txn.last_stable_offset >= upper_bound_offset:
                 return found, True

@@ -110,7 +110,7 @@ def _partitions(topics: Sequence[Any]) -> tuple[TopicPartition, ...]:
 def _refused(ctx: RequestContext, wanted: Wanted) -> Codes | None:
     """One partition that is not there fails the whole transaction, of which nothing is added then."""
     known = ctx.node.partitions
-    missing = [partition for partition in wanted.partitions if known.get(*partition) is None]
+    missing = {partition for partition in wanted.partitions if known.get(*partition) is None}
     if missing:
         return {
             partition: ErrorCode.unknown_topic_or_partition

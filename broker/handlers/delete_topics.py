@@ -48,11 +48,12 @@ async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTop
 
 
 async def _delete(node: Node, request: DeleteTopicsRequest, quota: MutationQuota) -> DeleteTopicsResponse:
-    if ONCE in (*_ids(request).values(), *_names(request).values()):
+    ids, names = _ids(request), _names(request)
+    if ONCE in (*ids.values(), *names.values()):
         require_time_left(request.timeout)
     results = list(_malformed(request))
     found: dict[str, Topic] = {}
-    for topic_id, times in _ids(request).items():
+    for topic_id, times in ids.items():
         topic = node.topics.by_id(topic_id)
         if times > 1:
             results.append(_failed(None, topic_id, InvalidRequest("Duplicate topic id.")))
@@ -60,13 +61,13 @@ async def _delete(node: Node, request: DeleteTopicsRequest, quota: MutationQuota
             results.append(_failed(None, topic_id, UnknownTopicId()))
         else:
             found[topic.name] = topic
-    for name, times in _names(request).items():
+    for name, times in names.items():
         topic = node.topics.get(name)
         if times > 1:
             results.append(_failed(name, None, InvalidRequest("Duplicate topic name.")))
         elif topic is None:
             results.append(_failed(name, None, UnknownTopicOrPartition()))
-        elif topic.id in _ids(request):
+        elif topic.id in ids:
             found.pop(name, None)
             error = InvalidRequest("The provided topic name maps to an ID that was already supplied.")
             results.append(_failed(name, topic.id, error))

@@ -1,5 +1,7 @@
 """Where Apache Kafka 4.1 was seen to put groups."""
 
+import tracemalloc
+
 import pytest
 
 from coordinator.hashing import partition_for
@@ -21,3 +23,13 @@ from coordinator.hashing import partition_for
 )
 def test_the_partition_of_a_group_is_kafkas(group: str, partition: int) -> None:
     assert partition_for(group, 50) == partition
+
+
+def test_long_keys_are_not_remembered() -> None:
+    tracemalloc.start()
+    try:
+        for number in range(200):
+            partition_for(f"{number}" + "z" * 20_000, 50)
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()

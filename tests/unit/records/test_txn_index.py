@@ -57,7 +57,15 @@ def test_reset_removes_the_file(fs: MemoryFileSystem, index: TxnIndex) -> None:
 
 @pytest.mark.parametrize(
     ("fetch", "upper", "found", "complete"),
-    [(100, 103, TXNS[:1], True), (100, 104, TXNS[:2], True), (106, 111, TXNS[1:2], True), (0, 200, TXNS, False)],
+    [
+        (100, 103, TXNS[:1], True),
+        (100, 104, TXNS[:2], True),
+        (105, 111, TXNS[:2], True),
+        (106, 111, TXNS[1:2], True),
+        (111, 200, TXNS[2:], False),
+        (121, 200, [], False),
+        (0, 200, TXNS, False),
+    ],
 )
 def test_collect(index: TxnIndex, fetch: int, upper: int, found: list[AbortedTxn], complete: bool) -> None:
     assert index.collect(fetch, upper) == (found, complete)
