@@ -35,10 +35,11 @@ and an operation started while another runs (from its effects, say) waits in the
 - **Timers** are messages: `shard.timers.schedule(key, delay_ms, operation)` runs `operation(state)` as any other,
   unless the key was cancelled or scheduled anew in between (`cancel(key)`). The key carries the identity of what it is
   for, as ("heartbeat", group id, member id). `shard.clock.wall_ms()` is the time.
-- **When an append fails** because of the records (too large, a fenced producer) that operation alone fails. When the
-  log fails, every held-back answer fails with one translated error, waiters fail with NOT_COORDINATOR, timers are
-  cancelled, the state is thrown away, and the shard loads anew. The same on an exception in replay or effects (a bug;
-  logged). While loading, requests get COORDINATOR_LOAD_IN_PROGRESS; with no shard here, NOT_COORDINATOR.
+- **When an append fails** (records too large, a fenced producer, a full disk) that operation alone fails: nothing of it
+  is in the log. When the log goes offline, every held-back answer fails with one translated error, waiters fail with
+  NOT_COORDINATOR, timers are cancelled, the state is thrown away, and the shard loads anew. The same on an exception
+  in an append, replay or effects (a bug; logged). While loading, requests get COORDINATOR_LOAD_IN_PROGRESS; with no
+  shard here, NOT_COORDINATOR.
 
 A state machine (`StateMachine`) is made anew for each load by `new_state(shard)`; `loaded()` is called when all records
 are replayed (set timers there, not before), `unloaded()` when it is given up. Its record types are one table,

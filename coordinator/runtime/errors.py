@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from protocol.errors import (
     CoordinatorNotAvailable,
-    InvalidProducerEpoch,
     KafkaError,
     KafkaStorage,
     MessageTooLarge,
@@ -14,7 +13,6 @@ from protocol.errors import (
     NotLeaderOrFollower,
     RecordBatchTooLarge,
     Timeout,
-    TransactionCoordinatorFenced,
     UnknownServerError,
     UnknownTopicOrPartition,
 )
@@ -24,9 +22,6 @@ _MEANING: tuple[tuple[tuple[type[KafkaError], ...], type[KafkaError]], ...] = (
     ((NotLeaderOrFollower, KafkaStorage), NotCoordinator),
     ((MessageTooLarge, RecordBatchTooLarge), UnknownServerError),
 )
-
-OF_THE_RECORDS = (MessageTooLarge, RecordBatchTooLarge, InvalidProducerEpoch, TransactionCoordinatorFenced)
-"""Errors that say nothing about the log: the next append may well succeed."""
 
 
 def translate(error: KafkaError) -> KafkaError:

@@ -202,6 +202,9 @@ class Shard(Generic[S]):
                 offset = self._log.append(batch)
             except KafkaError as error:
                 return self._append_failed(error, outcome.effects)
+            except Exception:
+                logger.exception("unexpected error in an append", shard=self.name)
+                return self._give_up(UnknownServerError())  # nobody knows whether the log has the records
             self._written = offset + len(records)
             try:
                 self._replay(state, records, offset, NO_PRODUCER if producer is None else producer)
@@ -226,9 +229,8 @@ class Shard(Generic[S]):
         logger.warning("append failed", shard=self.name, error=error.code.name)
         if self._state is None:
             return translated  # the log told of its failure first: whoever waited is answered, the state thrown away
-        sound = effects is None or self._run_effects(effects, translated)
-        if sound and not isinstance(error, errors.OF_THE_RECORDS):
-            self._give_up(translated)
+        if effects is not None:
+            self._run_effects(effects, translated)
         return translated
 
     def _end_transaction(self, producer: ProducerEpoch, coordinator_epoch: int, committed: bool) -> Future[None]:
@@ -239,6 +241,9 @@ class Shard(Generic[S]):
             offset = self._log.append(encode_end_marker(producer, coordinator_epoch, committed, self.clock.wall_ms()))
         except KafkaError as error:
             return self._failed_with(self._append_failed(error, None))
+        except Exception:
+            logger.exception("unexpected error in an append of a marker", shard=self.name)
+            return self._failed_with(self._give_up(UnknownServerError()))
         self._written = offset + 1
         try:
             state.replay_end_marker(producer.producer_id, producer.producer_epoch, committed)
@@ -302,7 +307,12 @@ class Shard(Generic[S]):
         self._committed = self._log.high_watermark
         self._state = state
         self.status = ShardStatus.ACTIVE
-        state.loaded()
+        self._busy = True  # what the state tells itself comes when it is through
+        try:
+            state.loaded()
+            self._process_mail()
+        finally:
+            self._busy = False
         took = self.clock.monotonic_ms() - started
         logger.debug("coordinator loaded", shard=self.name, records=replayed, ms=round(took, 1))
 

@@ -16,6 +16,7 @@ from protocol.errors import (
     InvalidProducerEpoch,
     KafkaError,
     TransactionCoordinatorFenced,
+    UnknownServerError,
     UnknownTopicOrPartition,
 )
 
@@ -25,19 +26,25 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
-RETRY_MS = 100
+FIRST_RETRY_MS = 100
+LONGEST_RETRY_MS = 2_000
+"""Each wait is twice the one before: a folder may be offline for days, with thousands of transactions in it."""
 
 
 class _Sending:
-    """One prepared transaction: the partitions without a marker, and those of them whose marker is on its way."""
+    """One prepared transaction: the partitions without a marker, and those of them whose marker is on its way.
 
-    __slots__ = ("in_flight", "left", "prepared", "transactional_id")
+    ``tries`` counts how often all that was left has been tried.
+    """
+
+    __slots__ = ("in_flight", "left", "prepared", "transactional_id", "tries")
 
     def __init__(self, transactional_id: str, prepared: TransactionMetadata) -> None:
         self.transactional_id = transactional_id
         self.prepared = prepared
         self.left: set[TopicPartition] = set(prepared.partitions)
         self.in_flight: set[TopicPartition] = set()
+        self.tries = 0
 
 
 class MarkerSender:
@@ -77,6 +84,7 @@ class MarkerSender:
         """Writes what is missing, and completes the transaction when nothing is."""
         if self._sendings.get(sending.transactional_id) is not sending:
             return None
+        sending.tries += 1
         prepared = sending.prepared
         write = self._port.marker_writer(
             EndMarker(prepared.producer_id, prepared.producer_epoch, self._coordinator_epoch, prepared.committed)
@@ -86,6 +94,10 @@ class MarkerSender:
                 written = write(*partition)
             except KafkaError as error:
                 self._failed(sending, partition, error)
+                continue
+            except Exception:  # a bug; the transaction is to end all the same
+                logger.exception("unexpected error while a transaction marker was written")
+                self._failed(sending, partition, UnknownServerError())
                 continue
             if written is None:
                 sending.left.discard(partition)
@@ -116,7 +128,8 @@ class MarkerSender:
         elif isinstance(error, KafkaError):
             self._failed(sending, partition, error)
         else:
-            raise error
+            logger.error("unexpected error while a transaction marker was written", exc_info=error)
+            self._failed(sending, partition, UnknownServerError())
 
     def _failed(self, sending: _Sending, partition: TopicPartition, error: KafkaError) -> None:
         """A partition that is gone, or where a newer epoch writes, needs no marker; else it is tried again for ever.
@@ -133,12 +146,26 @@ class MarkerSender:
         elif isinstance(error, TransactionCoordinatorFenced):
             log.error("transaction marker refused: a newer coordinator has written")
         else:
-            log.warning("transaction marker not written yet")
+            if sending.tries.bit_count() == 1:  # rarer and rarer
+                log.warning("transaction marker not written yet", tries=sending.tries)
             self._state.metrics.marker_retries += 1
-            self._shard.timers.schedule(("markers", sending.transactional_id), RETRY_MS, lambda _: self._send(sending))
+            self._try_again(sending)
+
+    def _try_again(self, sending: _Sending) -> None:
+        delay_ms = min(FIRST_RETRY_MS << min(sending.tries - 1, 10), LONGEST_RETRY_MS)
+        self._shard.timers.schedule(("markers", sending.transactional_id), delay_ms, lambda _: self._send(sending))
 
     def _complete_if_all_written(self, sending: _Sending) -> Outcome[None] | None:
         if sending.left or self._sendings.get(sending.transactional_id) is not sending:
             return None
-        del self._sendings[sending.transactional_id]
-        return self._state.complete(sending.transactional_id, sending.prepared)
+        completion = self._state.complete(sending.transactional_id, sending.prepared, partial(self._completed, sending))
+        if completion is None:
+            del self._sendings[sending.transactional_id]
+        return completion
+
+    def _completed(self, sending: _Sending, error: KafkaError | None) -> None:
+        """All markers are written; without room for the record that says so, that alone is tried again."""
+        if error is None:
+            del self._sendings[sending.transactional_id]
+        else:
+            self._try_again(sending)

@@ -92,9 +92,13 @@ class TransactionShard:
             producer = ProducerEpoch(target.producer_id, target.producer_epoch)
             log.info("producer initialized", **producer._asdict())
             return self._move(transactional_id, target, producer)
-        log.warning("open transaction fenced by a new producer, and aborted")
-        self.metrics.fenced += 1
-        return self._move(transactional_id, target, ConcurrentTransactions())
+
+        def fenced(error: KafkaError | None) -> None:
+            if error is None:
+                log.warning("open transaction fenced by a new producer, and aborted")
+                self.metrics.fenced += 1
+
+        return self._move(transactional_id, target, ConcurrentTransactions(), fenced)
 
     def add_partitions(
         self,
@@ -127,15 +131,22 @@ class TransactionShard:
 
     # -- what happens by itself
 
-    def complete(self, transactional_id: str, prepared: TransactionMetadata) -> Outcome[None] | None:
-        """Every marker is written; no-op if the transaction is another by now."""
+    def complete(
+        self, transactional_id: str, prepared: TransactionMetadata, then: Callable[[KafkaError | None], None]
+    ) -> Outcome[None] | None:
+        """Every marker is written; None if the transaction is another by now. ``then`` hears how the append went."""
         if self._by_id.get(transactional_id) is not prepared:
             return None
-        if prepared.committed:
-            self.metrics.committed += 1
-        else:
-            self.metrics.aborted += 1
-        return self._move(transactional_id, prepared.completed(self._now_ms()), None)
+
+        def completed(error: KafkaError | None) -> None:
+            if error is None:
+                if prepared.committed:
+                    self.metrics.committed += 1
+                else:
+                    self.metrics.aborted += 1
+            then(error)
+
+        return self._move(transactional_id, prepared.completed(self._now_ms()), None, completed)
 
     def _abort_timed_out(self) -> None:
         """One message for each, so that each is a batch of its own."""
@@ -148,15 +159,20 @@ class TransactionShard:
     def _time_out(self, *, transactional_id: str, found: TransactionMetadata) -> Outcome[None] | None:
         if self._by_id.get(transactional_id) is not found:
             return None
-        logger.warning(
-            "transaction timed out: its producer is fenced",
-            transactional_id=transactional_id,
-            producer_id=found.producer_id,
-            producer_epoch=found.producer_epoch,
-            timeout_ms=found.timeout_ms,
-        )
-        self.metrics.timed_out += 1
-        return self._move(transactional_id, rules.fence(found, self._server_version(), self._now_ms()), None)
+
+        def timed_out(error: KafkaError | None) -> None:
+            if error is None:
+                logger.warning(
+                    "transaction timed out: its producer is fenced",
+                    transactional_id=transactional_id,
+                    producer_id=found.producer_id,
+                    producer_epoch=found.producer_epoch,
+                    timeout_ms=found.timeout_ms,
+                )
+                self.metrics.timed_out += 1
+
+        target = rules.fence(found, self._server_version(), self._now_ms())
+        return self._move(transactional_id, target, None, timed_out)
 
     def _expire(self) -> Outcome[None]:
         self._schedule_expiry()
@@ -166,17 +182,27 @@ class TransactionShard:
             for transactional_id, metadata in self._by_id.items()
             if metadata.state in AT_REST and metadata.last_update_ms <= before_ms
         ]
-        self.metrics.expired_ids += len(expired)
-        return Outcome([CoordinatorRecord(TRANSACTION_LOG, key, None) for key in expired], atomic=False)
+
+        def forgotten(error: KafkaError | None) -> None:
+            if error is None:
+                self.metrics.expired_ids += len(expired)
+
+        return Outcome(
+            [CoordinatorRecord(TRANSACTION_LOG, key, None) for key in expired], effects=forgotten, atomic=False
+        )
 
     # -- writing
 
-    def _move(self, transactional_id: str, target: TransactionMetadata, reply: Any) -> Outcome[Any]:
+    def _move(
+        self, transactional_id: str, target: TransactionMetadata, reply: Any, then: Effects | None = None
+    ) -> Outcome[Any]:
         record = new_record((TRANSACTION_LOG, transactional_id, target.to_log()))
-        return Outcome((record,), reply, self._after(transactional_id, target))
+        return Outcome((record,), reply, self._after(transactional_id, target, then))
 
-    def _after(self, transactional_id: str, target: TransactionMetadata) -> Effects:
+    def _after(self, transactional_id: str, target: TransactionMetadata, then: Effects | None) -> Effects:
         def effects(error: KafkaError | None) -> None:
+            if then is not None:
+                then(error)
             if error is not None:
                 return
             moved = self._by_id[transactional_id]

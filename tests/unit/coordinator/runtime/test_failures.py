@@ -54,29 +54,68 @@ async def test_a_fenced_producer_is_told_so() -> None:
     assert await rig.numbers() == {}
 
 
-@pytest.mark.parametrize(
+REFUSALS = pytest.mark.parametrize(
     ("error", "told"), [(NotEnoughReplicas(), CoordinatorNotAvailable), (KafkaStorage(), NotCoordinator)]
 )
+
+
+@REFUSALS
+async def test_an_append_that_the_log_refuses_fails_alone(error: KafkaError, told: type[KafkaError]) -> None:
+    """A full disk, say: nothing of it is in the log, so the state still is what the log has."""
+    rig = await Rig().start()
+    rig.log.hold = True
+    parked = rig.runtime.write(0, lambda state: state.put("a", 1))
+    waiting = rig.runtime.write(0, lambda state: Outcome(reply=state.shard.waiter()))
+    rig.log.fail_with = error
+    heard: list[KafkaError | None] = []
+    with pytest.raises(told):
+        await rig.runtime.write(0, lambda state: state.put("b", 2, effects=heard.append))
+    assert [type(one) for one in heard] == [told]
+    assert not parked.done()
+    rig.log.fail_with = None
+    assert not rig.runtime.write(0, lambda state: state.put("c", 3)).done()
+    rig.log.commit()
+    assert await parked == "a=1"
+    assert await rig.numbers() == {"a": 1, "c": 3}
+    assert not waiting.done()
+
+
+@REFUSALS
 async def test_a_failing_log_fails_everything_held_back_with_one_error_and_loads_anew(
     error: KafkaError, told: type[KafkaError]
 ) -> None:
     rig = await Rig().start()
     await rig.runtime.write(0, lambda state: state.put("a", 1))
     rig.log.hold = True
-    parked = rig.runtime.write(0, lambda state: state.put("b", 2))
+    parked = [rig.runtime.write(0, lambda state, key=key: state.put(key, 2)) for key in ("b", "c")]
     waiting = rig.runtime.write(0, lambda state: Outcome(reply=state.shard.waiter()))
-    rig.log.fail_with = error
-    failed = rig.runtime.write(0, lambda state: state.put("c", 3))
-    for future in (parked, failed):
+    rig.log.fail(error)
+    for future in parked:
         with pytest.raises(told):
             await future
     with pytest.raises(NotCoordinator):
         await waiting
-    rig.log.fail_with = None
     rig.log.hold = False
     await rig.runtime.loaded()
     rig.log.commit()
-    assert await rig.numbers() == {"a": 1, "b": 2}
+    assert await rig.numbers() == {"a": 1, "b": 2, "c": 2}
+
+
+async def test_an_append_that_fails_unexpectedly_starts_the_shard_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The records may be in the log: what it has is what counts."""
+
+    def breaking(batch: bytearray) -> int:
+        append(batch)
+        raise OSError("too late")
+
+    rig = await Rig().start()
+    append = rig.log.append
+    with monkeypatch.context() as patch:
+        patch.setattr(rig.log, "append", breaking)
+        with pytest.raises(UnknownServerError):
+            await rig.runtime.write(0, lambda state: state.put("a", 1))
+    await rig.runtime.loaded()
+    assert await rig.numbers() == {"a": 1}
 
 
 async def test_effects_do_not_touch_a_state_that_is_thrown_away(monkeypatch: pytest.MonkeyPatch) -> None:

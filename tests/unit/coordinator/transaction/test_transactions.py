@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
+from structlog.testing import capture_logs
 
 from coordinator.runtime.outcome import ProducerEpoch
+from coordinator.transaction.marker_sender import FIRST_RETRY_MS, LONGEST_RETRY_MS
 from coordinator.transaction.metadata import V1, V2
 from protocol.errors import (
     ConcurrentTransactions,
     InvalidPidMapping,
     InvalidTxnState,
+    KafkaStorage,
     NotCoordinator,
     ProducerFenced,
 )
@@ -185,11 +190,54 @@ async def test_markers_are_tried_again_until_they_are_written() -> None:
     rig.partitions.refuse = {P}
     rig.end(producer, commit=True).result()
     rig.clock.advance(10_000)
-    assert rig.metrics.marker_retries > 10
     assert rig.state() == "PrepareCommit"
     rig.partitions.release()
-    rig.clock.advance(1000)
+    rig.clock.advance(LONGEST_RETRY_MS)
     assert rig.state() == "CompleteCommit"
+
+
+async def test_markers_are_tried_again_more_and_more_rarely() -> None:
+    rig = await Rig().started()
+    producer = rig.producer()
+    rig.add(producer, P).result()
+    rig.partitions.refuse = {P}
+    rig.end(producer, commit=True).result()
+    with capture_logs() as lines:
+        rig.clock.advance(300)
+        assert rig.metrics.marker_retries == 3
+        rig.clock.advance(60 * MINUTE_MS)
+    assert 1_700 < rig.metrics.marker_retries < 1_900
+    assert [line["tries"] for line in lines if "marker" in line["event"]] == [2**n for n in range(1, 11)]
+
+
+async def test_without_room_for_the_completion_no_second_marker_is_written() -> None:
+    rig = await Rig().started()
+    producer = rig.producer()
+    rig.add(producer, P).result()
+    rig.partitions.hold = {P}
+    rig.end(producer, commit=True).result()
+    rig.log.fail_with = KafkaStorage()
+    rig.partitions.release()
+    await asyncio.sleep(0)
+    rig.clock.advance(10_000)
+    assert (rig.state(), rig.metrics.committed) == ("PrepareCommit", 0)
+    rig.log.fail_with = None
+    rig.clock.advance(LONGEST_RETRY_MS)
+    assert (rig.state(), rig.metrics.committed) == ("CompleteCommit", 1)
+    assert [one.value for one in rig.partitions.log(P).records] == [True]
+
+
+async def test_a_bug_under_one_marker_keeps_no_transaction_from_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = await Rig().started()
+    producer = rig.producer()
+    rig.add(producer, P, Q).result()
+    with monkeypatch.context() as patch:
+        patch.setitem(rig.partitions.logs, P, None)  # type: ignore[arg-type]
+        rig.end(producer, commit=True).result()
+    assert rig.state() == "PrepareCommit"
+    rig.clock.advance(FIRST_RETRY_MS)
+    assert rig.state() == "CompleteCommit"
+    assert [[one.value for one in rig.partitions.log(one).records] for one in (P, Q)] == [[True], [True]]
 
 
 async def test_a_partition_with_a_newer_epoch_needs_no_marker() -> None:
