@@ -203,7 +203,7 @@ class Partition:
 
         May name some that lie just behind it, as Kafka's ``UnifiedLog.collectAbortedTransactions`` does.
         """
-        return self.log.aborted_transactions(plan, size)
+        return plan.aborted_transactions(size, self.log.log_end_offset)
 
     def bound(self, isolation_level: int) -> LogOffsetMetadata:
         """Where a consumer's reads end, with its place in the log."""

@@ -21,14 +21,14 @@ _OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 _DEVICE_FAILURES = frozenset({errno.EIO, errno.EROFS, errno.ENXIO, errno.ENODEV})
 
 
-def is_disk_full(error: Exception) -> bool:
-    """Whether there was no room: what was refused may be tried again."""
-    return isinstance(error, OSError) and error.errno in _DISK_FULL
+def is_out_of_descriptors(error: Exception) -> bool:
+    """Whether a file could not be opened since too many are: nothing was done to it."""
+    return isinstance(error, OSError) and error.errno in _OUT_OF_DESCRIPTORS
 
 
 def is_passing(error: Exception) -> bool:
     """Whether there was no room, or no descriptor left: what was refused may be tried again."""
-    return isinstance(error, OSError) and (error.errno in _DISK_FULL or error.errno in _OUT_OF_DESCRIPTORS)
+    return is_out_of_descriptors(error) or (isinstance(error, OSError) and error.errno in _DISK_FULL)
 
 
 def is_device_failure(error: Exception) -> bool:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from protocol.errors import KafkaError
-from storage.files import File, FileSystem, sync_file
+from storage.files import File, FileSystem, is_out_of_descriptors, sync_file
 from storage.log_segments import LogSegments
-from storage.log_services import LogServices
+from storage.log_services import DESCRIPTORS_RETRY_MS, LogServices
 from storage.producer_state import ProducerStateManager
 from storage.segment import LogOffsetMetadata, LogSegment
+from storage.segment_file import SegmentFile
 from storage.workers import folder_lane
 
 
@@ -61,7 +62,8 @@ class LogFlusher:
     """Knows how far a log is on the device, and what is not yet.
 
     A request that comes during a flush is served by the next one, together with all others. A failed flush is never
-    retried: the kernel may have dropped the dirty pages, and a second one would lie.
+    retried: the kernel may have dropped the dirty pages, and a second one would lie. A file that could not be opened,
+    since too many are, has not been flushed at all: that is tried again.
 
     Attributes:
         flushed: the log's end as of the last flush; its offset is the recovery point.
@@ -74,6 +76,7 @@ class LogFlusher:
         "_folder",
         "_generation",
         "_held",
+        "_names",
         "_names_changed",
         "_producers",
         "_requested",
@@ -108,6 +111,7 @@ class LogFlusher:
         self.last_flush_ms = services.clock.monotonic_ms()
         self.on_flush: Callable[[LogOffsetMetadata], None] | None = None
         self._sealed: list[LogSegment] = []
+        self._names: list[str] = []  # of files that could not be opened
         self._names_changed = False
         self._generation = 0
         self._held = False
@@ -142,6 +146,7 @@ class LogFlusher:
     def relocate(self, folder: str) -> None:
         """The log lies in another folder now; no flush is under way."""
         self._folder = folder
+        self._names = [f"{folder}/{path.rpartition('/')[2]}" for path in self._names]
 
     def note_synced(self, end: LogOffsetMetadata) -> None:
         """The log is on the device up to what was its end; no flush is under way."""
@@ -182,7 +187,11 @@ class LogFlusher:
         if self._running is not None or self._held:
             self._requested = True
             return
-        work = self._prepare(closing=False)
+        try:
+            work = self._prepare(closing=False)
+        except OSError as error:
+            self._not_opened(error)
+            return
         if work is None:
             return
         self._running = work
@@ -192,7 +201,10 @@ class LogFlusher:
     def flush_now(self) -> None:
         """Flush on this thread, with what a clean shutdown needs too. Raises KafkaStorage."""
         running = self._running
-        work = self._prepare(closing=True)
+        try:
+            work = self._prepare(closing=True)
+        except OSError as error:
+            raise self._failed(error) from error
         if work is None:
             return
         try:
@@ -206,21 +218,24 @@ class LogFlusher:
         self._advance(work)
 
     def _prepare(self, *, closing: bool) -> _Work | None:
+        """What there is to flush, which counts as flushed from now on. Raises OSError, and nothing has changed."""
         end = self._end()
-        nothing = self.flushed.offset >= end.offset and not self._sealed and not self._names_changed
+        names_left = self._sealed or self._names or self._names_changed
+        nothing = self.flushed.offset >= end.offset and not names_left
         if self._stopped or (nothing and not closing):
             return None
         active = self._segments.active
         handles = [segment.file for segment in self._sealed]
-        names = [path for segment in self._sealed for path in segment.index_paths()]
+        names = self._names + [path for segment in self._sealed for path in segment.index_paths()]
         if self.flushed.offset < end.offset:
             handles.append(active.file)
         if closing and active.is_touched:
             names += active.index_paths()
+        files = _acquire(handles)
         names += self._producers.take_unsynced()
-        files = [handle.acquire() for handle in handles]
         folder = self._folder if self._names_changed or closing else None
         self._sealed = []
+        self._names = []
         self._names_changed = False
 
         def release() -> None:
@@ -249,5 +264,26 @@ class LogFlusher:
     def _fail(self, work: _Work, error: Exception) -> None:
         self._running = None
         work.release()
-        self._failed(error)
+        if is_out_of_descriptors(error):
+            self._names += work.names
+            self._names_changed |= work.folder is not None
+        self._not_opened(error)
         self._call_waiting()
+
+    def _not_opened(self, error: Exception) -> None:
+        """Try again later, if that was all."""
+        if is_out_of_descriptors(error):
+            self._services.clock.call_later(DESCRIPTORS_RETRY_MS, self.request)
+        else:
+            self._failed(error)
+
+
+def _acquire(handles: Sequence[SegmentFile]) -> list[File]:
+    """The open files, or none and an OSError."""
+    files: list[File] = []
+    with contextlib.ExitStack() as undo:
+        for handle in handles:
+            files.append(handle.acquire())
+            undo.callback(handle.release)
+        undo.pop_all()
+    return files

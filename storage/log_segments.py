@@ -78,7 +78,7 @@ class LogSegments:
         """
         segment = self.floor(offset) or self.first
         while True:
-            found = segment.locate(offset, segment.file.open().pread)
+            found = segment.locate(offset, segment.read)
             if found is not None:
                 return segment, found[0]
             higher = self.higher(segment.base_offset)
@@ -97,7 +97,7 @@ class LogSegments:
         if found is None:
             return offset
         segment, position = found
-        base_offset = read_header(segment.file.open().pread(HEADER_SIZE, position)).base_offset
+        base_offset = read_header(segment.read(HEADER_SIZE, position)).base_offset
         self._found = offset, base_offset
         return base_offset
 

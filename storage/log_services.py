@@ -9,6 +9,9 @@ from storage.files import FileSystem
 from storage.workers import Workers
 from timing.clock import Clock
 
+DESCRIPTORS_RETRY_MS = 1_000
+"""How soon a worker tries again to open a file, where the process had too many open."""
+
 
 @dataclass(frozen=True, slots=True)
 class LogServices:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from protocol.errors import OffsetOutOfRange
-from storage.files import is_disk_full
+from storage.files import is_passing
 from storage.recovery import rebuild_producers
 from storage.segment import LogSegment
 from storage.workers import folder_lane
@@ -36,7 +36,7 @@ def _saved(_: None) -> None:
 
 
 def _not_saved(log: "PartitionLog", error: Exception) -> None:
-    if not is_disk_full(error):
+    if not is_passing(error):
         log.fail(error)
 
 

@@ -1,7 +1,8 @@
 """One partition's log: appends, reads and truncates (Kafka's UnifiedLog and LocalLog).
 
 Everything here runs on the loop and never awaits; only `ReadPlan.read`, flushes and lookups by time use worker threads.
-A disk error takes the log offline for good: from then on every call raises KafkaStorage, and nothing is acknowledged.
+A disk error, but for want of room, takes the log offline for good: from then on every call raises KafkaStorage, and
+nothing is acknowledged.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from protocol.errors import KafkaError, KafkaStorage, NotLeaderOrFollower, Offse
 from protocol.records.batch import set_offsets_and_epoch
 from storage import log_truncation, time_lookup
 from storage.append_types import AppendInfo, AppendOrigin, LogConfig, new_append_info
-from storage.files import File, is_disk_full, is_passing
+from storage.files import File, is_passing
 from storage.log_flusher import LogFlusher
 from storage.log_services import LogHost, LogServices
 from storage.producer_state import CompletedTxn, Duplicate
@@ -22,7 +23,6 @@ from storage.recovery import LoadedState
 from storage.segment import LogOffsetMetadata, LogSegment
 from storage.segment_removal import SegmentRemoval
 from storage.time_lookup import TimestampOffsetEpoch
-from storage.txn_index import AbortedTxn
 from storage.validator import validate
 
 logger = structlog.get_logger(__name__)
@@ -157,23 +157,21 @@ class PartitionLog:
         return new_append_info((base_offset, last_offset, log_append_time, self.log_start_offset, False))
 
     def _note_aborted(self, segment: LogSegment, completed: CompletedTxn) -> None:
-        """A full disk is no failure here: the entry is written with the next one, or when the segment is sealed."""
+        """No room is no failure here: the entry is written with the next one, or when the segment is sealed."""
         try:
             segment.note_aborted(completed)
         except OSError as error:
-            if not is_disk_full(error):
+            if not is_passing(error):
                 raise self.fail(error) from error
 
     def _failed_append(self, error: OSError) -> KafkaError:
-        """What to raise. Without room, or a free descriptor, the log is as before, and a later append may find some."""
+        """What to raise once the log is as before."""
         try:
             self.segments.active.cut_back()
         except OSError as second:
             logger.error("append left a part behind", partition=self._name, error=str(second))
             return self.fail(error)
-        if is_passing(error):
-            return KafkaStorage(f"There is no room for the log of {self._name} in {self.folder}: {error}")
-        return self.fail(error)
+        return self.failure(error)
 
     def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
         """Note that `leader_epoch` starts at an offset, unless it is the latest already."""
@@ -227,7 +225,7 @@ class PartitionLog:
         try:
             found = self.segments.locate(offset)
         except OSError as error:
-            raise self.fail(error) from error
+            raise self.failure(error) from error
         return self.end if found is None else LogOffsetMetadata(offset, found[0].base_offset, found[1])
 
     def _check_range(self, offset: int) -> None:
@@ -253,7 +251,7 @@ class PartitionLog:
         try:
             return self.segments.batch_start(self.log_start_offset)
         except OSError as error:
-            raise self.fail(error) from error
+            raise self.failure(error) from error
 
     # -- reading
 
@@ -270,17 +268,13 @@ class PartitionLog:
         return ReadPlan(
             self.segments,
             self.services.workers,
-            self.fail,
+            self.failure,
             segment,
             start_offset,
             max_bytes=max_bytes,
             upper=upper,
             min_one_message=min_one_message,
         )
-
-    def aborted_transactions(self, plan: ReadPlan, size: int) -> list[AbortedTxn]:
-        """What a read-committed consumer of a plan's `size` bytes must be told (LocalLog.addAbortedTransactions)."""
-        return plan.aborted_transactions(size, self.log_end_offset)
 
     async def offset_for_timestamp(self, timestamp: int) -> TimestampOffsetEpoch | None:
         """The first record at or after a time in ms, for ListOffsets. Raises KafkaStorage, CorruptMessage."""
@@ -290,7 +284,7 @@ class PartitionLog:
                 self.segments, self.services.workers, timestamp, self.log_start_offset
             )
         except OSError as error:
-            raise self.fail(error) from error
+            raise self.failure(error) from error
 
     async def max_timestamp(self) -> TimestampOffsetEpoch | None:
         """The first record with the largest timestamp (KIP-734). Raises KafkaStorage, CorruptMessage."""
@@ -298,7 +292,7 @@ class PartitionLog:
         try:
             return await time_lookup.largest(self.segments, self.services.workers)
         except OSError as error:
-            raise self.fail(error) from error
+            raise self.failure(error) from error
 
     # -- flushing
 
@@ -317,6 +311,12 @@ class PartitionLog:
     def is_offline(self) -> bool:
         return self._offline is not None
 
+    def failure(self, error: OSError) -> KafkaError:
+        """What to raise for an error that left the log as it was: without room or a free descriptor it stays online."""
+        if is_passing(error):
+            return KafkaStorage(f"There is no room for the log of {self._name} in {self.folder}: {error}")
+        return self.fail(error)
+
     def fail(self, error: Exception) -> KafkaError:
         """A disk error: take the log offline. Returns what to raise."""
         if self._offline is None:
@@ -334,8 +334,7 @@ class PartitionLog:
 
     def storage_error(self) -> KafkaError:
         """What every call on an offline log raises."""
-        if self._offline is None:
-            raise AssertionError("the log is online")
+        assert self._offline is not None, "the log is online"
         return type(self._offline)(self._offline.message)
 
     # -- truncating, closing

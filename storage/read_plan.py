@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from protocol.errors import KafkaError, KafkaStorage, OffsetOutOfRange
-from storage.files import Buffer, is_passing
+from protocol.errors import KafkaError, OffsetOutOfRange
+from storage.files import Buffer
 from storage.log_segments import LogSegments
 from storage.segment import LogOffsetMetadata, LogSegment
 from storage.segment_file import Read, WouldBlockError
@@ -24,9 +24,9 @@ class ReadPlan:
     """
 
     __slots__ = (
+        "_failure",
         "_max_bytes",
         "_min_one",
-        "_offline",
         "_segments",
         "_upper",
         "_workers",
@@ -40,7 +40,7 @@ class ReadPlan:
         self,
         segments: LogSegments,
         workers: Workers,
-        offline: Callable[[Exception], KafkaError],
+        failure: Callable[[OSError], KafkaError],
         segment: LogSegment | None,
         start_offset: int,
         *,
@@ -50,7 +50,7 @@ class ReadPlan:
     ) -> None:
         self._segments = segments
         self._workers = workers
-        self._offline = offline
+        self._failure = failure
         self.segment = segment
         self.start_offset = start_offset
         self._max_bytes = max_bytes
@@ -95,9 +95,6 @@ class ReadPlan:
             self.segment = self._segments.higher(segment.base_offset)
         return b""
 
-    def _failure(self, error: OSError) -> KafkaError:
-        return KafkaStorage(str(error)) if is_passing(error) else self._offline(error)
-
     def aborted_transactions(self, size: int, log_end_offset: int) -> list[AbortedTxn]:
         """Those that touch the `size` bytes that were read.
 
@@ -121,7 +118,7 @@ class ReadPlan:
         """Retention or compaction has taken the segment since the read was planned; otherwise its file is missing."""
         found = self._segments.floor(self.start_offset)
         if found is gone:
-            raise self._offline(error) from error
+            raise self._failure(error) from error
         if found is None:
             raise OffsetOutOfRange(f"The records at offset {self.start_offset} were removed.") from error
         self.segment = found

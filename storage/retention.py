@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import structlog
 
-from storage.files import is_disk_full
+from storage.files import is_passing
 from storage.partition_log import PartitionLog
 from storage.segment import LogSegment
 
@@ -62,7 +62,7 @@ def _remove(log: PartitionLog, high_watermark: int, breaches: Breaches, reason: 
         if not doomed:
             return 0
     except OSError as error:
-        raise log.fail(error) from error
+        raise log.failure(error) from error
     following = log.segments.higher(doomed[-1].base_offset)
     if following is None:
         raise AssertionError("the active segment was rolled")
@@ -86,7 +86,7 @@ def _rolled(log: PartitionLog) -> bool:
     try:
         log.roll()
     except OSError as error:
-        if not is_disk_full(error):
+        if not is_passing(error):
             raise
         return False
     return True

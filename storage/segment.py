@@ -258,6 +258,10 @@ class LogSegment:
 
     # -- reading
 
+    def read(self, size: int, position: int) -> bytes:
+        """Up to `size` bytes of the `.log`, which is opened for it if need be; may wait for the device."""
+        return self.file.open().pread(size, position)
+
     def locate(self, offset: int, read: Read) -> tuple[int, int] | None:
         """(position, size) of the first batch whose last offset is at least `offset`; None past the end."""
         if self._last_batch_offset <= offset <= self._last_offset:

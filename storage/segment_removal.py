@@ -11,8 +11,9 @@ from functools import partial
 import structlog
 
 from protocol.errors import KafkaError
+from storage.files import is_out_of_descriptors
 from storage.log_flusher import LogFlusher
-from storage.log_services import LogServices
+from storage.log_services import DESCRIPTORS_RETRY_MS, LogServices
 from storage.segment import DELETED_SUFFIX, LogSegment
 from storage.workers import Workers, folder_lane
 
@@ -66,7 +67,16 @@ class SegmentRemoval:
             self.unsynced -= 1
             self.unlink_later(segments, paths, delay_ms)
 
-        self._workers().submit(partial(self._rename, segments, snapshots), renamed, self._fail)
+        def failed(error: Exception) -> None:
+            if is_out_of_descriptors(error):
+                self._services.clock.call_later(DESCRIPTORS_RETRY_MS, start)
+            else:
+                self._fail(error)
+
+        def start() -> None:
+            self._workers().submit(partial(self._rename, segments, snapshots), renamed, failed)
+
+        start()
 
     def _workers(self) -> Workers:
         return self._services.workers.lane(folder_lane("files", self._folder))
@@ -80,16 +90,21 @@ class SegmentRemoval:
         return paths
 
     def mark_deleted(self, segments: Sequence[LogSegment], snapshots: Sequence[str]) -> list[str]:
-        """Rename the files, oldest segment first; the caller has the lock. Returns their new paths; raises OSError."""
+        """Rename the files, oldest segment first, where that is not done yet; the caller has the lock.
+
+        Returns their new paths; raises OSError.
+        """
         fs = self._services.fs
         paths = []
         for segment in segments:
             segment.change_suffix(DELETED_SUFFIX)
             paths += segment.existing_files()
         for snapshot in snapshots:
+            marked = snapshot + DELETED_SUFFIX
             if fs.exists(snapshot):
-                fs.rename(snapshot, snapshot + DELETED_SUFFIX)
-                paths.append(snapshot + DELETED_SUFFIX)
+                fs.rename(snapshot, marked)
+            if fs.exists(marked):
+                paths.append(marked)
         return paths
 
     def unlink_later(self, segments: Sequence[LogSegment], paths: list[str], delay_ms: int) -> None:

@@ -20,8 +20,7 @@ from kio.schema.errors import ErrorCode
 from broker.context import RequestContext
 from broker.error_responses import ZERO
 from broker.topic_names import INTERNAL_TOPICS
-from protocol.errors import InvalidTopic, KafkaError, KafkaStorage, UnknownTopicOrPartition
-from storage.files import is_disk_full
+from protocol.errors import InvalidTopic, KafkaError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -80,8 +79,7 @@ async def _make_durable(
             await workers.call(partial(node.logs.checkpoint_log_start_offsets, folder))
         except OSError as error:
             for partition in partitions:
-                failure = KafkaStorage() if is_disk_full(error) else partition.log.fail(error)
-                results[partition.key] = _failed(partition.index, failure)
+                results[partition.key] = _failed(partition.index, partition.log.failure(error))
         for partition in partitions:
             node.fetch_purgatory.check_and_complete(partition.key)
 

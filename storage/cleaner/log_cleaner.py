@@ -155,7 +155,7 @@ class LogCleaner:
         try:
             found = examine(log, log.cleaned_to, self._last_stable_offset(log), self._services.clock.wall_ms())
         except OSError as error:
-            log.fail(error)
+            self._leave_alone(log, str(log.failure(error)))
             return None
         except KafkaError:
             return None  # offline by now

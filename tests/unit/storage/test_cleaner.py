@@ -220,7 +220,10 @@ def test_the_transaction_index_lists_the_aborted_transactions_that_are_left(rig:
     roll(log)
     clean(rig)
     plan = log.plan_read(0, 1 << 20, log.end, True)
-    assert [(one.producer_id, one.first_offset, one.last_offset) for one in log.aborted_transactions(plan, 10**6)] == [
+    assert [
+        (one.producer_id, one.first_offset, one.last_offset)
+        for one in plan.aborted_transactions(10**6, log.log_end_offset)
+    ] == [
         (4, 0, 1),
         (5, 2, 4),
     ]

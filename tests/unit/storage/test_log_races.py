@@ -30,7 +30,7 @@ def test_aborted_transactions_of_a_segment_that_goes_while_it_is_read_are_told()
     assert data is not None
     assert [one.is_control for one in headers_in(data)] == [False, True]
     delete_old_segments(log, log.log_end_offset)
-    assert [one.producer_id for one in log.aborted_transactions(plan, len(data))] == [7]
+    assert [one.producer_id for one in plan.aborted_transactions(len(data), log.log_end_offset)] == [7]
 
 
 class _SeenByAThread(array):  # type: ignore[type-arg]

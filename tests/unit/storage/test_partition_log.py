@@ -221,9 +221,10 @@ def test_an_aborted_transaction_is_told_to_its_readers(fs: MemoryFileSystem) -> 
     assert log.first_unstable_offset is None
     plan = log.plan_read(0, 1 << 20, log.end, True)
     size = len(plan.try_read() or b"")
-    assert [(txn.producer_id, txn.first_offset) for txn in log.aborted_transactions(plan, size)] == [(5, 0)]
+    aborted = plan.aborted_transactions(size, log.log_end_offset)
+    assert [(txn.producer_id, txn.first_offset) for txn in aborted] == [(5, 0)]
     plan = log.plan_read(2, 1 << 20, log.end, True)
-    assert log.aborted_transactions(plan, 0) == []
+    assert plan.aborted_transactions(0, log.log_end_offset) == []
 
 
 def test_an_open_transaction_holds_back_from_the_batch_with_the_logs_start(fs: MemoryFileSystem) -> None:
