@@ -6,6 +6,7 @@ import struct
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
+from protocol.errors import CorruptMessage
 from protocol.records.batch import LOG_OVERHEAD, read_header
 from storage.append_types import AppendOrigin
 
@@ -53,9 +54,11 @@ class PartitionCoordinatorLog:
         offset = log.log_start_offset
         while offset < end:
             data = memoryview(await log.plan_read(offset, self._load_buffer_bytes, log.end, True).read())
+            if not data:
+                break  # compaction has removed what was at the end
             whole, offset = _whole_batches(data, offset)
             if not whole:
-                break
+                raise CorruptMessage(f"{partition.topic}-{partition.index} is cut short at offset {offset}.")
             yield data[:whole]
         if log.is_offline:  # since the last read: nobody is told any more
             raise log.storage_error()

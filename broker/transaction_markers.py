@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.topic_names import GROUP_METADATA_TOPIC_NAME
+from coordinator.runtime.batches import encode_end_marker
 from coordinator.runtime.outcome import ProducerEpoch
 from protocol.errors import KafkaError, Timeout, UnknownTopicOrPartition
-from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
 from storage.append_types import AppendOrigin
 
 if TYPE_CHECKING:
@@ -30,14 +30,8 @@ class TransactionMarkers:
     def marker_writer(self, marker: EndMarker) -> WriteMarker:
         """See ``MarkerPort.marker_writer``."""
         now_ms = self._node.clock.wall_ms()
-        batch = build_end_marker(
-            EndTransactionMarker(
-                ControlRecordType.COMMIT if marker.committed else ControlRecordType.ABORT, marker.coordinator_epoch
-            ),
-            producer_id=marker.producer_id,
-            producer_epoch=marker.producer_epoch,
-            timestamp=now_ms,
-        )
+        producer = ProducerEpoch(marker.producer_id, marker.producer_epoch)
+        batch = encode_end_marker(producer, marker.coordinator_epoch, marker.committed, now_ms)
         return partial(self._write, marker, batch, now_ms)
 
     def _write(self, marker: EndMarker, batch: bytearray, now_ms: int, topic: str, index: int) -> Future[None] | None:

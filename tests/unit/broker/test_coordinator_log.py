@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from broker.coordinator_log import PartitionCoordinatorLog
-from protocol.errors import KafkaStorage
+from protocol.errors import CorruptMessage, KafkaStorage
 from tests.unit.broker.rig import Rig
 from tests.unit.broker.wire import batch, produce
 
@@ -24,3 +24,14 @@ async def test_a_log_that_goes_offline_while_it_is_read_is_not_read_to_its_end()
         partition.log.fail(OSError(errno.EIO, "the device is gone"))
         with pytest.raises(KafkaStorage):
             await anext(pieces)
+
+
+async def test_a_log_that_ends_inside_a_batch_is_not_taken_for_whole() -> None:
+    async with Rig() as rig:
+        await rig.create("t")
+        await rig.connect().ask("produce", 9, **produce("t", {0: batch(b"a")}))
+        partition = rig.node.partitions.get("t", 0)
+        assert partition is not None
+        partition.log.segments.active.file.open().truncate(len(batch(b"a")) - 1)
+        with pytest.raises(CorruptMessage):
+            await anext(PartitionCoordinatorLog(partition, rig.clock, 1024).batches())
