@@ -81,6 +81,7 @@ class LocalMetadataStore:
         for key, version in expected.items():
             if self._newest_version(key) != version:
                 await self._settled()
+                await asyncio.sleep(0)  # the watches of what it lost against are called
                 raise VersionConflict(key, version, self._newest_version(key))
         self._last_assigned += 1
         commit = Commit(self._last_assigned, dict(puts), tuple(deletes))

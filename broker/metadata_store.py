@@ -6,6 +6,7 @@ last wrote it (etcd's `mod_revision`), so compare-and-swap reads the same on the
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -13,6 +14,9 @@ from typing import Protocol, TypeVar
 from protocol.errors import KafkaStorage
 
 T = TypeVar("T")
+
+MOST_ATTEMPTS = 1_000
+"""More is no competition but an error of ours, and must not take the loop for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +86,10 @@ class MetadataStore(Protocol):
 
 
 async def retrying(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Read, decide and commit again for as long as another writer comes between."""
-    while True:
+    """Read, decide and commit again where another writer came between. Raises VersionConflict after too many times."""
+    for _ in range(MOST_ATTEMPTS - 1):
         try:
             return await attempt()
         except VersionConflict:
-            continue
+            await asyncio.sleep(0)
+    return await attempt()

@@ -12,7 +12,7 @@ from broker.stored_entries import StoredEntries
 
 PREFIX = "/configs/"
 CLUSTER_DEFAULT = ""
-"""The BROKER resource that stands for every broker; `<default>` in the store, which no node id looks like."""
+"""The BROKER resource that stands for every broker; `<default>` in the store, which no node id is, but a group may be."""
 
 _STORED_DEFAULT = "<default>"
 
@@ -86,9 +86,12 @@ class ResourceConfigs:
 
 def _path(resource: Resource) -> str:
     resource_type, name = resource
-    return f"{_FOLDERS[resource_type]}/{name or _STORED_DEFAULT}"
+    is_default = resource == (ResourceType.BROKER, CLUSTER_DEFAULT)
+    return f"{_FOLDERS[resource_type]}/{_STORED_DEFAULT if is_default else name}"
 
 
 def _resource(path: str) -> Resource:
     folder, _, name = path.partition("/")
-    return _TYPES[folder], CLUSTER_DEFAULT if name == _STORED_DEFAULT else name
+    resource_type = _TYPES[folder]
+    is_default = resource_type is ResourceType.BROKER and name == _STORED_DEFAULT
+    return resource_type, CLUSTER_DEFAULT if is_default else name

@@ -80,6 +80,7 @@ class LogFlusher:
         "_names_changed",
         "_producers",
         "_requested",
+        "_rests",
         "_running",
         "_sealed",
         "_segments",
@@ -117,6 +118,7 @@ class LogFlusher:
         self._held = False
         self._running: _Work | None = None
         self._requested = False
+        self._rests = False  # until it makes sense to open files again
         self._stopped = False
         self._then: Callable[[], None] | None = None
 
@@ -162,6 +164,9 @@ class LogFlusher:
     def release(self) -> None:
         """Start what was asked for meanwhile."""
         self._held = False
+        self._serve_requests()
+
+    def _serve_requests(self) -> None:
         if self._requested:
             self._requested = False
             self.request()
@@ -184,7 +189,7 @@ class LogFlusher:
 
     def request(self) -> None:
         """Start a flush of all that is appended by now, or have the next one cover it."""
-        if self._running is not None or self._held:
+        if self._running is not None or self._held or self._rests:
             self._requested = True
             return
         try:
@@ -257,9 +262,7 @@ class LogFlusher:
         work.release()
         self._advance(work)
         self._call_waiting()
-        if self._requested:
-            self._requested = False
-            self.request()
+        self._serve_requests()
 
     def _fail(self, work: _Work, error: Exception) -> None:
         self._running = None
@@ -272,10 +275,15 @@ class LogFlusher:
 
     def _not_opened(self, error: Exception) -> None:
         """Try again later, if that was all."""
-        if is_out_of_descriptors(error):
-            self._services.clock.call_later(DESCRIPTORS_RETRY_MS, self.request)
-        else:
+        if not is_out_of_descriptors(error):
             self._failed(error)
+        elif not self._rests:
+            self._rests = self._requested = True
+            self._services.clock.call_later(DESCRIPTORS_RETRY_MS, self._rested)
+
+    def _rested(self) -> None:
+        self._rests = False
+        self._serve_requests()
 
 
 def _acquire(handles: Sequence[SegmentFile]) -> list[File]:

@@ -13,11 +13,11 @@ from protocol.errors import KafkaError, KafkaStorage
 from storage import log_names, partition_metadata
 from storage.append_types import LogConfig
 from storage.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION, TopicPartition
-from storage.files import File, is_device_failure
+from storage.files import File, is_device_failure, is_passing
 from storage.log_checkpoints import LogCheckpoints
 from storage.log_dirs import LogDir, LogDirs
 from storage.log_opening import Found, absent_log, find_all, open_log, remove_folder, run_in_order
-from storage.log_services import LogServices
+from storage.log_services import DESCRIPTORS_RETRY_MS, LogServices
 from storage.partition_log import PartitionLog
 from storage.producer_state import DEFAULT_EXPIRATION_MS
 
@@ -251,9 +251,7 @@ class LogManager:
 
         The new name is not synced: after a crash the folder of a topic that is gone is removed at the start.
         """
-        key = TopicPartition(topic, partition)
-        log, folder = self._retire(key)
-        self.remove_soon(log, folder)
+        self.remove_soon(*self._retire(TopicPartition(topic, partition)))
 
     def remove_soon(self, log: PartitionLog, folder: str, files: Sequence[File] = ()) -> None:
         """Remove a folder, and close its open files, after `file.delete.delay.ms`."""
@@ -264,12 +262,13 @@ class LogManager:
                 file.close()
             remove_folder(self._fs, folder)
 
+        def failed(error: Exception) -> None:
+            logger.error("folder not removed", folder=folder, error=str(error))
+            if is_passing(error):
+                services.clock.call_later(log.config.file_delete_delay_ms + DESCRIPTORS_RETRY_MS, remove)
+
         def remove() -> None:
-            services.workers.submit(
-                close_and_remove,
-                lambda _: logger.info("removed the folder of a partition", folder=folder),
-                lambda error: logger.error("cannot remove the folder of a partition", folder=folder, error=str(error)),
-            )
+            services.workers.submit(close_and_remove, lambda _: logger.info("folder removed", folder=folder), failed)
 
         services.clock.call_later(log.config.file_delete_delay_ms, remove)
 

@@ -61,7 +61,7 @@ def check_records(
     return Checked(max(NO_TIMESTAMP, *timestamps), in_sequence)
 
 
-def _wrap(number: int) -> int:
+def as_long(number: int) -> int:
     """As Java's long arithmetic overflows."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
@@ -69,7 +69,7 @@ def _wrap(number: int) -> int:
 def _timestamp(shape: RecordShape, header: BatchHeader) -> int:
     if header.is_log_append_time:
         return header.max_timestamp
-    return _wrap(header.base_timestamp + shape.timestamp_delta)
+    return as_long(header.base_timestamp + shape.timestamp_delta)
 
 
 def _check_each(
@@ -108,11 +108,11 @@ def _time_error(
     offset = header.base_offset + shape.offset_delta
     before, after = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
     if config.message_timestamp_type == "CreateTime" and timestamp != NO_TIMESTAMP:
-        age = _wrap(now_ms - timestamp)
-        if age > before or _wrap(-age) > after:
+        age = as_long(now_ms - timestamp)
+        if age > before or as_long(-age) > after:
             return (
                 f"Timestamp {timestamp} of message with offset {offset} is out of range. The timestamp should be "
-                f"within [{_wrap(now_ms - before)}, {_wrap(now_ms + after)}]"
+                f"within [{as_long(now_ms - before)}, {as_long(now_ms + after)}]"
             )
     elif header.is_log_append_time:
         kind = "PartialDefaultRecord" if partial else "DefaultRecord"

@@ -1,5 +1,7 @@
 """Making a damaged log whole: as recovery after a crash does it, over all of the log, and with nothing thrown away."""
 
+import os
+
 from storage import log_names
 from storage.append_types import LogConfig
 from storage.checkpoints import LOG_START, CorruptCheckpointError, OffsetCheckpoint
@@ -28,6 +30,7 @@ def repair_partition(fs: FileSystem, folder: str, now_ms: int) -> int:
 
     Raises OSError.
     """
+    folder = os.path.abspath(folder)  # the data folder is the one above
     data_folder, _, name = folder.rpartition("/")
     partition = log_names.parse(name)
     assert partition is not None

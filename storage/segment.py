@@ -140,9 +140,10 @@ class LogSegment:
         segment.created_ms = fs.modified_ms(segment.file.path)
         return segment
 
-    def path(self, suffix: str) -> str:
-        """Path of the segment's file with that suffix."""
-        return f"{self.folder}/{file_name(self.base_offset, suffix)}{self.file_suffix}"
+    def path(self, suffix: str, file_suffix: str | None = None) -> str:
+        """Path of the segment's file with that suffix, and behind it the segment's own `file_suffix` or another."""
+        behind = self.file_suffix if file_suffix is None else file_suffix
+        return f"{self.folder}/{file_name(self.base_offset, suffix)}{behind}"
 
     @property
     def txn_index(self) -> TxnIndex:
@@ -341,8 +342,7 @@ class LogSegment:
     def change_suffix(self, file_suffix: str) -> None:
         """Rename the files that are there, the log first: without it the others mean nothing. Any thread."""
         before = {suffix: path for suffix in SEGMENT_SUFFIXES if self._fs.exists(path := self.path(suffix))}
-        self.file_suffix = file_suffix
-        after = {suffix: self.path(suffix) for suffix in before}
+        after = {suffix: self.path(suffix, file_suffix) for suffix in before}
         renames = {
             LOG_SUFFIX: self.file.rename,
             INDEX_SUFFIX: self.offset_index.rename,
@@ -353,6 +353,7 @@ class LogSegment:
                 renames[suffix](after[suffix])
             else:
                 self._fs.rename(old, after[suffix])
+        self.file_suffix = file_suffix  # the last step: what was stopped half-way may be done once more
         if self._txn_index is not None:
             self._txn_index.path = self.path(TXN_INDEX_SUFFIX)
 

@@ -11,7 +11,7 @@ from functools import partial
 import structlog
 
 from protocol.errors import KafkaError
-from storage.files import is_out_of_descriptors
+from storage.files import is_passing
 from storage.log_flusher import LogFlusher
 from storage.log_services import DESCRIPTORS_RETRY_MS, LogServices
 from storage.segment import DELETED_SUFFIX, LogSegment
@@ -68,7 +68,7 @@ class SegmentRemoval:
             self.unlink_later(segments, paths, delay_ms)
 
         def failed(error: Exception) -> None:
-            if is_out_of_descriptors(error):
+            if is_passing(error):
                 self._services.clock.call_later(DESCRIPTORS_RETRY_MS, start)
             else:
                 self._fail(error)

@@ -61,11 +61,10 @@ def handle(ctx: RequestContext, heartbeat: ConsumerHeartbeat) -> Answer | Awaita
 
 
 def _owned(topics: tuple[OwnedPartitions, ...]) -> Partitions:
-    owned: dict[UUID, frozenset[int]] = {}
+    owned: dict[UUID, set[int]] = {}
     for topic in topics:
-        key = topic.topic_id or NO_TOPIC
-        owned[key] = owned.get(key, frozenset()) | frozenset(topic.partitions)
-    return owned
+        owned.setdefault(topic.topic_id or NO_TOPIC, set()).update(topic.partitions)
+    return {topic_id: frozenset(partitions) for topic_id, partitions in owned.items()}
 
 
 def _response(answer: ConsumerHeartbeatAnswer) -> Answer:

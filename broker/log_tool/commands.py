@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -141,7 +142,7 @@ def _partitions(folder: str) -> list[str]:
 @contextmanager
 def _locked(folder: str) -> Iterator[None]:
     """Keeps a broker out of the data folder meanwhile; one that runs already keeps us out."""
-    folder = folder.rstrip("/")
+    folder = os.path.abspath(folder)
     data_folder = folder.rpartition("/")[0] if is_partition(FS, folder) else folder
     path = f"{data_folder}/{LOCK_FILE}"
     if not FS.exists(path):

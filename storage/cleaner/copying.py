@@ -13,6 +13,7 @@ from storage.files import Buffer, write_fully
 from storage.segment import LogSegment
 
 _WRITE_BYTES = 256 << 10
+_LAST_MS = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ def _filter(header: BatchHeader, batch: Buffer, rules: CopyRules) -> Steps[tuple
     horizon = header.base_timestamp if header.has_delete_horizon else None
     dated = horizon is None and ((may_go and header.is_control) or not all(has_value for _, _, has_value, *_ in kept))
     if dated:
-        horizon = rules.now_ms + rules.delete_retention_ms
+        horizon = min(rules.now_ms + rules.delete_retention_ms, _LAST_MS)
     elif len(kept) == header.record_count:
         return batch, header.max_timestamp
     data = rebuild(header, section, kept, horizon)

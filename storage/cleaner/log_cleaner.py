@@ -157,18 +157,25 @@ class LogCleaner:
         except OSError as error:
             self._leave_alone(log, str(log.failure(error)))
             return None
-        except KafkaError:
-            return None  # offline by now
+        except KafkaError as error:
+            if not log.is_offline:
+                self._leave_alone(log, str(error))
+            return None
+        except Exception:
+            logger.exception("log cannot be cleaned", partition=str(partition))
+            self._uncleanable.append(log)
+            return None
         return found if found.is_due else None
 
     # -- cleaning
 
     async def _clean(self, target: LogToClean) -> None:
         log = target.log
-        config = self._config
-        threads = max(config.threads, 1)
-        offsets = OffsetMap(config.dedupe_buffer_size // threads, config.load_factor)
-        slices = Slices(self._services.clock, self._workers, config.max_bytes_per_second / threads)
+        try:
+            offsets, slices = self._means()
+        except (ValueError, ArithmeticError) as error:
+            self._leave_alone(log, f"not possible as configured: {error}")
+            return
         cleaning = Cleaning(target, offsets, slices, lambda: self._stopping)
         began_ms = self._services.clock.monotonic_ms()
         name = f"{log.topic}-{log.partition}"
@@ -183,6 +190,10 @@ class LogCleaner:
         except (OSError, KafkaError) as error:
             # The log itself is as it was, or offline by now; a full disk may have room again later.
             self._leave_alone(log, str(error))
+            return
+        except Exception:  # nobody foresaw it; the other logs must not wait for this one
+            logger.exception("log cannot be cleaned", partition=name)
+            self._uncleanable.append(log)
             return
         if clean_to == target.first_dirty:
             self._leave_alone(log, "one batch has more keys than fit into log.cleaner.dedupe.buffer.size")
@@ -204,6 +215,13 @@ class LogCleaner:
             logger.warning("records without key were removed", partition=name, records=stats.records_without_key)
         log.cleaned_to = clean_to
         await self._workers.call(self._manager.checkpoint_cleaned_offsets)
+
+    def _means(self) -> tuple[OffsetMap, Slices]:
+        """Raises ValueError and ArithmeticError for settings with which nothing can be cleaned."""
+        config = self._config
+        threads = max(config.threads, 1)
+        offsets = OffsetMap(config.dedupe_buffer_size // threads, config.load_factor)
+        return offsets, Slices(self._services.clock, self._workers, config.max_bytes_per_second / threads)
 
     def _leave_alone(self, log: PartitionLog, reason: str) -> None:
         logger.error("cleaning failed", partition=f"{log.topic}-{log.partition}", reason=reason)

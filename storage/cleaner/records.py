@@ -8,6 +8,7 @@ from protocol.records.batch import BatchHeader
 from protocol.records.build import encode_varint, read_varint
 from protocol.records.compression import Compression, compress, decompress
 from storage.files import Buffer
+from storage.record_checks import as_long
 
 _NULL = 1  # the varint -1
 
@@ -100,14 +101,14 @@ def rebuild(header: BatchHeader, section: bytes, kept: list[View], delete_horizo
         times = [header.max_timestamp] * len(kept)
         max_timestamp = header.max_timestamp
     else:
-        times = [header.base_timestamp + read_varint(section, time_at)[0] for *_, time_at, _, _ in kept]
+        times = [as_long(header.base_timestamp + read_varint(section, time_at)[0]) for *_, time_at, _, _ in kept]
         max_timestamp = max(times)
     base_timestamp = times[0] if delete_horizon_ms is None else delete_horizon_ms
     parts: list[bytes] = []
     moved = base_timestamp != header.base_timestamp or header.is_log_append_time
     for (*_, start, time_at, rest_at, end), time in zip(kept, times, strict=True):
         if moved or section[time_at - 1]:
-            delta = encode_varint(time - base_timestamp)
+            delta = encode_varint(as_long(time - base_timestamp))
             parts += (encode_varint(1 + len(delta) + end - rest_at), b"\x00", delta, section[rest_at:end])
         else:
             parts.append(section[start:end])

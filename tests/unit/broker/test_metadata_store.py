@@ -240,3 +240,43 @@ async def test_a_closed_store_takes_no_commit(tmp_path: Path) -> None:
     assert await under_way == 1
     with pytest.raises(MetadataStoreFailed, match="closed"):
         await store.commit({}, {"/a": b"2"})
+
+
+async def test_writers_that_know_versions_by_a_watch_all_come_through(tmp_path: Path) -> None:
+    """A watch is called on a turn of the loop of its own, which whoever tries again must leave to it."""
+    store = await opened(tmp_path)
+    seen = 0
+
+    def note(change: Change) -> None:
+        nonlocal seen
+        seen = change.revision
+
+    async def attempt() -> None:
+        await store.commit({"/a": seen}, {"/a": b"x"})
+
+    async def writer() -> None:
+        for _ in range(20):
+            await retrying(attempt)
+
+    store.watch("/a", note)
+    await asyncio.gather(*(writer() for _ in range(8)))
+    assert store.revision == seen == 160
+
+
+async def test_a_writer_that_always_loses_gives_up_and_lets_others_have_their_turn() -> None:
+    turns = 0
+
+    async def loses() -> None:
+        raise VersionConflict("/a", 0, 1)
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    with pytest.raises(VersionConflict):
+        await retrying(loses)
+    task.cancel()
+    assert turns > 100

@@ -31,6 +31,16 @@ async def test_what_is_set_is_seen_told_and_found_after_a_restart() -> None:
     assert again.names(ResourceType.GROUP) == []
 
 
+async def test_a_group_may_have_the_name_that_stands_for_all_brokers() -> None:
+    rig = await Rig.open()
+    group = (ResourceType.GROUP, "<default>")
+    for value in ("50000", "50001"):
+        await rig.node.resource_configs.set({group: {"consumer.session.timeout.ms": value}})
+    again = (await Rig.open(rig.fs)).node.resource_configs
+    assert again.get(*group) == {"consumer.session.timeout.ms": "50001"}
+    assert again.get(*CLUSTER) == {"min.insync.replicas": "1"}
+
+
 async def test_this_brokers_configs_come_before_the_clusters() -> None:
     rig = await Rig.open()
     await rig.node.resource_configs.set(
