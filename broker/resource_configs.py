@@ -12,7 +12,7 @@ from broker.stored_entries import StoredEntries
 
 PREFIX = "/configs/"
 CLUSTER_DEFAULT = ""
-"""The BROKER resource that stands for every broker; `<default>` in the store, which no node id is, but a group may be."""
+"""The BROKER resource that stands for every broker; `<default>` in the store. No node id is that, a group's may be."""
 
 _STORED_DEFAULT = "<default>"
 

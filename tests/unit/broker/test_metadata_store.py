@@ -254,12 +254,14 @@ async def test_writers_that_know_versions_by_a_watch_all_come_through(tmp_path: 
     async def attempt() -> None:
         await store.commit({"/a": seen}, {"/a": b"x"})
 
-    async def writer() -> None:
+    async def writer(number: int) -> None:
         for _ in range(20):
+            for _ in range(number * 7):
+                await asyncio.sleep(0)
             await retrying(attempt)
 
     store.watch("/a", note)
-    await asyncio.gather(*(writer() for _ in range(8)))
+    await asyncio.gather(*(writer(number) for number in range(8)))
     assert store.revision == seen == 160
 
 
