@@ -11,11 +11,15 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import structlog
+
 from broker.metadata_entries import Commit, apply
-from broker.metadata_files import MetadataFiles
+from broker.metadata_files import MetadataFiles, NoRoom
 from broker.metadata_store import Change, MetadataStoreFailed, VersionConflict, Versioned
 from storage.files import FileSystem
 from storage.workers import Workers
+
+logger = structlog.get_logger(__name__)
 
 SNAPSHOT_AFTER_BYTES = 1 << 20
 
@@ -46,6 +50,7 @@ class LocalMetadataStore:
         self._files = files
         self._workers = workers
         self._snapshot_after_bytes = snapshot_after_bytes
+        self._snapshot_at_bytes = snapshot_after_bytes
         self._revision = revision
         self._last_assigned = revision
         self._state = state
@@ -130,6 +135,9 @@ class LocalMetadataStore:
         try:
             self._check_usable()
             await self._workers.call(lambda: self._files.append([commit for commit, _ in group]))
+        except NoRoom as error:
+            self._refuse(group, error)
+            return
         except (OSError, MetadataStoreFailed) as error:
             self._fail(group, error)
             return
@@ -137,7 +145,7 @@ class LocalMetadataStore:
             self._publish(commit)
             if not done.done():
                 done.set_result(commit.revision)
-        if self._files.log_bytes >= self._snapshot_after_bytes:
+        if self._files.log_bytes >= self._snapshot_at_bytes:
             await self._write_snapshot()
 
     def _publish(self, commit: Commit) -> None:
@@ -152,11 +160,27 @@ class LocalMetadataStore:
                 asyncio.get_running_loop().call_soon(watch.callback, Change(commit.revision, keys))
 
     async def _write_snapshot(self) -> None:
+        revision, state = self._revision, dict(self._state)
         try:
-            revision, state = self._revision, dict(self._state)
-            await self._workers.call(lambda: self._files.replace_by_snapshot(revision, state))
+            await self._workers.call(lambda: self._files.write_snapshot(revision, state))
+        except OSError as error:  # the log has it all
+            logger.warning("metadata snapshot not written", error=str(error))
+            self._snapshot_at_bytes = self._files.log_bytes + self._snapshot_after_bytes
+            return
+        try:
+            await self._workers.call(self._files.empty_log)
         except OSError as error:
-            self._failure = f"writing the metadata snapshot failed: {error}"
+            self._failure = f"emptying the metadata log failed: {error}"
+        self._snapshot_at_bytes = self._snapshot_after_bytes
+
+    def _refuse(self, group: _Group, error: OSError) -> None:
+        """Nothing of the group is in the log: it fails alone, and with it those that were to come after it."""
+        group, self._waiting = group + self._waiting, []
+        self._last_assigned = self._revision
+        self._undurable.clear()
+        for _, done in group:
+            if not done.done():
+                done.set_exception(MetadataStoreFailed(f"there is no room for the metadata log: {error}"))
 
     def _fail(self, group: _Group, error: Exception) -> None:
         # What reached the disk is unknown after a failed write or fsync, so nothing may follow it in this process.

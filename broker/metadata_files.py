@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from broker.metadata_entries import Commit, CorruptMetadata, apply, decode_entries, encode_entry
 from broker.metadata_store import Versioned
-from storage.files import File, FileSystem, read_file, write_file_atomically, write_fully
+from storage.files import File, FileSystem, is_passing, read_file, write_file_atomically, write_fully
 
 LOG_NAME = "metadata.log"
 SNAPSHOT_NAME = "metadata.snapshot"
+
+
+class NoRoom(OSError):
+    """There was no room for an entry; the log is as it was."""
 
 
 class MetadataFiles:
@@ -65,20 +69,30 @@ class MetadataFiles:
         return commit.revision, state
 
     def append(self, commits: list[Commit]) -> None:
-        """Make the commits durable together, as one entry."""
+        """Make the commits durable together, as one entry. Raises NoRoom, and OSError."""
         entry = encode_entry(commits)
-        write_fully(self._opened(), entry, self.log_bytes)
-        self._opened().fdatasync()
+        log = self._opened()
+        try:
+            write_fully(log, entry, self.log_bytes)
+        except OSError as error:
+            log.truncate(self.log_bytes)
+            if is_passing(error):
+                raise NoRoom(*error.args) from error
+            raise
+        log.fdatasync()
         self.log_bytes += len(entry)
 
-    def replace_by_snapshot(self, revision: int, state: dict[str, Versioned]) -> None:
-        """Write the whole state beside the log, then empty the log. A crash at any point leaves both readable."""
+    def write_snapshot(self, revision: int, state: dict[str, Versioned]) -> None:
+        """Write the whole state beside the log. A crash or an OSError at any point leaves both readable."""
         snapshot = Commit(
             revision,
             puts={key: versioned.value for key, versioned in state.items()},
             versions={key: versioned.version for key, versioned in state.items()},
         )
         write_file_atomically(self._fs, self._snapshot_path, encode_entry([snapshot]))
+
+    def empty_log(self) -> None:
+        """Drop what the snapshot has."""
         self._opened().truncate(0)
         self._opened().fdatasync()
         self.log_bytes = 0

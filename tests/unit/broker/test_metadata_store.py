@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from broker.metadata_entries import Commit, CorruptMetadata, decode_entries, enc
 from broker.metadata_files import LOG_NAME, SNAPSHOT_NAME, MetadataFiles
 from broker.metadata_store import Change, MetadataStoreFailed, VersionConflict, Versioned, retrying
 from storage.files import File, OsFileSystem
-from storage.workers import ThreadWorkers
+from storage.memory_files import Fault, MemoryFileSystem
+from storage.workers import LoopWorkers, ThreadWorkers
 
 FS = OsFileSystem()
 
@@ -158,7 +160,8 @@ async def test_damage_among_what_the_snapshot_has_is_passed_over(tmp_path: Path)
     """A crash while the log is emptied may leave any part of it."""
     files = MetadataFiles(OsFileSystem(), str(tmp_path))
     files.load()
-    files.replace_by_snapshot(2, {"/a": Versioned(b"2", 2)})
+    files.write_snapshot(2, {"/a": Versioned(b"2", 2)})
+    files.empty_log()
     entries = [encode_entry([Commit(n, {"/a": b"%d" % n})]) for n in (1, 2, 3)]
     (tmp_path / LOG_NAME).write_bytes(bytes(len(entries[0])) + entries[1] + entries[2])
     assert await (await opened(tmp_path)).get("/a") == Versioned(b"3", 3)
@@ -190,7 +193,8 @@ async def test_a_crash_between_snapshot_and_truncation_applies_nothing_twice(tmp
     await store.commit({}, {"/a": b"1"})
     await store.commit({}, {"/b": b"1"}, ["/a"])
     log = (tmp_path / LOG_NAME).read_bytes()
-    store._files.replace_by_snapshot(2, await store.list("/"))
+    store._files.write_snapshot(2, await store.list("/"))
+    store._files.empty_log()
     await store.close()
     (tmp_path / LOG_NAME).write_bytes(log)
     again = await opened(tmp_path)
@@ -282,3 +286,36 @@ async def test_a_writer_that_always_loses_gives_up_and_lets_others_have_their_tu
         await retrying(loses)
     task.cancel()
     assert turns > 100
+
+
+async def in_memory(fs: MemoryFileSystem, snapshot_after_bytes: int = 1 << 20) -> LocalMetadataStore:
+    return await LocalMetadataStore.open(fs, "/data", LoopWorkers(), snapshot_after_bytes)
+
+
+async def test_without_room_a_commit_fails_and_a_later_one_does_not() -> None:
+    fs = MemoryFileSystem()
+    fs.mkdir("/data")
+    fs.fsync_dir("/")
+    store = await in_memory(fs)
+    await store.commit({"/a": 0}, {"/a": b"1"})
+    fs.inject(Fault("pwrite", 1, errno.ENOSPC))
+    refused = [store.commit({"/a": 1}, {"/a": b"2"}), store.commit({"/a": 2}, {"/a": b"3"})]
+    answers = await asyncio.gather(*refused, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [MetadataStoreFailed, MetadataStoreFailed]
+    assert await store.commit({"/a": 1}, {"/a": b"4"}) == 2
+    fs.crash()
+    assert await (await in_memory(fs)).list("/") == {"/a": Versioned(b"4", 2)}
+
+
+@pytest.mark.parametrize(("operation", "error"), [("open", errno.EMFILE), ("fsync_dir", errno.EMFILE)])
+async def test_a_snapshot_that_cannot_be_written_is_not_needed(operation: str, error: int) -> None:
+    fs = MemoryFileSystem()
+    fs.mkdir("/data")
+    fs.fsync_dir("/")
+    store = await in_memory(fs, 100)
+    fs.inject(Fault(operation, 1, error))
+    for number in range(20):
+        await store.commit({}, {f"/{number}": b"x"})
+    assert fs.size(f"/data/{LOG_NAME}") < 1_000
+    fs.crash()
+    assert len(await (await in_memory(fs)).list("/")) == 20
