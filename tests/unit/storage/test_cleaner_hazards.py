@@ -2,14 +2,19 @@
 
 import errno
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from protocol.records.batch import read_header
+from protocol.records.build import encode_record, pack_batch
+from storage.cleaner import cleaner as cleaner_module
+from storage.cleaner.log_cleaner import CleanerConfig
 from storage.memory_files import Fault, MemoryFileSystem
 from storage.workers import QueuedWorkers
-from tests.unit.storage.cleaning import clean, cleaner, put, records, run
-from tests.unit.storage.support import TOPIC_ID, Rig
+from tests.unit.storage.cleaning import clean, cleaner, keyed, put, records, run
+from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, contents
 from tests.unit.storage.test_cleaner import COMPACT, roll
 
 
@@ -100,3 +105,67 @@ def test_a_topic_made_anew_during_a_cleaning_gets_nothing_of_the_old_one() -> No
             break
         assert set(rig.fs.listdir("/data/t-0")) == made[0], number
     assert number > 3
+
+
+def test_an_error_that_nobody_foresaw_stops_one_log_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(config=COMPACT)
+    for number, topic in enumerate(("bad", "good")):
+        log = rig.log(topic)
+        for _ in range(3 - number):
+            put(log, (b"a", b"1"))
+        roll(log)
+    rig.workers.run_all()
+    copy = cleaner_module.copy_segment
+
+    def breaking(segment: Any, cleaned: Any, rules: Any) -> Any:
+        if "bad" in segment.folder:
+            raise OverflowError
+        return copy(segment, cleaned, rules)
+
+    monkeypatch.setattr(cleaner_module, "copy_segment", breaking)
+    one = cleaner(rig)
+    assert [run(rig, one.run_once()) for _ in range(3)] == [True, True, False]
+    assert [len(records(rig.log(topic))) for topic in ("bad", "good")] == [4, 2]
+
+
+@pytest.mark.parametrize("config", [CleanerConfig(max_bytes_per_second=0.0), CleanerConfig(load_factor=0.0)])
+def test_settings_with_which_nothing_can_be_cleaned_may_be_mended(config: CleanerConfig) -> None:
+    rig = Rig(config=COMPACT)
+    log = rig.log()
+    put(log, (b"a", b"1"))
+    put(log, (b"a", b"2"))
+    roll(log)
+    rig.workers.run_all()
+    one = cleaner(rig, config)
+    assert [run(rig, one.run_once()) for _ in range(2)] == [True, False], "it is left alone for a while"
+    assert len(records(log)) == 3
+    clean(rig)
+    assert len(records(log)) == 2
+
+
+def test_a_tombstone_that_is_to_stay_for_ever_stays() -> None:
+    rig = Rig(config=replace(COMPACT, delete_retention_ms=(1 << 63) - 1))
+    log = rig.log()
+    put(log, (b"a", b"1"), (b"b", b"1"))
+    put(log, (b"a", None))
+    roll(log)
+    rig.workers.run_all()
+    clean(rig)
+    assert [(one.key, one.value) for one in records(log)] == [(b"b", b"1"), (b"a", None), (b"last", b"record")]
+
+
+def test_timestamps_that_overflow_are_kept_as_java_reads_them() -> None:
+    rig = Rig(config=replace(COMPACT, message_timestamp_type="CreateTime"))
+    log = rig.log()
+    header = read_header(keyed((b"a", b"1"), (b"b", b"1")))
+    section = b"".join(
+        encode_record(delta, NOW - (1 << 63) + delta, key, b"1") for delta, key in enumerate((b"a", b"b"))
+    )
+    data = pack_batch(section, 2, last_offset_delta=1, base_timestamp=-(1 << 63), max_timestamp=header.max_timestamp)
+    append(log, memoryview(data))
+    put(log, (b"a", b"2"))
+    roll(log)
+    rig.workers.run_all()
+    clean(rig)
+    assert [one.key for one in records(log)] == [b"b", b"a", b"last"]
+    assert read_header(contents(log)[0]).max_timestamp == NOW + 1
