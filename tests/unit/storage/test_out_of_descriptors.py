@@ -8,7 +8,7 @@ from protocol.errors import KafkaStorage
 from protocol.records.build import Record, build_batch
 from storage.append_types import AppendOrigin, LogConfig
 from storage.log_services import DESCRIPTORS_RETRY_MS
-from storage.memory_files import MemoryFileSystem
+from storage.memory_files import Fault, MemoryFileSystem
 from storage.partition_log import PartitionLog
 from storage.retention import delete_old_segments
 from tests.unit.storage.moving import marker
@@ -154,3 +154,30 @@ def test_segments_are_removed_once_their_folder_can_be_synced(rig: Rig) -> None:
     rig.workers.run_all()
     assert [name for name in fs.listdir(log.folder) if name.endswith(".deleted")] == []
     assert not log.removal.unsynced
+
+
+def test_requests_meanwhile_wait_for_the_one_retry(rig: Rig) -> None:
+    log = idle(rig)
+    append(log)
+    log.release_files()
+    fs = refuse(rig)
+    for _ in range(10):
+        log.flush()
+    before = fs.operations["open"]
+    for _ in range(3):
+        log.flush()
+        rig.clock.advance(DESCRIPTORS_RETRY_MS)
+        rig.workers.run_all()
+    assert fs.operations["open"] == before + 3
+
+
+def test_the_folder_of_a_deleted_log_goes_in_the_end(rig: Rig) -> None:
+    append(rig.log())
+    fs = rig.fs
+    assert isinstance(fs, MemoryFileSystem)
+    rig.manager.delete_log_soon("t", 0)
+    fs.inject(Fault("listdir", 1, errno.EMFILE, path_part="-delete"))
+    for _ in range(2):
+        rig.clock.advance(rig.config.file_delete_delay_ms + DESCRIPTORS_RETRY_MS)
+        rig.workers.run_all()
+    assert [name for name in fs.listdir("/data") if name.endswith("-delete")] == []
