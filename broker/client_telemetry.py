@@ -177,7 +177,19 @@ class ClientTelemetry:
 
 
 def _matches(patterns: dict[str, re.Pattern[str]], attributes: dict[str, str]) -> bool:
-    return all(pattern.fullmatch(attributes.get(name, "")) for name, pattern in patterns.items())
+    return all(_is_match(pattern, attributes.get(name, "")) for name, pattern in patterns.items())
+
+
+def _is_match(pattern: re.Pattern[str], text: str) -> bool:
+    """By RE2 where it knows all of the pattern: Python's engine may take for ever over one of a few characters."""
+    import re2  # most brokers are never asked
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern.pattern, options).fullmatch(text) is not None
+    except re2.error:
+        return pattern.fullmatch(text) is not None
 
 
 def _subscription_id(metrics: tuple[str, ...], interval_ms: int, instance_id: UUID) -> int:

@@ -33,14 +33,16 @@ def handle(
     coordinator = ctx.node.group_coordinator
     named = [group_id for group_id in request.group_ids if group_id]
     nameless = [_group(request, "", InvalidGroupId())] * (len(request.group_ids) - len(named))
-    answers = [coordinator.read(group_id, _describing(group_id)) for group_id in named]
-    return when_all_settled(
-        answers,
-        lambda found: ConsumerGroupDescribeResponse(
-            throttle_time=ZERO,
-            groups=(*nameless, *(_group(request, *pair) for pair in zip(named, found, strict=True))),
-        ),
-    )
+    distinct = list(dict.fromkeys(named))  # who is named twice is looked for once, and told twice
+    answers = [coordinator.read(group_id, _describing(group_id)) for group_id in distinct]
+
+    def answer(found: Sequence[DescribedConsumerGroup | KafkaError]) -> ConsumerGroupDescribeResponse:
+        told = {one: _group(request, one, group) for one, group in zip(distinct, found, strict=True)}
+        return ConsumerGroupDescribeResponse(
+            throttle_time=ZERO, groups=(*nameless, *[told[group_id] for group_id in named])
+        )
+
+    return when_all_settled(answers, answer)
 
 
 def _describing(group_id: str) -> Callable[[GroupShard], DescribedConsumerGroup]:

@@ -6,7 +6,7 @@ order is that of its partitions.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from kio.schema.describe_groups.v6 import DescribeGroupsRequest, DescribeGroupsResponse
 from kio.schema.describe_groups.v6.response import DescribedGroup, DescribedGroupMember
@@ -30,14 +30,14 @@ def handle(
     ctx: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse | Awaitable[DescribeGroupsResponse]:
     coordinator = ctx.node.group_coordinator
-    answers = [coordinator.read(group_id, _describing(group_id)) for group_id in request.groups]
-    return when_all_settled(
-        answers,
-        lambda found: DescribeGroupsResponse(
-            throttle_time=ZERO,
-            groups=tuple(_group(ctx, request, *pair) for pair in zip(request.groups, found, strict=True)),
-        ),
-    )
+    distinct = list(dict.fromkeys(request.groups))  # who is named twice is looked for once, and told twice
+    answers = [coordinator.read(group_id, _describing(group_id)) for group_id in distinct]
+
+    def answer(found: Sequence[GroupDescription | KafkaError]) -> DescribeGroupsResponse:
+        told = {one: _group(ctx, request, one, group) for one, group in zip(distinct, found, strict=True)}
+        return DescribeGroupsResponse(throttle_time=ZERO, groups=tuple([told[one] for one in request.groups]))
+
+    return when_all_settled(answers, answer)
 
 
 def _describing(group_id: str) -> Callable[[GroupShard], GroupDescription]:

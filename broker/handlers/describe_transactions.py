@@ -28,15 +28,15 @@ def handle(
 ) -> DescribeTransactionsResponse | Awaitable[DescribeTransactionsResponse]:
     coordinator = ctx.node.transaction_coordinator
     ids = request.transactional_ids
-    futures = [coordinator.read(one, partial(_describe, transactional_id=one)) for one in ids]
+    distinct = list(dict.fromkeys(ids))  # what is named twice is looked for once, and told twice
+    futures = [coordinator.read(one, partial(_describe, transactional_id=one)) for one in distinct]
 
     def answer(found: Sequence[TransactionState | KafkaError]) -> DescribeTransactionsResponse:
-        return _response(
-            [
-                _failed(one, state) if isinstance(state, KafkaError) else state
-                for one, state in zip(ids, found, strict=True)
-            ]
-        )
+        told = {
+            one: _failed(one, state) if isinstance(state, KafkaError) else state
+            for one, state in zip(distinct, found, strict=True)
+        }
+        return _response([told[one] for one in ids])
 
     return when_all_settled(futures, answer) if futures else answer(())
 

@@ -131,6 +131,14 @@ async def test_what_is_subscribed_to_depends_on_who_asks_and_changes_at_once() -
     assert (await subscribe(rig)).requested_metrics == ("*",)
 
 
+@pytest.mark.parametrize("match", ["client_software_version=(a|a)*b", "client_software_version=(?!b).*"])
+async def test_no_pattern_takes_for_ever_and_those_beyond_re2_count_too(match: str) -> None:
+    rig = await Rig.open()
+    rig.peer.client_software = ("evil", "a" * 60)
+    await rig.node.resource_configs.set({(ResourceType.CLIENT_METRICS, "m"): {"match": match, "metrics": "a"}})
+    assert (await subscribe(rig)).requested_metrics == (("a",) if "?" in match else ())
+
+
 async def test_a_client_is_forgotten_with_its_connection() -> None:
     rig = await Rig.open()
     subscription = (await subscribe(rig)).subscription_id
