@@ -181,3 +181,23 @@ def test_the_folder_of_a_deleted_log_goes_in_the_end(rig: Rig) -> None:
         rig.clock.advance(rig.config.file_delete_delay_ms + DESCRIPTORS_RETRY_MS)
         rig.workers.run_all()
     assert [name for name in fs.listdir("/data") if name.endswith("-delete")] == []
+
+
+@pytest.mark.parametrize("path", [".log", ".index", ".timeindex"])
+def test_a_removal_that_finds_no_room_for_a_longer_name_goes_on_where_it_was(rig: Rig, path: str) -> None:
+    log = rig.log()
+    append(log)
+    log.roll()
+    append(log)
+    rig.workers.run_all()
+    log.config = LogConfig(retention_bytes=0, file_delete_delay_ms=0)
+    fs = rig.fs
+    assert isinstance(fs, MemoryFileSystem)
+    fs.inject(Fault("rename", 1, errno.ENOSPC, path_part=path))
+    delete_old_segments(log, log.log_end_offset)
+    for _ in range(3):
+        rig.workers.run_all()
+        rig.clock.advance(DESCRIPTORS_RETRY_MS)
+    rig.workers.run_all()
+    assert not log.is_offline
+    assert [name for name in fs.listdir(log.folder) if name.startswith("0" * 20 + ".")] == []
