@@ -17,6 +17,7 @@ state of the log in memory stays as it is: only the paths change.
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from functools import partial
 from threading import Lock
 from uuid import UUID
 
@@ -25,11 +26,12 @@ import structlog
 from protocol.errors import KafkaStorage
 from storage import log_names, partition_metadata
 from storage.checkpoints import TopicPartition
-from storage.files import File, FileSystem
+from storage.files import File, FileSystem, is_out_of_descriptors, is_passing
 from storage.log_copy import LogCopy, Step
 from storage.log_dirs import LogDir
 from storage.log_manager import LogManager
 from storage.log_opening import remove_folder
+from storage.log_services import DESCRIPTORS_RETRY_MS
 from storage.partition_log import PartitionLog
 
 logger = structlog.get_logger(__name__)
@@ -196,7 +198,12 @@ class LogMove:
         for step in self._copy.steps():
             step()
         self.copied_to = self.log.log_end_offset
-        old_files = self._rename(self._moved_folder)
+        try:
+            old_files = self._rename(self._moved_folder)
+        except OSError as error:
+            if is_passing(error):
+                raise  # no name has changed: the log stays where it is
+            raise self._failed(error) from error
         self._manager.settle_move(self.log, self.target)
         return old_folder, old_files
 
@@ -211,10 +218,7 @@ class LogMove:
 
     def _rename(self, folder: str) -> list[File]:
         """Gives the copy another name, and the log that for its own; the locks are held."""
-        try:
-            self._fs.rename(self._copy.folder, folder)
-        except OSError as error:
-            raise self._failed(error) from error
+        self._fs.rename(self._copy.folder, folder)
         self._copy.folder = folder
         return self.log.relocate(folder)
 
@@ -231,30 +235,49 @@ class LogMove:
         doomed = f"{old_root}/{log_names.delete_name(self._key, self._unique)}"
         try:
             for step in self._copy.sync_steps():
-                await self._durably(step)
-            await self._durably(lambda: self._fs.fsync_dir(self.target.path))
-            self._fs.rename(old_folder, doomed)
-            await self._durably(lambda: self._fs.fsync_dir(old_root))
+                await self._surely(step)
+            await self._surely(partial(self._fs.fsync_dir, self.target.path))
+            await self._surely(partial(self._fs.rename, old_folder, doomed), is_passing)
+            await self._surely(partial(self._fs.fsync_dir, old_root))
             old_files += await self._take_final_name()
-            await self._durably(lambda: self._fs.fsync_dir(self.target.path))
+            await self._surely(partial(self._fs.fsync_dir, self.target.path))
         except OSError as error:
             raise self._failed(error) from error
         self.log.flusher.note_synced(end)
         self._manager.remove_soon(self.log, doomed, old_files)
 
-    async def _durably(self, work: Step) -> None:
-        await self._workers.call(work)
+    async def _surely(self, work: Step, may_pass: Callable[[Exception], bool] = is_out_of_descriptors) -> None:
+        """Do it, again and again while what hinders it may pass: there is no way back. A failed sync never passes."""
+        while True:
+            try:
+                await self._workers.call(work)
+            except OSError as error:
+                await self._wait_after(error, may_pass)
+                continue
+            self._check_current()
+            return
+
+    async def _wait_after(self, error: OSError, may_pass: Callable[[Exception], bool]) -> None:
+        if not may_pass(error):
+            raise error
+        logger.warning("a log that changes places waits", partition=str(self._key), error=str(error))
+        await self._clock.sleep(DESCRIPTORS_RETRY_MS)
+        self._check_current()
+
+    def _check_current(self) -> None:
         if not self._is_current:
             raise MoveEndedError
 
     async def _take_final_name(self) -> list[File]:
         while True:
-            with ExitStack() as locks:
-                if self._take_locks(locks):
-                    return self._rename(self._final_folder)
+            try:
+                with ExitStack() as locks:
+                    if self._take_locks(locks):
+                        return self._rename(self._final_folder)
+            except OSError as error:
+                await self._wait_after(error, is_passing)
             await self._clock.sleep(RETRY_MS)
-            if not self._is_current:
-                raise MoveEndedError
+            self._check_current()
 
     @property
     def _moved_folder(self) -> str:

@@ -18,6 +18,8 @@ from storage.cleaner.slices import Slices
 from storage.cleaner.steps import Steps
 from storage.cleaner.swap import CleaningAbortedError, swap_files, undeleted
 from storage.cleaner.transactions import CleanedTransactions
+from storage.files import is_passing
+from storage.log_services import DESCRIPTORS_RETRY_MS
 from storage.partition_log import PartitionLog
 from storage.segment import CLEANED_SUFFIX, LogSegment
 from storage.txn_index import collect_aborted
@@ -118,7 +120,7 @@ class Cleaning:
         snapshots = [log.producers.forget_snapshot(segment.base_offset) for segment in group[1:]]
         paths = [path for path in snapshots if path is not None]
         try:
-            fresh, doomed = await self._workers.call(partial(swap_files, log, cleaned, group, paths))
+            fresh, doomed = await self._retried(partial(swap_files, log, cleaned, group, paths))
         except OSError as error:
             raise log.fail(error) from error
         finally:
@@ -126,6 +128,18 @@ class Cleaning:
         log.segments.replace(group, fresh)
         log.flusher.note_removed(group)
         log.removal.unlink_later(group, doomed, log.config.file_delete_delay_ms)
+
+    async def _retried(self, work: Callable[[], T]) -> T:
+        """The result of what can neither be undone nor left half done; waits for room, and for descriptors."""
+        while True:
+            try:
+                return await self._workers.call(work)
+            except OSError as error:
+                if not is_passing(error):
+                    raise
+                logger.warning("cleaning waits", partition=f"{self._log.topic}-{self._log.partition}", error=str(error))
+            await self._log.services.clock.sleep(DESCRIPTORS_RETRY_MS)
+            self._check()
 
     def _check(self) -> None:
         if self._is_stopping() or self._log.is_offline:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from storage.partition_log import PartitionLog
-from storage.segment import SWAP_SUFFIX, LogSegment
+from storage.segment import CLEANED_SUFFIX, SWAP_SUFFIX, LogSegment
 
 
 class CleaningAbortedError(Exception):
@@ -20,12 +20,13 @@ def swap_files(
 ) -> tuple[LogSegment, list[str]]:
     """Rename everything; blocking. Returns the segment as it is now, and the files that are to go.
 
-    `snapshots` are the paths of producer snapshots that go with the old segments. Raises OSError,
-    CleaningAbortedError if the log was deleted.
+    `snapshots` are the paths of producer snapshots that go with the old segments. Raises OSError, after which it may
+    be called once more to go on, and CleaningAbortedError if the log was deleted.
     """
     fs = log.services.fs
-    with undeleted(log):
-        cleaned.change_suffix(SWAP_SUFFIX)
+    if cleaned.file_suffix == CLEANED_SUFFIX:
+        with undeleted(log):
+            cleaned.change_suffix(SWAP_SUFFIX)
     sync_folder(log)
     with undeleted(log):
         doomed = log.removal.mark_deleted(replaced, snapshots)

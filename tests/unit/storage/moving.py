@@ -32,11 +32,14 @@ class MovingRig(TwoFolders):
 
 
 async def finish(rig: Rig, moving: Coroutine[Any, Any, None]) -> None:
-    """Run it to its end, with the flushes that it waits for."""
+    """Run it to its end, with the flushes and the time that it waits for."""
     task = asyncio.ensure_future(moving)
     while not task.done():
         await asyncio.sleep(0)
         rig.workers.run_all()
+        deadline = rig.clock.next_deadline_ms()
+        if not task.done() and deadline is not None:
+            rig.clock.advance(deadline - rig.clock.monotonic_ms())
     await task
 
 

@@ -1,6 +1,9 @@
 """Compaction beside bad segments, full disks, and topics that are deleted and made anew."""
 
+import asyncio
+import contextlib
 import errno
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,11 +14,12 @@ from protocol.records.batch import read_header
 from protocol.records.build import encode_record, pack_batch
 from storage.cleaner import cleaner as cleaner_module
 from storage.cleaner.log_cleaner import CleanerConfig
+from storage.log_services import DESCRIPTORS_RETRY_MS
 from storage.memory_files import Fault, MemoryFileSystem
 from storage.workers import QueuedWorkers
 from tests.unit.storage.cleaning import clean, cleaner, keyed, put, records, run
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, contents
-from tests.unit.storage.test_cleaner import COMPACT, roll
+from tests.unit.storage.test_cleaner import COMPACT, kept, roll
 
 
 def test_a_segment_that_cannot_be_read_to_its_end_is_not_cleaned() -> None:
@@ -169,3 +173,72 @@ def test_timestamps_that_overflow_are_kept_as_java_reads_them() -> None:
     clean(rig)
     assert [one.key for one in records(log)] == [b"b", b"a", b"last"]
     assert read_header(contents(log)[0]).max_timestamp == NOW + 1
+
+
+@pytest.mark.parametrize(
+    "operation, error",
+    [("open", errno.EMFILE), ("fsync_dir", errno.EMFILE), ("fsync_dir", errno.ENOSPC), ("rename", errno.ENOSPC)],
+)
+def test_what_passes_fails_no_log_wherever_cleaning_is(operation: str, error: int) -> None:
+    def fail_once(kind: str, path: str) -> None:
+        nonlocal seen
+        seen += kind == operation
+        if kind == operation and seen == failing:
+            raise OSError(error, "injected", path)
+
+    for failing in itertools.count(1):
+        rig = Rig(config=COMPACT)
+        assert isinstance(rig.fs, MemoryFileSystem)
+        log = rig.log()
+        put(log, (b"a", b"1"), (b"b", b"1"))
+        put(log, (b"a", b"2"))
+        roll(log)
+        rig.workers.run_all()
+        seen = 0
+        rig.fs.hook = fail_once
+        with contextlib.suppress(OSError):  # of a checkpoint, which is written again with the next log
+            clean(rig)
+        rig.fs.hook = None
+        assert not log.is_offline
+        clean(rig)
+        assert [(one.key, one.value) for one in kept(log)] == [(b"b", b"1"), (b"a", b"2")]
+        assert not [name for name in rig.fs.listdir(log.folder) if name.endswith((".cleaned", ".swap"))]
+        if seen < failing:
+            break
+    assert failing > 3
+
+
+def test_a_stop_while_a_swap_waits_for_room_lets_the_next_start_finish_it() -> None:
+    rig = Rig(config=COMPACT)
+    assert isinstance(rig.fs, MemoryFileSystem)
+    log = rig.log()
+    put(log, (b"a", b"1"))
+    put(log, (b"a", b"2"))
+    roll(log)
+    rig.workers.run_all()
+    before = contents(log)
+
+    refused = 0
+
+    def full(operation: str, path: str) -> None:
+        nonlocal refused
+        if operation == "rename" and path.endswith(".log.swap"):
+            refused += 1
+            raise OSError(errno.ENOSPC, "no space left on device", path)
+
+    rig.fs.hook = full
+    cleaning = cleaner(rig)
+
+    async def stop_meanwhile() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(cleaning.run_once())
+            while refused < 3:
+                assert not log.is_offline
+                await rig.clock.sleep(DESCRIPTORS_RETRY_MS)
+            assert contents(log) == before
+            await cleaning.stop()
+
+    run(rig, stop_meanwhile())
+    rig.fs.hook = None
+    assert not log.is_offline
+    assert [(one.key, one.value) for one in kept(rig.restart())] == [(b"a", b"2")]

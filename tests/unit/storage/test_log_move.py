@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import itertools
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -285,3 +286,36 @@ def test_an_unfinished_copy_is_removed_at_the_start(rig: MovingRig) -> None:
     rig.restart()
     assert folders(rig.files) == ["/one/t-0"]
     assert len(contents(rig.log())) == 1
+
+
+@pytest.mark.parametrize(
+    "operation, error", [("open", errno.EMFILE), ("fsync_dir", errno.EMFILE), ("rename", errno.ENOSPC)]
+)
+async def test_what_passes_takes_no_log_offline_wherever_the_move_is(operation: str, error: int) -> None:
+    def fail_once(kind: str, path: str) -> None:
+        nonlocal seen
+        seen += kind == operation
+        if kind == operation and seen == failing:
+            raise OSError(error, "injected", path)
+
+    for failing in itertools.count(1):
+        rig = MovingRig(config=CONFIG)
+        fill(rig.log())
+        rig.workers.run_all()
+        before = state_of(rig.log())
+        seen = 0
+        rig.files.hook = fail_once
+        moved = True
+        try:
+            await finish(rig, rig.move().run())
+        except OSError:
+            moved = False
+        rig.files.hook = None
+        assert state_of(rig.log()) == before
+        assert folders(rig.files)[-1] == ("/two/t-0" if moved else "/one/t-0")
+        append(rig.log(), batch(b"more"))
+        rig.files.crash(Unsynced.LOST)
+        assert len(contents(rig.reopen())) >= len(before.contents)
+        if seen < failing:
+            break
+    assert failing > 3
