@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
@@ -13,11 +13,12 @@ from protocol.errors import KafkaError, KafkaStorage
 from storage import log_names, partition_metadata
 from storage.append_types import LogConfig
 from storage.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION, TopicPartition
-from storage.files import File, is_device_failure, is_passing
+from storage.files import is_device_failure
+from storage.folder_removal import remove_folder, remove_folder_later
 from storage.log_checkpoints import LogCheckpoints
 from storage.log_dirs import LogDir, LogDirs
-from storage.log_opening import Found, absent_log, find_all, open_log, remove_folder, run_in_order
-from storage.log_services import DESCRIPTORS_RETRY_MS, LogServices
+from storage.log_opening import Found, find_all, offline_log, open_log, read_topic_id, run_in_order
+from storage.log_services import LogServices
 from storage.partition_log import PartitionLog
 from storage.producer_state import DEFAULT_EXPIRATION_MS
 
@@ -57,6 +58,7 @@ class LogManager:
         self.moving: dict[TopicPartition, str] = {}
         self._checkpoints = LogCheckpoints(self._fs, dirs, self.logs, self._root, self.moving)
         self._taken = Counter[str]()  # logs by folder
+        self._damaged: set[TopicPartition] = set()  # that were closed in good order, and are as they were
 
     @classmethod
     def open(
@@ -72,9 +74,8 @@ class LogManager:
     ) -> "LogManager":
         """Load every log; those of a folder that was not closed in good order are recovered, some in parallel.
 
-        Blocking. `config_for` gives a topic's configuration, `topic_id_of` its id. A folder that fails meanwhile is
-        done without, all of its logs offline, unless it is the first. Raises OSError, and what a log's files are found
-        to be wrong with.
+        Blocking. `config_for` gives a topic's configuration, `topic_id_of` its id. A log that makes no sense is
+        offline; so are all of a folder that fails meanwhile, unless that is the first. Raises OSError, KafkaStorage.
         """
         manager = cls(services, dirs, new_id=new_id, producer_expiration_ms=producer_expiration_ms)
         started = told = services.clock.monotonic_ms()
@@ -82,7 +83,10 @@ class LogManager:
         unclean = [log_dir.path for log_dir in dirs.dirs if not log_dir.clean and not log_dir.failed]
         if found and unclean:
             logger.info("recovering logs after an unclean shutdown", log_dirs=unclean, partitions=len(found))
-        jobs = [partial(manager._load, item, config_for(item.partition.topic)) for item in found]
+        jobs = [
+            partial(manager._load, item, config_for(item.partition.topic), topic_id_of(item.partition.topic))
+            for item in found
+        ]
         threads = recovery_threads if unclean else 1
         for done, (item, log) in enumerate(zip(found, run_in_order(jobs, threads), strict=True), 1):
             if isinstance(log, OSError):
@@ -101,17 +105,28 @@ class LogManager:
 
     # -- loading
 
-    def _load(self, found: Found, config: LogConfig) -> PartitionLog | OSError:
+    def _load(self, found: Found, config: LogConfig, topic_id: UUID | None) -> PartitionLog | OSError:
         """The log, or what keeps it, and with it its whole folder, from being used. Any thread."""
         if found.log_dir.failed:
             return OSError("its log directory has failed")
         try:
-            topic_id = partition_metadata.read(self._fs, found.folder)
+            topic_id = read_topic_id(self._fs, found, topic_id)
             return self._open_log(found, topic_id, config, clean=found.log_dir.clean)
         except OSError as error:
             if found.log_dir is self._dirs.dirs[0]:
                 raise
             return error
+        except Exception as error:  # the other logs must not wait for this one
+            logger.exception("log is damaged, see `odradek log repair`", folder=found.folder)
+            if found.log_dir.clean:
+                self._damaged.add(found.partition)
+            return self._offline_log(found, topic_id, config, error, found.log_dir)
+
+    def _offline_log(
+        self, found: Found, topic_id: UUID | None, config: LogConfig, reason: Exception, usable: LogDir
+    ) -> PartitionLog:
+        host = _Folder(self, found.log_dir)
+        return offline_log(self.services, found, topic_id, config, reason, state_folder=usable.path, host=host)
 
     def _open_log(self, found: Found, topic_id: UUID | None, config: LogConfig, *, clean: bool) -> PartitionLog:
         return open_log(
@@ -165,9 +180,8 @@ class LogManager:
         if failed is None:
             return None
         key = TopicPartition(topic, partition)
-        host = _Folder(self, failed)
-        log = absent_log(self.services, Found(key, failed), topic_id, config, usable=self._dirs.dirs[0], host=host)
-        self.any_failed = True
+        reason = OSError("its log directory cannot be used")
+        log = self._offline_log(Found(key, failed), topic_id, config, reason, self._dirs.dirs[0])
         self._settle(key, failed.path)
         self.adopt(log)
         return log
@@ -202,6 +216,7 @@ class LogManager:
         self._taken[log_dir] += 1
 
     def _leave(self, key: TopicPartition) -> str:
+        self._damaged.discard(key)
         log_dir = self._root.pop(key)
         self._taken[log_dir] -= 1
         return log_dir
@@ -251,26 +266,8 @@ class LogManager:
 
         The new name is not synced: after a crash the folder of a topic that is gone is removed at the start.
         """
-        self.remove_soon(*self._retire(TopicPartition(topic, partition)))
-
-    def remove_soon(self, log: PartitionLog, folder: str, files: Sequence[File] = ()) -> None:
-        """Remove a folder, and close its open files, after `file.delete.delay.ms`."""
-        services = self.services
-
-        def close_and_remove() -> None:
-            for file in files:
-                file.close()
-            remove_folder(self._fs, folder)
-
-        def failed(error: Exception) -> None:
-            logger.error("folder not removed", folder=folder, error=str(error))
-            if is_passing(error):
-                services.clock.call_later(log.config.file_delete_delay_ms + DESCRIPTORS_RETRY_MS, remove)
-
-        def remove() -> None:
-            services.workers.submit(close_and_remove, lambda _: logger.info("folder removed", folder=folder), failed)
-
-        services.clock.call_later(log.config.file_delete_delay_ms, remove)
+        log, folder = self._retire(TopicPartition(topic, partition))
+        remove_folder_later(self.services, folder, log.config.file_delete_delay_ms)
 
     async def delete_log(self, partition: TopicPartition) -> None:
         """Close the log and remove its folder. Raises KafkaStorage, OSError."""
@@ -363,7 +360,8 @@ class LogManager:
                     self.closed += 1
                 self.checkpoint_recovery_points()
                 self.checkpoint_log_start_offsets()
-                spoiled = {self._root[key] for key, log in self.logs.items() if log.is_offline}
+                offline = {key for key, log in self.logs.items() if log.is_offline}
+                spoiled = {self._root[key] for key in offline - self._damaged}
                 self._dirs.mark_clean(broker_epoch, spoiled)
                 if failures:
                     raise failures[0]

@@ -27,10 +27,10 @@ from protocol.errors import KafkaStorage
 from storage import log_names, partition_metadata
 from storage.checkpoints import TopicPartition
 from storage.files import File, FileSystem, is_out_of_descriptors, is_passing
+from storage.folder_removal import remove_folder, remove_folder_later
 from storage.log_copy import LogCopy, Step
 from storage.log_dirs import LogDir
 from storage.log_manager import LogManager
-from storage.log_opening import remove_folder
 from storage.log_services import DESCRIPTORS_RETRY_MS
 from storage.partition_log import PartitionLog
 
@@ -244,7 +244,8 @@ class LogMove:
         except OSError as error:
             raise self._failed(error) from error
         self.log.flusher.note_synced(end)
-        self._manager.remove_soon(self.log, doomed, old_files)
+        delay_ms = self.log.config.file_delete_delay_ms
+        remove_folder_later(self._manager.services, doomed, delay_ms, old_files)
 
     async def _surely(self, work: Step, may_pass: Callable[[Exception], bool] = is_out_of_descriptors) -> None:
         """Do it, again and again while what hinders it may pass: there is no way back. A failed sync never passes."""

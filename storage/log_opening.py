@@ -9,16 +9,18 @@ from uuid import UUID
 
 import structlog
 
-from storage import log_names
+from storage import log_names, partition_metadata
 from storage.append_types import LogConfig
 from storage.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, TopicPartition
 from storage.files import FileSystem
+from storage.folder_removal import remove_folder
 from storage.leader_epochs import LeaderEpochs
 from storage.log_checkpoints import LogCheckpoints
 from storage.log_dirs import LogDir, LogDirs
 from storage.log_segments import LogSegments
 from storage.log_services import LogHost, LogServices
 from storage.partition_log import PartitionLog
+from storage.partition_metadata import CorruptPartitionMetadataError
 from storage.producer_state import ProducerStateManager
 from storage.recovery import LoadedState, LoadRequest, load
 from storage.segment import LogSegment
@@ -167,12 +169,31 @@ def open_log(
     return log
 
 
-def absent_log(
-    services: LogServices, found: Found, topic_id: UUID, config: LogConfig, *, usable: LogDir, host: LogHost
-) -> PartitionLog:
-    """What stands for a log whose folder cannot be used: offline, and never on any disk.
+def read_topic_id(fs: FileSystem, found: Found, expected: UUID | None) -> UUID | None:
+    """The topic id in a log's folder; a damaged file is written anew with the `expected` one. Raises OSError."""
+    try:
+        return partition_metadata.read(fs, found.folder)
+    except CorruptPartitionMetadataError as error:
+        logger.warning("writing a damaged file anew", partition=str(found.partition), reason=str(error))
+    if expected is not None:
+        partition_metadata.write(fs, found.folder, expected)
+        fs.fsync_dir(found.folder)
+    return expected
 
-    Its state is looked for where there is none, in the `usable` folder itself. Raises OSError.
+
+def offline_log(
+    services: LogServices,
+    found: Found,
+    topic_id: UUID | None,
+    config: LogConfig,
+    reason: Exception,
+    *,
+    state_folder: str,
+    host: LogHost,
+) -> PartitionLog:
+    """What stands for a log that cannot be used: it knows what the checkpoints say, and its files are left alone.
+
+    Its state is looked for where there is none, in `state_folder`, which is no log's. Any thread; raises OSError.
     """
     topic, index = found.partition
     log = PartitionLog(
@@ -184,22 +205,16 @@ def absent_log(
         config=config,
         state=LoadedState(
             LogSegments([LogSegment(services.fs, found.folder, 0, config)]),
-            ProducerStateManager(services.fs, usable.path, str(found.partition)),
-            LeaderEpochs(services.fs, usable.path),
-            0,
-            0,
+            ProducerStateManager(services.fs, state_folder, str(found.partition)),
+            LeaderEpochs(services.fs, state_folder),
+            found.log_start_offset,
+            max(found.log_start_offset, found.recovery_point),
         ),
         host=host,
     )
-    log.fail(OSError("its log directory cannot be used"))
+    log.cleaned_to = found.cleaned_to
+    log.fail(reason)
     return log
-
-
-def remove_folder(fs: FileSystem, path: str) -> None:
-    """Remove a folder of files. Raises OSError."""
-    for name in fs.listdir(path):
-        fs.unlink(f"{path}/{name}")
-    fs.rmdir(path)
 
 
 def run_in_order(jobs: Sequence[Callable[[], T]], threads: int) -> Iterator[T]:

@@ -5,6 +5,7 @@ recovery point on is read, cut at the first bad batch and reindexed; what follow
 can explain, is removed. What an open log holds at its start is on the device: its recovery point is its end.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -32,6 +33,7 @@ from storage.txn_index import CorruptTxnIndexError
 logger = structlog.get_logger(__name__)
 
 UNBOUNDED = 2**63 - 1
+_BASE_OFFSET = re.compile(r"[0-9]{20}\.")
 
 
 @dataclass(slots=True)
@@ -203,11 +205,10 @@ def _segment_offsets(fs: FileSystem, folder: str) -> list[int]:
     """Base offsets of the segments, ascending; index files without a log are removed."""
     offsets, others = [], []
     for name in fs.listdir(folder):
-        stem, dot, suffix = name.partition(".")
-        if len(stem) == 20 and stem.isdigit():
-            if dot + suffix == LOG_SUFFIX:
-                offsets.append(int(stem))
-            elif dot + suffix in SEGMENT_SUFFIXES:
+        if _BASE_OFFSET.match(name):
+            if name[20:] == LOG_SUFFIX:
+                offsets.append(int(name[:20]))
+            elif name[20:] in SEGMENT_SUFFIXES:
                 others.append(name)
     present = set(offsets)
     for name in others:
@@ -227,14 +228,15 @@ def _remove(fs: FileSystem, segments: list[LogSegment]) -> None:
 def _finish_swaps(fs: FileSystem, folder: str) -> None:
     """Undo or finish what an interrupted compaction or deletion left (LogLoader.removeTempFilesAndCollectSwapFiles)."""
     names = fs.listdir(folder)
-    cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
+    cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX) and _BASE_OFFSET.match(name)]
     oldest_cleaned = min((int(name[:20]) for name in cleaned), default=None)
     swaps = []
     for name in names:
-        stale_swap = oldest_cleaned is not None and name.endswith(SWAP_SUFFIX) and int(name[:20]) >= oldest_cleaned
+        is_swap = name.endswith(SWAP_SUFFIX) and _BASE_OFFSET.match(name)
+        stale_swap = is_swap and oldest_cleaned is not None and int(name[:20]) >= oldest_cleaned
         if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")) or stale_swap:
             fs.unlink(f"{folder}/{name}")
-        elif name.endswith(SWAP_SUFFIX):
+        elif is_swap:
             swaps.append(name)
     if not swaps:
         return
@@ -242,7 +244,7 @@ def _finish_swaps(fs: FileSystem, folder: str) -> None:
     if logs:
         end = _swap_end(fs, folder, logs[-1])
         for name in names:
-            if name[:20].isdigit() and name.endswith(SEGMENT_SUFFIXES) and logs[0] <= int(name[:20]) < end:
+            if _BASE_OFFSET.match(name) and name.endswith(SEGMENT_SUFFIXES) and logs[0] <= int(name[:20]) < end:
                 fs.unlink(f"{folder}/{name}")
     # The log first: its new name says that the old segments are gone.
     for name in sorted(swaps, key=lambda name: not name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):

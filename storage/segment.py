@@ -3,6 +3,7 @@
 from threading import Lock
 from typing import NamedTuple
 
+from protocol.errors import CorruptMessage
 from storage.append_types import LogConfig
 from storage.files import Buffer, File, FileSystem, sync_file, write_fully
 from storage.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex, TimestampOffset
@@ -270,10 +271,15 @@ class LogSegment:
         return find_batch(read, self.offset_index.lookup(offset), self.size, offset)
 
     def next_offset(self) -> int:
-        """The offset after the last batch; the base offset if there is none."""
-        result = self.base_offset
-        for _, header in headers(self.file.open().pread, self.offset_index.last_position(), self.size):
-            result = header.next_offset
+        """The offset after the last batch; the base offset if there is none.
+
+        Raises CorruptMessage if the batches do not end where the file does: what is appended there nobody could read.
+        """
+        result, end = self.base_offset, self.offset_index.last_position()
+        for position, header in headers(self.file.open().pread, end, self.size):
+            result, end = header.next_offset, position + header.size
+        if end != self.size:
+            raise CorruptMessage(f"{self.file.path} has no whole batch at position {end}, and {self.size} bytes.")
         return result
 
     def first_batch_timestamp(self) -> int:

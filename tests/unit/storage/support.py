@@ -42,7 +42,14 @@ class Rig:
     def open(self) -> LogManager:
         self.services = LogServices(self.fs, self.clock, self.workers, random.Random(0))
         self.dirs = LogDirs.open(self.fs, [self.root], node_id=1, new_id=self.new_id, now_ms=self.clock.wall_ms())
-        return LogManager.open(self.services, self.dirs, lambda _: self.config, new_id=self.new_id, recovery_threads=1)
+        return LogManager.open(
+            self.services,
+            self.dirs,
+            lambda _: self.config,
+            new_id=self.new_id,
+            topic_id_of=lambda _: TOPIC_ID,
+            recovery_threads=1,
+        )
 
     def log(self, topic: str = "t", partition: int = 0) -> PartitionLog:
         """The partition's log, made if it is not there."""

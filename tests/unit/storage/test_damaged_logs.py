@@ -1,0 +1,80 @@
+"""A start over folders in which something is damaged, or lies that nobody knows."""
+
+import pytest
+
+from protocol.errors import KafkaStorage
+from storage import partition_metadata
+from storage.append_types import LogConfig
+from storage.files import read_file, write_file_atomically
+from storage.memory_files import MemoryFileSystem
+from storage.repair import repair_partition
+from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents
+
+FOLDER = "/data/t-0"
+
+
+@pytest.fixture
+def rig() -> Rig:
+    """Two logs of several segments each."""
+    rig = Rig(config=LogConfig(segment_bytes=300))
+    for number in range(10):
+        append(rig.log(), batch(b"a %d" % number))
+        append(rig.log("u"), batch(b"b %d" % number))
+    rig.log().increment_log_start_offset(2)
+    rig.workers.run_all()
+    return rig
+
+
+def flip(rig: Rig, name: str, position: int) -> None:
+    path = f"{FOLDER}/{name}"
+    data = bytearray(read_file(rig.fs, path))
+    data[position] ^= 0x80
+    write_file_atomically(rig.fs, path, bytes(data))
+
+
+def snapshot(rig: Rig) -> dict[str, bytes]:
+    return {name: read_file(rig.fs, f"{FOLDER}/{name}") for name in rig.fs.listdir(FOLDER)}
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\0\0", b"version: 0\ntopic_id: ?", b"version: 4\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"]
+)
+def test_a_damaged_topic_id_is_written_anew(rig: Rig, data: bytes) -> None:
+    before = contents(rig.log())
+    rig.manager.close()
+    write_file_atomically(rig.fs, f"{FOLDER}/partition.metadata", data)
+    assert contents(rig.reopen()) == before
+    assert rig.log().topic_id == TOPIC_ID
+    assert partition_metadata.read(rig.fs, FOLDER) == TOPIC_ID
+
+
+def test_a_log_that_makes_no_sense_is_offline_alone_and_as_it_was(rig: Rig) -> None:
+    before, others = contents(rig.log()), contents(rig.log("u"))
+    last = rig.log().segments.active.base_offset
+    rig.manager.close()
+    flip(rig, f"{last:020}.log", 8)  # the batch's length
+    files = snapshot(rig)
+    for _ in range(2):
+        log = rig.reopen()
+        assert log.is_offline
+        with pytest.raises(KafkaStorage):
+            append(log)
+        assert contents(rig.log("u")) == others
+        rig.manager.close()
+        assert snapshot(rig) == files
+    repair_partition(rig.fs, FOLDER, NOW)
+    log = rig.reopen()
+    assert contents(log) == [one for one in before if int.from_bytes(one[:8]) < last]
+    assert log.log_start_offset == 2
+
+
+def test_what_nobody_knows_hinders_no_start(rig: Rig) -> None:
+    before = contents(rig.log())
+    rig.manager.close()
+    for name in ("some.cleaned", "some.log.swap", "٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠٠١.log", "some.snapshot", "note.txt"):
+        write_file_atomically(rig.fs, f"{FOLDER}/{name}", b"")
+    rig.fs.mkdir("/data/x-0.11111111111111111111111111111111-delete")
+    rig.fs.mkdir("/data/x-0.11111111111111111111111111111111-delete/below")
+    assert isinstance(rig.fs, MemoryFileSystem)
+    assert contents(rig.reopen()) == before
+    assert sorted(name for name in rig.fs.listdir("/data") if name.startswith("x-0")) == []
