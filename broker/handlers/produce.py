@@ -71,7 +71,6 @@ ADMIN_CLIENT_ID = "__admin_client"
 NOTHING = memoryview(b"")
 EXPECTED_FAILURES = (MessageTooLarge, RecordBatchTooLarge, CorruptMessage, KafkaStorage)
 """What Kafka does not count as a failed produce request, and tells no log start offset with."""
-NO_SUCH_PARTITION = UnknownTopicOrPartition()
 
 
 def handle(
@@ -248,7 +247,7 @@ def _partition(ctx: RequestContext, key: TopicKey, index: int) -> Partition:
         name = topic.name
     partition = ctx.node.partitions.get(name, index)
     if partition is None:
-        raise NO_SUCH_PARTITION
+        raise UnknownTopicOrPartition
     return partition
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 from datetime import timedelta
 from typing import Any
 
@@ -162,3 +163,18 @@ async def test_acknowledged_and_flushed_survives_a_power_failure() -> None:
     again = await after.connect().ask("init_producer_id", 4, transactional_id=None, transaction_timeout=_MINUTE)
     assert again.producer_id > producer.producer_id
     await after.stop()
+
+
+async def test_refused_requests_are_kept_by_nothing() -> None:
+    rig, workers = await queued()
+    client = rig.connect()
+    held = []
+    for _ in range(3):
+        client.send("produce", 9, **produce("missing", {0: batch(b"a")}))
+        await settle()
+        assert results(client) == [("unknown_topic_or_partition", -1)]
+        gc.collect()
+        held.append(sum(type(one).__name__ == "ProduceRequest" for one in gc.get_objects()))
+    assert held[0] == held[-1]
+    workers.run_all()
+    await rig.stop()
