@@ -142,7 +142,7 @@ def _tell_ready(ready_fd: int, node: Node, http_port: int | None) -> None:
     for name, address in node.advertised.items():
         host = f"[{address.host}]" if ":" in address.host else address.host
         listeners[name] = f"{host}:{address.port}"
-    line = {"ready": True, "listeners": listeners, "http": http_port, "pid": os.getpid()}
+    line = {"ready": True, "listeners": listeners, "bound": node.bound_listeners, "http": http_port, "pid": os.getpid()}
     with os.fdopen(ready_fd, "w") as descriptor:
         descriptor.write(json.dumps(line) + "\n")
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from broker import topic_names
 from broker.internal_topics import plan_internal_topic
 from broker.metadata_store import VersionConflict
-from broker.topics import Topic, assign
+from broker.topic_planning import plan_topic
 from protocol.errors import KafkaError, TopicExists
 
 if TYPE_CHECKING:
@@ -59,18 +58,10 @@ class AutoTopicCreation:
 
     async def _create(self, name: str, quota: MutationQuota) -> None:
         node = self._node
-        if node.topics.colliding_with(name) not in (None, name):
-            log.warning("topic not created: its name collides with another's", topic=name)
-            return
         try:
-            topic = plan_internal_topic(node, name) or _plan(node, name)
+            topic = plan_internal_topic(node, name) or plan_topic(node, name)
             quota.charge(name, len(topic.partitions))
             await node.topics.create([topic])
         except (TopicExists, VersionConflict):
             return  # one that another request just made is as good
         log.info("topic created on first use", topic=name, partitions=len(topic.partitions))
-
-
-def _plan(node: Node, name: str) -> Topic:
-    partitions = tuple(assign([node.node_id]) for _ in range(node.config.integer("num.partitions")))
-    return Topic(name, topic_names.random_topic_id(node.random), partitions)

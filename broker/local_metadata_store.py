@@ -141,6 +141,10 @@ class LocalMetadataStore:
         except (OSError, MetadataStoreFailed) as error:
             self._fail(group, error)
             return
+        except Exception as error:  # whoever waits must be told, whatever it was
+            logger.exception("unexpected error while metadata was written")
+            self._fail(group, error)
+            return
         for commit, done in group:
             self._publish(commit)
             if not done.done():

@@ -44,7 +44,7 @@ class LogMoves:
     def request(self, one: PartitionLog, path: str) -> None:
         """Move a log to the folder at the absolute `path`, or have it stay if it is there; see `ReplicaManager`.
 
-        Raises KafkaStorage if the log or any folder is offline.
+        Raises KafkaStorage if the log or any folder is offline, LogDirNotFound.
         """
         if one.is_offline:
             raise one.storage_error()

@@ -86,6 +86,7 @@ class Node:
     """A broker: ``start`` until it serves, ``stop`` until everything is on disk."""
 
     advertised: dict[str, Listener]
+    bound_listeners: str
     metadata: LocalMetadataStore
     topics: Topics
     logs: LogManager
@@ -143,6 +144,7 @@ class Node:
             self.server = Server(self)
             undo.push_async_callback(self.server.stop)
             await self.server.start(self._listeners.bound)
+            self.bound_listeners = self._listeners.with_ports(self.server.bound)
             self.advertised = self._listeners.resolve(self.server.bound, socket.gethostname())
             await self.server.serve()
             undo.pop_all()

@@ -63,10 +63,10 @@ def plan_topic(
     node: Node,
     name: str,
     *,
-    partition_count: int,
-    replication_factor: int,
-    assignments: Sequence[tuple[int, Sequence[int]]],
-    configs: Iterable[tuple[str, str | None]],
+    partition_count: int = BY_DEFAULT,
+    replication_factor: int = BY_DEFAULT,
+    assignments: Sequence[tuple[int, Sequence[int]]] = (),
+    configs: Iterable[tuple[str, str | None]] = (),
 ) -> Topic:
     """The topic that would be made; `assignments` are (partition, replicas). Raises KafkaError for the first fault."""
     _check_name(node, name)

@@ -58,7 +58,7 @@ class Broker:
 
     @property
     def listeners(self) -> dict[str, str]:
-        """Listener name to the `host:port` it is bound to."""
+        """Listener name to the `host:port` at which clients reach it: what it advertises."""
         if not self._listeners:
             raise RuntimeError("the broker was never started")
         return dict(self._listeners)
@@ -181,7 +181,7 @@ class Broker:
         # The next start takes the ports that this one was given.
         if self._http_port is not None:
             self._settings["odradek.http.port"] = str(self._http_port)
-        self._settings["listeners"] = ",".join(f"{name}://{address}" for name, address in self._listeners.items())
+        self._settings["listeners"] = ready["bound"]
 
     def _log_end(self) -> str:
         return "\n".join(self.log().splitlines()[-LOG_LINES_SHOWN:])

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import structlog
 
-from protocol.errors import KafkaError, KafkaStorage
+from protocol.errors import KafkaError, KafkaStorage, LogDirNotFound
 from storage import log_names, partition_metadata
 from storage.append_types import LogConfig
 from storage.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION, TopicPartition
@@ -288,8 +288,11 @@ class LogManager:
     # -- moving (see log_move)
 
     def log_dir(self, path: str) -> LogDir:
-        """The folder of `log.dirs` at an absolute path. Raises StopIteration if none is."""
-        return next(one for one in self._dirs.dirs if os.path.abspath(one.path) == path)
+        """The folder of `log.dirs` at an absolute path. Raises LogDirNotFound if none is."""
+        for log_dir in self._dirs.dirs:
+            if os.path.abspath(log_dir.path) == path:
+                return log_dir
+        raise LogDirNotFound(f"{path} is none of log.dirs")
 
     def checkpoint_folder(self, log_dir: LogDir) -> None:
         """Write what a load of one folder goes by; blocking. Raises OSError."""

@@ -37,6 +37,11 @@ class Listeners:
     advertised: tuple[Listener, ...]
     left_out: tuple[Listener, ...]
 
+    def with_ports(self, ports: Mapping[str, int]) -> str:
+        """`listeners` as it would be configured for the `ports`, by name, that were really opened."""
+        every = (*self.bound, *self.left_out)
+        return ",".join(str(replace(one, port=ports.get(one.name, one.port))) for one in every)
+
     def resolve(self, ports: Mapping[str, int], host_name: str) -> dict[str, Listener]:
         """The address to advertise for each listener by its name, once bound.
 

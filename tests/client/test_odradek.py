@@ -54,6 +54,13 @@ def test_restart_and_kill_keep_port_and_data() -> None:
         assert broker.pid != pid
 
 
+def test_a_restart_binds_what_it_bound_before_and_not_what_it_advertises() -> None:
+    with Broker({"advertised.listeners": "PLAINTEXT://broker.example:19092"}) as broker:
+        broker.restart()
+        assert broker.running
+        assert broker.bootstrap_servers == "broker.example:19092"
+
+
 def test_given_data_folder_is_kept(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "kept"):
         pass

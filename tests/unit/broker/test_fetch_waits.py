@@ -235,6 +235,17 @@ async def test_two_that_create_a_topic_by_asking_for_it_make_one(rig: Rig) -> No
     await append(rig, "auto", b"a")
 
 
+async def test_a_topic_that_cannot_have_its_replicas_is_not_created_by_asking() -> None:
+    rig = Rig(config={"default.replication.factor": "3"})
+    await rig.start()
+    for _ in range(2):
+        told = await rig.connect().ask("metadata", 12, **metadata("auto"))
+        assert told.topics[0].error_code.name == "unknown_topic_or_partition"
+        await settle()
+    assert rig.node.topics.get("auto") is None
+    await rig.stop()
+
+
 async def test_a_topic_created_by_asking_stays_when_the_client_is_gone(rig: Rig) -> None:
     client = rig.connect()
     client.send("metadata", 12, **metadata("auto"))

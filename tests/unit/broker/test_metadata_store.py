@@ -236,6 +236,16 @@ async def test_a_failed_fsync_fails_its_commits_and_every_later_one(tmp_path: Pa
     assert await store.get("/a") == Versioned(b"1", 1)
 
 
+async def test_whoever_waits_is_told_of_what_nobody_foresaw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("nobody foresaw this")
+
+    store = await opened(tmp_path)
+    monkeypatch.setattr(MetadataFiles, "append", fail)
+    with pytest.raises(MetadataStoreFailed, match="nobody foresaw this"):
+        await store.commit({}, {"/a": b"1"})
+
+
 async def test_a_closed_store_takes_no_commit(tmp_path: Path) -> None:
     store = await opened(tmp_path)
     under_way = asyncio.create_task(store.commit({}, {"/a": b"1"}))
