@@ -48,13 +48,15 @@ class LogMaintenance:
     def start(self, config: BrokerConfig, periodic: Periodic) -> None:
         """Hands the tasks over, each with the period that its configuration says."""
 
-        def every(key: str, job: Callable[[], Awaitable[None]]) -> None:
-            periodic.every(config.integer(key), key, job)
+        def every(key: str, job: Callable[[], Awaitable[None]], *, first_ms: int | None = None) -> None:
+            pause_ms = config.integer(key)
+            periodic.every(pause_ms, key, job, first_ms=pause_ms if first_ms is None else min(first_ms, pause_ms))
 
-        every("log.retention.check.interval.ms", self.apply_retention)
-        every("log.flush.scheduler.interval.ms", self._flush_dirty_logs)
-        every("log.flush.offset.checkpoint.interval.ms", self._checkpoint_recovery_points)
-        every("log.flush.start.offset.checkpoint.interval.ms", self._checkpoint_log_start_offsets)
+        initial_ms = config.integer("log.initial.task.delay.ms")
+        every("log.retention.check.interval.ms", self.apply_retention, first_ms=initial_ms)
+        every("log.flush.scheduler.interval.ms", self._flush_dirty_logs, first_ms=initial_ms)
+        every("log.flush.offset.checkpoint.interval.ms", self._checkpoint_recovery_points, first_ms=initial_ms)
+        every("log.flush.start.offset.checkpoint.interval.ms", self._checkpoint_log_start_offsets, first_ms=initial_ms)
         every("replica.high.watermark.checkpoint.interval.ms", self._checkpoint_high_watermarks)
         every("producer.id.expiration.check.interval.ms", self.expire_producers)
         periodic.every(INDEX_IDLE_MS, "drop idle indexes", self.drop_idle_indexes)

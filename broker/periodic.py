@@ -24,8 +24,10 @@ class Periodic:
         self._running: set[asyncio.Task[None]] = set()
         self._stopped = False
 
-    def every(self, pause_ms: float, name: str, job: Callable[[], Awaitable[None]]) -> None:
-        """Run `job` first after `pause_ms`, and again and again so long after it ended."""
+    def every(
+        self, pause_ms: float, name: str, job: Callable[[], Awaitable[None]], *, first_ms: float | None = None
+    ) -> None:
+        """Run `job` first after `first_ms`, or `pause_ms`, and again and again `pause_ms` after it ended."""
         if self._stopped or pause_ms >= NEVER_MS:
             return
 
@@ -38,7 +40,7 @@ class Periodic:
             self._running.discard(task)
             self.every(pause_ms, name, job)
 
-        self._timers[name] = self._clock.call_later(pause_ms, begin)
+        self._timers[name] = self._clock.call_later(pause_ms if first_ms is None else first_ms, begin)
 
     async def _once(self, name: str, job: Callable[[], Awaitable[None]]) -> None:
         try:

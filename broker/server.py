@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-BACKLOG = 1024
+LEAST_BACKLOG = 1024
+"""Clients that come back all at once after a restart, and that the loop has not accepted yet."""
 DEFAULT_RECEIVE_BUFFER = 100 << 10
 FINISH_MS = 3000
 """How long a stopping server waits for answers in flight."""
@@ -47,6 +48,7 @@ class Server:
         self._turned_away: set[Connection] = set()
         self._stopping = False
         self._max_idle_ms = config.integer("connections.max.idle.ms")
+        self._backlog = max(config.integer("socket.listen.backlog.size"), LEAST_BACKLOG)
         self._send_buffer = config.integer("socket.send.buffer.bytes")
         self._receive_buffer = config.integer("socket.receive.buffer.bytes")
         self._servers: list[tuple[Listener, asyncio.Server]] = []
@@ -69,7 +71,7 @@ class Server:
                     accept,
                     listener.host or None,
                     listener.port,
-                    backlog=BACKLOG,
+                    backlog=self._backlog,
                     reuse_address=True,
                     start_serving=False,
                 )

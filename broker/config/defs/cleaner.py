@@ -31,7 +31,7 @@ CLEANER_DEFS: tuple[ConfigDef, ...] = (
         "log.cleaner.io.buffer.size",
         INT,
         512 << 10,
-        "Memory for the cleaner's read and write buffers, over all its threads.",
+        "Memory for the cleaner's read and write buffers, over all its threads. No effect here.",
         at_least(0),
         "bytes",
         mode=CLUSTER,

@@ -195,7 +195,7 @@ LOG_DEFS: tuple[ConfigDef, ...] = (
         HIGH,
         CLUSTER,
     ),
-    ConfigDef("log.preallocate", BOOLEAN, False, "Default of the topics' `preallocate`.", mode=CLUSTER),
+    ConfigDef("log.preallocate", BOOLEAN, False, "Default of the topics' `preallocate`. No effect here.", mode=CLUSTER),
     ConfigDef(
         "log.message.timestamp.type",
         STRING,
@@ -244,7 +244,7 @@ LOG_DEFS: tuple[ConfigDef, ...] = (
         "log.initial.task.delay.ms",
         LONG,
         30 * SECOND_MS,
-        "Time after the start before retention, flushing and checkpoints first run.",
+        "Time after the start before retention, flushing and checkpoints first run, unless their period is shorter.",
         at_least(0),
         "ms",
         LOW,

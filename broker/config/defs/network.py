@@ -70,7 +70,7 @@ NETWORK_DEFS: tuple[ConfigDef, ...] = (
         "socket.listen.backlog.size",
         INT,
         50,
-        "Connections that may wait to be accepted; the operating system may allow fewer.",
+        "Connections that may wait to be accepted, at least 1,024 here; the operating system may allow fewer.",
         at_least(1),
         "connections",
     ),

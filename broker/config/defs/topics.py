@@ -37,7 +37,10 @@ def _throttled(name: str) -> Check:
 
 
 def _throttle(name: str, role: str) -> ConfigDef:
-    doc = f"Replicas whose replication is throttled on the {role} side: `*` for all, or partition:broker pairs."
+    doc = (
+        f"Replicas whose replication is throttled on the {role} side: `*` for all, or partition:broker pairs. "
+        "No effect here."
+    )
     return ConfigDef(name, ConfigType.LIST, (), doc, _throttled(name))
 
 
@@ -252,7 +255,7 @@ TOPIC_DEFS: tuple[ConfigDef, ...] = (
         "preallocate",
         BOOLEAN,
         False,
-        "Whether a new segment's file takes its full size on disk at once.",
+        "Whether a new segment's file takes its full size on disk at once. No effect here.",
         synonyms=(_log("preallocate"),),
     ),
     ConfigDef(
@@ -313,13 +316,13 @@ TOPIC_DEFS: tuple[ConfigDef, ...] = (
         "remote.log.copy.disable",
         BOOLEAN,
         False,
-        "Stops copying a tiered topic to remote storage. No effect without tiering.",
+        "Stops copying a tiered topic to remote storage. No effect here.",
     ),
     ConfigDef(
         "remote.log.delete.on.disable",
         BOOLEAN,
         False,
-        "Removes a topic's remote data when its tiering is switched off. No effect without tiering.",
+        "Removes a topic's remote data when its tiering is switched off. No effect here.",
     ),
     ConfigDef(
         "internal.segment.bytes",

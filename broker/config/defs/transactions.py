@@ -94,7 +94,7 @@ TRANSACTION_DEFS: tuple[ConfigDef, ...] = (
         "transaction.two.phase.commit.enable",
         BOOLEAN,
         False,
-        "Whether producers may take part in two-phase commit (KIP-939).",
+        "Whether producers may take part in two-phase commit (KIP-939). No effect here.",
         importance=LOW,
     ),
     ConfigDef(

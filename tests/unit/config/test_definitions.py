@@ -1,7 +1,9 @@
 """The table of definitions against Apache Kafka 4.1's own, as recorded."""
 
+import ast
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,34 @@ def test_a_broker_definition_is_kafkas(name: str) -> None:
     assert_same(BROKER_CONFIGS[name], row)
     if row[6] is not None:
         assert (BROKER_CONFIGS[name].mode is UpdateMode.READ_ONLY) == row[6]
+
+
+def _texts() -> Iterator[str]:
+    """Every string in the broker's code but for the definitions, as an expression: `.+` for what is filled in."""
+    for package in ("broker", "coordinator", "storage"):
+        for path in (ROOT / package).rglob("*.py"):
+            if "defs" not in path.parts and path.name != "kafka_names.py":
+                for node in ast.walk(ast.parse(path.read_text())):
+                    if isinstance(node, ast.JoinedStr):
+                        parts = [one.value if isinstance(one, ast.Constant) else None for one in node.values]
+                        yield "".join(".+" if one is None else re.escape(one) for one in parts)
+                    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                        yield re.escape(node.value)
+
+
+def test_what_nothing_reads_says_that_it_has_no_effect() -> None:
+    exact = set(_texts())
+    patterns = [re.compile(text) for text in exact if ".+" in text and re.search("[a-z]{2}", text)]
+
+    def is_read(name: str) -> bool:
+        return re.escape(name) in exact or any(pattern.fullmatch(name) for pattern in patterns)
+
+    for definition in TOPIC_CONFIGS.values():
+        assert is_read(definition.name) != definition.doc.endswith("No effect here."), definition.name
+    defaults = {one.name for definition in TOPIC_CONFIGS.values() for one in definition.synonyms}
+    for definition in BROKER_CONFIGS.values():
+        if definition.name not in defaults:
+            assert is_read(definition.name) != definition.doc.endswith("No effect here."), definition.name
 
 
 def test_every_kafka_name_is_either_defined_or_known_as_not_needed() -> None:
