@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 # kio imports Hypothesis and structlog imports rich wherever they are installed: 0.3 s and 16 MB for nothing.
 for unwanted in ("hypothesis", "rich"):
@@ -33,8 +33,11 @@ from timing.clock import SystemClock  # noqa: E402
 
 log = structlog.get_logger("broker")
 
-LAST_WORK_SECONDS = 2.0
+LAST_WORK_MS = 2000
 """How long a process that is through with its data waits for what its threads still do: files are removed, say."""
+
+START_PATIENCE_SECONDS = 3.0
+"""How long a start that is to be stopped may still take to come to its end, and so to a stop in good order."""
 
 
 @click.group()
@@ -102,7 +105,9 @@ async def _serve(loaded: Loaded, ready_fd: int | None, exit_with_parent: bool) -
         log.info("raised the limit of open files", before=descriptors, now=allowed)
     process.reuse_freed_memory()
     try:
-        await node.start()
+        if not await process.unless_stopped(node.start(), stop, START_PATIENCE_SECONDS):
+            log.warning("stopped during the start: the next one recovers the logs anew")
+            _leave(1)
     except (ListenError, LogDirError, CorruptMetadata, KafkaError, OSError) as error:
         log.error("cannot start", reason=str(error))
         return 1
@@ -118,16 +123,20 @@ async def _serve(loaded: Loaded, ready_fd: int | None, exit_with_parent: bool) -
     await stop.wait()
     stopped = await node.stop()
     status = 0 if stopped is Stopped.CLEAN else 1
-    deadline = loop.time() + LAST_WORK_SECONDS
-    while workers.is_busy and loop.time() < deadline:
+    deadline_ms = seams.clock.monotonic_ms() + LAST_WORK_MS
+    while workers.is_busy and seams.clock.monotonic_ms() < deadline_ms:
         await seams.clock.sleep(10)
     if workers.is_busy:
-        # A read that hangs, say: the interpreter would wait for its thread.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
+        _leave(status)
     workers.close()
     return status
+
+
+def _leave(status: int) -> NoReturn:
+    """Ends the process at once: the interpreter would wait for its threads, for a read that hangs, say."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def _watch_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:

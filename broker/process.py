@@ -1,10 +1,13 @@
-"""What a broker asks of its own process: enough file descriptors, memory used again, short garbage collections."""
+"""What a broker asks of its own process: descriptors, memory used again, short garbage collections, an early end."""
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import gc
 import resource
+from collections.abc import Coroutine
+from typing import Any
 
 M_TRIM_THRESHOLD = -1
 M_MMAP_THRESHOLD = -3
@@ -32,6 +35,18 @@ def reuse_freed_memory() -> None:
     if mallopt is not None:
         mallopt(M_MMAP_THRESHOLD, REUSED_BUFFER_BYTES)
         mallopt(M_TRIM_THRESHOLD, KEPT_FREE_BYTES)
+
+
+async def unless_stopped(work: Coroutine[Any, Any, None], stop: asyncio.Event, patience_s: float) -> bool:
+    """Do the work; false if `stop` is set and it has not come to its end `patience_s` later. Raises what it raises."""
+    doing = asyncio.ensure_future(work)
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait((doing, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    await asyncio.wait((doing,), timeout=patience_s if stop.is_set() else None)
+    if doing.done():
+        await doing
+    return doing.done()
 
 
 def spare_loaded_modules_collection() -> None:

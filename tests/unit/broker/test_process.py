@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import resource
 from collections.abc import Iterator
@@ -46,3 +47,24 @@ def test_what_is_loaded_is_left_out_of_collections() -> None:
         assert gc.get_freeze_count() > 0
     finally:
         gc.unfreeze()
+
+
+async def test_work_that_a_stop_finds_under_way_may_end_in_a_while() -> None:
+    stop, end = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        stop.set()
+        await end.wait()
+
+    asyncio.get_running_loop().call_soon(lambda: asyncio.get_running_loop().call_soon(end.set))
+    assert await process.unless_stopped(work(), stop, 60)
+    end.clear()
+    assert not await process.unless_stopped(work(), stop, 0)
+
+
+async def test_what_fails_under_way_is_told() -> None:
+    async def work() -> None:
+        raise OSError("no disk")
+
+    with pytest.raises(OSError, match="no disk"):
+        await process.unless_stopped(work(), asyncio.Event(), 0)
