@@ -22,12 +22,12 @@ import structlog  # noqa: E402
 from broker import logging, process  # noqa: E402
 from broker.config.broker_config import WrongConfiguration  # noqa: E402
 from broker.config.sources import Loaded, load  # noqa: E402
-from broker.metadata_entries import CorruptMetadata  # noqa: E402
+from broker.metadata.entries import CorruptMetadata  # noqa: E402
+from broker.network.server import ListenError  # noqa: E402
 from broker.node import Node, Seams, Stopped  # noqa: E402
-from broker.server import ListenError  # noqa: E402
 from protocol.errors import KafkaError  # noqa: E402
 from storage.files import OsFileSystem  # noqa: E402
-from storage.log_dirs import LogDirError  # noqa: E402
+from storage.folders.log_dirs import LogDirError  # noqa: E402
 from storage.workers import ThreadWorkers  # noqa: E402
 from timing.clock import SystemClock  # noqa: E402
 

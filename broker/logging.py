@@ -10,7 +10,7 @@ from typing import Any, TextIO
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from broker.metrics import Metrics
+from broker.monitoring.metrics import Metrics
 
 
 class _NamedLogger(structlog.WriteLogger):

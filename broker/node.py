@@ -13,47 +13,47 @@ from uuid import UUID
 
 import structlog
 
-from broker import feature_updates
-from broker.auto_create import AutoTopicCreation
-from broker.client_telemetry import ClientTelemetry
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Listener, Listeners
 from broker.config.topic_config import log_config
-from broker.delayed_produce import ProduceWaits
-from broker.dispatch import Dispatcher
-from broker.features import Features
-from broker.fetch_session import FetchSessionCache
-from broker.group_coordinator import GroupCoordinator
-from broker.local_metadata_store import LocalMetadataStore
-from broker.log_maintenance import LogMaintenance
-from broker.log_moves import LogMoves
-from broker.loop_lag import LoopLag
-from broker.metrics import Metrics
-from broker.node_metrics import register_gauges
-from broker.partition import Partition
-from broker.partitions import Partitions
+from broker.coordinators.group_coordinator import GroupCoordinator
+from broker.coordinators.transaction_coordinator import TransactionCoordinator
+from broker.metadata import feature_updates
+from broker.metadata.auto_create import AutoTopicCreation
+from broker.metadata.features import Features
+from broker.metadata.local_store import LocalMetadataStore
+from broker.metadata.producer_ids import ProducerIds
+from broker.metadata.resource_configs import Resource, ResourceConfigs, ResourceType
+from broker.metadata.topics import Topic, Topics
+from broker.monitoring.client_telemetry import ClientTelemetry
+from broker.monitoring.loop_lag import LoopLag
+from broker.monitoring.metrics import Metrics
+from broker.monitoring.node_metrics import register_gauges
+from broker.monitoring.transaction_metrics import register_transaction_metrics
+from broker.network.dispatch import Dispatcher
+from broker.network.server import ListenError, Server
+from broker.partitions.delayed_produce import ProduceWaits
+from broker.partitions.fetch_session import FetchSessionCache
+from broker.partitions.hosted import Partitions
+from broker.partitions.log_maintenance import LogMaintenance
+from broker.partitions.log_moves import LogMoves
+from broker.partitions.partition import Partition
 from broker.patience import StuckError, while_it_gets_on
 from broker.periodic import Periodic
-from broker.producer_ids import ProducerIds
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connection_rates import ConnectionRates
 from broker.quotas.throttling import Throttling, windows_of
-from broker.resource_configs import Resource, ResourceConfigs, ResourceType
-from broker.scram_credentials import ScramCredentials
-from broker.server import ListenError, Server
-from broker.topics import Topic, Topics
-from broker.transaction_coordinator import TransactionCoordinator
-from broker.transaction_metrics import register_transaction_metrics
+from broker.security.scram_credentials import ScramCredentials
 from protocol.errors import KafkaError
-from storage.append_types import LogConfig
-from storage.log_dirs import LogDirs
-from storage.log_manager import LogManager
-from storage.log_services import LogServices
+from storage.folders.log_dirs import LogDirs
+from storage.folders.log_manager import LogManager
+from storage.log.append_types import LogConfig
+from storage.log.log_services import LogServices
 from timing.purgatory import Purgatory
 from timing.wheel import TimingWheel
 
 if TYPE_CHECKING:
-    from broker.http import HttpServer
+    from broker.monitoring.http import HttpServer
     from storage.files import FileSystem
     from storage.workers import Workers
     from timing.clock import Clock
@@ -235,7 +235,7 @@ class Node:
         port = self.config.integer("odradek.http.port")
         if port < 0:
             return None
-        from broker.http import HttpServer
+        from broker.monitoring.http import HttpServer
 
         self._http = HttpServer(self.config.string("odradek.http.host"), port, self.metrics, lambda: self.not_ready)
         try:

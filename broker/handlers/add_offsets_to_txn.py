@@ -7,11 +7,11 @@ from collections.abc import Awaitable
 from kio.schema.add_offsets_to_txn.v4 import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kio.schema.errors import ErrorCode
 
-from broker.answers import when_done
-from broker.context import RequestContext
-from broker.error_responses import ZERO
-from broker.old_clients import fencing_known_from
-from broker.topic_names import GROUP_METADATA_TOPIC_NAME
+from broker.metadata.topic_names import GROUP_METADATA_TOPIC_NAME
+from broker.network.answers import when_done
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
+from broker.network.old_clients import fencing_known_from
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.metadata import V1
 from protocol.entities import maker

@@ -22,10 +22,10 @@ from kio.schema.add_partitions_to_txn.v5.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from broker.answers import when_all_settled
-from broker.context import RequestContext
-from broker.error_responses import ZERO
-from broker.old_clients import fencing_known_from
+from broker.network.answers import when_all_settled
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
+from broker.network.old_clients import fencing_known_from
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.metadata import V1, V2, TopicPartition, by_topic
 from protocol.api_table import API_BY_NAME

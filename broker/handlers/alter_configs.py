@@ -14,9 +14,9 @@ from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse
 from kio.schema.errors import ErrorCode
 
 from broker.config.alter import AlterOp, Change
-from broker.config_changes import ResourceChange, change_configs
-from broker.context import RequestContext
-from broker.error_responses import ZERO
+from broker.metadata.config_changes import ResourceChange, change_configs
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 from protocol.errors import KafkaError
 
 _Response = TypeVar("_Response")

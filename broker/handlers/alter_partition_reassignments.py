@@ -17,9 +17,9 @@ from kio.schema.alter_partition_reassignments.v1.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from broker.context import RequestContext
-from broker.error_responses import ZERO
-from broker.topic_planning import check_replicas, require_time_left
+from broker.metadata.topic_planning import check_replicas, require_time_left
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 from protocol.errors import KafkaError, NoReassignmentInProgress, UnknownTopicOrPartition
 
 if TYPE_CHECKING:

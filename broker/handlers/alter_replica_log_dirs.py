@@ -12,9 +12,9 @@ from kio.schema.alter_replica_log_dirs.v2.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from broker.context import RequestContext
-from broker.error_responses import ZERO
 from broker.handlers.describe_log_dirs import log_dirs
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 from protocol.errors import KafkaError
 
 if TYPE_CHECKING:

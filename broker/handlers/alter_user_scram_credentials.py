@@ -11,9 +11,9 @@ from kio.schema.alter_user_scram_credentials.v0 import (
 from kio.schema.alter_user_scram_credentials.v0.response import AlterUserScramCredentialsResult
 from kio.schema.errors import ErrorCode
 
-from broker.context import RequestContext
-from broker.error_responses import ZERO
-from broker.scram_credentials import Deletion, Upsertion
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
+from broker.security.scram_credentials import Deletion, Upsertion
 from protocol.java_collections import in_java_order
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from kio.schema.api_versions.v4.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from broker.context import RequestContext
-from broker.features import SUPPORTED
+from broker.metadata.features import SUPPORTED
+from broker.network.context import RequestContext
 from protocol.api_table import API_TABLE, Api
 from protocol.errors import KafkaError
 

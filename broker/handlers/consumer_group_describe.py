@@ -11,11 +11,11 @@ from kio.schema.consumer_group_describe.v1 import ConsumerGroupDescribeRequest, 
 from kio.schema.consumer_group_describe.v1.response import Assignment, DescribedGroup, Member, TopicPartitions
 from kio.schema.errors import ErrorCode
 
-from broker import authorized_operations
-from broker.answers import when_all_settled
-from broker.context import RequestContext
-from broker.error_responses import ZERO
-from broker.group_coordinator import require_consumer_protocol
+from broker.coordinators.group_coordinator import require_consumer_protocol
+from broker.network.answers import when_all_settled
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
+from broker.security import authorized_operations
 from coordinator.group.consumer.describe import DescribedConsumerGroup, DescribedMember, TopicAssignment, describe
 from coordinator.group.shard import GroupShard
 from protocol.errors import InvalidGroupId, KafkaError

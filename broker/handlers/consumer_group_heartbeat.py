@@ -11,10 +11,10 @@ from kio.schema.consumer_group_heartbeat.v1.request import TopicPartitions as Ow
 from kio.schema.consumer_group_heartbeat.v1.response import Assignment, TopicPartitions
 from kio.schema.errors import ErrorCode
 
-from broker.answers import when_done
-from broker.context import RequestContext
-from broker.error_responses import ZERO
-from broker.group_coordinator import require_consumer_protocol
+from broker.coordinators.group_coordinator import require_consumer_protocol
+from broker.network.answers import when_done
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.consumer.heartbeat import check_request
 from coordinator.group.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatAnswer

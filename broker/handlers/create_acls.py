@@ -7,9 +7,9 @@ from typing import NoReturn
 from kio.schema.create_acls.v3 import CreateAclsRequest, CreateAclsResponse
 from kio.schema.create_acls.v3.response import AclCreationResult
 
-from broker import no_authorizer
-from broker.context import RequestContext
-from broker.error_responses import ZERO
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
+from broker.security import no_authorizer
 from protocol.errors import KafkaError
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kio.schema.create_delegation_token.v3 import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 
-from broker.context import RequestContext
-from broker.error_responses import ZERO
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 from protocol.errors import KafkaError, UnknownServerError, UnsupportedByAuthentication
 
 NO_TIME = -1

@@ -14,11 +14,11 @@ from kio.schema.create_partitions.v3.request import CreatePartitionsTopic
 from kio.schema.create_partitions.v3.response import CreatePartitionsTopicResult
 from kio.schema.errors import ErrorCode
 
-from broker.context import RequestContext
-from broker.error_responses import ZERO
-from broker.metadata_store import retrying
-from broker.topic_planning import check_partition_total, plan_partitions, require_time_left
-from broker.topics import PartitionAssignment
+from broker.metadata.store import retrying
+from broker.metadata.topic_planning import check_partition_total, plan_partitions, require_time_left
+from broker.metadata.topics import PartitionAssignment
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 from protocol.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:

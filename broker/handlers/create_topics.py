@@ -15,12 +15,12 @@ from kio.schema.create_topics.v7.response import CreatableTopicConfigs, Creatabl
 from kio.schema.errors import ErrorCode
 
 from broker.config.describe import describe_topic
-from broker.context import RequestContext
-from broker.error_responses import ZERO
-from broker.metadata_store import retrying
-from broker.topic_names import CLUSTER_METADATA_TOPIC_NAME
-from broker.topic_planning import check_partition_total, plan_topic, require_time_left
-from broker.topics import Topic
+from broker.metadata.store import retrying
+from broker.metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
+from broker.metadata.topic_planning import check_partition_total, plan_topic, require_time_left
+from broker.metadata.topics import Topic
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 from protocol.errors import InvalidRequest, KafkaError
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from kio.schema.delete_groups.v2 import DeleteGroupsRequest, DeleteGroupsRespons
 from kio.schema.delete_groups.v2.response import DeletableGroupResult
 from kio.schema.errors import ErrorCode
 
-from broker.answers import when_all_settled
-from broker.context import RequestContext
-from broker.error_responses import ZERO
+from broker.network.answers import when_all_settled
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 from coordinator.group.shard import GroupShard
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import KafkaError

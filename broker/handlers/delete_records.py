@@ -17,14 +17,14 @@ from kio.schema.delete_records.v2.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from broker.context import RequestContext
-from broker.error_responses import ZERO
-from broker.topic_names import INTERNAL_TOPICS
+from broker.metadata.topic_names import INTERNAL_TOPICS
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 from protocol.errors import InvalidTopic, KafkaError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
     from broker.node import Node
-    from broker.partition import Partition
+    from broker.partitions.partition import Partition
 
 INVALID_LOW_WATERMARK = -1
 

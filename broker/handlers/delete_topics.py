@@ -13,11 +13,11 @@ from kio.schema.delete_topics.v6 import DeleteTopicsRequest, DeleteTopicsRespons
 from kio.schema.delete_topics.v6.response import DeletableTopicResult
 from kio.schema.errors import ErrorCode
 
-from broker.context import RequestContext
-from broker.error_responses import ZERO
-from broker.metadata_store import retrying
-from broker.topic_planning import require_time_left
-from broker.topics import Topic
+from broker.metadata.store import retrying
+from broker.metadata.topic_planning import require_time_left
+from broker.metadata.topics import Topic
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 from protocol.errors import (
     InvalidRequest,
     KafkaError,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from broker import no_authorizer
-from broker.context import RequestContext
+from broker.network.context import RequestContext
+from broker.security import no_authorizer
 from protocol.errors import SecurityDisabled
 
 if TYPE_CHECKING:

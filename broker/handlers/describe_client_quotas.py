@@ -9,8 +9,8 @@ from kio.schema.describe_client_quotas.v1.request import ComponentData
 from kio.schema.describe_client_quotas.v1.response import EntityData, EntryData, ValueData
 from kio.schema.errors import ErrorCode
 
-from broker.context import RequestContext
-from broker.error_responses import ZERO
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 from broker.quotas.entities import CLIENT_ID, DEFAULT, IP, USER, Entity
 from protocol.errors import InvalidRequest, KafkaError, UnsupportedVersion
 from protocol.java_collections import in_java_order

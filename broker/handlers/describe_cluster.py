@@ -6,9 +6,9 @@ from kio.schema.describe_cluster.v2 import DescribeClusterRequest, DescribeClust
 from kio.schema.describe_cluster.v2.response import DescribeClusterBroker
 from kio.schema.errors import ErrorCode
 
-from broker import authorized_operations
-from broker.context import RequestContext
-from broker.error_responses import ZERO
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
+from broker.security import authorized_operations
 from protocol.errors import KafkaError, MismatchedEndpointType, UnsupportedEndpointType
 
 BROKERS = 1

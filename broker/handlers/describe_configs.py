@@ -14,7 +14,6 @@ from kio.schema.describe_configs.v4.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from broker import topic_names
 from broker.config.definition import ConfigDef, parse_integer, to_text
 from broker.config.describe import (
     ConfigEntry,
@@ -24,10 +23,11 @@ from broker.config.describe import (
     require_this_broker,
 )
 from broker.config.resource_defs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
-from broker.config_changes import loggers
-from broker.context import RequestContext
-from broker.error_responses import ZERO
-from broker.resource_configs import ResourceType
+from broker.metadata import topic_names
+from broker.metadata.config_changes import loggers
+from broker.metadata.resource_configs import ResourceType
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 from protocol.errors import InvalidRequest, InvalidTopic, KafkaError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from kio.schema.describe_groups.v6 import DescribeGroupsRequest, DescribeGroupsR
 from kio.schema.describe_groups.v6.response import DescribedGroup, DescribedGroupMember
 from kio.schema.errors import ErrorCode
 
-from broker import authorized_operations
-from broker.answers import when_all_settled
-from broker.context import RequestContext
-from broker.error_responses import ZERO
+from broker.network.answers import when_all_settled
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
+from broker.security import authorized_operations
 from coordinator.group.group_port import GroupDescription
 from coordinator.group.shard import GroupShard
 from protocol.errors import GroupIdNotFound, KafkaError

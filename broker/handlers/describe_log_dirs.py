@@ -15,12 +15,12 @@ from kio.schema.describe_log_dirs.v4.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from broker.context import RequestContext
-from broker.error_responses import ZERO
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 
 if TYPE_CHECKING:
     from broker.node import Node
-    from broker.partition import Partition
+    from broker.partitions.partition import Partition
 
 
 def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:

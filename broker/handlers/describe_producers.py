@@ -6,10 +6,10 @@ from kio.schema.describe_producers.v0 import DescribeProducersRequest, DescribeP
 from kio.schema.describe_producers.v0.response import PartitionResponse, ProducerState, TopicResponse
 from kio.schema.errors import ErrorCode
 
-from broker import topic_names
-from broker.context import RequestContext
-from broker.error_responses import ZERO
-from broker.partition import Partition
+from broker.metadata import topic_names
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
+from broker.partitions.partition import Partition
 from protocol.errors import InvalidTopic, KafkaError, UnknownTopicOrPartition
 
 

@@ -13,7 +13,7 @@ from kio.schema.describe_quorum.v2 import request as asked
 from kio.schema.describe_quorum.v2.response import Listener, Node, PartitionData, ReplicaState, TopicData
 from kio.schema.errors import ErrorCode
 
-from broker.context import RequestContext
+from broker.network.context import RequestContext
 from protocol.errors import UnknownTopicOrPartition
 
 METADATA_TOPIC = "__cluster_metadata"

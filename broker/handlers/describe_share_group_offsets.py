@@ -10,8 +10,8 @@ from kio.schema.describe_share_group_offsets.v0 import (
 )
 from kio.schema.describe_share_group_offsets.v0.response import DescribeShareGroupOffsetsResponseGroup
 
-from broker.context import RequestContext
-from broker.error_responses import ZERO
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 from protocol.errors import KafkaError, UnsupportedVersion
 
 

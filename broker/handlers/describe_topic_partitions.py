@@ -17,15 +17,16 @@ from kio.schema.describe_topic_partitions.v0.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from broker import authorized_operations, topic_names
-from broker.context import RequestContext
-from broker.error_responses import ZERO
 from broker.handlers.metadata import NO_LEADER
+from broker.metadata import topic_names
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
+from broker.security import authorized_operations
 from protocol.errors import InvalidRequest, KafkaError
 
 if TYPE_CHECKING:
+    from broker.metadata.topics import PartitionAssignment, Topic
     from broker.node import Node
-    from broker.topics import PartitionAssignment, Topic
 
 
 def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:

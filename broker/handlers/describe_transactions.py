@@ -10,9 +10,9 @@ from kio.schema.describe_transactions.v0 import DescribeTransactionsRequest, Des
 from kio.schema.describe_transactions.v0.response import TopicData, TransactionState
 from kio.schema.errors import ErrorCode
 
-from broker.answers import when_all_settled
-from broker.context import RequestContext
-from broker.error_responses import ZERO
+from broker.network.answers import when_all_settled
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 from coordinator.transaction.metadata import by_topic
 from coordinator.transaction.shard import TransactionShard
 from protocol.errors import InvalidRequest, KafkaError, TransactionalIdNotFound

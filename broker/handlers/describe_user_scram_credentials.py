@@ -11,9 +11,9 @@ from kio.schema.describe_user_scram_credentials.v0 import (
 from kio.schema.describe_user_scram_credentials.v0.response import CredentialInfo, DescribeUserScramCredentialsResult
 from kio.schema.errors import ErrorCode
 
-from broker.context import RequestContext
-from broker.error_responses import ZERO
-from broker.scram_credentials import ScramCredentials
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
+from broker.security.scram_credentials import ScramCredentials
 from protocol.errors import DuplicateResource, KafkaError, ResourceNotFound
 from protocol.java_collections import in_java_order
 

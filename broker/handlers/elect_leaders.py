@@ -8,9 +8,9 @@ from kio.schema.elect_leaders.v2 import ElectLeadersRequest, ElectLeadersRespons
 from kio.schema.elect_leaders.v2.response import PartitionResult, ReplicaElectionResult
 from kio.schema.errors import ErrorCode
 
-from broker.context import RequestContext
-from broker.error_responses import ZERO
-from broker.topic_planning import require_time_left
+from broker.metadata.topic_planning import require_time_left
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 from protocol.errors import ElectionNotNeeded, InvalidRequest, KafkaError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:

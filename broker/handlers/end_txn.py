@@ -11,10 +11,10 @@ from collections.abc import Awaitable
 from kio.schema.end_txn.v5 import EndTxnRequest, EndTxnResponse
 from kio.schema.errors import ErrorCode
 
-from broker.answers import when_done
-from broker.context import RequestContext
-from broker.error_responses import ZERO
-from broker.old_clients import fencing_known_from
+from broker.network.answers import when_done
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
+from broker.network.old_clients import fencing_known_from
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.metadata import V1, V2
 from protocol.entities import maker

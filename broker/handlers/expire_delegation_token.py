@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from broker.context import RequestContext
+from broker.network.context import RequestContext
 from protocol.errors import UnsupportedByAuthentication
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Generator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from broker.context import RequestContext
-from broker.delayed_fetch import DelayedFetch, Watched
-from broker.fetch_session import FetchContext, Key, Results, Target
-from broker.partition import NO_LEADER_EPOCH, READ_COMMITTED, READ_UNCOMMITTED, Partition
+from broker.network.context import RequestContext
+from broker.partitions.delayed_fetch import DelayedFetch, Watched
+from broker.partitions.fetch_session import FetchContext, Key, Results, Target
+from broker.partitions.partition import NO_LEADER_EPOCH, READ_COMMITTED, READ_UNCOMMITTED, Partition
 from protocol.errors import (
     InconsistentTopicId,
     KafkaError,
@@ -39,7 +39,7 @@ from protocol.hot.fetch import (
 from protocol.primitives import Buffer
 
 if TYPE_CHECKING:
-    from storage.read_plan import ReadPlan
+    from storage.log.read_plan import ReadPlan
 
 decode = decode_request
 encode = encode_response

@@ -18,9 +18,9 @@ from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v6 import FindCoordinatorRequest, FindCoordinatorResponse
 from kio.schema.find_coordinator.v6.response import Coordinator
 
-from broker.context import RequestContext
-from broker.coordinators import HostedCoordinator
-from broker.error_responses import ZERO
+from broker.coordinators.hosted import HostedCoordinator
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 from protocol.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError
 
 FIRST_BATCHED_VERSION = 4

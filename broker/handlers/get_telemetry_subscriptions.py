@@ -10,9 +10,9 @@ from kio.schema.get_telemetry_subscriptions.v0 import (
     GetTelemetrySubscriptionsResponse,
 )
 
-from broker.context import RequestContext
-from broker.error_responses import ZERO
-from broker.topic_names import random_topic_id
+from broker.metadata.topic_names import random_topic_id
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 from protocol.errors import KafkaError
 from protocol.records.compression import Compression
 

@@ -7,9 +7,9 @@ from collections.abc import Awaitable
 from kio.schema.errors import ErrorCode
 from kio.schema.heartbeat.v4 import HeartbeatRequest, HeartbeatResponse
 
-from broker.answers import when_done
-from broker.context import RequestContext
-from broker.error_responses import ZERO
+from broker.network.answers import when_done
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 from protocol.errors import CoordinatorLoadInProgress, InvalidGroupId, KafkaError
 
 REPEATS = True

@@ -6,9 +6,9 @@ from kio.schema.incremental_alter_configs.v1 import IncrementalAlterConfigsReque
 from kio.schema.incremental_alter_configs.v1.response import AlterConfigsResourceResponse
 
 from broker.config.alter import Change
-from broker.config_changes import ResourceChange, change_configs
-from broker.context import RequestContext
 from broker.handlers.alter_configs import response_of
+from broker.metadata.config_changes import ResourceChange, change_configs
+from broker.network.context import RequestContext
 from protocol.errors import KafkaError
 
 

@@ -11,10 +11,10 @@ from datetime import timedelta
 from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v5 import InitProducerIdRequest, InitProducerIdResponse
 
-from broker.answers import when_done
-from broker.context import RequestContext
-from broker.error_responses import ZERO
-from broker.old_clients import fencing_known_from
+from broker.network.answers import when_done
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
+from broker.network.old_clients import fencing_known_from
 from coordinator.runtime.outcome import ProducerEpoch
 from protocol.errors import InvalidRequest, KafkaError
 

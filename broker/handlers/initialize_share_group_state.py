@@ -8,7 +8,7 @@ from kio.schema.initialize_share_group_state.v0.response import (
     PartitionResult,
 )
 
-from broker.share_state import refusing
+from broker.coordinators.share_state import refusing
 
 handle, error_response = refusing(
     InitializeShareGroupStateResponse,

@@ -1,7 +1,7 @@
 """JoinGroup 0-9 of classic groups (KIP-345, 394, 559, 800, 814; Kafka's `GroupCoordinatorService.joinGroup`).
 
-Deviations, all where Kafka leaves somebody without an answer: see `coordinator.group.join.check_request` and
-`coordinator.group.roster.Roster.rejoin`.
+Deviations, all where Kafka leaves somebody without an answer: see `coordinator.group.classic.join.check_request` and
+`coordinator.group.classic.roster.Roster.rejoin`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from kio.schema.errors import ErrorCode
 from kio.schema.join_group.v9 import JoinGroupRequest, JoinGroupResponse
 from kio.schema.join_group.v9.response import JoinGroupResponseMember
 
-from broker.answers import when_done
-from broker.context import RequestContext
-from broker.error_responses import ZERO
-from coordinator.group.join import check_request
-from coordinator.group.messages import UNKNOWN_MEMBER_ID, JoinAnswer, JoinRequest
-from coordinator.group.protocols import MemberProtocol
+from broker.network.answers import when_done
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
+from coordinator.group.classic.join import check_request
+from coordinator.group.classic.messages import UNKNOWN_MEMBER_ID, JoinAnswer, JoinRequest
+from coordinator.group.classic.protocols import MemberProtocol
 from protocol.entities import maker
 
 if TYPE_CHECKING:

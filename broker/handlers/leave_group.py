@@ -8,11 +8,11 @@ from kio.schema.errors import ErrorCode
 from kio.schema.leave_group.v5 import LeaveGroupRequest, LeaveGroupResponse
 from kio.schema.leave_group.v5.response import MemberResponse
 
-from broker.answers import when_done
-from broker.context import RequestContext
-from broker.error_responses import ZERO
-from coordinator.group.leave import LeaveAnswer
-from coordinator.group.messages import Leaver, LeaveRequest
+from broker.network.answers import when_done
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
+from coordinator.group.classic.leave import LeaveAnswer
+from coordinator.group.classic.messages import Leaver, LeaveRequest
 from protocol.errors import InvalidGroupId
 
 

@@ -9,9 +9,9 @@ from kio.schema.errors import ErrorCode
 from kio.schema.list_config_resources.v1 import ListConfigResourcesRequest, ListConfigResourcesResponse
 from kio.schema.list_config_resources.v1.response import ConfigResource
 
-from broker.context import RequestContext
-from broker.error_responses import ZERO
-from broker.resource_configs import ResourceType
+from broker.metadata.resource_configs import ResourceType
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 from protocol.errors import UnsupportedVersion
 
 if TYPE_CHECKING:

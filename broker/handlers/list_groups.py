@@ -11,9 +11,9 @@ from kio.schema.errors import ErrorCode
 from kio.schema.list_groups.v5 import ListGroupsRequest, ListGroupsResponse
 from kio.schema.list_groups.v5.response import ListedGroup
 
-from broker.answers import when_all_settled
-from broker.context import RequestContext
-from broker.error_responses import ZERO
+from broker.network.answers import when_all_settled
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 from coordinator.group.group_port import Groups
 from protocol.errors import KafkaError, NotCoordinator
 from protocol.java_strings import java_trim

@@ -15,8 +15,8 @@ from kio.schema.list_offsets.v10.response import (
     ListOffsetsTopicResponse,
 )
 
-from broker.context import RequestContext
-from broker.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
+from broker.network.context import RequestContext
+from broker.partitions.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from protocol.errors import (
     InvalidRequest,
     KafkaError,
@@ -26,7 +26,7 @@ from protocol.errors import (
 )
 
 if TYPE_CHECKING:
-    from storage.time_lookup import TimestampOffsetEpoch
+    from storage.log.time_lookup import TimestampOffsetEpoch
 
 ZERO = timedelta(0)
 UNKNOWN_OFFSET = -1

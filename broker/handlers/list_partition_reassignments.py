@@ -8,8 +8,8 @@ from kio.schema.list_partition_reassignments.v0 import (
     ListPartitionReassignmentsResponse,
 )
 
-from broker.context import RequestContext
-from broker.error_responses import ZERO
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 
 
 def handle(ctx: RequestContext, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:

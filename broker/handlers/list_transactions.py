@@ -13,9 +13,9 @@ from kio.schema.errors import ErrorCode
 from kio.schema.list_transactions.v2 import ListTransactionsRequest, ListTransactionsResponse
 from kio.schema.list_transactions.v2.response import TransactionState
 
-from broker.answers import when_all_settled
-from broker.context import RequestContext
-from broker.error_responses import ZERO
+from broker.network.answers import when_all_settled
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 from coordinator.transaction.metadata import TransactionMetadata
 from coordinator.transaction.shard import TransactionShard
 from coordinator.transaction.states import BY_WIRE_NAME

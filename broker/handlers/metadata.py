@@ -18,9 +18,10 @@ from kio.schema.metadata.v13.response import (
     MetadataResponseTopic,
 )
 
-from broker import authorized_operations, topic_names
-from broker.context import RequestContext
-from broker.topics import PartitionAssignment, Topic
+from broker.metadata import topic_names
+from broker.metadata.topics import PartitionAssignment, Topic
+from broker.network.context import RequestContext
+from broker.security import authorized_operations
 from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
 
 if TYPE_CHECKING:

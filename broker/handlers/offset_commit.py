@@ -14,10 +14,10 @@ from kio.schema.errors import ErrorCode
 from kio.schema.offset_commit.v9 import OffsetCommitRequest, OffsetCommitResponse
 from kio.schema.offset_commit.v9.response import OffsetCommitResponsePartition, OffsetCommitResponseTopic
 
-from broker.answers import when_done
-from broker.context import RequestContext
-from broker.error_responses import ZERO
-from coordinator.group.offsets import Commit, OffsetToCommit
+from broker.network.answers import when_done
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
+from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from protocol.entities import maker
 from protocol.errors import KafkaError
 

@@ -12,9 +12,9 @@ from kio.schema.errors import ErrorCode
 from kio.schema.offset_delete.v0 import OffsetDeleteRequest, OffsetDeleteResponse
 from kio.schema.offset_delete.v0.response import OffsetDeleteResponsePartition, OffsetDeleteResponseTopic
 
-from broker.answers import when_done
-from broker.context import RequestContext
-from broker.error_responses import ZERO
+from broker.network.answers import when_done
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 from protocol.errors import InvalidGroupId
 
 UNKNOWN = ErrorCode.unknown_topic_or_partition

@@ -16,11 +16,11 @@ from kio.schema.offset_fetch.v9.response import (
     OffsetFetchResponseTopics,
 )
 
-from broker.answers import when_all_settled
-from broker.context import RequestContext
-from broker.error_responses import ZERO
-from coordinator.group.offset_store import CommittedOffset
-from coordinator.group.offsets import Fetched
+from broker.network.answers import when_all_settled
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
+from coordinator.group.offsets.offsets import Fetched
+from coordinator.group.offsets.store import CommittedOffset
 from coordinator.group.shard import GroupShard
 from protocol.entities import maker
 from protocol.errors import KafkaError

@@ -9,8 +9,8 @@ from kio.schema.offset_for_leader_epoch.v4 import OffsetForLeaderEpochRequest, O
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition
 from kio.schema.offset_for_leader_epoch.v4.response import EpochEndOffset, OffsetForLeaderTopicResult
 
-from broker.context import RequestContext
-from broker.error_responses import ZERO
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 from protocol.errors import KafkaError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:

@@ -12,10 +12,18 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from broker import topic_names
-from broker.context import CloseConnection, RequestContext
-from broker.delayed_produce import Unacknowledged
-from broker.transactional_produce import NO_REFUSALS, Append, Refusals, admit, ended, new_append, produce_clients
+from broker.metadata import topic_names
+from broker.network.context import CloseConnection, RequestContext
+from broker.partitions.delayed_produce import Unacknowledged
+from broker.partitions.transactional_produce import (
+    NO_REFUSALS,
+    Append,
+    Refusals,
+    admit,
+    ended,
+    new_append,
+    produce_clients,
+)
 from coordinator.runtime.outcome import new_producer_epoch
 from protocol import errors
 from protocol.errors import (
@@ -54,11 +62,11 @@ from protocol.records.batch import (
     TRANSACTIONAL_FLAG,
     read_producer,
 )
-from storage.append_types import AppendOrigin
-from storage.validator import first_batch_size, single_batch_size
+from storage.log.append_types import AppendOrigin
+from storage.log.validator import first_batch_size, single_batch_size
 
 if TYPE_CHECKING:
-    from broker.partition import Partition
+    from broker.partitions.partition import Partition
 
 decode = decode_request
 encode = encode_response

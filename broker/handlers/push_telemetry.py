@@ -5,8 +5,8 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 from kio.schema.push_telemetry.v0 import PushTelemetryRequest, PushTelemetryResponse
 
-from broker.context import RequestContext
-from broker.error_responses import ZERO
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 
 
 def handle(ctx: RequestContext, request: PushTelemetryRequest) -> PushTelemetryResponse:

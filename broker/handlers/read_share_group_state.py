@@ -6,7 +6,7 @@ from functools import partial
 
 from kio.schema.read_share_group_state.v0.response import PartitionResult, ReadShareGroupStateResponse, ReadStateResult
 
-from broker.share_state import refusing
+from broker.coordinators.share_state import refusing
 
 handle, error_response = refusing(
     ReadShareGroupStateResponse,

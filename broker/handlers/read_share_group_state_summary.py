@@ -10,7 +10,7 @@ from kio.schema.read_share_group_state_summary.v0.response import (
     ReadStateSummaryResult,
 )
 
-from broker.share_state import refusing
+from broker.coordinators.share_state import refusing
 
 handle, error_response = refusing(
     ReadShareGroupStateSummaryResponse,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from broker.context import RequestContext
-from broker.raft_voters import check_voter, refuse
+from broker.metadata.raft_voters import check_voter, refuse
+from broker.network.context import RequestContext
 
 if TYPE_CHECKING:
     from kio.schema.remove_raft_voter.v0 import RemoveRaftVoterRequest

@@ -6,8 +6,8 @@ from typing import NoReturn
 
 from kio.schema.share_acknowledge.v1 import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 
-from broker.context import RequestContext
-from broker.error_responses import ZERO
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 from protocol.errors import KafkaError, UnsupportedVersion
 
 

@@ -7,9 +7,9 @@ from typing import NoReturn
 from kio.schema.share_group_describe.v1 import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from kio.schema.share_group_describe.v1.response import DescribedGroup
 
-from broker.authorized_operations import UNKNOWN
-from broker.context import RequestContext
-from broker.error_responses import ZERO
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
+from broker.security.authorized_operations import UNKNOWN
 from protocol.errors import KafkaError, UnsupportedVersion
 
 

@@ -1,6 +1,6 @@
 """SyncGroup 0-5 of classic groups (KIP-345, KIP-559; Kafka's `GroupCoordinatorService.syncGroup`).
 
-Deviation: see `coordinator.group.sync._park`.
+Deviation: see `coordinator.group.classic.sync._park`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Awaitable
 
 from kio.schema.sync_group.v5 import SyncGroupRequest, SyncGroupResponse
 
-from broker.answers import when_done
-from broker.context import RequestContext
-from broker.error_responses import ZERO
-from coordinator.group.messages import SyncAnswer, SyncRequest
+from broker.network.answers import when_done
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
+from coordinator.group.classic.messages import SyncAnswer, SyncRequest
 from protocol.entities import maker
 from protocol.errors import InconsistentGroupProtocol, InvalidGroupId
 

@@ -14,19 +14,19 @@ from kio.schema.errors import ErrorCode
 from kio.schema.txn_offset_commit.v5 import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kio.schema.txn_offset_commit.v5.response import TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic
 
-from broker.answers import when_done
-from broker.context import RequestContext
-from broker.error_responses import ZERO
-from broker.topic_names import GROUP_METADATA_TOPIC_NAME
-from broker.transactional_produce import Append, Clients, Refusals, admit
-from coordinator.group.offsets import Commit, OffsetToCommit
+from broker.metadata.topic_names import GROUP_METADATA_TOPIC_NAME
+from broker.network.answers import when_done
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
+from broker.partitions.transactional_produce import Append, Clients, Refusals, admit
+from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from coordinator.runtime.outcome import ProducerEpoch
 from protocol.entities import maker
 from protocol.errors import CoordinatorNotAvailable, InvalidGroupId, KafkaError, NotCoordinator, NotEnoughReplicas
 from protocol.records.batch import NO_SEQUENCE
 
 if TYPE_CHECKING:
-    from broker.partition import Partition
+    from broker.partitions.partition import Partition
 
 FIRST_VERSION_WITH_TRANSACTION_ABORTABLE = 4
 FIRST_VERSION_OF_TRANSACTIONS_V2 = 5

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from broker.context import RequestContext
+from broker.network.context import RequestContext
 from protocol.errors import BrokerIdNotRegistered, InvalidRequest
 
 if TYPE_CHECKING:

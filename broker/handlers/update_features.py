@@ -10,11 +10,11 @@ from kio.schema.update_features.v1.response import UpdatableFeatureResult
 from kio.schema.update_features.v1.response import UpdateFeaturesResponse as ResponseWithResults
 from kio.schema.update_features.v2 import UpdateFeaturesRequest, UpdateFeaturesResponse
 
-from broker import feature_updates
-from broker.context import RequestContext
-from broker.error_responses import ZERO
-from broker.feature_updates import FeatureUpdate
-from broker.metadata_store import retrying
+from broker.metadata import feature_updates
+from broker.metadata.feature_updates import FeatureUpdate
+from broker.metadata.store import retrying
+from broker.network.context import RequestContext
+from broker.network.error_responses import ZERO
 
 LAST_VERSION_WITH_RESULTS = 1
 

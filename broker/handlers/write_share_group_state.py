@@ -8,7 +8,7 @@ from kio.schema.write_share_group_state.v0.response import (
     WriteStateResult,
 )
 
-from broker.share_state import refusing
+from broker.coordinators.share_state import refusing
 
 handle, error_response = refusing(
     WriteShareGroupStateResponse,

@@ -17,8 +17,8 @@ from kio.schema.write_txn_markers.v1.response import (
     WritableTxnMarkerTopicResult,
 )
 
-from broker.answers import when_all_settled
-from broker.context import RequestContext
+from broker.network.answers import when_all_settled
+from broker.network.context import RequestContext
 from coordinator.transaction.marker_port import EndMarker
 from coordinator.transaction.metadata import TopicPartition, by_topic
 from protocol.errors import (

@@ -17,11 +17,11 @@ import structlog
 
 from broker.log_tool.dump import TEXT_FILES, dump
 from storage.files import OsFileSystem
-from storage.index import CorruptIndexError
-from storage.keeping_files import KeepingFileSystem
-from storage.log_dirs import LOCK_FILE
-from storage.repair import repair_data_folder, repair_partition
-from storage.verification import Finding, is_partition, partitions_in, verify_data_folder, verify_partition
+from storage.folders.log_dirs import LOCK_FILE
+from storage.segments.index import CorruptIndexError
+from storage.tools.keeping_files import KeepingFileSystem
+from storage.tools.repair import repair_data_folder, repair_partition
+from storage.tools.verification import Finding, is_partition, partitions_in, verify_data_folder, verify_partition
 
 FS = OsFileSystem()
 DUMPED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", *TEXT_FILES)

@@ -13,11 +13,12 @@ from protocol.records.batch import check_crc
 from protocol.records.build import Record, iter_records
 from protocol.records.compression import Compression
 from protocol.records.markers import read_end_marker
-from storage import log_names, producer_snapshot
 from storage.files import FileSystem, read_file
-from storage.index import OffsetIndex, TimeIndex
-from storage.segment_recovery import whole_batches
-from storage.txn_index import TxnIndex
+from storage.folders import log_names
+from storage.producers import producer_snapshot
+from storage.segments.index import OffsetIndex, TimeIndex
+from storage.segments.segment_recovery import whole_batches
+from storage.segments.txn_index import TxnIndex
 
 Row = dict[str, Any]
 INTERNAL: dict[str, tuple[RecordSchema[Any, Any], ...]] = {

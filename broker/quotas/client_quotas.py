@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
 
-from broker.metadata_store import MetadataStore, retrying
+from broker.metadata.store import MetadataStore, retrying
+from broker.metadata.stored_entries import StoredEntries
 from broker.quotas.entities import CLIENT_ID, DEFAULT, IP, IP_KEYS, USER, USER_AND_CLIENT_KEYS, Entity, Number
-from broker.stored_entries import StoredEntries
 from protocol.errors import InvalidRequest, KafkaError
 from protocol.java_collections import in_java_order
 

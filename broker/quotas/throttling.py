@@ -19,7 +19,7 @@ from broker.quotas.rate import Rate, TokenBucket, Windows
 
 if TYPE_CHECKING:
     from broker.config.broker_config import BrokerConfig
-    from broker.context import RequestContext
+    from broker.network.context import RequestContext
     from broker.quotas.client_quotas import ClientQuotas
     from protocol.hot.produce import ProduceResponse
 

@@ -14,13 +14,10 @@ from protocol.internal.group_records import GroupMetadataKey, GroupMetadataValue
 if TYPE_CHECKING:
     from kio.schema.errors import ErrorCode
 
-    from coordinator.group.consumer.group import ConsumerGroup
-    from coordinator.group.consumer.groups import ConsumerGroups
-    from coordinator.group.group import ClassicGroup
-    from coordinator.group.group_port import Group
-    from coordinator.group.groups import ClassicGroups
-    from coordinator.group.leave import LeaveAnswer
-    from coordinator.group.messages import (
+    from coordinator.group.classic.group import ClassicGroup
+    from coordinator.group.classic.groups import ClassicGroups
+    from coordinator.group.classic.leave import LeaveAnswer
+    from coordinator.group.classic.messages import (
         HeartbeatRequest,
         JoinAnswer,
         JoinRequest,
@@ -28,6 +25,9 @@ if TYPE_CHECKING:
         SyncAnswer,
         SyncRequest,
     )
+    from coordinator.group.consumer.group import ConsumerGroup
+    from coordinator.group.consumer.groups import ConsumerGroups
+    from coordinator.group.group_port import Group
 
 
 class GroupDirectory:

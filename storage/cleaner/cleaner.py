@@ -19,10 +19,10 @@ from storage.cleaner.steps import Steps
 from storage.cleaner.swap import CleaningAbortedError, swap_files, undeleted
 from storage.cleaner.transactions import CleanedTransactions
 from storage.files import is_passing
-from storage.log_services import DESCRIPTORS_RETRY_MS
-from storage.partition_log import PartitionLog
-from storage.segment import CLEANED_SUFFIX, LogSegment
-from storage.txn_index import collect_aborted
+from storage.log.log_services import DESCRIPTORS_RETRY_MS
+from storage.log.partition_log import PartitionLog
+from storage.segments.segment import CLEANED_SUFFIX, LogSegment
+from storage.segments.txn_index import collect_aborted
 
 logger = structlog.get_logger(__name__)
 

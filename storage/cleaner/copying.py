@@ -10,7 +10,7 @@ from storage.cleaner.records import View, empty, keys_of, rebuild, section_of, v
 from storage.cleaner.steps import RECORDS_A_STEP, Steps
 from storage.cleaner.transactions import CleanedTransactions
 from storage.files import Buffer, write_fully
-from storage.segment import LogSegment
+from storage.segments.segment import LogSegment
 
 _WRITE_BYTES = 256 << 10
 _LAST_MS = (1 << 63) - 1

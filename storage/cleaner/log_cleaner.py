@@ -7,17 +7,17 @@ from dataclasses import dataclass
 import structlog
 
 from protocol.errors import KafkaError
-from storage.checkpoints import TopicPartition
 from storage.cleaner.cleaner import LANE, Cleaning
 from storage.cleaner.offset_map import OffsetMap
 from storage.cleaner.selection import LogToClean, examine
 from storage.cleaner.slices import Slices
 from storage.cleaner.swap import CleaningAbortedError
-from storage.index import CorruptIndexError
-from storage.log_manager import LogManager
-from storage.partition_log import PartitionLog
-from storage.retention import delete_old_segments
-from storage.txn_index import CorruptTxnIndexError
+from storage.folders.checkpoints import TopicPartition
+from storage.folders.log_manager import LogManager
+from storage.log.partition_log import PartitionLog
+from storage.log.retention import delete_old_segments
+from storage.segments.index import CorruptIndexError
+from storage.segments.txn_index import CorruptTxnIndexError
 
 logger = structlog.get_logger(__name__)
 

@@ -10,7 +10,7 @@ from storage.cleaner.records import keys_of, section_of
 from storage.cleaner.steps import RECORDS_A_STEP, Steps
 from storage.cleaner.transactions import CleanedTransactions
 from storage.files import Buffer
-from storage.segment import LogSegment
+from storage.segments.segment import LogSegment
 
 
 def map_keys(

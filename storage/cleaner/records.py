@@ -8,7 +8,7 @@ from protocol.records.batch import BatchHeader
 from protocol.records.build import encode_varint, read_varint
 from protocol.records.compression import Compression, compress, decompress
 from storage.files import Buffer
-from storage.record_checks import as_long
+from storage.log.record_checks import as_long
 
 _NULL = 1  # the varint -1
 

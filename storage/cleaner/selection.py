@@ -6,9 +6,9 @@ import structlog
 
 from storage.cleaner.steps import Steps
 from storage.files import FileSystem
-from storage.index import MAX_RELATIVE_OFFSET
-from storage.partition_log import PartitionLog
-from storage.segment import LogSegment
+from storage.log.partition_log import PartitionLog
+from storage.segments.index import MAX_RELATIVE_OFFSET
+from storage.segments.segment import LogSegment
 
 logger = structlog.get_logger(__name__)
 

@@ -1,14 +1,14 @@
 """Putting a cleaned segment in the place of those that it was made of (Kafka's LocalLog.replaceSegments).
 
-Whatever rename the machine stops at, `storage.recovery` finds either all of the old segments or the whole new one: the
-new files are `.cleaned` until they are on the device, and `.swap` until the old ones are out of the way.
+Whatever rename the machine stops at, `storage.log.recovery` finds either all of the old segments or the whole new one:
+the new files are `.cleaned` until they are on the device, and `.swap` until the old ones are out of the way.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from storage.partition_log import PartitionLog
-from storage.segment import CLEANED_SUFFIX, SWAP_SUFFIX, LogSegment
+from storage.log.partition_log import PartitionLog
+from storage.segments.segment import CLEANED_SUFFIX, SWAP_SUFFIX, LogSegment
 
 
 class CleaningAbortedError(Exception):

@@ -11,7 +11,7 @@ from protocol.records.batch import BatchHeader
 from protocol.records.build import iter_records
 from protocol.records.markers import ControlRecordType, read_end_marker
 from storage.files import Buffer
-from storage.txn_index import AbortedTxn, TxnIndex
+from storage.segments.txn_index import AbortedTxn, TxnIndex
 
 
 @dataclass(slots=True)

@@ -12,6 +12,18 @@ from typing import TYPE_CHECKING
 import structlog
 from kio.schema.errors import ErrorCode
 
+from coordinator.group.classic.leave import LeaveAnswer
+from coordinator.group.classic.messages import (
+    UNKNOWN_MEMBER_ID,
+    HeartbeatRequest,
+    JoinAnswer,
+    JoinRequest,
+    Leaver,
+    LeaveRequest,
+    SyncAnswer,
+    SyncRequest,
+)
+from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE
 from coordinator.group.consumer.advance import advance, record_member
 from coordinator.group.consumer.change import Change
 from coordinator.group.consumer.embedded import by_topic_id, classic_metadata, encoded_assignment
@@ -22,18 +34,6 @@ from coordinator.group.consumer.membership import check_not_fenced, check_room, 
 from coordinator.group.consumer.messages import NOT_TOLD
 from coordinator.group.consumer.states import MemberState
 from coordinator.group.consumer_protocol import SchemaError, deserialize_subscription
-from coordinator.group.leave import LeaveAnswer
-from coordinator.group.messages import (
-    UNKNOWN_MEMBER_ID,
-    HeartbeatRequest,
-    JoinAnswer,
-    JoinRequest,
-    Leaver,
-    LeaveRequest,
-    SyncAnswer,
-    SyncRequest,
-)
-from coordinator.group.subscription import CONSUMER_PROTOCOL_TYPE
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import (
     IllegalGeneration,

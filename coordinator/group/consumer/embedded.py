@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from coordinator.group.classic.protocols import MemberProtocol
 from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer_protocol import deserialize_version, serialize_assignment
-from coordinator.group.protocols import MemberProtocol
 from protocol.internal.consumer_group_records import ClassicMemberMetadata
 
 if TYPE_CHECKING:

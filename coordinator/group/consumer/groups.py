@@ -18,8 +18,8 @@ from coordinator.group.consumer.timeouts import Timeouts
 from coordinator.runtime.outcome import CoordinatorRecord
 
 if TYPE_CHECKING:
+    from coordinator.group.classic.groups import ClassicGroups
     from coordinator.group.consumer.topics_port import TopicsPort
-    from coordinator.group.groups import ClassicGroups
     from coordinator.runtime.shard import Shard
 
 

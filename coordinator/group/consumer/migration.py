@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 import structlog
 from kio.schema.errors import ErrorCode
 
+from coordinator.group.classic.messages import JoinAnswer, SyncAnswer
+from coordinator.group.classic.protocols import choose_protocol, common_protocols
+from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE
 from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
 from coordinator.group.consumer.embedded import by_topic_id, classic_metadata, encoded_assignment, protocols_of
 from coordinator.group.consumer.group import ConsumerGroup
@@ -22,19 +25,16 @@ from coordinator.group.consumer_protocol import (
     deserialize_assignment,
     deserialize_subscription,
 )
-from coordinator.group.messages import JoinAnswer, SyncAnswer
-from coordinator.group.protocols import choose_protocol, common_protocols
-from coordinator.group.subscription import CONSUMER_PROTOCOL_TYPE
 from coordinator.runtime.outcome import CoordinatorRecord
 from protocol.errors import GroupIdNotFound, KafkaError, UnknownServerError
 from protocol.internal.group_records import GROUP_METADATA, GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
 if TYPE_CHECKING:
+    from coordinator.group.classic.group import ClassicGroup
+    from coordinator.group.classic.groups import ClassicGroups
+    from coordinator.group.classic.member import Member
     from coordinator.group.consumer.change import Change
     from coordinator.group.consumer.groups import ConsumerGroups
-    from coordinator.group.group import ClassicGroup
-    from coordinator.group.groups import ClassicGroups
-    from coordinator.group.member import Member
 
 logger = structlog.get_logger(__name__)
 

@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Self
 
-from broker import feature_updates
-from broker.client_telemetry import ClientTelemetry
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Listener
-from broker.context import RequestContext
-from broker.local_metadata_store import LocalMetadataStore
-from broker.metrics import Metrics
-from broker.producer_ids import ProducerIds
+from broker.metadata import feature_updates
+from broker.metadata.local_store import LocalMetadataStore
+from broker.metadata.producer_ids import ProducerIds
+from broker.metadata.resource_configs import Resource, ResourceConfigs
+from broker.metadata.topics import Topics
+from broker.monitoring.client_telemetry import ClientTelemetry
+from broker.monitoring.metrics import Metrics
+from broker.network.context import RequestContext
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.throttling import Throttling
-from broker.resource_configs import Resource, ResourceConfigs
-from broker.scram_credentials import ScramCredentials
-from broker.topics import Topics
+from broker.security.scram_credentials import ScramCredentials
 from protocol import messages
 from protocol.api_table import API_BY_NAME
 from protocol.errors import KafkaError

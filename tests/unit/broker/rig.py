@@ -14,7 +14,7 @@ from kio.schema.delete_topics.v6.request import DeleteTopicState
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Listener, Listeners
-from broker.connection import Connection
+from broker.network.connection import Connection
 from broker.node import Node, Seams
 from storage.memory_files import MemoryFileSystem, Unsynced
 from storage.workers import LoopWorkers, QueuedWorkers, Workers

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker.resource_configs import ResourceType
+from broker.metadata.resource_configs import ResourceType
 from protocol.errors import KafkaError
 from tests.unit.broker.admin_rig import FakePeer, Rig
 

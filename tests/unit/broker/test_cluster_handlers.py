@@ -16,7 +16,7 @@ from kio.schema.describe_quorum.v2.request import TopicData
 from kio.schema.elect_leaders.v2.request import TopicPartitions
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition, OffsetForLeaderTopic
 
-from broker.topics import Topic, assign
+from broker.metadata.topics import Topic, assign
 from protocol.errors import FencedLeaderEpoch, KafkaStorage, UnsupportedVersion
 from tests.unit.broker.admin_rig import Rig
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from broker.connection import LARGEST_SCRATCH_BYTES, MAX_OVERLAPPING, SCRATCH_BYTES
-from broker.outbox import LONGEST_WAIT_MS, QUIET_MS
+from broker.network.connection import LARGEST_SCRATCH_BYTES, MAX_OVERLAPPING, SCRATCH_BYTES
+from broker.network.outbox import LONGEST_WAIT_MS, QUIET_MS
 from tests.unit.broker.rig import HIGH_WATER, Client, Rig
 from tests.unit.broker.wire import answer, batch, correlation_of, fetch, frame, produce, sized
 from timing.clock import settle

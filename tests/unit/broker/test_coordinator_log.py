@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from broker.coordinator_log import PartitionCoordinatorLog
+from broker.coordinators.coordinator_log import PartitionCoordinatorLog
 from protocol.errors import CorruptMessage, KafkaStorage
 from tests.unit.broker.rig import Rig
 from tests.unit.broker.wire import batch, produce

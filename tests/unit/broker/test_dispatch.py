@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.context import CloseConnection
+from broker.network.context import CloseConnection
 from protocol import messages
 from protocol.api_table import API_TABLE, Api
 from protocol.errors import NotController

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from kio.schema.update_features.v2.request import FeatureUpdateKey
 
-from broker.feature_updates import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE, FeatureUpdate, updated_levels
-from broker.features import DEFAULTS
+from broker.metadata.feature_updates import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE, FeatureUpdate, updated_levels
+from broker.metadata.features import DEFAULTS
 from protocol.errors import InvalidUpdateVersion
 from tests.unit.broker.admin_rig import Rig
 

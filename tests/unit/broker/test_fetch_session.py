@@ -6,7 +6,7 @@ import random
 
 from kio.schema.errors import ErrorCode
 
-from broker.fetch_session import (
+from broker.partitions.fetch_session import (
     EVICTION_MS,
     FINAL_EPOCH,
     INITIAL_EPOCH,

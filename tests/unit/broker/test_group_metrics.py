@@ -1,13 +1,13 @@
 """What `/metrics` tells of groups, read from a whole node in memory."""
 
-from broker.group_metrics import OFFSETS_A_STEP
-from broker.metrics_collector import MetricsCollector
-from broker.partition import Partition
-from coordinator.group.messages import JoinRequest, Leaver, LeaveRequest, SyncRequest
-from coordinator.group.offsets import Commit, OffsetToCommit
-from coordinator.group.protocols import MemberProtocol
+from broker.monitoring.collector import MetricsCollector
+from broker.monitoring.group_metrics import OFFSETS_A_STEP
+from broker.partitions.partition import Partition
+from coordinator.group.classic.messages import JoinRequest, Leaver, LeaveRequest, SyncRequest
+from coordinator.group.classic.protocols import MemberProtocol
+from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from protocol.records.build import Record, build_batch
-from storage.append_types import AppendOrigin
+from storage.log.append_types import AppendOrigin
 from tests.unit.broker.rig import Rig, settle
 from tests.unit.broker.test_metrics import only, scrape
 

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
-from broker.group_topics import GroupTopics
-from broker.local_metadata_store import LocalMetadataStore
-from broker.topics import Topic, Topics, assign
+from broker.coordinators.group_topics import GroupTopics
+from broker.metadata.local_store import LocalMetadataStore
+from broker.metadata.topics import Topic, Topics, assign
 from storage.memory_files import MemoryFileSystem
 from storage.workers import LoopWorkers
 

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from broker.http import HttpServer
-from broker.metrics import Metrics
+from broker.monitoring.http import HttpServer
+from broker.monitoring.metrics import Metrics
 
 
 class State:

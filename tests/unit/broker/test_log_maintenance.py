@@ -8,12 +8,12 @@ from typing import Any, cast
 import pytest
 
 from broker.config.broker_config import BrokerConfig
-from broker.log_maintenance import LogMaintenance
-from broker.partition import Partition
+from broker.partitions.log_maintenance import LogMaintenance
+from broker.partitions.partition import Partition
 from broker.periodic import Periodic
 from protocol.errors import OffsetOutOfRange, PolicyViolation
-from storage.append_types import LogConfig
-from storage.partition_log import PartitionLog
+from storage.log.append_types import LogConfig
+from storage.log.partition_log import PartitionLog
 from tests.unit.storage.cleaning import end_txn, put, records
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents
 

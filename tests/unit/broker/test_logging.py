@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from broker.logging import configure, log_loop_exceptions
-from broker.metrics import Metrics
+from broker.monitoring.metrics import Metrics
 
 
 class Terminal(io.StringIO):
@@ -34,7 +34,7 @@ def lines(file: io.StringIO) -> list[dict[str, object]]:
 def test_away_from_a_terminal_lines_are_json_with_time_level_and_logger() -> None:
     file = io.StringIO()
     configure("info", "auto", file)
-    structlog.get_logger("broker.server").info("listening", port=9092, raw=b"\x00")
+    structlog.get_logger("broker.network.server").info("listening", port=9092, raw=b"\x00")
     (line,) = lines(file)
     moment = datetime.fromisoformat(str(line.pop("timestamp")))
     assert moment.tzinfo is not None
@@ -43,7 +43,7 @@ def test_away_from_a_terminal_lines_are_json_with_time_level_and_logger() -> Non
         "port": 9092,
         "raw": repr(b"\x00"),
         "level": "info",
-        "logger": "broker.server",
+        "logger": "broker.network.server",
     }
 
 

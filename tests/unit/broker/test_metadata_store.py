@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.local_metadata_store import LocalMetadataStore
-from broker.metadata_entries import Commit, CorruptMetadata, decode_entries, encode_entry
-from broker.metadata_files import LOG_NAME, SNAPSHOT_NAME, MetadataFiles
-from broker.metadata_store import Change, MetadataStoreFailed, VersionConflict, Versioned, retrying
+from broker.metadata.entries import Commit, CorruptMetadata, decode_entries, encode_entry
+from broker.metadata.files import LOG_NAME, SNAPSHOT_NAME, MetadataFiles
+from broker.metadata.local_store import LocalMetadataStore
+from broker.metadata.store import Change, MetadataStoreFailed, VersionConflict, Versioned, retrying
 from storage.files import File, OsFileSystem
 from storage.memory_files import Fault, MemoryFileSystem
 from storage.workers import LoopWorkers, ThreadWorkers

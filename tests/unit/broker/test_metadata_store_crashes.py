@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from broker.local_metadata_store import LocalMetadataStore
-from broker.metadata_entries import Commit
-from broker.metadata_files import MetadataFiles
-from broker.metadata_store import MetadataStoreFailed
+from broker.metadata.entries import Commit
+from broker.metadata.files import MetadataFiles
+from broker.metadata.local_store import LocalMetadataStore
+from broker.metadata.store import MetadataStoreFailed
 from storage.memory_files import Fault, MemoryFileSystem, Unsynced
 from storage.workers import LoopWorkers
 

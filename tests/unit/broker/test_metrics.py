@@ -7,10 +7,10 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from structlog.testing import capture_logs
 
-from broker.loop_lag import PERIOD_MS, LoopLag
-from broker.metrics import TIME_BOUNDS_MS, Histogram, Metrics
-from broker.metrics_collector import kafka_name, registry_of
-from broker.node_metrics import register_gauges
+from broker.monitoring.collector import kafka_name, registry_of
+from broker.monitoring.loop_lag import PERIOD_MS, LoopLag
+from broker.monitoring.metrics import TIME_BOUNDS_MS, Histogram, Metrics
+from broker.monitoring.node_metrics import register_gauges
 from timing.clock import ManualClock
 from timing.purgatory import DelayedOperation, Purgatory
 from timing.wheel import TimingWheel

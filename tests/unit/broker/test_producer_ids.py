@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.local_metadata_store import LocalMetadataStore
-from broker.metadata_store import MetadataStoreFailed
-from broker.producer_ids import BLOCK_SIZE, ProducerIds
+from broker.metadata.local_store import LocalMetadataStore
+from broker.metadata.producer_ids import BLOCK_SIZE, ProducerIds
+from broker.metadata.store import MetadataStoreFailed
 from protocol.errors import CoordinatorLoadInProgress
 from storage.files import OsFileSystem
 from storage.memory_files import MemoryFileSystem

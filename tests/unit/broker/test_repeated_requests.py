@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.heartbeat.v4 import HeartbeatResponse
 from kio.schema.join_group.v0.request import JoinGroupRequestProtocol
 
-from broker.dispatch import LONGEST_REPEATED_BYTES
+from broker.network.dispatch import LONGEST_REPEATED_BYTES
 from protocol import messages
 from protocol.api_table import API_TABLE, Api
 from protocol.errors import UnknownMemberId

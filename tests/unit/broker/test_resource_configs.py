@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.resource_configs import CLUSTER_DEFAULT, Resource, ResourceType
+from broker.metadata.resource_configs import CLUSTER_DEFAULT, Resource, ResourceType
 from tests.unit.broker.admin_rig import Rig
 
 CLUSTER = (ResourceType.BROKER, CLUSTER_DEFAULT)

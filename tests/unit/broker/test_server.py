@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from broker.config.listeners import Listener
-from broker.server import FINISH_MS, ListenError
+from broker.network.server import FINISH_MS, ListenError
 from storage.workers import QueuedWorkers
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import answer, batch, fetch, frame, produce

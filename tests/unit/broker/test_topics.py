@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker import topic_names
-from broker.topics import Topic, assign
+from broker.metadata import topic_names
+from broker.metadata.topics import Topic, assign
 from protocol.errors import TopicExists, UnknownTopicOrPartition
 from tests.unit.broker.admin_rig import Rig
 

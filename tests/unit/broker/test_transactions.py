@@ -11,9 +11,9 @@ from kio.schema.add_partitions_to_txn.v3.request import AddPartitionsToTxnTopic
 from kio.schema.find_coordinator.v4.response import Coordinator
 from prometheus_client.exposition import generate_latest
 
-from broker.connection import LARGEST_SCRATCH_BYTES, SCRATCH_BYTES
-from broker.metrics_collector import registry_of
-from broker.topic_names import TRANSACTION_STATE_TOPIC_NAME
+from broker.metadata.topic_names import TRANSACTION_STATE_TOPIC_NAME
+from broker.monitoring.collector import registry_of
+from broker.network.connection import LARGEST_SCRATCH_BYTES, SCRATCH_BYTES
 from storage.memory_files import Unsynced
 from storage.workers import LoopWorkers, QueuedWorkers
 from tests.unit.broker.rig import Client, Rig

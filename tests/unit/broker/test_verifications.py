@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.verifications import KEPT, Verifications
+from broker.partitions.verifications import KEPT, Verifications
 from coordinator.runtime.outcome import ProducerEpoch
 
 

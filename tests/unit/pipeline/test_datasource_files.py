@@ -19,8 +19,8 @@ from pipeline.datasource.reader import OdradekReader
 from protocol.records.batch import BatchHeader, read_header
 from protocol.records.build import Record, build_batch, iter_records
 from storage.files import OsFileSystem
-from storage.producer_state import ProducerStateManager
-from storage.txn_index import TxnIndex
+from storage.producers.producer_state import ProducerStateManager
+from storage.segments.txn_index import TxnIndex
 from tests.unit.pipeline.source_files import CONFIG, fill, folder, read, reader_of, segments
 from tests.unit.storage.cleaning import clean
 from tests.unit.storage.support import NOW, Rig, append

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from protocol.errors import KafkaError
-from storage.append_types import AppendOrigin, LogConfig
-from storage.validator import validate
+from storage.log.append_types import AppendOrigin, LogConfig
+from storage.log.validator import validate
 from tests.unit.records.ask_kafka import ANSWERS, describe, normal
 from tests.unit.records.cases import CASES, Case
 

@@ -7,11 +7,11 @@ import pytest
 from protocol.records.batch import BatchHeader, check_crc, read_header
 from protocol.records.build import iter_records
 from protocol.records.markers import ControlRecordType, read_end_marker
-from storage import producer_snapshot
-from storage.leader_epochs import LeaderEpochs
+from storage.log.leader_epochs import LeaderEpochs
 from storage.memory_files import MemoryFileSystem
-from storage.producer_state import CompletedTxn, ProducerStateManager
-from storage.txn_index import AbortedTxn, TxnIndex, collect_aborted
+from storage.producers import producer_snapshot
+from storage.producers.producer_state import CompletedTxn, ProducerStateManager
+from storage.segments.txn_index import AbortedTxn, TxnIndex, collect_aborted
 
 FILES = Path(__file__).with_name("kafka_log")
 FOLDER = "/data/t-0"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.leader_epochs import FILE_NAME, CorruptCheckpointError, LeaderEpochs
+from storage.log.leader_epochs import FILE_NAME, CorruptCheckpointError, LeaderEpochs
 from storage.memory_files import MemoryFileSystem
 
 FOLDER = "/data/t-0"

@@ -3,7 +3,7 @@
 import pytest
 
 from storage.memory_files import MemoryFileSystem
-from storage.txn_index import AbortedTxn, CorruptTxnIndexError, TxnIndex
+from storage.segments.txn_index import AbortedTxn, CorruptTxnIndexError, TxnIndex
 
 FOLDER = "/data/t-0"
 TXNS = [AbortedTxn(1, 100, 105, 103), AbortedTxn(2, 103, 110, 111), AbortedTxn(1, 111, 120, 121)]

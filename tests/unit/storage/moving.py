@@ -8,10 +8,10 @@ from uuid import UUID
 
 from protocol.records.build import Record, build_batch
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
-from storage.append_types import AppendOrigin, LogConfig
-from storage.log_move import LogMove
+from storage.folders.log_move import LogMove
+from storage.log.append_types import AppendOrigin, LogConfig
+from storage.log.partition_log import PartitionLog
 from storage.memory_files import MemoryFileSystem
-from storage.partition_log import PartitionLog
 from tests.unit.storage.support import NOW, Rig, append, batch, contents
 from tests.unit.storage.test_unusable_folders import TwoFolders
 

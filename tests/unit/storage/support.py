@@ -8,13 +8,13 @@ from uuid import UUID
 
 from protocol.records.batch import BatchHeader, read_header
 from protocol.records.build import Record, build_batch
-from storage.append_types import AppendInfo, AppendOrigin, LogConfig
 from storage.files import Buffer, FileSystem
-from storage.log_dirs import LogDirs
-from storage.log_manager import LogManager
-from storage.log_services import LogServices
+from storage.folders.log_dirs import LogDirs
+from storage.folders.log_manager import LogManager
+from storage.log.append_types import AppendInfo, AppendOrigin, LogConfig
+from storage.log.log_services import LogServices
+from storage.log.partition_log import PartitionLog
 from storage.memory_files import MemoryFileSystem
-from storage.partition_log import PartitionLog
 from storage.workers import QueuedWorkers
 from timing.clock import ManualClock
 

@@ -5,11 +5,11 @@ import pytest
 from protocol.records.batch import check_crc
 from protocol.records.build import iter_records
 from protocol.records.compression import Compression
-from storage.append_types import LogConfig
 from storage.cleaner.log_cleaner import CleanerConfig
 from storage.cleaner.offset_map import BYTES_PER_KEY
+from storage.log.append_types import LogConfig
+from storage.log.partition_log import PartitionLog
 from storage.memory_files import Fault, MemoryFileSystem, Unsynced
-from storage.partition_log import PartitionLog
 from tests.unit.storage.cleaning import Kept, batches, clean, end_txn, keyed, put, records
 from tests.unit.storage.support import NOW, Rig, append
 

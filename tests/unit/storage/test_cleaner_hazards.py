@@ -14,7 +14,7 @@ from protocol.records.batch import read_header
 from protocol.records.build import encode_record, pack_batch
 from storage.cleaner import cleaner as cleaner_module
 from storage.cleaner.log_cleaner import CleanerConfig
-from storage.log_services import DESCRIPTORS_RETRY_MS
+from storage.log.log_services import DESCRIPTORS_RETRY_MS
 from storage.memory_files import Fault, MemoryFileSystem
 from storage.workers import QueuedWorkers
 from tests.unit.storage.cleaning import clean, cleaner, keyed, put, records, run

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from storage.append_types import LogConfig
-from storage.checkpoints import TopicPartition
 from storage.cleaner.selection import LogToClean, examine
+from storage.folders.checkpoints import TopicPartition
+from storage.log.append_types import LogConfig
+from storage.log.partition_log import PartitionLog
 from storage.memory_files import MemoryFileSystem
-from storage.partition_log import PartitionLog
 from tests.unit.storage.cleaning import clean, cleaner, end_txn, last_stable_offset, put, records, run
 from tests.unit.storage.support import NOW, Rig
 from timing.clock import ManualClock

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from protocol.records.build import iter_records
-from storage.append_types import LogConfig
+from storage.log.append_types import LogConfig
+from storage.log.partition_log import PartitionLog
+from storage.log.retention import delete_old_segments
 from storage.memory_files import MemoryFileSystem, Unsynced
-from storage.partition_log import PartitionLog
-from storage.retention import delete_old_segments
-from storage.txn_index import collect_aborted
+from storage.segments.txn_index import collect_aborted
 from tests.unit.storage.cleaning import Kept, batches, clean, end_txn, last_stable_offset, put, records
 from tests.unit.storage.support import NOW, Rig
 

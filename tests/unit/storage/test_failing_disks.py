@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from protocol.errors import KafkaStorage
-from storage.append_types import LogConfig
-from storage.checkpoints import TopicPartition
-from storage.log_dirs import LogDirs
-from storage.log_manager import LogManager
-from storage.log_services import LogServices
+from storage.folders.checkpoints import TopicPartition
+from storage.folders.log_dirs import LogDirs
+from storage.folders.log_manager import LogManager
+from storage.log.append_types import LogConfig
+from storage.log.log_services import LogServices
+from storage.log.partition_log import PartitionLog
 from storage.memory_files import Fault, MemoryFileSystem, Unsynced
-from storage.partition_log import PartitionLog
 from tests.unit.storage.cleaning import clean, end_txn, keyed, last_stable_offset, put, records
 from tests.unit.storage.support import TOPIC_ID, Rig, append, batch, contents, now, read
 

@@ -3,8 +3,8 @@
 import pytest
 
 from storage.files import read_file, write_file_atomically
-from storage.index import CorruptIndexError, OffsetIndex, TimeIndex, TimestampOffset
 from storage.memory_files import MemoryFileSystem
+from storage.segments.index import CorruptIndexError, OffsetIndex, TimeIndex, TimestampOffset
 
 BASE = 1 << 33
 

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from protocol.errors import KafkaStorage, NotLeaderOrFollower
-from storage.log_move import LogMove, MoveEndedError
+from storage.folders.log_move import LogMove, MoveEndedError
 from storage.memory_files import Fault, MemoryFileSystem, Unsynced
 from tests.unit.storage.moving import (
     CONFIG,

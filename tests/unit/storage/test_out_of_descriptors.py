@@ -6,11 +6,11 @@ import pytest
 
 from protocol.errors import KafkaStorage
 from protocol.records.build import Record, build_batch
-from storage.append_types import AppendOrigin, LogConfig
-from storage.log_services import DESCRIPTORS_RETRY_MS
+from storage.log.append_types import AppendOrigin, LogConfig
+from storage.log.log_services import DESCRIPTORS_RETRY_MS
+from storage.log.partition_log import PartitionLog
+from storage.log.retention import delete_old_segments
 from storage.memory_files import Fault, MemoryFileSystem
-from storage.partition_log import PartitionLog
-from storage.retention import delete_old_segments
 from tests.unit.storage.moving import marker
 from tests.unit.storage.support import NOW, Rig, append, contents, now
 

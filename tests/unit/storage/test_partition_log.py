@@ -9,10 +9,10 @@ from protocol.errors import KafkaStorage, OffsetOutOfRange, RecordBatchTooLarge
 from protocol.records.batch import read_header
 from protocol.records.build import Record, build_batch
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
-from storage.append_types import AppendOrigin, LogConfig
+from storage.log.append_types import AppendOrigin, LogConfig
+from storage.log.time_lookup import TimestampOffsetEpoch
 from storage.memory_files import Fault, MemoryFileSystem
-from storage.segment import LogOffsetMetadata
-from storage.time_lookup import TimestampOffsetEpoch
+from storage.segments.segment import LogOffsetMetadata
 from tests.unit.storage.support import NOW, Rig, append, batch, contents, headers_in, now, read
 
 

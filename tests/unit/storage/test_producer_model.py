@@ -17,8 +17,8 @@ from protocol.errors import InvalidProducerEpoch, InvalidTxnState, OutOfOrderSeq
 from protocol.records.batch import read_header
 from protocol.records.build import Record, build_batch
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
-from storage.append_types import AppendInfo, AppendOrigin, LogConfig
-from storage.txn_index import collect_aborted
+from storage.log.append_types import AppendInfo, AppendOrigin, LogConfig
+from storage.segments.txn_index import collect_aborted
 from tests.unit.storage.support import NOW, Rig, contents
 
 PRODUCERS = (7, 8, 9)

@@ -4,10 +4,10 @@ import pytest
 
 from protocol.errors import OffsetOutOfRange
 from protocol.records.build import Record, build_batch
-from storage.append_types import LogConfig
+from storage.log.append_types import LogConfig
+from storage.log.partition_log import PartitionLog
+from storage.log.retention import delete_old_segments
 from storage.memory_files import Fault, MemoryFileSystem, Unsynced
-from storage.partition_log import PartitionLog
-from storage.retention import delete_old_segments
 from tests.unit.storage.support import NOW, Rig, append, batch, contents, headers_in, now, read
 
 FOLDER = "/data/t-0"

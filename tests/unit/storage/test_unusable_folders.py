@@ -7,12 +7,12 @@ from uuid import UUID
 import pytest
 
 from protocol.errors import KafkaStorage
-from storage import partition_metadata
-from storage.log_dirs import LogDirError, LogDirs
-from storage.log_manager import LogManager
-from storage.log_services import LogServices
+from storage.folders import partition_metadata
+from storage.folders.log_dirs import LogDirError, LogDirs
+from storage.folders.log_manager import LogManager
+from storage.log.log_services import LogServices
+from storage.log.partition_log import PartitionLog
 from storage.memory_files import MemoryFileSystem
-from storage.partition_log import PartitionLog
 from tests.unit.storage.support import TOPIC_ID, Rig, append, contents
 
 OTHER_ID = UUID(int=0x5678)

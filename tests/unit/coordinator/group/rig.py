@@ -12,15 +12,10 @@ from kio.schema.heartbeat.v4 import HeartbeatRequest
 from kio.schema.types import GroupId
 from kio.static.primitive import i32
 
-from coordinator.group.config import GroupConfig
-from coordinator.group.consumer.config import ConsumerGroupConfig
-from coordinator.group.consumer.groups import ConsumerGroups
-from coordinator.group.consumer.metrics import ConsumerGroupMetrics
-from coordinator.group.directory import GroupDirectory
-from coordinator.group.group import ClassicGroup
-from coordinator.group.groups import ClassicGroups
-from coordinator.group.leave import LeaveAnswer
-from coordinator.group.messages import (
+from coordinator.group.classic.group import ClassicGroup
+from coordinator.group.classic.groups import ClassicGroups
+from coordinator.group.classic.leave import LeaveAnswer
+from coordinator.group.classic.messages import (
     JoinAnswer,
     JoinRequest,
     Leaver,
@@ -28,11 +23,16 @@ from coordinator.group.messages import (
     SyncAnswer,
     SyncRequest,
 )
-from coordinator.group.metrics import GroupMetrics
-from coordinator.group.offset_metrics import OffsetMetrics
-from coordinator.group.protocols import MemberProtocol
+from coordinator.group.classic.metrics import GroupMetrics
+from coordinator.group.classic.protocols import MemberProtocol
+from coordinator.group.classic.states import GroupState
+from coordinator.group.config import GroupConfig
+from coordinator.group.consumer.config import ConsumerGroupConfig
+from coordinator.group.consumer.groups import ConsumerGroups
+from coordinator.group.consumer.metrics import ConsumerGroupMetrics
+from coordinator.group.directory import GroupDirectory
+from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.shard import ROWS, GroupShard
-from coordinator.group.states import GroupState
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.runtime.shard import Shard
 from protocol.internal.group_records import GROUP_METADATA, GroupMetadataValue

@@ -3,10 +3,10 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
+from coordinator.group.classic.messages import Leaver
+from coordinator.group.classic.states import GroupState
 from coordinator.group.consumer import records, regex
 from coordinator.group.consumer.regex import MOST_AT_ONCE, ResolvedRegex, resolve
-from coordinator.group.messages import Leaver
-from coordinator.group.states import GroupState
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import MessageTooLarge
 from tests.unit.coordinator.group.consumer.clients import ClassicConsumer, ConsumerClient

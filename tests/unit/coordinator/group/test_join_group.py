@@ -3,10 +3,10 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
+from coordinator.group.classic.join import check_request
+from coordinator.group.classic.messages import JoinRequest
+from coordinator.group.classic.protocols import MemberProtocol
 from coordinator.group.config import GroupConfig
-from coordinator.group.join import check_request
-from coordinator.group.messages import JoinRequest
-from coordinator.group.protocols import MemberProtocol
 from tests.unit.coordinator.group.rig import COMPLETING, PREPARING, Client, Rig, subscription
 from tests.unit.coordinator.group.steps import completing, refused, stable, told, waits
 

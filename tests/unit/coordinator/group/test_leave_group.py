@@ -2,7 +2,7 @@
 
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.messages import Leaver
+from coordinator.group.classic.messages import Leaver
 from tests.unit.coordinator.group.rig import COMPLETING, EMPTY, PREPARING, STABLE, Client, Rig
 from tests.unit.coordinator.group.steps import completing, refused, stable, told, waits
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from coordinator.group.protocols import MemberProtocol
+from coordinator.group.classic.protocols import MemberProtocol
 from tests.unit.coordinator.group.rig import Client, Rig, subscription
 from tests.unit.coordinator.group.steps import assign_all, completing, stable, told
 

@@ -2,7 +2,7 @@
 
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.messages import Leaver
+from coordinator.group.classic.messages import Leaver
 from tests.unit.coordinator.group.rig import PREPARING, STABLE, Client, Rig
 from tests.unit.coordinator.group.steps import assign_all, completing, refused, stable, told, waits
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from coordinator.group.classic.subscription import subscribed_topics
 from coordinator.group.consumer_protocol import AbsurdLengthError, SchemaError
-from coordinator.group.subscription import subscribed_topics
 from tests.conformance.group_members import subscription
 
 

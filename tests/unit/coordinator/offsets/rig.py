@@ -8,8 +8,8 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.offset_metrics import OffsetMetrics
-from coordinator.group.offsets import Commit, Fetched, OffsetToCommit
+from coordinator.group.offsets.metrics import OffsetMetrics
+from coordinator.group.offsets.offsets import Commit, Fetched, OffsetToCommit
 from coordinator.runtime.outcome import ProducerEpoch
 from protocol.internal.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
 from tests.unit.coordinator.group.rig import Rig

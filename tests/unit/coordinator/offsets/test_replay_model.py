@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.group.offset_store import OffsetStore
+from coordinator.group.offsets.store import OffsetStore
 from tests.unit.coordinator.offsets.rig import OffsetRig, offset
 
 GROUPS = st.sampled_from(["a", "b"])

@@ -6,12 +6,12 @@ from asyncio import Future
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from coordinator.group.classic.messages import JoinAnswer, SyncAnswer
+from coordinator.group.classic.protocols import MemberProtocol
 from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.consumer.member import LEFT, LEFT_FOR_A_WHILE
 from coordinator.group.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from coordinator.group.consumer_protocol import deserialize_assignment
-from coordinator.group.messages import JoinAnswer, SyncAnswer
-from coordinator.group.protocols import MemberProtocol
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig
 from tests.unit.coordinator.group.rig import GROUP, Client
 

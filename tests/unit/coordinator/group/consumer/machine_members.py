@@ -7,10 +7,10 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from coordinator.group.classic.messages import JoinAnswer
 from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.consumer_protocol import deserialize_subscription
 from coordinator.group.group_port import GroupType
-from coordinator.group.messages import JoinAnswer
 from protocol.errors import KafkaError
 from tests.unit.coordinator.group.consumer.clients import (
     ClassicConsumer,

@@ -4,8 +4,8 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from coordinator.group.classic.messages import Leaver
 from coordinator.group.consumer.states import ConsumerGroupState, MemberState
-from coordinator.group.messages import Leaver
 from tests.unit.coordinator.group.consumer.clients import ClassicConsumer, ConsumerClient
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
 from tests.unit.coordinator.group.steps import refused, told

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from coordinator.group.classic.messages import JoinAnswer, JoinRequest, Leaver
+from coordinator.group.classic.protocols import MemberProtocol
 from coordinator.group.consumer.states import ConsumerGroupState, MemberState
-from coordinator.group.messages import JoinAnswer, JoinRequest, Leaver
-from coordinator.group.protocols import MemberProtocol
 from protocol.errors import GroupIdNotFound, MessageTooLarge
 from protocol.internal.consumer_group_records import ClassicMemberMetadata
 from tests.unit.coordinator.group.consumer.clients import (

@@ -13,11 +13,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.member import LEFT_FOR_A_WHILE
 from coordinator.group.consumer.states import ConsumerGroupState
-from coordinator.group.group import ClassicGroup
 from coordinator.group.shard import ROWS
 from coordinator.runtime.loader import replay_batches
 from protocol.errors import MessageTooLarge, NotEnoughReplicas

@@ -1,0 +1,139 @@
+"""The group coordinator of this node: its shards' state machines, with what they take from the node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from broker.coordinators.group_topics import GroupTopics
+from broker.coordinators.hosted import HostedCoordinator
+from broker.metadata.resource_configs import ResourceType
+from broker.metadata.topic_names import GROUP_METADATA_TOPIC_NAME
+from broker.monitoring.group_metrics import register_group_metrics
+from coordinator.group.classic.groups import ClassicGroups
+from coordinator.group.classic.metrics import GroupMetrics
+from coordinator.group.config import GroupConfig
+from coordinator.group.consumer.config import ConsumerGroupConfig
+from coordinator.group.consumer.groups import ConsumerGroups
+from coordinator.group.consumer.metrics import ConsumerGroupMetrics
+from coordinator.group.directory import GroupDirectory
+from coordinator.group.offsets.metrics import OffsetMetrics
+from coordinator.group.shard import ROWS, GroupShard
+from coordinator.runtime.runtime import CoordinatorRuntime
+from protocol.errors import UnsupportedVersion
+from protocol.records.compression import Compression
+from protocol.uuids import to_text
+from timing.purgatory import Purgatory
+
+if TYPE_CHECKING:
+    from broker.config.broker_config import BrokerConfig
+    from broker.metadata.topics import Topic
+    from broker.node import Node
+    from coordinator.runtime.shard import Shard
+
+MINUTE_MS = 60_000
+CONSUMER_PREFIX = "consumer."
+
+
+def group_config(config: BrokerConfig) -> GroupConfig:
+    return GroupConfig(
+        min_session_timeout_ms=config.integer("group.min.session.timeout.ms"),
+        max_session_timeout_ms=config.integer("group.max.session.timeout.ms"),
+        initial_rebalance_delay_ms=config.integer("group.initial.rebalance.delay.ms"),
+        max_size=config.integer("group.max.size"),
+        offset_metadata_max_bytes=config.integer("offset.metadata.max.bytes"),
+        offsets_retention_ms=config.integer("offsets.retention.minutes") * MINUTE_MS,
+        offsets_retention_check_interval_ms=config.integer("offsets.retention.check.interval.ms"),
+    )
+
+
+def consumer_group_config(node: Node) -> ConsumerGroupConfig:
+    config = node.config
+    policy = config.string("group.consumer.migration.policy").lower()
+
+    def overrides(group_id: str) -> Mapping[str, int]:
+        configs = node.resource_configs.get(ResourceType.GROUP, group_id)
+        return {
+            name.removeprefix(CONSUMER_PREFIX): int(value)
+            for name, value in configs.items()
+            if name.startswith(CONSUMER_PREFIX)
+        }
+
+    return ConsumerGroupConfig(
+        session_timeout_ms=config.integer("group.consumer.session.timeout.ms"),
+        heartbeat_interval_ms=config.integer("group.consumer.heartbeat.interval.ms"),
+        max_size=config.integer("group.consumer.max.size"),
+        assignors=config.list_("group.consumer.assignors"),
+        may_upgrade=policy in ("bidirectional", "upgrade"),
+        may_downgrade=policy in ("bidirectional", "downgrade"),
+        regex_refresh_interval_ms=config.integer("group.consumer.regex.refresh.interval.ms"),
+        overrides=overrides,
+    )
+
+
+def require_consumer_protocol(node: Node) -> None:
+    """Raises UnsupportedVersion unless groups of KIP-848 are offered."""
+    offered = "consumer" in node.config.list_("group.coordinator.rebalance.protocols")
+    if not offered or not node.features.levels.get("group.version", 0):
+        raise UnsupportedVersion
+
+
+class GroupCoordinator(HostedCoordinator[GroupShard]):
+    """Takes the messages for groups, by group id.
+
+    ``rebalances`` and ``heartbeats`` are the purgatories of the joins and syncs, and of the sessions, that wait.
+    """
+
+    def __init__(self, node: Node) -> None:
+        config = node.config
+        self.config = group_config(config)
+        self.consumer_config = consumer_group_config(node)
+        self._random = node.random
+        self.metrics = GroupMetrics()
+        self.consumer_metrics = ConsumerGroupMetrics()
+        self.offset_metrics = OffsetMetrics()
+        self.rebalances = Purgatory("Rebalance", node.wheel)
+        self.heartbeats = Purgatory("Heartbeat", node.wheel)
+        self._topics = GroupTopics(node)
+        runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
+            GROUP_METADATA_TOPIC_NAME,
+            ROWS,
+            self._new_state,
+            clock=node.clock,
+            wheel=node.wheel,
+            compression=Compression(config.integer("offsets.topic.compression.codec")),
+        )
+        super().__init__(node, GROUP_METADATA_TOPIC_NAME, config.integer("offsets.topic.num.partitions"), runtime)
+
+    def start(self) -> None:
+        super().start()
+        self._node.topics.subscribe(self._topic_changed)
+        register_group_metrics(self._node, self)
+
+    def _new_state(self, shard: Shard[GroupShard]) -> GroupShard:
+        classic = ClassicGroups(shard, self.config, self._new_member_id, self.rebalances, self.heartbeats, self.metrics)
+        consumer = ConsumerGroups(
+            shard,
+            self.consumer_config,
+            self._topics,
+            lambda: to_text(self._random_uuid()),
+            classic,
+            self.consumer_metrics,
+        )
+        return GroupShard(shard, GroupDirectory(classic, consumer), self.config, self.offset_metrics)
+
+    def _new_member_id(self, prefix: str) -> str:
+        return f"{prefix}-{self._random_uuid()}"
+
+    def _random_uuid(self) -> UUID:
+        return UUID(int=self._random.getrandbits(128), version=4)
+
+    def _topic_changed(self, old: Topic | None, new: Topic | None) -> None:
+        """A topic that is gone, or made anew, takes its committed offsets along."""
+        changed = new or old
+        for shard in self.runtime.shards():
+            if shard.state is not None and changed is not None:
+                shard.state.groups.consumer.topic_changed(changed.name)
+            if old is not None and (new is None or new.id != old.id):
+                shard.tell(lambda state: state.offsets.topic_deleted(old.name))

@@ -1,0 +1,60 @@
+"""The topics as the group coordinator sees them (`coordinator.group.consumer.topics_port`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from coordinator.group.consumer.topics_port import TopicImage
+
+if TYPE_CHECKING:
+    from broker.metadata.topics import Topic
+    from broker.node import Node
+
+
+class GroupTopics:
+    """A view of the node's topics. Versions are those revisions of the metadata store in which topics changed."""
+
+    def __init__(self, node: Node) -> None:
+        self._topics = node.topics
+        self._racks = {node.node_id: node.config.optional_string("broker.rack")}
+        self._images: dict[UUID, tuple[Topic, TopicImage]] = {}
+        """What was made of each topic, which another takes the place of when it changes."""
+        self.newest = self._topics.revision
+        self._topics.subscribe(self._changed)
+
+    @property
+    def version(self) -> int:
+        return self._topics.revision
+
+    def by_name(self, name: str) -> TopicImage | None:
+        topic = self._topics.get(name)
+        return None if topic is None else self._image(topic)
+
+    def by_id(self, topic_id: UUID) -> TopicImage | None:
+        topic = self._topics.by_id(topic_id)
+        return None if topic is None else self._image(topic)
+
+    def names(self) -> Iterable[str]:
+        return [topic.name for topic in self._topics.all()]
+
+    def _image(self, topic: Topic) -> TopicImage:
+        made_of, image = self._images.get(topic.id, (None, None))
+        if image is None or made_of is not topic:
+            image = self._new_image(topic)
+            self._images[topic.id] = topic, image
+        return image
+
+    def _new_image(self, topic: Topic) -> TopicImage:
+        racks = [
+            sorted(rack for replica in partition.replicas if (rack := self._racks.get(replica)))
+            for partition in topic.partitions
+        ]
+        return TopicImage(topic.name, topic.id, racks)
+
+    def _changed(self, old: Topic | None, new: Topic | None) -> None:
+        if old is not None:
+            self._images.pop(old.id, None)
+        if new is not None and (old is None or old.id != new.id):
+            self.newest = self._topics.revision

@@ -1,0 +1,97 @@
+"""The coordinators of this node: which shards it runs, over which partitions, and who asks them what."""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from broker.coordinators.coordinator_log import PartitionCoordinatorLog
+from broker.metadata.internal_topics import ensure_internal_topic
+from coordinator.hashing import partition_for
+
+if TYPE_CHECKING:
+    from broker.metadata.topics import Topic
+    from broker.node import Node
+    from coordinator.runtime.runtime import CoordinatorRuntime
+    from coordinator.runtime.shard import Operation
+
+S = TypeVar("S", bound=Any)
+T = TypeVar("T")
+
+
+class HostedCoordinator(Generic[S]):
+    """One kind of coordinator: the shards of its runtime follow the partitions of its internal topic that are here.
+
+    ``load_buffer_config`` names the configuration of how much is read at a time while a shard loads.
+    """
+
+    load_buffer_config = "offsets.load.buffer.size"
+
+    def __init__(self, node: Node, topic: str, default_partitions: int, runtime: CoordinatorRuntime[S]) -> None:
+        self._node = node
+        self._topic = topic
+        self._partitions = default_partitions
+        self.runtime = runtime
+
+    def start(self) -> None:
+        """Loads what is here, then follows the topic. Call it once the partitions are open."""
+        topic = self._node.topics.get(self._topic)
+        if topic is not None:
+            self._load(topic)
+        self._node.topics.subscribe(self._changed)
+
+    def stop(self) -> None:
+        """Unloads every shard: whoever waits is answered."""
+        self.runtime.unload_all()
+
+    async def ensure_topic(self) -> None:
+        """Makes the internal topic unless it is there, and waits until its shards are loaded.
+
+        Raises CoordinatorNotAvailable where it cannot be made.
+        """
+        if self._node.topics.get(self._topic) is None:
+            await ensure_internal_topic(self._node, self._topic)
+            await self.runtime.loaded()
+
+    @property
+    def topic_exists(self) -> bool:
+        return self._node.topics.get(self._topic) is not None
+
+    def partition_for(self, key: str) -> int:
+        """The partition of the internal topic that a group or transactional id belongs to."""
+        return partition_for(key, self._partitions)
+
+    def write(self, key: str, operation: Operation[S, T]) -> Future[T]:
+        """Runs ``operation`` in the shard that ``key`` belongs to; see ``Shard.write``."""
+        return self.runtime.write(partition_for(key, self._partitions), operation)
+
+    def read(self, key: str, operation: Callable[[S], T]) -> Future[T]:
+        """See ``Shard.read``."""
+        return self.runtime.read(partition_for(key, self._partitions), operation)
+
+    def read_all(self, operation: Callable[[S], T]) -> Sequence[Future[T]]:
+        """Asks every shard of this node."""
+        return [shard.read(operation) for shard in self.runtime.shards()]
+
+    def _changed(self, old: Topic | None, new: Topic | None) -> None:
+        changed = new or old
+        if changed is None or changed.name != self._topic:
+            return
+        if old is not None and (new is None or old.id != new.id):
+            self.runtime.unload_all()
+        if new is not None:
+            self._load(new)
+
+    def _load(self, topic: Topic) -> None:
+        """As in Kafka, partitions added later do not move keys until the next start."""
+        node = self._node
+        buffer_bytes = node.config.integer(self.load_buffer_config)
+        if not any(True for _ in self.runtime.shards()):
+            self._partitions = len(topic.partitions)
+        for index in range(len(topic.partitions)):
+            partition = node.partitions.get(topic.name, index)
+            if partition is None or partition.log.is_offline:
+                continue  # what is in an offline log is not known: no answer is better than that there is nothing
+            if index not in self.runtime:
+                self.runtime.load(index, PartitionCoordinatorLog(partition, node.clock, buffer_bytes))

@@ -1,0 +1,97 @@
+"""The transaction coordinator of this node: its shards' state machines, with what they take from the node."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
+
+from broker.coordinators.hosted import HostedCoordinator
+from broker.coordinators.transaction_markers import TransactionMarkers
+from broker.metadata.topic_names import TRANSACTION_STATE_TOPIC_NAME
+from coordinator.runtime.runtime import CoordinatorRuntime
+from coordinator.transaction.config import TransactionConfig
+from coordinator.transaction.metadata import TopicPartition, TransactionMetadata
+from coordinator.transaction.metrics import TransactionMetrics
+from coordinator.transaction.shard import ROWS, TransactionShard
+from protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from broker.config.broker_config import BrokerConfig
+    from broker.node import Node
+    from coordinator.runtime.outcome import ProducerEpoch
+    from coordinator.runtime.shard import Shard
+
+TRANSACTION_VERSION = "transaction.version"
+
+
+def transaction_config(config: BrokerConfig) -> TransactionConfig:
+    return TransactionConfig(
+        max_timeout_ms=config.integer("transaction.max.timeout.ms"),
+        timeout_check_interval_ms=config.integer("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
+        id_expiration_ms=config.integer("transactional.id.expiration.ms"),
+        id_expiry_check_interval_ms=config.integer("transaction.remove.expired.transaction.cleanup.interval.ms"),
+    )
+
+
+class TransactionCoordinator(HostedCoordinator[TransactionShard]):
+    """Takes the messages for transactions, by transactional id."""
+
+    load_buffer_config = "transaction.state.log.load.buffer.size"
+
+    def __init__(self, node: Node) -> None:
+        config = node.config
+        self._config = transaction_config(config)
+        self.metrics = TransactionMetrics()
+        self.markers = TransactionMarkers(node)
+        self._states: dict[int, TransactionShard] = {}
+        runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
+            TRANSACTION_STATE_TOPIC_NAME, ROWS, self._new_state, clock=node.clock, wheel=node.wheel
+        )
+        partitions = config.integer("transaction.state.log.num.partitions")
+        super().__init__(node, TRANSACTION_STATE_TOPIC_NAME, partitions, runtime)
+
+    def _new_state(self, shard: Shard[TransactionShard]) -> TransactionShard:
+        partition = self._node.partitions.get(TRANSACTION_STATE_TOPIC_NAME, shard.partition)
+        state = TransactionShard(
+            shard,
+            0 if partition is None else partition.leader_epoch,
+            self._config,
+            self.markers,
+            self.metrics,
+            self._node.producer_ids.take,
+            self._transaction_version,
+        )
+        self._states[shard.partition] = state
+        return state
+
+    def _transaction_version(self) -> int:
+        return self._node.features.levels.get(TRANSACTION_VERSION, 0)
+
+    def holds(self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[TopicPartition]) -> bool:
+        """Whether the producer's open transaction has all of the partitions, as of the end of the log."""
+        state = self._states.get(self.partition_for(transactional_id))
+        return state is not None and _holds(state, transactional_id, producer, partitions)
+
+    def holds_for_good(
+        self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[TopicPartition]
+    ) -> bool:
+        """``holds``, and nothing that this rests on can be lost any more."""
+        state = self._states.get(self.partition_for(transactional_id))
+        return state is not None and state.shard.is_settled and _holds(state, transactional_id, producer, partitions)
+
+    def metadata(self) -> Iterator[tuple[str, TransactionMetadata]]:
+        """Every transactional id of the shards that are loaded, for metrics."""
+        for state in self._states.values():
+            if state.active:
+                yield from state.items()
+
+
+def _holds(
+    state: TransactionShard, transactional_id: str, producer: ProducerEpoch, partitions: Collection[TopicPartition]
+) -> bool:
+    if not state.active:
+        return False
+    try:
+        return len(state.verify_partitions(transactional_id, producer, partitions)) == len(partitions)
+    except KafkaError:
+        return False

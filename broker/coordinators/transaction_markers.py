@@ -1,0 +1,72 @@
+"""End markers on their way to the partitions, all of which this node leads (`coordinator.transaction.marker_port`)."""
+
+from __future__ import annotations
+
+from asyncio import Future, get_running_loop
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker.metadata.topic_names import GROUP_METADATA_TOPIC_NAME
+from coordinator.runtime.batches import encode_end_marker
+from coordinator.runtime.outcome import ProducerEpoch
+from protocol.errors import KafkaError, Timeout, UnknownTopicOrPartition
+from storage.log.append_types import AppendOrigin
+
+if TYPE_CHECKING:
+    from broker.node import Node
+    from broker.partitions.partition import Partition
+    from coordinator.transaction.marker_port import EndMarker, WriteMarker
+
+WRITE_TIMEOUT_MS = 30_000
+"""Kafka's request.timeout.ms between brokers."""
+
+
+class TransactionMarkers:
+    """Appends markers; those for `__consumer_offsets` by its coordinator, for whom they decide about offsets."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def marker_writer(self, marker: EndMarker) -> WriteMarker:
+        """See ``MarkerPort.marker_writer``."""
+        now_ms = self._node.clock.wall_ms()
+        producer = ProducerEpoch(marker.producer_id, marker.producer_epoch)
+        batch = encode_end_marker(producer, marker.coordinator_epoch, marker.committed, now_ms)
+        return partial(self._write, marker, batch, now_ms)
+
+    def _write(self, marker: EndMarker, batch: bytearray, now_ms: int, topic: str, index: int) -> Future[None] | None:
+        partition = self._node.partitions.get(topic, index)
+        if partition is None:
+            raise UnknownTopicOrPartition
+        if topic == GROUP_METADATA_TOPIC_NAME:
+            return self._node.group_coordinator.runtime.end_transaction(
+                index,
+                ProducerEpoch(marker.producer_id, marker.producer_epoch),
+                marker.coordinator_epoch,
+                marker.committed,
+            )
+        own = memoryview(bytearray(batch))  # the log makes it what the topic stores
+        end = partition.append(own, AppendOrigin.COORDINATOR, now_ms).last_offset + 1
+        partition.verifications.end(marker.producer_id)
+        return None if partition.high_watermark >= end else self._when_committed(partition, end)
+
+    def _when_committed(self, partition: Partition, end: int) -> Future[None]:
+        future: Future[None] = get_running_loop().create_future()
+
+        def advanced(high_watermark: int) -> None:
+            if high_watermark >= end and not future.done():
+                future.set_result(None)
+
+        def failed(error: KafkaError) -> None:
+            if not future.done():
+                future.set_exception(error)
+
+        unlisten = partition.listen(advanced, failed)
+        timer = self._node.wheel.add(WRITE_TIMEOUT_MS, lambda: failed(Timeout()))
+
+        def over(_: Future[None]) -> None:
+            unlisten()
+            timer.cancel()
+
+        future.add_done_callback(over)
+        return future

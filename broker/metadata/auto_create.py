@@ -1,0 +1,67 @@
+"""Topics made because a client asked for them (Kafka's ``DefaultAutoTopicCreationManager``)."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import Task
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import structlog
+
+from broker.metadata.internal_topics import plan_internal_topic
+from broker.metadata.store import VersionConflict
+from broker.metadata.topic_planning import plan_topic
+from protocol.errors import KafkaError, TopicExists
+
+if TYPE_CHECKING:
+    from broker.node import Node
+    from broker.quotas.mutations import MutationQuota
+
+log = structlog.get_logger(__name__)
+
+
+class AutoTopicCreation:
+    """Makes topics with the broker's defaults while whoever asked is told, as in Kafka, that they are not there."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._in_flight: set[str] = set()
+        self._tasks: set[Task[None]] = set()
+
+    def begin(self, names: Iterable[str], quota: MutationQuota) -> None:
+        """Returns at once. What is being made already is not made twice. `quota` is that of the client who asked."""
+        wanted = [name for name in names if name not in self._in_flight]
+        if wanted and not self._node.stopping:
+            self._in_flight.update(wanted)
+            task = asyncio.get_running_loop().create_task(self._create_all(wanted, quota), name="auto-topic-creation")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def stop(self) -> None:
+        """Returns when nothing is being made any more."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _create_all(self, names: list[str], quota: MutationQuota) -> None:
+        for name in names:
+            try:
+                if not self._node.stopping:
+                    await self._create(name, quota)
+            except KafkaError as error:
+                log.error("topic not created", topic=name, error=error.code.name, reason=error.message)
+            except Exception:
+                log.exception("unexpected error while a topic was created", topic=name)
+                self._node.metrics.unhandled_errors += 1
+            finally:
+                self._in_flight.discard(name)
+
+    async def _create(self, name: str, quota: MutationQuota) -> None:
+        node = self._node
+        try:
+            topic = plan_internal_topic(node, name) or plan_topic(node, name)
+            quota.charge(name, len(topic.partitions))
+            await node.topics.create([topic])
+        except (TopicExists, VersionConflict):
+            return  # one that another request just made is as good
+        log.info("topic created on first use", topic=name, partitions=len(topic.partitions))

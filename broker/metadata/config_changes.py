@@ -1,0 +1,160 @@
+"""What AlterConfigs and IncrementalAlterConfigs do to one resource after another (Kafka's `ConfigAdminManager`)."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.config import alter
+from broker.config.alter import AlterOp, Change
+from broker.config.definition import parse_integer
+from broker.config.resource_defs import parse_client_metrics_configs, parse_group_configs
+from broker.config.topic_config import parse_topic_configs
+from broker.metadata import topic_names
+from broker.metadata.resource_configs import Resource, ResourceType
+from broker.metadata.store import retrying
+from protocol.errors import (
+    InvalidConfiguration,
+    InvalidRequest,
+    InvalidTopic,
+    KafkaError,
+    UnknownTopicOrPartition,
+)
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+LOG_LEVELS = ("DEBUG", "ERROR", "FATAL", "INFO", "TRACE", "WARN")
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceChange:
+    """What is asked for one resource; `incremental` changes are made to what is set, others replace it."""
+
+    resource_type: int
+    name: str
+    changes: Sequence[Change]
+    incremental: bool
+
+
+async def change_configs(
+    node: Node, wanted: Sequence[ResourceChange], *, validate_only: bool
+) -> list[KafkaError | None]:
+    """Make every change that can be made; the error of each, in their order."""
+
+    async def attempt() -> list[KafkaError | None]:
+        named = Counter((change.resource_type, change.name) for change in wanted)
+        errors: list[KafkaError | None] = []
+        topics: dict[str, Mapping[str, str]] = {}
+        others: dict[Resource, Mapping[str, str]] = {}
+        for change in wanted:
+            try:
+                if named[change.resource_type, change.name] > 1:
+                    raise InvalidRequest("Each resource must appear at most once.")
+                alter.require_well_formed(change.changes)
+                resource_type = _type_of(change)
+                alter.require_known_operations(change.changes)
+                match resource_type:
+                    case ResourceType.TOPIC:
+                        topics[change.name] = _topic(node, change)
+                    case ResourceType.BROKER_LOGGER:
+                        _logger(node, change, validate_only=validate_only)
+                    case _:
+                        others[resource_type, _key(node, change)] = _other(node, change)
+            except KafkaError as error:
+                errors.append(error)
+            else:
+                errors.append(None)
+        if not validate_only:
+            await node.topics.set_configs(topics)
+            await node.resource_configs.set(others)
+        return errors
+
+    return await retrying(attempt)
+
+
+def _type_of(change: ResourceChange) -> ResourceType:
+    known = change.resource_type in ResourceType.__members__.values()
+    if not known or (change.resource_type == ResourceType.BROKER_LOGGER and not change.incremental):
+        raise InvalidRequest(f"Unknown resource type {change.resource_type}")
+    return ResourceType(change.resource_type)
+
+
+def _topic(node: Node, change: ResourceChange) -> Mapping[str, str]:
+    topic = node.topics.get(change.name)
+    overrides = topic.configs if topic is not None and change.incremental else {}
+    altered = alter.changed_topic(overrides, change.changes)
+    if not change.name:
+        raise InvalidRequest("Default topic resources are not allowed.")
+    reason = topic_names.invalid_reason(change.name)
+    if reason is not None:
+        raise InvalidTopic(reason)
+    parse_topic_configs(node.config, altered)
+    if topic is None:
+        raise UnknownTopicOrPartition(f"The topic '{change.name}' does not exist.")
+    return altered
+
+
+def _key(node: Node, change: ResourceChange) -> str:
+    """The resource's name as it is stored: an alias of this broker's id (`+1`, `01`) counts as the id."""
+    if change.resource_type == ResourceType.BROKER and change.name:
+        alter.is_per_broker(node.config, change.name)
+        return str(node.node_id)
+    return change.name
+
+
+def _other(node: Node, change: ResourceChange) -> Mapping[str, str]:
+    resource_type = ResourceType(change.resource_type)
+    if resource_type is ResourceType.BROKER:
+        per_broker = alter.is_per_broker(node.config, change.name)
+        return alter.changed_broker(node.config, change.changes, per_broker=per_broker, incremental=change.incremental)
+    current = node.resource_configs.get(resource_type, change.name) if change.incremental else {}
+    altered = alter.changed_scalars(current, change.changes)
+    if resource_type is ResourceType.GROUP:
+        if not change.name:
+            raise InvalidRequest("Default group resources are not allowed.")
+        parse_group_configs(node.config, altered)
+    else:
+        if not change.name:
+            raise InvalidRequest("Subscription name can't be empty")
+        parse_client_metrics_configs(altered)
+    return altered
+
+
+def _logger(node: Node, change: ResourceChange, *, validate_only: bool) -> None:
+    """Deviation: only checked. Levels are set at the start, by `odradek.log.level`."""
+    require_this_node(node, change.name)
+    for each in change.changes:
+        if each.operation == AlterOp.DELETE and each.name == "root":
+            raise InvalidRequest("Removing the log level of the root logger is not allowed")
+        if each.operation in {AlterOp.APPEND, AlterOp.SUBTRACT}:
+            operation = AlterOp(each.operation).name
+            raise InvalidRequest(f"{operation} operation is not allowed for the BROKER_LOGGER resource")
+        if each.name not in loggers():
+            raise InvalidConfiguration(f"Logger {each.name} does not exist!")
+        if each.operation == AlterOp.SET and each.value not in LOG_LEVELS:
+            raise InvalidConfiguration(
+                f"Cannot set the log level of {each.name} to {each.value} as it is not a supported log level. "
+                f"Valid log levels are {', '.join(LOG_LEVELS)}"
+            )
+    if change.changes and not validate_only:
+        raise InvalidRequest("The log level is set by odradek.log.level when the broker starts")
+
+
+def require_this_node(node: Node, name: str) -> None:
+    """Raises InvalidRequest unless `name` is this node's id."""
+    node_id = parse_integer(name, 32)
+    if node_id is None:
+        raise InvalidRequest(f"Node id must be an integer, but it is: {name}")
+    if node_id != node.node_id:
+        raise InvalidRequest(f"Unexpected node id. Expected {node.node_id}, but received {node_id}")
+
+
+def loggers() -> dict[str, str]:
+    """The level of each logger, in Kafka's words."""
+    level = logging.getLogger().getEffectiveLevel()
+    names = {logging.CRITICAL: "FATAL", logging.WARNING: "WARN"}
+    return {"root": names.get(level, logging.getLevelName(level))}

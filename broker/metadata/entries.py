@@ -1,0 +1,128 @@
+"""The entries of `metadata.log` and `metadata.snapshot`.
+
+An entry is: magic (4 bytes, `F0 4F 4D 31`), length of the payload (u32, big-endian), CRC-32C of length and payload
+(u32), payload. The payload is ASCII JSON: a list of commits `{"revision": n, "puts": {key: value}, "deletes": [key]}`,
+values being UTF-8 with every byte that is not UTF-8 as a lone surrogate escape, so any bytes come back as they were. A
+log entry is everything that one fsync covered; a snapshot is one entry of one commit that puts every key, each with its
+version.
+
+The magic's first byte is never ASCII, so no payload can look like the start of an entry: an entry that is found after a
+bad one proves that the bad one was whole once, which a torn last write never is.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import crc32c
+
+from broker.metadata.store import Versioned
+
+_HEAD = struct.Struct(">4sII")
+_MAGIC = b"\xf0OM1"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit as it is written down; in a snapshot `versions` holds the version of each key."""
+
+    revision: int
+    puts: Mapping[str, bytes]
+    deletes: tuple[str, ...] = ()
+    versions: Mapping[str, int] = field(default_factory=dict)
+
+
+class CorruptMetadata(Exception):
+    """A metadata file holds something that no crash can explain; the broker must not start from it."""
+
+
+def encode_entry(commits: list[Commit]) -> bytes:
+    payload = json.dumps([_to_json(commit) for commit in commits], separators=(",", ":")).encode("ascii")
+    checksum = crc32c.crc32c(payload, crc32c.crc32c(struct.pack(">I", len(payload))))
+    return _HEAD.pack(_MAGIC, len(payload), checksum) + payload
+
+
+def decode_entries(data: bytes, name: str, covered: int = 0) -> Iterator[tuple[int, list[Commit]]]:
+    """Yield (end position, commits) of each whole entry, stopping at a torn tail.
+
+    Raises CorruptMetadata, with the file's `name`, if a bad entry has a good one after it, unless the bad one can have
+    held but revisions up to `covered`, which a snapshot has: a crash while the log is emptied may leave any part of it.
+    """
+    position = 0
+    while position < len(data):
+        payload = _payload_at(data, position)
+        if payload is None:
+            found = _next_whole(data, position)
+            if found is None:
+                return
+            following, revision = found
+            if revision > covered + 1:
+                raise CorruptMetadata(
+                    f"{name}: the entry at byte {position} is damaged, and a good one follows at byte {following}; "
+                    "restore the file from a backup"
+                )
+            position = following
+            continue
+        position += _HEAD.size + len(payload)
+        yield position, [_from_json(item) for item in json.loads(payload)]
+
+
+def _payload_at(data: bytes, position: int) -> bytes | None:
+    if position + _HEAD.size > len(data):
+        return None
+    magic, length, checksum = _HEAD.unpack_from(data, position)
+    start = position + _HEAD.size
+    payload = data[start : start + length]
+    if magic != _MAGIC or len(payload) != length:
+        return None
+    if crc32c.crc32c(payload, crc32c.crc32c(struct.pack(">I", length))) != checksum:
+        return None
+    return payload
+
+
+def _next_whole(data: bytes, position: int) -> tuple[int, int] | None:
+    """Where the next whole entry behind a bad one begins, and its first revision."""
+    following = data.find(_MAGIC, position + 1)
+    while following != -1:
+        payload = _payload_at(data, following)
+        if payload is not None:
+            return following, int(json.loads(payload)[0]["revision"])
+        following = data.find(_MAGIC, following + 1)
+    return None
+
+
+def _to_json(commit: Commit) -> dict[str, object]:
+    entry: dict[str, object] = {
+        "revision": commit.revision,
+        "puts": {key: value.decode("utf-8", "surrogateescape") for key, value in commit.puts.items()},
+    }
+    if commit.deletes:
+        entry["deletes"] = list(commit.deletes)
+    if commit.versions:
+        entry["versions"] = dict(commit.versions)
+    return entry
+
+
+def _from_json(entry: dict[str, dict[str, str]]) -> Commit:
+    return Commit(
+        revision=int(entry["revision"]),  # type: ignore[call-overload]
+        puts={key: value.encode("utf-8", "surrogateescape") for key, value in entry["puts"].items()},
+        deletes=tuple(entry.get("deletes", ())),
+        versions={key: int(version) for key, version in entry.get("versions", {}).items()},
+    )
+
+
+def apply(state: dict[str, Versioned], commit: Commit) -> dict[str, Versioned | None]:
+    """Change `state` as `commit` says, and return what became of each key it touched."""
+    changed: dict[str, Versioned | None] = dict.fromkeys(commit.deletes)
+    for key, value in commit.puts.items():
+        changed[key] = Versioned(value, commit.versions.get(key, commit.revision))
+    for key, versioned in changed.items():
+        if versioned is None:
+            state.pop(key, None)
+        else:
+            state[key] = versioned
+    return changed

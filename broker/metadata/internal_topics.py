@@ -1,0 +1,64 @@
+"""The topics that coordinators keep their state in: made on first need, with configurations of their own.
+
+Kafka's `DefaultAutoTopicCreationManager`, `GroupCoordinatorService.groupMetadataTopicConfigs` and
+`TransactionStateManager.transactionTopicConfigs`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from broker.metadata.store import VersionConflict
+from broker.metadata.topic_names import GROUP_METADATA_TOPIC_NAME, TRANSACTION_STATE_TOPIC_NAME
+from broker.metadata.topic_planning import plan_topic
+from protocol.errors import CoordinatorNotAvailable, KafkaError, TopicExists
+
+if TYPE_CHECKING:
+    from broker.config.broker_config import BrokerConfig
+    from broker.metadata.topics import Topic
+    from broker.node import Node
+
+log = structlog.get_logger(__name__)
+
+
+def plan_internal_topic(node: Node, name: str) -> Topic | None:
+    """The internal topic as it would be made, None for a name that is not one. Raises what ``plan_topic`` does."""
+    config: BrokerConfig = node.config
+    if name == GROUP_METADATA_TOPIC_NAME:
+        prefix = "offsets.topic"
+        configs = {"cleanup.policy": "compact", "compression.type": "producer"}
+    elif name == TRANSACTION_STATE_TOPIC_NAME:
+        prefix = "transaction.state.log"
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": str(config.integer("transaction.state.log.min.isr")),
+            "unclean.leader.election.enable": "false",
+        }
+    else:
+        return None
+    return plan_topic(
+        node,
+        name,
+        partition_count=config.integer(f"{prefix}.num.partitions"),
+        replication_factor=config.integer(f"{prefix}.replication.factor"),
+        assignments=(),
+        configs=(*configs.items(), ("segment.bytes", str(config.integer(f"{prefix}.segment.bytes")))),
+    )
+
+
+async def ensure_internal_topic(node: Node, name: str) -> None:
+    """Makes the topic unless it is there. Raises CoordinatorNotAvailable where that cannot be."""
+    while node.topics.get(name) is None:
+        try:
+            topic = plan_internal_topic(node, name)
+            assert topic is not None, f"{name} is no internal topic"
+            await node.topics.create([topic])
+        except (TopicExists, VersionConflict):
+            continue  # somebody else was quicker
+        except KafkaError as error:
+            log.error("internal topic not created", topic=name, error=error.message)
+            raise CoordinatorNotAvailable from error
+        log.info("internal topic created", topic=name, partitions=len(topic.partitions))

@@ -1,0 +1,94 @@
+"""Producer ids, from blocks of 1,000 that nodes claim in the metadata store (Kafka's `ProducerIdManager`, KIP-730)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+
+from broker.metadata.store import MetadataStore, VersionConflict
+from protocol.errors import CoordinatorLoadInProgress
+
+KEY = "/producer-ids/next-block"
+BLOCK_SIZE = 1000
+PREFETCH_BELOW = 100
+
+
+@dataclass(slots=True)
+class _Block:
+    next_id: int
+    end: int
+
+    @property
+    def left(self) -> int:
+        return self.end - self.next_id
+
+
+class ProducerIds:
+    """Hands out each id once, over all nodes and restarts: a block counts as used from the moment it is claimed."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+        self._block = _Block(0, 0)
+        self._claiming: asyncio.Task[_Block] | None = None
+
+    async def next(self) -> int:
+        """The next id. Raises MetadataStoreFailed when no block can be claimed."""
+        while not self._block.left:
+            await self.ready()
+        return self.take()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is an id at hand."""
+        return self._block.left > 0
+
+    async def ready(self) -> None:
+        """Returns when there was an id at hand. Raises MetadataStoreFailed when no block can be claimed."""
+        if not self._block.left:
+            await asyncio.shield(self._claim_started())
+            self._use_claimed()
+
+    def take(self) -> int:
+        """An id at hand. Raises CoordinatorLoadInProgress, as Kafka answers until it has claimed a block."""
+        self._use_claimed()
+        block = self._block
+        if not block.left:
+            self._claim_started()
+            raise CoordinatorLoadInProgress
+        producer_id = block.next_id
+        block.next_id += 1
+        if block.left < PREFETCH_BELOW:
+            self._claim_started()
+        return producer_id
+
+    def _use_claimed(self) -> None:
+        """Goes on with the block that has been claimed, if the present one is used up."""
+        claim = self._claiming
+        if self._block.left or claim is None or not claim.done() or claim.cancelled() or claim.exception() is not None:
+            return
+        self._block, self._claiming = claim.result(), None
+
+    def _claim_started(self) -> asyncio.Task[_Block]:
+        failed = self._claiming is not None and self._claiming.done() and self._claiming.exception() is not None
+        if self._claiming is None or failed:
+            self._claiming = asyncio.create_task(self._claim(), name="producer-id-block")
+            self._claiming.add_done_callback(_told_to_the_next_caller)
+        return self._claiming
+
+    async def _claim(self) -> _Block:
+        while True:
+            current = await self._store.get(KEY)
+            first = 0 if current is None else int(json.loads(current.value)["first"])
+            version = 0 if current is None else current.version
+            try:
+                await self._store.commit({KEY: version}, {KEY: json.dumps({"first": first + BLOCK_SIZE}).encode()})
+            except VersionConflict:
+                continue
+            return _Block(first, first + BLOCK_SIZE)
+
+
+def _told_to_the_next_caller(claim: asyncio.Task[_Block]) -> None:
+    """A claim ahead of need that fails has nobody waiting: the loop is not to report it as lost."""
+    if not claim.cancelled():
+        claim.exception()

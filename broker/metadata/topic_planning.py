@@ -1,0 +1,158 @@
+"""What CreateTopics and CreatePartitions ask for, checked (Kafka's `ReplicationControlManager`)."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import TYPE_CHECKING
+
+from broker.config.topic_config import parse_topic_configs
+from broker.metadata import topic_names
+from broker.metadata.topics import PartitionAssignment, Topic, assign
+from protocol.errors import (
+    InvalidConfiguration,
+    InvalidPartitions,
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    InvalidRequest,
+    InvalidTopic,
+    PolicyViolation,
+    Timeout,
+    TopicExists,
+)
+
+if TYPE_CHECKING:
+    from broker.node import Node
+
+MAX_PARTITIONS_PER_REQUEST = 10_000
+
+BY_DEFAULT = -1
+"""A partition count or replication factor that is left to the broker."""
+
+
+def require_time_left(timeout: datetime.timedelta) -> None:
+    """Raises Timeout for a request that allows no time, which Kafka's controller never starts on."""
+    if timeout <= datetime.timedelta(0):
+        raise Timeout
+
+
+def check_partition_total(count: int) -> None:
+    """Raises PolicyViolation for more partitions than one request may create."""
+    if count > MAX_PARTITIONS_PER_REQUEST:
+        raise PolicyViolation("Excessively large number of partitions per request.")
+
+
+def check_replicas(replicas: Sequence[int], node_ids: Set[int]) -> None:
+    """Raises InvalidReplicaAssignment unless `replicas` are different nodes of the cluster, at least one."""
+    if not replicas:
+        raise InvalidReplicaAssignment("The manual partition assignment includes an empty replica list.")
+    previous: int | None = None
+    for broker_id in sorted(replicas):
+        if broker_id not in node_ids:
+            raise InvalidReplicaAssignment(
+                f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
+            )
+        if broker_id == previous:
+            raise InvalidReplicaAssignment(
+                f"The manual partition assignment includes the broker {broker_id} more than once."
+            )
+        previous = broker_id
+
+
+def plan_topic(
+    node: Node,
+    name: str,
+    *,
+    partition_count: int = BY_DEFAULT,
+    replication_factor: int = BY_DEFAULT,
+    assignments: Sequence[tuple[int, Sequence[int]]] = (),
+    configs: Iterable[tuple[str, str | None]] = (),
+) -> Topic:
+    """The topic that would be made; `assignments` are (partition, replicas). Raises KafkaError for the first fault."""
+    _check_name(node, name)
+    overrides = _overrides(configs)
+    parse_topic_configs(node.config, overrides)
+    if assignments:
+        partitions = _assigned(node, partition_count, replication_factor, assignments)
+    else:
+        partitions = _placed(node, partition_count, replication_factor)
+    return Topic(name, topic_names.random_topic_id(node.random), partitions, overrides)
+
+
+def _check_name(node: Node, name: str) -> None:
+    if node.topics.get(name) is not None:
+        raise TopicExists(f"Topic '{name}' already exists.")
+    existing = node.topics.colliding_with(name)
+    if existing is not None:
+        raise InvalidTopic(f"Topic '{name}' collides with existing topic: {existing}")
+    reason = topic_names.invalid_reason(name)
+    if reason is not None:
+        raise InvalidTopic(reason)
+
+
+def _overrides(configs: Iterable[tuple[str, str | None]]) -> Mapping[str, str]:
+    """The last value of each name, as Kafka takes them."""
+    pairs = list(configs)
+    nulls = [name for name, value in pairs if value is None]
+    if nulls:
+        raise InvalidConfiguration(f"Null value not supported for topic configs: {','.join(nulls)}")
+    return {name: value for name, value in pairs if value is not None}
+
+
+def _assigned(
+    node: Node, partition_count: int, replication_factor: int, assignments: Sequence[tuple[int, Sequence[int]]]
+) -> tuple[PartitionAssignment, ...]:
+    if replication_factor != BY_DEFAULT:
+        raise InvalidRequest("A manual partition assignment was specified, but replication factor was not set to -1.")
+    if partition_count != BY_DEFAULT:
+        raise InvalidRequest("A manual partition assignment was specified, but numPartitions was not set to -1.")
+    by_index: dict[int, PartitionAssignment] = {}
+    for index, replicas in assignments:
+        if index in by_index:
+            raise InvalidReplicaAssignment(f"Found multiple manual partition assignments for partition {index}")
+        check_replicas(replicas, {node.node_id})
+        by_index[index] = assign(replicas)
+    if set(by_index) != set(range(len(by_index))):
+        raise InvalidReplicaAssignment("partitions should be a consecutive 0-based integer sequence")
+    return tuple(by_index[index] for index in range(len(by_index)))
+
+
+def _placed(node: Node, partition_count: int, replication_factor: int) -> tuple[PartitionAssignment, ...]:
+    if replication_factor < BY_DEFAULT or replication_factor == 0:
+        raise InvalidReplicationFactor("Replication factor must be larger than 0, or -1 to use the default value.")
+    if partition_count < BY_DEFAULT or partition_count == 0:
+        raise InvalidPartitions("Number of partitions was set to an invalid non-positive value.")
+    if partition_count == BY_DEFAULT:
+        partition_count = node.config.integer("num.partitions")
+    if replication_factor == BY_DEFAULT:
+        replication_factor = node.config.integer("default.replication.factor")
+    if replication_factor > 1:
+        raise InvalidReplicationFactor(
+            f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "
+            f"{replication_factor} cannot be reached because only 1 broker(s) are registered."
+        )
+    return (assign([node.node_id]),) * partition_count
+
+
+def plan_partitions(
+    node: Node, topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None
+) -> tuple[PartitionAssignment, ...]:
+    """The partitions that would be added to reach `count`. Raises InvalidPartitions or InvalidReplicaAssignment."""
+    current = len(topic.partitions)
+    if count == current:
+        raise InvalidPartitions(f"Topic already has {current} partition(s).")
+    if count < current:
+        raise InvalidPartitions(
+            f"The topic {topic.name} currently has {current} partition(s); {count} would not be an increase."
+        )
+    additional = count - current
+    if assignments is None:
+        return (assign([node.node_id]),) * additional
+    if len(assignments) != additional:
+        raise InvalidReplicaAssignment(
+            f"Attempted to add {additional} additional partition(s), but only {len(assignments)} assignment(s) "
+            "were specified."
+        )
+    for replicas in assignments:
+        check_replicas(replicas, {node.node_id})
+    return tuple(assign(replicas) for replicas in assignments)

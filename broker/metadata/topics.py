@@ -1,0 +1,218 @@
+"""The topics that exist: a view of `/topics/<name>` in the metadata store, and the only writer of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Protocol
+
+from broker.metadata import topic_names
+from broker.metadata.store import Change, MetadataStore, Versioned
+from protocol.errors import TopicExists, UnknownTopicOrPartition
+
+PREFIX = "/topics/"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAssignment:
+    """Where one partition lives, by node ids; the leader is -1 when there is none."""
+
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as the store has it; `configs` holds its own overrides only."""
+
+    name: str
+    id: uuid.UUID
+    partitions: tuple[PartitionAssignment, ...]
+    configs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def is_internal(self) -> bool:
+        return topic_names.is_internal(self.name)
+
+    @property
+    def replication_factor(self) -> int:
+        return len(self.partitions[0].replicas)
+
+
+Listener = Callable[[Topic | None, Topic | None], None]
+
+
+class Host(Protocol):
+    """Who keeps the logs of partitions."""
+
+    async def prepare(self, topics: Iterable[Topic]) -> None:
+        """Make the logs that these topics lack; KafkaStorage if one cannot be made."""
+
+    async def discard(self) -> None:
+        """Remove what was prepared and not taken up."""
+
+
+def assign(replicas: Iterable[int]) -> PartitionAssignment:
+    """A new partition: every replica in sync, led by the first one, at epoch 0."""
+    nodes = tuple(replicas)
+    return PartitionAssignment(leader=nodes[0], leader_epoch=0, replicas=nodes, isr=nodes)
+
+
+class Topics:
+    """Reads are answered from memory, and see a change as soon as the call that made it returns.
+
+    `revision` is the store's as far as it shows in what is read here: the store's own may be ahead for a moment.
+    A topic is one key, so every change is whole or absent after a crash. Each change raises VersionConflict when
+    another writer came between (see `store.retrying`) and MetadataStoreFailed when it cannot be made durable.
+    """
+
+    def __init__(self, store: MetadataStore) -> None:
+        self.revision = store.revision
+        self._store = store
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[uuid.UUID, Topic] = {}
+        self._versions: dict[str, int] = {}
+        self._collisions: defaultdict[str, set[str]] = defaultdict(set)
+        self._listeners: list[Listener] = []
+        self._host: Host | None = None
+        self._growing = asyncio.Lock()  # one at a time, lest two prepare the same log
+
+    @classmethod
+    async def open(cls, store: MetadataStore) -> Topics:
+        topics = cls(store)
+        store.watch(PREFIX, topics._on_change)
+        for key, versioned in (await store.list(PREFIX)).items():
+            topics._put(key, versioned)
+        return topics
+
+    def get(self, name: str) -> Topic | None:
+        return self._by_name.get(name)
+
+    def by_id(self, topic_id: uuid.UUID | None) -> Topic | None:
+        return None if topic_id is None else self._by_id.get(topic_id)
+
+    def all(self) -> Collection[Topic]:
+        """Every topic, in no particular order."""
+        return self._by_name.values()
+
+    def colliding_with(self, name: str) -> str | None:
+        """The first existing topic that would share its metric names with `name` (itself included), if any."""
+        if "." not in name and "_" not in name:
+            return None
+        return min(self._collisions.get(topic_names.collision_key(name), ()), default=None)
+
+    def subscribe(self, listener: Listener) -> None:
+        """Call `listener(old, new)` after each later change; None stands for a topic that is not there."""
+        self._listeners.append(listener)
+
+    def host_by(self, host: Host) -> None:
+        """Ask `host` for the logs of every later topic and partition."""
+        self._host = host
+
+    async def create(self, topics: Collection[Topic]) -> None:
+        """Create all or none; TopicExists if the view has one of them already, KafkaStorage if a log cannot be made."""
+        async with self._growing:
+            for topic in topics:
+                if topic.name in self._by_name:
+                    raise TopicExists(f"Topic '{topic.name}' already exists.")
+            await self._grow(dict.fromkeys((topic.name for topic in topics), 0), topics)
+
+    async def delete(self, topics: Collection[Topic]) -> None:
+        """Delete all or none; UnknownTopicOrPartition if one is not there under its id."""
+        for topic in topics:
+            if self.get(topic.name) is None or self._by_name[topic.name].id != topic.id:
+                raise UnknownTopicOrPartition("This server does not host this topic-partition.")
+        names = [topic.name for topic in topics]
+        await self._commit({name: self._versions[name] for name in names}, deletes=names)
+
+    async def create_partitions(self, added: Mapping[str, Collection[PartitionAssignment]]) -> None:
+        """Append partitions to topics of the view, all or none; KafkaStorage if a log cannot be made."""
+        async with self._growing:
+            grown = [
+                replace(self._existing(name), partitions=(*self._existing(name).partitions, *partitions))
+                for name, partitions in added.items()
+            ]
+            await self._grow({topic.name: self._versions[topic.name] for topic in grown}, grown)
+
+    async def _grow(self, expected: Mapping[str, int], topics: Collection[Topic]) -> None:
+        """Commits topics once the logs of their new partitions are there: who sees a partition can use it."""
+        if self._host is None:
+            await self._commit(expected, puts=topics)
+            return
+        try:
+            await self._host.prepare(topics)
+            await self._commit(expected, puts=topics)
+        except BaseException:
+            await self._host.discard()
+            raise
+
+    async def set_configs(self, configs: Mapping[str, Mapping[str, str]]) -> None:
+        """Replace the overrides of topics of the view, all or none."""
+        changed = [
+            replace(self._existing(name), configs=MappingProxyType(dict(new)))
+            for name, new in configs.items()
+            if new != self._existing(name).configs
+        ]
+        await self._commit({topic.name: self._versions[topic.name] for topic in changed}, puts=changed)
+
+    def _existing(self, name: str) -> Topic:
+        topic = self._by_name.get(name)
+        if topic is None:
+            raise UnknownTopicOrPartition("This server does not host this topic-partition.")
+        return topic
+
+    async def _commit(
+        self, expected: Mapping[str, int], puts: Collection[Topic] = (), deletes: Collection[str] = ()
+    ) -> None:
+        if not expected:
+            return
+        await self._store.commit(
+            {PREFIX + name: version for name, version in expected.items()},
+            {PREFIX + topic.name: _encode(topic) for topic in puts},
+            [PREFIX + name for name in deletes],
+        )
+
+    def _on_change(self, change: Change) -> None:
+        self.revision = change.revision
+        moved = [(self._by_name.get(key.removeprefix(PREFIX)), self._put(key, new)) for key, new in change.keys.items()]
+        for old, new in moved:
+            for listener in tuple(self._listeners):
+                listener(old, new)
+
+    def _put(self, key: str, versioned: Versioned | None) -> Topic | None:
+        name = key.removeprefix(PREFIX)
+        old = self._by_name.pop(name, None)
+        if old is not None:
+            del self._by_id[old.id], self._versions[name]
+            self._collisions[topic_names.collision_key(name)].discard(name)
+        if versioned is None:
+            return None
+        topic = _decode(name, versioned.value)
+        self._by_name[name] = self._by_id[topic.id] = topic
+        self._versions[name] = versioned.version
+        self._collisions[topic_names.collision_key(name)].add(name)
+        return topic
+
+
+def _encode(topic: Topic) -> bytes:
+    partitions = [
+        {"leader": p.leader, "leader_epoch": p.leader_epoch, "replicas": p.replicas, "isr": p.isr}
+        for p in topic.partitions
+    ]
+    return json.dumps({"id": str(topic.id), "partitions": partitions, "configs": dict(topic.configs)}).encode()
+
+
+def _decode(name: str, value: bytes) -> Topic:
+    fields = json.loads(value)
+    partitions = tuple(
+        PartitionAssignment(p["leader"], p["leader_epoch"], tuple(p["replicas"]), tuple(p["isr"]))
+        for p in fields["partitions"]
+    )
+    return Topic(name, uuid.UUID(fields["id"]), partitions, MappingProxyType(fields["configs"]))

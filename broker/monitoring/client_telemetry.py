@@ -1,0 +1,200 @@
+"""Client metrics subscriptions and the clients that push for them (KIP-714; Kafka's `ClientMetricsManager`).
+
+Metrics are taken, checked and counted, and go nowhere: Kafka without a receiver plugin does the same.
+"""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import crc32c
+from kio.schema.errors import ErrorCode
+
+from broker.config.resource_defs import parse_client_metrics_configs, parse_match
+from broker.metadata.resource_configs import Resource, ResourceConfigs, ResourceType
+from protocol.errors import (
+    InvalidRecord,
+    InvalidRequest,
+    KafkaError,
+    TelemetryTooLarge,
+    ThrottlingQuotaExceeded,
+    UnknownSubscriptionId,
+    UnsupportedCompressionType,
+)
+from protocol.records.compression import Compression, DecompressionError, decompress
+from protocol.uuids import to_text
+
+if TYPE_CHECKING:
+    from broker.monitoring.metrics import Metrics
+    from broker.network.context import RequestContext
+
+DEFAULT_INTERVAL_MS = 300_000
+MAX_INSTANCES = 16_384
+MAX_UNPACKED_BYTES = 16 << 20
+RESERVED_IDS = (None, UUID(int=0), UUID(int=1))
+
+ASK_AGAIN_AFTER = frozenset({ErrorCode.unknown_subscription_id, ErrorCode.unsupported_compression_type})
+"""Errors after which a client may ask for its subscription before the interval is over."""
+
+
+@dataclass(slots=True)
+class Instance:
+    """One client, for as long as its connection lives; times are monotonic ms, of the last request accepted."""
+
+    connection: weakref.ref[object]
+    subscriptions_version: int
+    metrics: tuple[str, ...]
+    interval_ms: int
+    subscription_id: int
+    last_get_ms: float = float("-inf")
+    last_push_ms: float = float("-inf")
+    terminating: bool = False
+    last_error: ErrorCode = ErrorCode.none
+
+
+class ClientTelemetry:
+    """The clients known now, the latest used last, at most `MAX_INSTANCES`."""
+
+    def __init__(self, configs: ResourceConfigs, metrics: Metrics, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.pushes = 0
+        self.throttled = 0
+        self._configs = configs
+        self._version = 0
+        self._instances: OrderedDict[UUID, Instance] = OrderedDict()
+        configs.subscribe(self._changed)
+        group = "kafka_server_clientmetrics"
+        metrics.gauge(f"{group}_instancecount", "Clients that have a subscription.", (), lambda: len(self._instances))
+        metrics.counter(f"{group}_push_total", "Pushes of client metrics accepted.", (), lambda: self.pushes)
+        metrics.counter(f"{group}_throttle_total", "Telemetry requests too early.", (), lambda: self.throttled)
+
+    def _changed(self, resource: Resource) -> None:
+        if resource[0] is ResourceType.CLIENT_METRICS:
+            self._version += 1
+
+    def subscription(self, ctx: RequestContext, instance_id: UUID) -> Instance:
+        """What the client is to push. Raises ThrottlingQuotaExceeded if it asks again within its interval."""
+        instance = self._instance(ctx, instance_id)
+        now = ctx.node.clock.monotonic_ms()
+        if now - max(instance.last_get_ms, instance.last_push_ms) >= instance.interval_ms:
+            instance.last_get_ms = now
+        elif instance.last_error not in ASK_AGAIN_AFTER:
+            self.throttled += 1
+            raise ThrottlingQuotaExceeded
+        instance.last_error = ErrorCode.none
+        return instance
+
+    def push(
+        self,
+        ctx: RequestContext,
+        instance_id: UUID | None,
+        subscription_id: int,
+        *,
+        terminating: bool,
+        compression: int,
+        metrics: bytes,
+    ) -> None:
+        """Take a client's metrics. Raises the KafkaError that refuses them."""
+        if instance_id is None or instance_id in RESERVED_IDS:
+            raise InvalidRequest
+        instance = self._instance(ctx, instance_id)
+        try:
+            self._check_push(ctx, instance, subscription_id, terminating=terminating)
+            self._check_metrics(compression, metrics)
+        except KafkaError as error:
+            instance.last_error = error.code
+            raise
+        finally:
+            instance.terminating = terminating
+        instance.last_error = ErrorCode.none
+        self.pushes += 1
+
+    def _check_push(self, ctx: RequestContext, instance: Instance, subscription_id: int, *, terminating: bool) -> None:
+        if instance.terminating:
+            raise InvalidRequest
+        now = ctx.node.clock.monotonic_ms()
+        asked_since = instance.last_get_ms > instance.last_push_ms
+        if asked_since or now - instance.last_push_ms >= instance.interval_ms:
+            instance.last_push_ms = now
+        elif not terminating:
+            self.throttled += 1
+            raise ThrottlingQuotaExceeded
+        if subscription_id != instance.subscription_id:
+            raise UnknownSubscriptionId
+
+    def _check_metrics(self, compression: int, metrics: bytes) -> None:
+        if compression not in Compression.__members__.values():
+            raise UnsupportedCompressionType
+        if len(metrics) > self.max_bytes:
+            raise TelemetryTooLarge
+        try:
+            if metrics:
+                decompress(Compression(compression), metrics, MAX_UNPACKED_BYTES)
+        except DecompressionError as error:
+            raise InvalidRecord from error
+
+    def _instance(self, ctx: RequestContext, instance_id: UUID) -> Instance:
+        instance = self._instances.get(instance_id)
+        if instance is None or instance.connection() is None or instance.subscriptions_version != self._version:
+            instance = self._instances[instance_id] = self._new_instance(ctx, instance_id)
+        self._instances.move_to_end(instance_id)
+        if len(self._instances) > MAX_INSTANCES:
+            self._instances.popitem(last=False)
+        return instance
+
+    def _new_instance(self, ctx: RequestContext, instance_id: UUID) -> Instance:
+        attributes = {
+            "client_instance_id": to_text(instance_id),
+            "client_id": ctx.client_id or "",
+            "client_software_name": ctx.connection.client_software[0],
+            "client_software_version": ctx.connection.client_software[1],
+            "client_source_address": ctx.connection.client_host,
+        }
+        metrics: set[str] = set()
+        interval_ms = DEFAULT_INTERVAL_MS
+        for name in self._configs.names(ResourceType.CLIENT_METRICS):
+            values = parse_client_metrics_configs(self._configs.get(ResourceType.CLIENT_METRICS, name))
+            if not _matches(parse_match(values["match"]), attributes):
+                continue
+            wanted, own_interval = values["metrics"], values["interval.ms"]
+            assert isinstance(wanted, tuple)
+            assert isinstance(own_interval, int)
+            metrics.update(wanted)
+            interval_ms = min(interval_ms, own_interval)
+        told = ("*",) if "*" in metrics else tuple(sorted(metrics))
+        return Instance(
+            connection=weakref.ref(ctx.connection),
+            subscriptions_version=self._version,
+            metrics=told,
+            interval_ms=interval_ms,
+            subscription_id=_subscription_id(told, interval_ms, instance_id),
+        )
+
+
+def _matches(patterns: dict[str, re.Pattern[str]], attributes: dict[str, str]) -> bool:
+    return all(_is_match(pattern, attributes.get(name, "")) for name, pattern in patterns.items())
+
+
+def _is_match(pattern: re.Pattern[str], text: str) -> bool:
+    """By RE2 where it knows all of the pattern: Python's engine may take for ever over one of a few characters."""
+    import re2  # most brokers are never asked
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern.pattern, options).fullmatch(text) is not None
+    except re2.error:
+        return pattern.fullmatch(text) is not None
+
+
+def _subscription_id(metrics: tuple[str, ...], interval_ms: int, instance_id: UUID) -> int:
+    """KIP-714: the CRC-32C of what is asked for, combined with the client's id (Java's hash of it)."""
+    halves = (instance_id.int >> 64) ^ (instance_id.int & (1 << 64) - 1)
+    wanted = f"[{', '.join(metrics)}]{interval_ms}".encode()
+    unsigned = (crc32c.crc32c(wanted) ^ (halves >> 32) ^ halves) & 0xFFFFFFFF
+    return unsigned - (1 << 32) if unsigned >> 31 else unsigned

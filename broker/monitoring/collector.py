@@ -1,0 +1,170 @@
+"""Renders a node's metrics for Prometheus, under the names that the JMX exporter gives Kafka's.
+
+Import it only where metrics are served: prometheus_client takes a while to load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+import structlog
+from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from broker.monitoring.metrics import Histogram, Kind, Metrics, Reading, Values
+
+log = structlog.get_logger(__name__)
+
+# (name under kafka_server_brokertopicmetrics_, attribute of TopicCounters, documentation)
+TOPIC_COUNTERS = (
+    ("messagesin_total", "messages_in", "Records appended for producers."),
+    ("bytesin_total", "bytes_in", "Bytes of record batches appended for producers."),
+    ("bytesout_total", "bytes_out", "Bytes of record batches sent to consumers."),
+    ("totalproducerequests_total", "total_produce_requests", "Partitions named by Produce requests."),
+    ("totalfetchrequests_total", "total_fetch_requests", "Partitions read for Fetch requests."),
+    ("failedproducerequests_total", "failed_produce_requests", "Appends for producers that failed."),
+    ("failedfetchrequests_total", "failed_fetch_requests", "Reads for consumers that failed."),
+)
+
+
+def registry_of(metrics: Metrics) -> CollectorRegistry:
+    """A registry of its own: `metrics`, and this process as prometheus_client knows it."""
+    registry = process_registry()
+    registry.register(MetricsCollector(metrics))
+    return registry
+
+
+def process_registry() -> CollectorRegistry:
+    """A registry of its own: this process as prometheus_client knows it."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    return registry
+
+
+class MetricsCollector(Collector):
+    """Makes prometheus_client's metric families out of plain counters, at every scrape anew.
+
+    A caller that goes by `ask` may give the loop a turn between two steps, and have families made in another thread.
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing, so that registering does not read every gauge."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        return filter(None, (make() for make in self.ask()))
+
+    def ask(self) -> Iterator[Callable[[], Metric | None]]:
+        """Each step reads something of the node; what makes a family of it, if there is one, may run in any thread."""
+        for walk in self._metrics.walks:
+            for _ in walk():
+                yield _nothing
+        for family in self._own():
+            yield partial(_same, family)
+        for reading in tuple(self._metrics.readings.values()):
+            yield self._read(reading)
+        yield self._unhandled_errors
+
+    def _own(self) -> Iterator[Metric]:
+        yield from self._topics()
+        yield from self._requests()
+        lag = HistogramMetricFamily(
+            "odradek_loop_lag_seconds", "How late a timer of the event loop was served.", labels=()
+        )
+        _add_histogram(lag, (), self._metrics.loop_lag_s)
+        yield lag
+
+    def _topics(self) -> Iterator[Metric]:
+        total = self._metrics.all_topics()
+        for name, attribute, documentation in TOPIC_COUNTERS:
+            family = CounterMetricFamily(
+                f"kafka_server_brokertopicmetrics_{name}",
+                f"{documentation} Without a topic: over all topics, also deleted ones.",
+                labels=("topic",),
+            )
+            family.add_metric((), getattr(total, attribute))
+            for topic, counters in self._metrics.topics.items():
+                family.add_metric((topic,), getattr(counters, attribute))
+            yield family
+
+    def _requests(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily(
+            "kafka_network_requestmetrics_requests_total", "Requests answered.", labels=("request", "version")
+        )
+        errors = CounterMetricFamily(
+            "kafka_network_requestmetrics_errors_total",
+            "Errors in answers; one answer may carry several.",
+            labels=("request", "error"),
+        )
+        times = HistogramMetricFamily(
+            "kafka_network_requestmetrics_totaltimems",
+            "Milliseconds from a request read to its answer.",
+            labels=("request",),
+        )
+        for api, counters in self._metrics.requests.items():
+            request = kafka_name(api)
+            for version, count in counters.by_version.items():
+                requests.add_metric((request, str(version)), count)
+            for error, count in counters.errors.items():
+                errors.add_metric((request, error.name.upper()), count)
+            _add_histogram(times, (request,), counters.total_time_ms)
+        yield from (requests, errors, times)
+
+    def _read(self, reading: Reading) -> Callable[[], Metric | None]:
+        try:
+            values = reading.read()
+            if not isinstance(values, int | float) and not callable(values):
+                values = list(values)
+        except Exception:
+            log.exception("a metric cannot be read", metric=reading.name)
+            self._metrics.unhandled_errors += 1
+            return _nothing
+        return partial(self._family, reading, values)
+
+    def _family(self, reading: Reading, values: Values) -> Metric | None:
+        """None if it fails, which is no reason to tell nothing of the others."""
+        new = GaugeMetricFamily if reading.kind is Kind.GAUGE else CounterMetricFamily
+        family = new(reading.name, reading.documentation, labels=reading.labels)
+        if isinstance(values, int | float):
+            family.add_metric((), values)
+            return family
+        try:
+            for labels, value in values() if callable(values) else values:
+                family.add_metric(labels, value)
+        except Exception:
+            log.exception("a metric cannot be read", metric=reading.name)
+            self._metrics.unhandled_errors += 1
+            return None
+        return family
+
+    def _unhandled_errors(self) -> Metric:
+        return CounterMetricFamily(
+            "odradek_unhandled_exceptions_total",
+            "Exceptions that no code expected: each is a bug, and has a traceback in the log.",
+            self._metrics.unhandled_errors,
+        )
+
+
+def _nothing() -> None:
+    """No family."""
+
+
+def _same(family: Metric) -> Metric:
+    return family
+
+
+def kafka_name(api: str) -> str:
+    """The name of an API in Kafka's metrics: `list_offsets` is `ListOffsets`."""
+    return "".join(word.capitalize() for word in api.split("_"))
+
+
+def _add_histogram(family: HistogramMetricFamily, labels: tuple[str, ...], histogram: Histogram) -> None:
+    bounds = [*(str(float(bound)) for bound in histogram.bounds), "+Inf"]
+    family.add_metric(labels, list(zip(bounds, histogram.cumulative(), strict=True)), histogram.sum)

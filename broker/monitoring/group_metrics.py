@@ -1,0 +1,203 @@
+"""The readings of the group coordinator: Kafka's own under its JMX exporter's names, and lag under kafka_exporter's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.monitoring.metrics import Labelled
+from coordinator.group.classic.states import GroupState
+from coordinator.group.consumer.states import ConsumerGroupState
+from coordinator.group.group_port import GroupType
+
+if TYPE_CHECKING:
+    from broker.coordinators.group_coordinator import GroupCoordinator
+    from broker.node import Node
+    from coordinator.group.shard import GroupShard
+
+MANAGER = "kafka_coordinator_group_groupmetadatamanager_"
+COORDINATOR = "kafka_server_group_coordinator_metrics_"
+EXPORTER = "kafka_consumergroup_"
+PARTITION = ("consumergroup", "topic", "partition")
+TOPIC = ("consumergroup", "topic")
+OFFSETS_A_STEP = 500
+
+
+class Committed(NamedTuple):
+    """A group's committed offset in a partition; ``lag`` is how many records follow it, None where there is no log."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    lag: int | None
+
+
+def register_group_metrics(node: Node, coordinator: GroupCoordinator) -> None:
+    """Registers what is read when ``/metrics`` is asked."""
+    gauge = node.metrics.gauge
+    groups = coordinator.metrics
+    gauge(f"{MANAGER}numgroups", "Groups.", (), lambda: sum(groups.groups.values()))
+    for state in GroupState:
+        name = f"{MANAGER}numgroups{state.value.lower()}"
+        gauge(name, f"Groups in state {state.value}.", (), partial(groups.groups.__getitem__, state))
+    gauge(f"{MANAGER}numoffsets", "Committed offsets.", (), lambda: sum(len(s.offsets.store) for s in _shards(node)))
+    _counts(node, coordinator)
+    _groups_of_kip_848(node, coordinator)
+    _consumer_groups(node)
+
+
+def _counts(node: Node, coordinator: GroupCoordinator) -> None:
+    """Kafka's names of these counts end in ``_count``, which is no name for a Prometheus counter: hence gauges."""
+    gauge = node.metrics.gauge
+    groups, offsets = coordinator.metrics, coordinator.offset_metrics
+    gauge(
+        f"{COORDINATOR}group_completed_rebalance_count",
+        "Rebalances that ended with assignments, since the start.",
+        (),
+        lambda: groups.completed_rebalances,
+    )
+    gauge(
+        f"{COORDINATOR}offset_commit_count",
+        "Offsets committed, since the start.",
+        (),
+        lambda: offsets.offset_commits,
+    )
+    gauge(
+        f"{COORDINATOR}offset_expiration_count",
+        "Offsets that expired, since the start.",
+        (),
+        lambda: offsets.offset_expirations,
+    )
+    gauge(
+        f"{COORDINATOR}offset_deletion_count",
+        "Offsets deleted by administrators, since the start.",
+        (),
+        lambda: offsets.offset_deletions,
+    )
+    node.metrics.counter(
+        "odradek_group_expired_members_total",
+        "Members removed because nothing was heard of them in time.",
+        (),
+        lambda: groups.expired_members + coordinator.consumer_metrics.expired_members,
+    )
+
+
+def _groups_of_kip_848(node: Node, coordinator: GroupCoordinator) -> None:
+    gauge = node.metrics.gauge
+    gauge(
+        f"{COORDINATOR}group_count",
+        "Groups, by the protocol that they speak.",
+        ("protocol",),
+        lambda: [((kind.value,), found[kind]) for found in [_kinds(node)] for kind in GroupType],
+    )
+    gauge(
+        f"{COORDINATOR}consumer_group_count",
+        "Groups of the consumer protocol, by state.",
+        ("state",),
+        lambda: [((state.value.lower(),), found[state]) for found in [_states(node)] for state in ConsumerGroupState],
+    )
+    gauge(
+        f"{COORDINATOR}consumer_group_rebalance_count",
+        "New epochs of groups of the consumer protocol for other subscriptions or topics, since the start.",
+        (),
+        lambda: coordinator.consumer_metrics.rebalances,
+    )
+
+
+def _kinds(node: Node) -> Counter[GroupType]:
+    return Counter(group.group_type for shard in _shards(node) for group in shard.groups.all())
+
+
+def _states(node: Node) -> Counter[ConsumerGroupState]:
+    return Counter(group.state for shard in _shards(node) for group in shard.groups.consumer.by_id.values())
+
+
+def _consumer_groups(node: Node) -> None:
+    gauge = node.metrics.gauge
+    gauge(
+        f"{EXPORTER}members",
+        "Members of the group.",
+        ("consumergroup",),
+        lambda: [((group.group_id,), len(group.members)) for shard in _shards(node) for group in shard.groups.all()],
+    )
+    told = _CommittedOffsets(node)
+    node.metrics.walks.append(told.walk)
+    gauge(
+        f"{EXPORTER}current_offset",
+        "The group's committed offset in the partition.",
+        PARTITION,
+        lambda: told.of_partitions(lambda one: one.offset),
+    )
+    gauge(
+        f"{EXPORTER}lag",
+        "Records of the partition from the group's committed offset on.",
+        PARTITION,
+        lambda: told.of_partitions(lambda one: one.lag),
+    )
+    gauge(
+        f"{EXPORTER}current_offset_sum",
+        "The group's committed offsets in all partitions of the topic.",
+        TOPIC,
+        lambda: told.of_topics(lambda one: one.offset),
+    )
+    gauge(
+        f"{EXPORTER}lag_sum",
+        "The group's lag in all partitions of the topic.",
+        TOPIC,
+        lambda: told.of_topics(lambda one: one.lag),
+    )
+
+
+class _CommittedOffsets:
+    """All committed offsets as of the last walk: thousands of them are looked at once a scrape, some in each turn."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._rows: list[Committed] = []
+
+    def walk(self) -> Iterator[None]:
+        """Several scrapes may walk at a time."""
+        rows: list[Committed] = []
+        for shard in list(_shards(self._node)):
+            groups = shard.offsets.store.groups()
+            for group in list(groups):
+                for number, ((topic, index), committed) in enumerate(list(groups.get(group, {}).items())):
+                    partition = self._node.partitions.get(topic, index)
+                    offset = committed.value.offset
+                    lag = None if partition is None else max(partition.high_watermark - offset, 0)
+                    rows.append(Committed(group, topic, index, offset, lag))
+                    if number % OFFSETS_A_STEP == OFFSETS_A_STEP - 1:
+                        yield
+                yield
+        self._rows = rows
+
+    def of_partitions(self, value: Callable[[Committed], int | None]) -> Callable[[], Labelled]:
+        """Those that have a value, to be told in any thread."""
+        rows = self._rows
+        return lambda: (
+            ((one.group, one.topic, str(one.partition)), found) for one in rows if (found := value(one)) is not None
+        )
+
+    def of_topics(self, value: Callable[[Committed], int | None]) -> Callable[[], Labelled]:
+        """Sums over the partitions that have a value, to be told in any thread."""
+        rows = self._rows
+
+        def sums() -> Labelled:
+            by_topic: Counter[tuple[str, str]] = Counter()
+            for one in rows:
+                found = value(one)
+                if found is not None:
+                    by_topic[one.group, one.topic] += found
+            return by_topic.items()
+
+        return sums
+
+
+def _shards(node: Node) -> Iterator[GroupShard]:
+    """The shards that are loaded."""
+    for shard in node.group_coordinator.runtime.shards():
+        if shard.state is not None:
+            yield shard.state

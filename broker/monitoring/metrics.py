@@ -1,0 +1,189 @@
+"""What the broker counts, as plain ints: cheap where requests are served, and read when someone asks.
+
+`broker/monitoring/collector.py` renders it for Prometheus under the names that the JMX exporter gives Kafka's metrics;
+only that module knows prometheus_client. The rules of counting are Kafka's `BrokerTopicMetrics` and `RequestMetrics`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from enum import Enum
+from itertools import accumulate
+
+from kio.schema.errors import ErrorCode
+
+TIME_BOUNDS_MS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000)
+"""Upper bounds of the buckets of a request's time, in ms; long polls and slow joins fill the upper ones."""
+
+LAG_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+"""Upper bounds of the buckets of the loop's lag, in seconds."""
+
+Labelled = Iterable[tuple[tuple[str, ...], float]]
+Values = float | Labelled | Callable[[], Labelled]
+
+
+class Histogram:
+    """Counts of observed values in buckets with fixed upper bounds, each bound belonging to its bucket."""
+
+    __slots__ = ("bounds", "counts", "sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    def observe(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+    def cumulative(self) -> list[int]:
+        """For every bound, and last for infinity, how many values were no greater."""
+        return list(accumulate(self.counts))
+
+
+@dataclass(slots=True)
+class TopicCounters:
+    """Kafka's `BrokerTopicMetrics` of one topic. A request counts once for each partition it names."""
+
+    messages_in: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    total_produce_requests: int = 0
+    total_fetch_requests: int = 0
+    failed_produce_requests: int = 0
+    failed_fetch_requests: int = 0
+
+    def add(self, other: TopicCounters) -> None:
+        for field in fields(other):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+
+
+class RequestCounters:
+    """Kafka's `RequestMetrics` of one API."""
+
+    __slots__ = ("by_version", "errors", "total_time_ms")
+
+    def __init__(self) -> None:
+        self.by_version: dict[int, int] = defaultdict(int)
+        self.errors: dict[ErrorCode, int] = {}
+        self.total_time_ms = Histogram(TIME_BOUNDS_MS)
+
+    def done(self, version: int, total_ms: float) -> None:
+        """A request was answered `total_ms` after it was read."""
+        self.by_version[version] += 1
+        times = self.total_time_ms  # observed here: for a heartbeat even a call counts
+        times.counts[bisect_left(times.bounds, total_ms)] += 1
+        times.sum += total_ms
+
+
+class Kind(Enum):
+    GAUGE = "gauge"
+    COUNTER = "counter"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A metric that is asked for when scraped: a number, or with labels, pairs of label values and a number.
+
+    `read` is called on the loop. What it may return instead, a function that gives the pairs, is called in any thread.
+    """
+
+    kind: Kind
+    name: str
+    documentation: str
+    labels: tuple[str, ...]
+    read: Callable[[], Values]
+
+
+class _Topics(dict[str, TopicCounters]):
+    def __missing__(self, topic: str) -> TopicCounters:
+        counters = self[topic] = TopicCounters()
+        return counters
+
+
+class _Requests(dict[str, RequestCounters]):
+    def __missing__(self, api: str) -> RequestCounters:
+        counters = self[api] = RequestCounters()
+        return counters
+
+
+class Metrics:
+    """All counters of a node, and the readings that its modules registered."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, TopicCounters] = _Topics()
+        self.deleted_topics = TopicCounters()
+        """What topics counted that are no more: the sums over all topics never fall."""
+        self.requests: dict[str, RequestCounters] = _Requests()
+        self.readings: dict[str, Reading] = {}
+        self.walks: list[Callable[[], Iterator[None]]] = []
+        """Walked through at every scrape before anything is read, the loop having a turn at each step."""
+        self.unhandled_errors = 0
+        self.loop_lag_s = Histogram(LAG_BOUNDS_S)
+
+    # -- where requests are served --
+
+    def produced(self, topic: str, messages: int, size: int) -> None:
+        """A batch of `messages` records in `size` bytes was appended to a partition."""
+        counters = self.topics[topic]
+        counters.total_produce_requests += 1
+        counters.messages_in += messages
+        counters.bytes_in += size
+
+    def produce_failed(self, topic: str) -> None:
+        """An append failed by an error that Kafka does not expect there (`ReplicaManager.appendToLocalLog`)."""
+        counters = self.topics[topic]
+        counters.total_produce_requests += 1
+        counters.failed_produce_requests += 1
+
+    def fetched(self, topic: str, size: int) -> None:
+        """A partition was read for a client, who gets `size` bytes."""
+        counters = self.topics[topic]
+        counters.total_fetch_requests += 1
+        counters.bytes_out += size
+
+    def fetch_failed(self, topic: str) -> None:
+        """Counted beside `fetched`: an error that Kafka does not expect there (`ReplicaManager.readFromLog`)."""
+        self.topics[topic].failed_fetch_requests += 1
+
+    def request_error(self, api: str, error: ErrorCode) -> None:
+        """An answer, or one entry of it, carries an error. `api` is its snake-case name."""
+        errors = self.requests[api].errors
+        errors[error] = errors.get(error, 0) + 1
+
+    # -- elsewhere --
+
+    def topic_deleted(self, topic: str) -> None:
+        """Stop telling of a topic, as Kafka's `BrokerTopicStats.removeMetrics` does."""
+        counters = self.topics.pop(topic, None)
+        if counters is not None:
+            self.deleted_topics.add(counters)
+
+    def all_topics(self) -> TopicCounters:
+        total = TopicCounters()
+        total.add(self.deleted_topics)
+        for counters in self.topics.values():
+            total.add(counters)
+        return total
+
+    def gauge(self, name: str, documentation: str, labels: Sequence[str], read: Callable[[], Values]) -> None:
+        """Register a value that may go up and down, read at every scrape.
+
+        `read` gives a number; or, with `labels`, pairs of a tuple of label values (in their order) and a number.
+        Raises ValueError if the name is taken.
+        """
+        self._register(Reading(Kind.GAUGE, name, documentation, tuple(labels), read))
+
+    def counter(self, name: str, documentation: str, labels: Sequence[str], read: Callable[[], Values]) -> None:
+        """As `gauge`, a count kept elsewhere. Raises ValueError also if the name does not end in `_total`."""
+        if not name.endswith("_total"):
+            raise ValueError(f"the name of a counter must end in _total: {name}")
+        self._register(Reading(Kind.COUNTER, name, documentation, tuple(labels), read))
+
+    def _register(self, reading: Reading) -> None:
+        if reading.name in self.readings:
+            raise ValueError(f"the metric {reading.name} is registered already")
+        self.readings[reading.name] = reading

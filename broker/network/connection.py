@@ -1,0 +1,396 @@
+"""One client connection: frames in, replies out in the order of the requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, cast
+
+import structlog
+
+from broker.network.context import CloseConnection
+from broker.network.dispatch import Buffers, Pending
+from protocol.primitives import INT32, Buffer
+
+if TYPE_CHECKING:
+    from broker.network.dispatch import Dispatcher, Repeated
+    from broker.network.server import Server
+    from timing.wheel import TimerTask
+
+log = structlog.get_logger(__name__)
+
+SCRATCH_BYTES = 4 * 1024
+LARGEST_SCRATCH_BYTES = 64 * 1024
+"""The buffer that a connection's small requests share: it grows once, when a client is seen to fill it."""
+
+LARGE_STEP_BYTES = 1024 * 1024
+"""A larger request gets a buffer of its own, at first of this size at most: an announcement alone takes no memory."""
+
+SEND_AT_BYTES = 64 * 1024
+"""Replies are gathered up to this size before they are sent."""
+
+WRITING_PAUSED, THROTTLED, TURNED_AWAY = 1, 2, 4
+"""Why a connection handles no further request: it has unsent replies, or too many of its client came."""
+
+MAX_OVERLAPPING = 256
+"""Produce requests of one connection that may wait for their acknowledgement at once."""
+
+MAX_OVERLAPPING_BYTES = 32 * 1024 * 1024
+"""From so many bytes of waiting Produce requests on the next one waits too: their records stay in memory so long."""
+
+
+class Reply:
+    """A place in the order of replies, filled when its request is answered."""
+
+    __slots__ = ("buffers", "done", "exclusive", "request_bytes")
+
+    def __init__(self, exclusive: bool, request_bytes: int) -> None:
+        self.exclusive = exclusive
+        self.request_bytes = request_bytes
+        self.done = False
+        self.buffers: Buffers | None = None
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Reads length-prefixed requests, hands each to the dispatcher, and writes the replies in order.
+
+    As in Kafka's ``SocketServer`` one request of a connection is handled at a time; the next one waits in the receive
+    buffer (and from there in the kernel's, so memory stays bounded) until the answer is written. Produce requests alone
+    may overlap: their append is done before they first wait.
+    """
+
+    def __init__(self, server: Server, dispatcher: Dispatcher, listener_name: str) -> None:
+        self.listener_name = listener_name
+        self.principal = "User:ANONYMOUS"
+        self.client_host = ""
+        self.last_active_ms = 0.0
+        self.client_software = ("unknown", "unknown")
+        self.repeated: Repeated | None = None
+        self._server = server
+        self._dispatcher = dispatcher
+        self._outbox = server.outbox
+        self._max_request_bytes = server.max_request_bytes
+        self._monotonic_ms = server.clock.monotonic_ms
+        self._transport: asyncio.Transport | None = None
+        self._scratch = bytearray(SCRATCH_BYTES)
+        self._view = memoryview(self._scratch)
+        self._start = 0  # first byte in the scratch buffer that is not handled yet
+        self._end = 0  # end of what was received into it
+        self._large: memoryview | None = None  # a frame too large for the scratch buffer, being received
+        self._large_size = 0
+        self._large_end = 0
+        self._replies: deque[Reply] = deque()
+        self._out: list[Buffer] = []
+        self._out_bytes = 0
+        self._overlapping_bytes = 0  # of the requests whose replies are in the queue
+        self._waiting: set[Pending] = set()
+        self._paused_reading = False
+        self._blocked = 0  # bits that say why no further request is handled
+        self._throttled_until_ms = 0.0
+        self._throttle_timer: TimerTask | None = None
+        self._closing = False  # no further request is read; ends once what is in flight is answered
+        self._got_eof = False
+        self._handling = False
+
+    # -- transport events --
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.client_host = peer[0] if peer else ""
+        self.last_active_ms = self._monotonic_ms()
+        self._server.size_buffers(transport)
+        refused_ms = self._server.admit(self)
+        if refused_ms is not None:
+            self._turn_away(refused_ms)
+
+    def _turn_away(self, delay_ms: int) -> None:
+        """Closes, maybe later, so that the client does not come back at once; nothing that it sends is answered."""
+        if delay_ms:
+            self._blocked |= TURNED_AWAY
+            self._throttle_timer = self._server.wheel.add(delay_ms, self.abort)
+        else:
+            self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._closing = True
+        self.repeated = None  # which knows its connection: without this both would wait for the garbage collector
+        for pending in self._waiting:
+            pending.abandon()
+        if self._throttle_timer is not None:
+            self._throttle_timer.cancel()
+        self._server.forget(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._large is not None:
+            if self._large_end == len(self._large):
+                self._grow_large()
+            return self._large[self._large_end :]
+        if self._end == len(self._scratch):
+            self._compact()
+        return self._view[self._end :] if self._end else self._view
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.last_active_ms = self._monotonic_ms()
+        if self._large is None:
+            self._end += nbytes
+        else:
+            self._large_end += nbytes
+            if self._large_end < self._large_size:
+                return
+        self._handle_received()
+
+    def eof_received(self) -> bool:
+        self._got_eof = True
+        self.send_gathered()
+        return bool(self._replies)  # True keeps a half-closed connection open: what is in flight is still answered
+
+    def pause_writing(self) -> None:
+        self._blocked |= WRITING_PAUSED
+
+    def resume_writing(self) -> None:
+        self._blocked &= ~WRITING_PAUSED
+        self.last_active_ms = self._monotonic_ms()
+        self._handle_received()
+
+    # -- requests --
+
+    def _handle_received(self) -> None:
+        """Handles every whole frame received, as long as nothing in flight stands in the way."""
+        if self._handling:
+            return
+        self._handling = True
+        try:
+            while not (self._replies or self._closing or self._blocked) or self._may_handle():
+                frame = self._next_frame()
+                if frame is None:
+                    break
+                self._handle(frame)
+                if self._start == self._end and not self._replies:  # mostly it was the only one
+                    self._start = self._end = 0
+                    break
+        except CloseConnection as error:
+            log.warning("connection closed", client=self.client_host, reason=str(error))
+            self._closing = True  # as soon as the requests before this one are answered
+        finally:
+            self._handling = False
+        if self._out and not (self._replies or self._closing or self._got_eof):
+            self._outbox.put(self)
+        else:
+            self._flush()
+        if self._end or self._paused_reading or self._closing or self._large is not None:
+            self._adjust_reading()
+
+    def _may_handle(self) -> bool:
+        if self._replies and self._replies[0].done:
+            self._take_answers()
+        if self._closing or self._blocked:
+            return False
+        if not self._replies:
+            return True
+        return (
+            not self._replies[-1].exclusive
+            and len(self._replies) < MAX_OVERLAPPING
+            and self._overlapping_bytes < MAX_OVERLAPPING_BYTES
+            and self._next_overlaps()
+        )
+
+    def _next_overlaps(self) -> bool:
+        """Whether the next request may be handled while others wait, as far as what was received tells its API."""
+        if self._large is not None:
+            key = self._large[:2]
+        elif self._end - self._start >= 6:
+            key = self._view[self._start + 4 : self._start + 6]
+        else:
+            return True
+        return int.from_bytes(key, "big") in self._dispatcher.pipelined_keys
+
+    def _next_frame(self) -> memoryview | None:
+        """The next whole frame without its size prefix, or None until more has arrived."""
+        if self._large is not None:
+            if self._large_end < self._large_size:
+                return None
+            frame, self._large = self._large, None
+            return frame
+        available = self._end - self._start
+        if available < 4:
+            if available == 0:
+                self._start = self._end = 0
+            return None
+        (size,) = INT32.unpack_from(self._scratch, self._start)
+        if size < 0 or size > self._max_request_bytes:
+            raise CloseConnection(f"frame of {size} bytes; 0 to {self._max_request_bytes} are accepted")
+        begin = self._start + 4
+        if size <= available - 4:
+            self._start = begin + size
+            return self._view[begin : self._start]
+        if size + 4 > LARGEST_SCRATCH_BYTES:
+            self._large = memoryview(bytearray(min(size, LARGE_STEP_BYTES)))
+            self._large_size = size
+            self._large_end = available - 4
+            self._large[: self._large_end] = self._view[begin : self._end]
+            self._start = self._end = 0
+        elif begin + size > len(self._scratch):
+            self._compact()
+        return None
+
+    def _compact(self) -> None:
+        """Moves what is not handled yet to the front of the scratch buffer; makes it the larger one if it was full.
+
+        A request that waits may still look at its records, which stay where they are.
+        """
+        kept = self._end - self._start
+        waits = bool(self._replies) and self._replies[-1].exclusive
+        large = len(self._scratch) > SCRATCH_BYTES
+        scratch = self._scratch if large and not waits else bytearray(LARGEST_SCRATCH_BYTES)
+        scratch[:kept] = self._scratch[self._start : self._end]
+        self._scratch, self._view = scratch, memoryview(scratch)
+        self._start, self._end = 0, kept
+
+    def _grow_large(self) -> None:
+        assert self._large is not None
+        grown = memoryview(bytearray(min(self._large_size, 2 * len(self._large))))
+        grown[: self._large_end] = self._large
+        self._large = grown
+
+    def _handle(self, frame: memoryview) -> None:
+        result = self._dispatcher.dispatch(self, frame)
+        if result.__class__ is bytearray and not self._replies:  # what small requests mostly come to
+            self._out.append(result)
+            self._out_bytes += len(result)
+            if self._out_bytes >= SEND_AT_BYTES:
+                self.send_gathered()
+        elif isinstance(result, Pending):
+            reply = Reply(result.exclusive, len(frame))
+            self._replies.append(reply)
+            self._overlapping_bytes += reply.request_bytes
+            self._waiting.add(result)
+            result.work.add_done_callback(lambda _: self._answered(reply, result))
+        elif result is not None:
+            if self._replies:
+                reply = Reply(exclusive=False, request_bytes=0)
+                reply.done, reply.buffers = True, result
+                self._replies.append(reply)
+            else:
+                self._gather(result)
+
+    def _answered(self, reply: Reply, pending: Pending) -> None:
+        self._waiting.discard(pending)
+        self.last_active_ms = self._monotonic_ms()
+        reply.done = True
+        try:
+            reply.buffers = pending.finish()
+        except CloseConnection as error:
+            log.warning("connection closed", client=self.client_host, reason=str(error))
+            self.close()
+            return
+        if self._transport is not None:
+            self._handle_received()
+
+    def _take_answers(self) -> None:
+        """Gathers the answers whose turn has come."""
+        replies = self._replies
+        while replies and replies[0].done:
+            reply = replies.popleft()
+            self._overlapping_bytes -= reply.request_bytes
+            if reply.buffers is not None:
+                self._gather(reply.buffers)
+
+    def _flush(self) -> None:
+        if self._replies:
+            self._take_answers()
+        if not self._replies and (self._closing or self._got_eof) and self._transport is not None:
+            self.send_gathered()
+            self._transport.close()
+        elif self._out:
+            self._outbox.put(self)
+        else:
+            self._outbox.send_overdue(self.last_active_ms)
+
+    def _gather(self, buffers: Buffers) -> None:
+        if isinstance(buffers, list):
+            self._out += buffers
+            self._out_bytes += sum(map(len, buffers))
+        else:
+            self._out.append(buffers)
+            self._out_bytes += len(buffers)
+        if self._out_bytes >= SEND_AT_BYTES:
+            self.send_gathered()
+
+    def send_gathered(self) -> None:
+        """Hands the gathered replies to the transport: one system call for all that were answered in one go."""
+        if self._transport is None or self._transport.is_closing() or not self._out:
+            return
+        out, self._out = self._out, []
+        if len(out) == 1:
+            self._transport.write(out[0])
+        elif self._out_bytes < SEND_AT_BYTES:
+            self._transport.write(b"".join(out))
+        else:
+            self._transport.writelines(out)
+        self._out_bytes = 0
+
+    def _adjust_reading(self) -> None:
+        """Stops reading while received bytes wait for an earlier answer, so that they wait in the kernel's buffers."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        full = self._large_end == self._large_size if self._large is not None else self._end - self._start > 0
+        pause = (full and not self._may_handle()) or self._closing
+        if pause != self._paused_reading:
+            self._paused_reading = pause
+            if pause:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+    # -- quotas --
+
+    def spent_ms(self) -> float:
+        """Time since this was last asked, or since the request, or what it had to wait for, was there."""
+        now_ms = self._monotonic_ms()
+        spent_ms, self.last_active_ms = now_ms - self.last_active_ms, now_ms
+        return spent_ms
+
+    def throttle(self, throttle_ms: int) -> None:
+        """Handles no further request for so long (KIP-219); what is in flight is answered."""
+        until_ms = self._monotonic_ms() + throttle_ms
+        if self._transport is None or until_ms <= self._throttled_until_ms:
+            return
+        self._blocked |= THROTTLED
+        self._throttled_until_ms = until_ms
+        if self._throttle_timer is not None:
+            self._throttle_timer.cancel()
+        self._throttle_timer = self._server.wheel.add(throttle_ms, self._end_throttling)
+
+    def _end_throttling(self) -> None:
+        self._blocked &= ~THROTTLED
+        self.last_active_ms = self._monotonic_ms()
+        self._handle_received()
+
+    # -- closing --
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is in flight."""
+        return not self._replies
+
+    def close(self) -> None:
+        """Closes at once; what is written already is still sent."""
+        self._closing = True
+        self._replies.clear()
+        if self._out:
+            self.send_gathered()
+        if self._transport is not None:
+            self._transport.close()
+
+    def finish(self) -> None:
+        """Reads no further request and closes once everything in flight is answered."""
+        self._closing = True
+        self._flush()
+        self._adjust_reading()
+
+    def abort(self) -> None:
+        """Drops the connection and what it has not sent."""
+        if self._transport is not None:
+            self._transport.abort()

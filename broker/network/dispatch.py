@@ -1,0 +1,287 @@
+"""From a request frame to its reply: header, API table, decoding, the handler, and errors at one edge."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from struct import Struct
+from types import CoroutineType, ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import structlog
+
+from broker.network.answers import Later
+from broker.network.context import CloseConnection, RequestContext
+from broker.network.error_responses import error_response
+from protocol import headers, messages
+from protocol.api_table import API_TABLE, Api
+from protocol.errors import KafkaError, UnknownServerError
+from protocol.primitives import DecodeError
+
+if TYPE_CHECKING:
+    from broker.monitoring.metrics import Metrics, RequestCounters
+    from broker.network.connection import Connection
+    from broker.node import Node
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+Buffers = bytes | bytearray | list[Any]
+"""A reply frame: one buffer, or the list of its parts."""
+
+LATER = (Later, asyncio.Future, CoroutineType)
+"""What a handler returns in place of a response that is still to come."""
+
+API_VERSIONS = 18
+
+DRAIN_MS = 3000
+"""How long a stopping node waits for work whose connection is gone."""
+
+_unpack_start = Struct(">ii").unpack_from  # API key and version, correlation id
+AFTER_CORRELATION_ID = 8
+"""Where a request goes on after it."""
+
+LONGEST_REPEATED_BYTES = 1024
+"""A larger request is not kept for its next time: each connection keeps one."""
+
+
+@dataclass(eq=False, slots=True)
+class Pending:
+    """A reply to come, of ``finish`` once ``work`` is done; a connection's next request waits for an ``exclusive`` one.
+
+    ``finish`` is to be called once, also where nobody waits for the reply any more. It raises CloseConnection.
+    """
+
+    work: asyncio.Future[Any]
+    finish: Callable[[], Buffers | None]
+    exclusive: bool
+    only_reads: bool
+
+    def abandon(self) -> None:
+        """The connection is lost. What has begun runs on to its end, so that nothing stays half done."""
+        if self.only_reads:
+            self.work.cancel()
+
+
+class Repeated(NamedTuple):
+    """A request that its client sends again and again, as heartbeats are: only the correlation id is another then."""
+
+    size: int
+    key_and_version: int
+    rest: bytes
+    """What comes after the correlation id."""
+    route: Route
+    ctx: RequestContext
+    request: Any
+
+
+class ByVersion(dict[int, T]):
+    """What is made for a version of an API when that is first asked for."""
+
+    def __init__(self, make: Callable[[int], T]) -> None:
+        self._make = make
+
+    def __missing__(self, version: int) -> T:
+        made = self[version] = self._make(version)
+        return made
+
+
+class Route:
+    """One row of the API table with its handler module (see `broker.handlers`), which is imported when first used."""
+
+    def __init__(self, api: Api, metrics: Metrics) -> None:
+        self.api = api
+        self._metrics = metrics
+        self.module_name = f"broker.handlers.{api.name}"
+        self.exclusive = not api.pipelined
+        self.loaded = False
+        self._module: ModuleType
+        self.counters: RequestCounters
+        self.handle: Callable[[RequestContext, Any], Any]
+        self.decode: Callable[[int, memoryview, int], Any] | None
+        self.read = ByVersion(partial(messages.request_reader, api.key))
+        self.write = ByVersion(self._writer)
+        self.prepare: Callable[[RequestContext, Any], Any] | None
+        self.only_reads = False
+        self.repeats = False
+
+    def load(self) -> ModuleType:
+        if not self.loaded:
+            module = importlib.import_module(self.module_name)
+            self.counters = self._metrics.requests[self.api.name]
+            self.handle = module.handle
+            self.decode = getattr(module, "decode", None)
+            self.prepare = getattr(module, "prepare", None)
+            self.only_reads = getattr(module, "ONLY_READS", False)
+            self.repeats = self.exclusive and getattr(module, "REPEATS", False)
+            self._module = module
+            self.loaded = True
+        return self._module
+
+    def _writer(self, version: int) -> Callable[[Any, int], Buffers]:
+        encode = getattr(self.load(), "encode", None)
+        if encode is None:
+            write = messages.response_writer(self.api.key, version)
+            return messages.repeated_writer(write) if getattr(self._module, "SHARES_RESPONSES", False) else write
+        return lambda response, correlation_id: encode(response, version, correlation_id)
+
+
+class Dispatcher:
+    """Routes frames to handlers. One for the whole node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._metrics = node.metrics
+        self._monotonic_ms = node.clock.monotonic_ms
+        self._throttling = node.throttling
+        self._routes: dict[int, Route] = {}
+        self._tasks: set[asyncio.Future[Any]] = set()
+        self.pipelined_keys = frozenset(api.key for api in API_TABLE if api.pipelined)
+        for api in API_TABLE:
+            route = Route(api, node.metrics)
+            if importlib.util.find_spec(route.module_name) is None:
+                raise RuntimeError(f"the API table names {api.name}, which has no handler {route.module_name}")
+            self._routes[api.key] = route
+
+    def dispatch(self, connection: Connection, frame: memoryview) -> Buffers | Pending | None:
+        """Handles one request. Returns the reply frame, a reply to come, or None where none is sent (acks=0).
+
+        :raises CloseConnection: The connection is to be closed: no API, version or body that Kafka would answer.
+        """
+        repeated = connection.repeated
+        if (
+            repeated is not None
+            and repeated.size == len(frame)
+            and repeated.rest == bytes(frame[AFTER_CORRELATION_ID:])
+            and (start := _unpack_start(frame))[0] == repeated.key_and_version
+        ):
+            _, _, _, route, ctx, request = repeated
+            ctx.correlation_id = start[1]  # the one before is answered: its API is exclusive
+            if self._throttling.enabled:
+                ctx.size = len(frame)
+        else:
+            route, ctx, request = self._read(connection, frame)
+            if request is None:
+                return self._too_new(route, ctx.correlation_id)
+        started = connection.last_active_ms  # when the request, or what it had to wait for, was there
+        try:
+            response = route.handle(ctx, request)
+        except Exception as error:  # noqa: BLE001 - the one edge where errors become answers
+            response = self._failed(route, ctx, request, error)
+        if isinstance(response, LATER):
+            return self._pending(route, ctx, request, response, started)
+        return self._encode(route, ctx, request, response, started)
+
+    def _read(self, connection: Connection, frame: memoryview) -> tuple[Route, RequestContext, Any]:
+        """The request, or None in its place: ApiVersions in a version that is not served. Raises CloseConnection."""
+        try:
+            key, version, correlation_id, client_id, body = headers.parse_request_header(frame)
+        except DecodeError as error:
+            raise CloseConnection(f"request header: {error}") from error
+        route = self._routes[key]
+        api = route.api
+        ctx = RequestContext(self._node, connection, key, version, correlation_id, client_id)
+        if not api.lowest <= version <= api.highest:
+            if key == API_VERSIONS:
+                return route, ctx, None
+            raise CloseConnection(f"{api.name} version {version}; {api.lowest} to {api.highest} are served")
+        if not route.loaded:
+            route.load()
+        if self._throttling.enabled:
+            ctx.size = len(frame)
+        try:
+            if route.decode is not None:
+                return route, ctx, route.decode(version, frame, body)
+            ctx.body = bytes(frame[body:])  # its strings are cheaper to slice than a memoryview's
+            request, _ = route.read[version](ctx.body, 0)
+            if route.prepare is not None:
+                request = route.prepare(ctx, request)
+        except DecodeError as error:
+            raise CloseConnection(f"{api.name} v{version}: {error}") from error
+        except Exception as error:
+            self._unexpected(route, ctx, error)
+            raise CloseConnection(f"{api.name} v{version} cannot be decoded") from error
+        if route.repeats and len(frame) <= LONGEST_REPEATED_BYTES:
+            start, _ = _unpack_start(frame)
+            connection.repeated = Repeated(len(frame), start, bytes(frame[AFTER_CORRELATION_ID:]), route, ctx, request)
+        return route, ctx, request
+
+    def _pending(self, route: Route, ctx: RequestContext, request: Any, response: Any, started: float) -> Pending:
+        if self._throttling.enabled:
+            self._throttling.spent(ctx)
+        later = response if isinstance(response, Later) else Later(asyncio.ensure_future(response), _itself)
+        self._tasks.add(later.future)
+        finish = partial(self._finish, route, ctx, request, later, started)
+        return Pending(later.future, finish, route.exclusive or not ctx.begun, route.only_reads)
+
+    def _finish(
+        self, route: Route, ctx: RequestContext, request: Any, later: Later[Any, Any], started: float
+    ) -> Buffers | None:
+        self._tasks.discard(later.future)
+        if later.future.cancelled():
+            return None
+        try:
+            response = later.then(later.future.result())
+        except Exception as error:  # noqa: BLE001 - the same edge, later
+            response = self._failed(route, ctx, request, error)
+        return self._encode(route, ctx, request, response, started)
+
+    def _encode(self, route: Route, ctx: RequestContext, request: Any, response: Any, started: float) -> Buffers | None:
+        route.counters.done(ctx.version, self._monotonic_ms() - started)
+        if self._throttling.enabled:
+            response = self._throttling.answer(ctx, response)
+        if response is None:
+            return None
+        try:
+            return route.write[ctx.version](response, ctx.correlation_id)
+        except Exception as error:  # noqa: BLE001 - a response that cannot be written is a bug of its handler
+            failed = self._failed(route, ctx, request, error)
+        try:
+            return route.write[ctx.version](failed, ctx.correlation_id)
+        except Exception as error:
+            self._unexpected(route, ctx, error)
+            raise CloseConnection(f"{route.api.name} v{ctx.version} cannot be answered") from error
+
+    def _failed(self, route: Route, ctx: RequestContext, request: Any, error: BaseException) -> Any:
+        """The response that tells a request's failure as a whole."""
+        if isinstance(error, CloseConnection):
+            raise error
+        if not isinstance(error, KafkaError):
+            self._unexpected(route, ctx, error)
+            error = UnknownServerError()
+        self._metrics.request_error(route.api.name, error.code)
+        own = getattr(route.load(), "error_response", None)
+        try:
+            return own(ctx, request, error) if own is not None else error_response(route.api, error)
+        except CloseConnection:
+            raise
+        except Exception as second:
+            self._unexpected(route, ctx, second)
+            raise CloseConnection(f"{route.api.name} v{ctx.version} cannot be answered") from second
+
+    def _unexpected(self, route: Route, ctx: RequestContext, error: BaseException) -> None:
+        log.error("unexpected error in a handler", api=route.api.name, version=ctx.version, exc_info=error)
+        self._metrics.unhandled_errors += 1
+
+    def _too_new(self, route: Route, correlation_id: int) -> Buffers:
+        """ApiVersions in a version that is not served: answered in version 0, so that any client can read it."""
+        module = route.load()
+        return messages.encode_response(route.api, module.unsupported_version(), 0, correlation_id)
+
+    async def drain(self) -> None:
+        """Waits for the work of tasks begun, also of those whose connection is gone, but for ``DRAIN_MS`` at most."""
+        clock = self._node.clock
+        deadline = clock.monotonic_ms() + DRAIN_MS
+        while self._tasks and clock.monotonic_ms() < deadline:
+            await clock.sleep(5)
+        if self._tasks:
+            log.warning("requests are given up", requests=len(self._tasks))
+
+
+def _itself(response: Any) -> Any:
+    return response

@@ -1,0 +1,56 @@
+"""Replies of many connections, sent together."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from broker.network.connection import Connection
+    from timing.clock import Clock
+
+LONGEST_WAIT_MS = 2.0
+"""A reply that waits so long already when a request is read leaves once that one is handled."""
+
+QUIET_MS = 0.1
+"""A request that came so long after the last reply left was waited for: more of them are hardly there yet."""
+
+
+class Outbox:
+    """Connections whose replies go out once the loop has handled all that it found received.
+
+    A write to a socket wakes its reader, which costs the writer about as much as a small request does. Connections
+    whose readers share a thread, as a client's mostly do, cost one waking for what is written in one go. The reply to a
+    request that came alone leaves at once.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._monotonic_ms = clock.monotonic_ms
+        self._waiting: list[Connection] = []
+        self._since_ms = 0.0
+        self._sent_ms = -math.inf
+
+    def put(self, connection: Connection) -> None:
+        """Send the connection's gathered replies, now or soon. It may be put more than once."""
+        now_ms = connection.last_active_ms
+        if not self._waiting:
+            if now_ms - self._sent_ms > QUIET_MS:
+                connection.send_gathered()
+                self._sent_ms = self._monotonic_ms()
+                return
+            self._since_ms = now_ms
+            asyncio.get_running_loop().call_soon(self._send)
+        self._waiting.append(connection)
+        self.send_overdue(now_ms)
+
+    def send_overdue(self, now_ms: float) -> None:
+        """For a request that has no reply yet, or none at all, so that those before it do not wait for many such."""
+        if now_ms - self._since_ms > LONGEST_WAIT_MS and self._waiting:
+            self._send()
+
+    def _send(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for connection in waiting:
+            connection.send_gathered()
+        self._sent_ms = self._monotonic_ms()

@@ -1,0 +1,177 @@
+"""The listeners: binding, limits on connections, idle connections, and a graceful end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from socket import SO_RCVBUF, SO_SNDBUF, SOL_SOCKET
+from typing import TYPE_CHECKING
+
+import structlog
+
+from broker.network.connection import Connection
+from broker.network.outbox import Outbox
+
+if TYPE_CHECKING:
+    from broker.config.listeners import Listener
+    from broker.node import Node
+    from timing.wheel import TimerTask
+
+log = structlog.get_logger(__name__)
+
+LEAST_BACKLOG = 1024
+"""Clients that come back all at once after a restart, and that the loop has not accepted yet."""
+DEFAULT_RECEIVE_BUFFER = 100 << 10
+FINISH_MS = 3000
+"""How long a stopping server waits for answers in flight."""
+
+
+class ListenError(Exception):
+    """A listener cannot be bound."""
+
+
+class Server:
+    """All listeners of a node and the connections they accepted (Kafka's ``SocketServer``)."""
+
+    def __init__(self, node: Node) -> None:
+        config = node.config
+        self.clock = node.clock
+        self.max_request_bytes = config.integer("socket.request.max.bytes")
+        self.outbox = Outbox(self.clock)
+        self.wheel = node.wheel
+        self.created = 0
+        self.closed = 0
+        self.connections: set[Connection] = set()
+        self.bound: dict[str, int] = {}
+        self._node = node
+        self._per_ip: Counter[str] = Counter()
+        self._turned_away: set[Connection] = set()
+        self._stopping = False
+        self._max_idle_ms = config.integer("connections.max.idle.ms")
+        self._backlog = max(config.integer("socket.listen.backlog.size"), LEAST_BACKLOG)
+        self._send_buffer = config.integer("socket.send.buffer.bytes")
+        self._receive_buffer = config.integer("socket.receive.buffer.bytes")
+        self._servers: list[tuple[Listener, asyncio.Server]] = []
+        self._idle_timers: dict[Connection, TimerTask] = {}
+
+    async def start(self, listeners: tuple[Listener, ...]) -> None:
+        """Binds every listener; ``bound`` then tells each one's port. Nobody is served before ``serve``.
+
+        Raises ListenError if an address cannot be bound.
+        """
+        loop = asyncio.get_running_loop()
+        for listener in listeners:
+            name = listener.name
+
+            def accept(name: str = name) -> Connection:
+                return Connection(self, self._node.dispatcher, name)
+
+            try:
+                server = await loop.create_server(
+                    accept,
+                    listener.host or None,
+                    listener.port,
+                    backlog=self._backlog,
+                    reuse_address=True,
+                    start_serving=False,
+                )
+            except OSError as error:
+                raise _cannot_listen(listener, error) from error
+            self._servers.append((listener, server))
+            self.bound[name] = server.sockets[0].getsockname()[1]
+
+    async def serve(self) -> None:
+        """Lets clients in. Raises ListenError if another process came first."""
+        for listener, server in self._servers:
+            try:
+                await server.start_serving()
+            except OSError as error:
+                raise _cannot_listen(listener, error) from error
+            log.info("listening", listener=listener.name, host=listener.host or "*", port=self.bound[listener.name])
+
+    # -- connections --
+
+    def admit(self, connection: Connection) -> int | None:
+        """Counts a new connection, unless a limit refuses it: then it is to be closed after so many milliseconds."""
+        if self._stopping:
+            return 0
+        host = connection.client_host
+        config = self._node.config
+        per_ip = config.max_connections_per_ip_overrides.get(host, config.integer("max.connections.per.ip"))
+        refused = None
+        if len(self.connections) >= config.integer("max.connections"):
+            refused = "max.connections"
+        elif throttle_ms := self._node.connection_rates.throttle_ms(host):
+            self._turned_away.add(connection)
+            return throttle_ms
+        elif self._per_ip[host] >= per_ip:
+            refused = "max.connections.per.ip"
+        if refused is not None:
+            log.warning("connection refused", client=host, limit=refused)
+            return 0
+        self.connections.add(connection)
+        self._per_ip[host] += 1
+        self.created += 1
+        if self._max_idle_ms >= 0:
+            self._check_idle_in(self._max_idle_ms, connection)
+        return None
+
+    def size_buffers(self, transport: asyncio.BaseTransport) -> None:
+        """Asks for the socket buffers that are configured.
+
+        Kafka's small send buffer keeps what is sent within the CPU's cache, a quarter less work for a Fetch. Its small
+        receive buffer would make a large Produce a third more work, so its default is not asked for.
+        """
+        sock = transport.get_extra_info("socket")
+        if sock is None:
+            return
+        if self._send_buffer >= 0:
+            sock.setsockopt(SOL_SOCKET, SO_SNDBUF, self._send_buffer)
+        if self._receive_buffer not in (-1, DEFAULT_RECEIVE_BUFFER):
+            sock.setsockopt(SOL_SOCKET, SO_RCVBUF, self._receive_buffer)
+
+    def forget(self, connection: Connection) -> None:
+        if connection not in self.connections:
+            self._turned_away.discard(connection)
+            return
+        self.connections.discard(connection)
+        timer = self._idle_timers.pop(connection, None)
+        if timer is not None:
+            timer.cancel()
+        self.closed += 1
+        self._per_ip[connection.client_host] -= 1
+        if not self._per_ip[connection.client_host]:
+            del self._per_ip[connection.client_host]
+
+    def _check_idle(self, connection: Connection) -> None:
+        idle_ms = self.clock.monotonic_ms() - connection.last_active_ms
+        if idle_ms >= self._max_idle_ms and connection.idle:
+            log.debug("idle connection closed", client=connection.client_host)
+            connection.abort()  # a client that takes nothing more must not keep it open either
+            return
+        self._check_idle_in(max(self._max_idle_ms - idle_ms, 1), connection)
+
+    def _check_idle_in(self, delay_ms: float, connection: Connection) -> None:
+        self._idle_timers[connection] = self._node.wheel.add(delay_ms, lambda: self._check_idle(connection))
+
+    # -- the end --
+
+    async def stop(self) -> None:
+        """Stops accepting, answers what is in flight, closes every connection."""
+        self._stopping = True
+        for _, server in self._servers:
+            server.close()
+        for connection in tuple(self._turned_away):
+            connection.abort()
+        for connection in tuple(self.connections):
+            connection.finish()
+        deadline = self.clock.monotonic_ms() + FINISH_MS
+        while self.connections and self.clock.monotonic_ms() < deadline:
+            await self.clock.sleep(5)
+        for connection in tuple(self.connections):
+            connection.abort()
+
+
+def _cannot_listen(listener: Listener, error: OSError) -> ListenError:
+    where = f"{listener.host or '*'}:{listener.port}"
+    return ListenError(f"listener {listener.name} cannot be bound to {where}: {error.strerror or error}")

@@ -1,0 +1,72 @@
+"""A Fetch that waits for ``fetch.min.bytes`` (Kafka's ``DelayedFetch``)."""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from protocol.errors import KafkaError
+from timing.purgatory import DelayedOperation
+
+if TYPE_CHECKING:
+    from broker.partitions.fetch_session import Target
+    from broker.partitions.partition import Partition
+    from storage.segments.segment import LogOffsetMetadata
+
+
+@dataclass(slots=True)
+class Watched:
+    """A partition that a waiting Fetch reads, and where that read starts in its log."""
+
+    partition: Partition
+    target: Target
+    start: LogOffsetMetadata
+
+
+class DelayedFetch(DelayedOperation):
+    """Completes when enough bytes are there, or when what it reads is no longer as it was; then ``ready`` is set."""
+
+    __slots__ = ("_current", "_isolation_level", "_min_bytes", "_ready", "_watched")
+
+    def __init__(
+        self,
+        watched: Sequence[Watched],
+        isolation_level: int,
+        min_bytes: int,
+        current: Callable[[Partition], bool],
+        ready: Future[None],
+    ) -> None:
+        super().__init__()
+        self._watched = watched
+        self._isolation_level = isolation_level
+        self._min_bytes = min_bytes
+        self._current = current
+        self._ready = ready
+
+    def try_complete(self) -> bool:
+        available = 0
+        for one in self._watched:
+            if not self._current(one.partition) or one.partition.log.is_offline:
+                return self.force_complete()
+            try:
+                one.partition.check_leader_epoch(one.target.current_leader_epoch)
+            except KafkaError:
+                return self.force_complete()
+            if one.start.offset < one.partition.log_start_offset:  # deleted
+                return self.force_complete()
+            end = one.partition.bound(self._isolation_level)
+            if end.offset == one.start.offset:
+                continue
+            if end.offset < one.start.offset or end.segment_base != one.start.segment_base:
+                return self.force_complete()
+            available += min(end.position - one.start.position, one.target.max_bytes)
+        return available >= self._min_bytes and self.force_complete()
+
+    def on_complete(self) -> None:
+        if not self._ready.done():
+            self._ready.set_result(None)
+
+    def on_expiration(self) -> None:
+        """Nothing more to account for: an expired Fetch answers with what there is."""

@@ -1,0 +1,182 @@
+"""The partitions this node hosts, kept in step with the topics that the metadata store names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from functools import partial
+from typing import TYPE_CHECKING
+
+import structlog
+
+from broker.partitions.partition import Partition
+from protocol.errors import KafkaStorage
+from storage.log.append_types import LogConfig
+
+if TYPE_CHECKING:
+    from broker.metadata.topics import Topic, Topics
+    from storage.folders.log_manager import LogManager
+    from storage.log.partition_log import PartitionLog
+
+log = structlog.get_logger(__name__)
+
+PREPARING = 3
+"""How many threads make new logs at once: most of the time they wait for the device, and their syncs share it."""
+
+
+class Partitions:
+    """Opens, creates and deletes the logs that the topics ask for (Kafka's ``ReplicaManager``, for its own part).
+
+    The store is the truth: a folder whose topic is gone is removed, a partition without a folder gets an empty one. But
+    while a folder of ``log.dirs`` cannot be used, a partition without one may lie there: it is offline, not made anew.
+    """
+
+    def __init__(
+        self,
+        topics: Topics,
+        logs: LogManager,
+        config_of: Callable[[Topic], LogConfig],
+        on_advance: Callable[[Partition], None],
+        on_delete: Callable[[Partition], None],
+    ) -> None:
+        self._topics = topics
+        self._logs = logs
+        self._config_of = config_of
+        self._on_advance = on_advance
+        self._on_delete = on_delete
+        self._by_key: dict[tuple[str, int], Partition] = {}
+        self._prepared: dict[tuple[str, int], PartitionLog | None] = {}
+
+    def get(self, topic: str, index: int) -> Partition | None:
+        return self._by_key.get((topic, index))
+
+    def offline_of(self, topic: Topic) -> Set[int]:
+        """The partitions of a topic whose logs are offline."""
+        if not self._logs.any_failed:
+            return frozenset()
+        found = ((index, self._by_key.get((topic.name, index))) for index in range(len(topic.partitions)))
+        return {index for index, one in found if one is not None and one.log.is_offline}
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self._by_key.values())
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    async def start(self) -> None:
+        """Brings logs and topics into step, then follows the topics' changes."""
+        for topic_partition, found in list(self._logs.logs.items()):
+            topic = self._topics.get(topic_partition.topic)
+            stray = (
+                topic is None
+                or topic_partition.partition >= len(topic.partitions)
+                or (found.topic_id is not None and found.topic_id != topic.id)
+            )
+            if stray:
+                log.warning("removing a stray partition", partition=str(topic_partition))
+                try:
+                    await self._logs.delete_log(topic_partition)
+                except (KafkaStorage, OSError) as error:  # the next start removes it
+                    log.error("stray partition not removed", partition=str(topic_partition), reason=str(error))
+        for topic in self._topics.all():
+            self._open(topic)
+        self._topics.host_by(self)
+        self._topics.subscribe(self._changed)
+
+    def is_current(self, partition: Partition) -> bool:
+        """Whether it is still hosted here, and not deleted or made anew."""
+        return self._by_key.get(partition.key) is partition
+
+    def reconfigure(self) -> None:
+        """Applies changed broker defaults to every log."""
+        for topic in self._topics.all():
+            self._configure(topic)
+
+    async def prepare(self, topics: Iterable[Topic]) -> None:
+        """Makes the logs that topics will need, in worker threads: their files take several fsyncs each.
+
+        They are hosted once the store has the topics; `discard` removes them if that fails. Raises KafkaStorage if one
+        cannot be made.
+        """
+        plans: dict[tuple[str, int], Callable[[], PartitionLog]] = {}
+        for topic in topics:
+            config = self._config_of(topic)
+            for index, assignment in enumerate(topic.partitions):
+                if self._logs.get(topic.name, index) is None:
+                    epoch = assignment.leader_epoch
+                    plans[topic.name, index] = self._logs.plan_log(topic.name, index, topic.id, config, epoch)
+                    self._prepared[topic.name, index] = None
+
+        def make(share: Sequence[tuple[str, int]]) -> None:
+            for key in share:
+                self._prepared[key] = plans[key]()
+            if share:
+                self._logs.sync_folders()
+
+        keys = list(plans)
+        work = [partial(make, keys[start::PREPARING]) for start in range(PREPARING)]
+        ended = await asyncio.gather(*map(self._logs.services.workers.call, work), return_exceptions=True)
+        for error in ended:  # no sooner than all are at rest
+            if error is not None:
+                raise error
+
+    async def discard(self) -> None:
+        """Removes the logs that were prepared and not hosted."""
+        removals = [self._logs.abandon(*key, made) for key, made in self._prepared.items()]
+        self._prepared.clear()
+
+        def remove() -> None:
+            for removal in removals:
+                removal()
+
+        try:
+            await self._logs.services.workers.call(remove)
+        except OSError as error:  # the next start removes them
+            log.error("cannot remove the folder of a partition that was not created", reason=str(error))
+
+    def _open(self, topic: Topic) -> None:
+        config = self._config_of(topic)
+        for index, assignment in enumerate(topic.partitions):
+            key = topic.name, index
+            if key in self._by_key:
+                continue
+            prepared = self._prepared.pop(key, None)
+            if prepared is not None:
+                self._logs.adopt(prepared)
+            partition_log = self._logs.get(*key)
+            if partition_log is None:
+                partition_log = self._logs.absent_log(topic.name, index, topic.id, config)
+            if partition_log is None:
+                partition_log = self._logs.create_log(topic.name, index, topic.id, config, assignment.leader_epoch)
+            self._host(topic, index, assignment.leader_epoch, partition_log)
+
+    def _host(self, topic: Topic, index: int, leader_epoch: int, partition_log: PartitionLog) -> None:
+        if partition_log.leader_epochs.latest != leader_epoch and not partition_log.is_offline:
+            partition_log.assign_epoch(leader_epoch, partition_log.log_end_offset)
+        self._by_key[topic.name, index] = Partition(
+            topic.name, topic.id, index, partition_log, leader_epoch, self._on_advance
+        )
+
+    def _changed(self, old: Topic | None, new: Topic | None) -> None:
+        if old is not None and (new is None or new.id != old.id):
+            self._delete(old)
+        if new is not None:
+            self._open(new)
+            self._configure(new)
+
+    def _configure(self, topic: Topic) -> None:
+        config = self._config_of(topic)
+        for index in range(len(topic.partitions)):
+            self._by_key[topic.name, index].configure(config)
+
+    def _delete(self, topic: Topic) -> None:
+        for index in range(len(topic.partitions)):
+            partition = self._by_key.pop((topic.name, index), None)
+            if partition is None:
+                continue
+            try:
+                self._logs.delete_log_soon(topic.name, index)
+            except KafkaStorage as error:  # the next start removes it
+                log.error("partition not removed", topic=topic.name, partition=index, reason=error.message)
+            partition.deleted()
+            self._on_delete(partition)

@@ -1,0 +1,140 @@
+"""What happens to the logs from time to time (the tasks of Kafka's ``LogManager`` and ``ReplicaManager``)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import structlog
+
+from protocol.errors import KafkaError
+from storage.cleaner.log_cleaner import CleanerConfig, LogCleaner
+from storage.log.retention import delete_old_segments
+from storage.producers.producer_state import DEFAULT_EXPIRATION_MS
+
+if TYPE_CHECKING:
+    from broker.config.broker_config import BrokerConfig
+    from broker.partitions.hosted import Partitions
+    from broker.periodic import Periodic
+    from storage.folders.log_manager import LogManager
+    from storage.log.partition_log import PartitionLog
+
+log = structlog.get_logger(__name__)
+
+AT_A_TIME = 50
+SEGMENTS_AT_A_TIME = 1000
+INDEX_IDLE_MS = 60_000
+
+
+class LogMaintenance:
+    """Compaction, retention, flushes by time, expiry of producers, checkpoints: each in a period of its own.
+
+    Logs whose policy includes ``compact`` are the cleaner's, retention included, as in Kafka: without a cleaner
+    (``log.cleaner.enable=false``) nothing at all is removed from them.
+
+    Attributes:
+        cleaner: what compacts.
+    """
+
+    def __init__(self, logs: LogManager, partitions: Partitions) -> None:
+        self._logs = logs
+        self._partitions = partitions
+        self._clock = logs.services.clock
+        self._workers = logs.services.workers.lane("checkpoints")
+        self.cleaner = LogCleaner(logs, self._high_watermark, self._last_stable_offset)
+        self._cleans = False
+        self._producer_expiration_ms = DEFAULT_EXPIRATION_MS
+
+    def start(self, config: BrokerConfig, periodic: Periodic) -> None:
+        """Hands the tasks over, each with the period that its configuration says."""
+
+        def every(key: str, job: Callable[[], Awaitable[None]], *, first_ms: int | None = None) -> None:
+            pause_ms = config.integer(key)
+            periodic.every(pause_ms, key, job, first_ms=pause_ms if first_ms is None else min(first_ms, pause_ms))
+
+        initial_ms = config.integer("log.initial.task.delay.ms")
+        every("log.retention.check.interval.ms", self.apply_retention, first_ms=initial_ms)
+        every("log.flush.scheduler.interval.ms", self._flush_dirty_logs, first_ms=initial_ms)
+        every("log.flush.offset.checkpoint.interval.ms", self._checkpoint_recovery_points, first_ms=initial_ms)
+        every("log.flush.start.offset.checkpoint.interval.ms", self._checkpoint_log_start_offsets, first_ms=initial_ms)
+        every("replica.high.watermark.checkpoint.interval.ms", self._checkpoint_high_watermarks)
+        every("producer.id.expiration.check.interval.ms", self.expire_producers)
+        periodic.every(INDEX_IDLE_MS, "drop idle indexes", self.drop_idle_indexes)
+        self._cleans = config.boolean("log.cleaner.enable")
+        self.reconfigure(config)
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """The configuration changed; the cleaner goes by it from the next log on, the expiry from its next turn on."""
+        self._producer_expiration_ms = config.integer("producer.id.expiration.ms")
+        if self._cleans:
+            self.cleaner.configure(
+                CleanerConfig(
+                    threads=config.integer("log.cleaner.threads"),
+                    dedupe_buffer_size=config.integer("log.cleaner.dedupe.buffer.size"),
+                    load_factor=config.double("log.cleaner.io.buffer.load.factor"),
+                    max_bytes_per_second=config.double("log.cleaner.io.max.bytes.per.second"),
+                    backoff_ms=config.integer("log.cleaner.backoff.ms"),
+                )
+            )
+
+    async def stop(self) -> None:
+        """Ends compaction where it is; the next start takes it up again."""
+        await self.cleaner.stop()
+
+    # -- tasks --
+
+    async def apply_retention(self) -> None:
+        """Removes what the logs without compaction no longer keep (``LogManager.cleanupLogs``)."""
+        for number, partition in enumerate(list(self._partitions)):
+            if number % AT_A_TIME == 0:
+                await self._clock.sleep(0)
+            one = partition.log
+            rests = partition.key in self._logs.moving or self.cleaner.is_busy_with(one)
+            if not one.config.compact and not rests:
+                try:
+                    delete_old_segments(one, partition.high_watermark)
+                except KafkaError as error:
+                    log.error("retention failed", topic=partition.topic, partition=partition.index, error=str(error))
+
+    async def expire_producers(self) -> None:
+        """Forgets producers that have been idle for ``producer.id.expiration.ms``."""
+        for number, one in enumerate(list(self._logs.logs.values())):
+            if number % AT_A_TIME == 0:
+                await self._clock.sleep(0)
+            one.producers.expiration_ms = self._producer_expiration_ms
+            one.producers.remove_expired(self._clock.wall_ms())
+
+    async def drop_idle_indexes(self) -> None:
+        """Gives back the memory of indexes that nobody asked for a while; the next reader loads them again."""
+        number = 0
+        for one in list(self._logs.logs.values()):
+            for segment in list(one.segments):
+                if segment is not one.segments.active:
+                    segment.drop_idle_indexes()
+                number += 1
+                if number % SEGMENTS_AT_A_TIME == 0:
+                    await self._clock.sleep(0)
+
+    async def _flush_dirty_logs(self) -> None:
+        self._logs.flush_dirty_logs()
+
+    async def _checkpoint_recovery_points(self) -> None:
+        await self._workers.call(self._logs.checkpoint_recovery_points)
+
+    async def _checkpoint_log_start_offsets(self) -> None:
+        await self._workers.call(self._logs.checkpoint_log_start_offsets)
+
+    async def _checkpoint_high_watermarks(self) -> None:
+        await self._workers.call(self.checkpoint_high_watermarks)
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Writes ``replication-offset-checkpoint``; blocking, any thread."""
+        self._logs.checkpoint_high_watermarks(self._high_watermark)
+
+    def _high_watermark(self, one: PartitionLog) -> int:
+        partition = self._partitions.get(one.topic, one.partition)
+        return one.log_end_offset if partition is None else partition.high_watermark
+
+    def _last_stable_offset(self, one: PartitionLog) -> int:
+        partition = self._partitions.get(one.topic, one.partition)
+        return one.log_start_offset if partition is None else partition.last_stable_offset

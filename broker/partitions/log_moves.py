@@ -1,0 +1,93 @@
+"""The moves of partitions between folders of `log.dirs` that clients asked for (Kafka's ReplicaAlterLogDirsManager)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import structlog
+
+from protocol.errors import KafkaError, KafkaStorage
+from storage.folders.log_move import LogMove, MoveEndedError
+
+if TYPE_CHECKING:
+    from storage.folders.log_dirs import LogDir
+    from storage.folders.log_manager import LogManager
+    from storage.log.partition_log import PartitionLog
+
+log = structlog.get_logger(__name__)
+
+
+class LogMoves:
+    """One move at a time; a partition's latest counts. `is_cleaning` tells whether a log is being compacted.
+
+    A stop of the broker gives up what has not arrived.
+    """
+
+    def __init__(
+        self, logs: LogManager, is_cleaning: Callable[[PartitionLog], bool], new_id: Callable[[], UUID]
+    ) -> None:
+        self._logs = logs
+        self._is_cleaning = is_cleaning
+        self._new_id = new_id
+        self._turn = asyncio.Lock()
+        self._moves: dict[PartitionLog, LogMove] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def future_of(self, one: PartitionLog) -> LogMove | None:
+        """The move of a log that is under way or waits for its turn."""
+        return self._moves.get(one)
+
+    def request(self, one: PartitionLog, path: str) -> None:
+        """Move a log to the folder at the absolute `path`, or have it stay if it is there; see `ReplicaManager`.
+
+        Raises KafkaStorage if the log or any folder is offline, LogDirNotFound.
+        """
+        if one.is_offline:
+            raise one.storage_error()
+        target = self._logs.log_dir(path)
+        if target.failed:
+            raise KafkaStorage(f"Log directory {path} is offline")
+        under_way = self._moves.get(one)
+        if under_way is not None:
+            if under_way.target is target:
+                return
+            under_way.cancel()
+            del self._moves[one]
+        if os.path.abspath(os.path.dirname(one.folder)) == path:
+            return
+        if self._logs.failed_folders:
+            raise KafkaStorage("No partition is moved while a log directory is offline")
+        self._start(one, target)
+
+    def _start(self, one: PartitionLog, target: LogDir) -> None:
+        move = LogMove(self._logs, one, target, self._new_id(), self._is_cleaning)
+        self._moves[one] = move
+        task = asyncio.ensure_future(self._run(move))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, move: LogMove) -> None:
+        one = move.log
+        described = {"partition": f"{one.topic}-{one.partition}", "to": move.target.path}
+        try:
+            async with self._turn:
+                log.info("moving a partition", **described)
+                await move.run()
+                log.info("moved a partition", **described)
+        except MoveEndedError:
+            log.info("a partition is not moved", **described)
+        except (OSError, KafkaError) as error:
+            log.error("a partition could not be moved", reason=str(error), **described)
+        finally:
+            if self._moves.get(one) is move:
+                del self._moves[one]
+
+    async def stop(self) -> None:
+        """Gives up every move, and waits until nothing of it is at work."""
+        for move in self._moves.values():
+            move.cancel()
+        await asyncio.gather(*self._tasks)

@@ -1,0 +1,215 @@
+"""A partition: its log plus what a leader knows about it. Everything that answers a client asks here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from broker.partitions.verifications import Verifications
+from protocol.errors import (
+    FencedLeaderEpoch,
+    KafkaError,
+    KafkaStorage,
+    OffsetOutOfRange,
+    PolicyViolation,
+    UnknownLeaderEpoch,
+    UnknownTopicOrPartition,
+)
+from storage.log.append_types import AppendInfo, AppendOrigin
+
+if TYPE_CHECKING:
+    from storage.log.append_types import LogConfig
+    from storage.log.partition_log import PartitionLog
+    from storage.log.read_plan import ReadPlan
+    from storage.segments.segment import LogOffsetMetadata
+    from storage.segments.txn_index import AbortedTxn
+
+READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
+
+NO_LEADER_EPOCH = -1
+TO_HIGH_WATERMARK = -1
+
+Listener = tuple[Callable[[int], None], Callable[[KafkaError], None]]
+
+
+class Partition:
+    """Log + leader epoch + high watermark + last stable offset (Kafka's ``Partition``).
+
+    On one node the high watermark is the end of the log, and with flushing by every message
+    (``flush.messages=1``) the flushed end: an acknowledgement and a reader see only what is as durable as configured.
+    """
+
+    __slots__ = (
+        "_listeners",
+        "_on_advance",
+        "flush_gated",
+        "index",
+        "key",
+        "leader_epoch",
+        "log",
+        "topic",
+        "topic_id",
+        "verifications",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        topic_id: UUID,
+        index: int,
+        log: PartitionLog,
+        leader_epoch: int,
+        on_advance: Callable[[Partition], None],
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.key = (topic, index)
+        self.log = log
+        self.leader_epoch = leader_epoch
+        self.flush_gated = log.config.flush_messages == 1
+        self.verifications = Verifications()
+        self._on_advance = on_advance
+        self._listeners: list[Listener] = []
+        log.producers.on_high_watermark(self.high_watermark)
+        log.flusher.on_flush = self._flushed
+        log.on_offline = self._went_offline
+
+    # -- offsets --
+
+    @property
+    def log_start_offset(self) -> int:
+        return self.log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.log.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """The offset below which records are readable and acknowledged to acks=all."""
+        if self.flush_gated:
+            return max(self.log.flushed.offset, self.log.log_start_offset)
+        return self.log.log_end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The high watermark, or the first offset of the oldest open transaction if that is lower."""
+        unstable = self.log.first_unstable_offset
+        high_watermark = self.high_watermark
+        return high_watermark if unstable is None else min(unstable, high_watermark)
+
+    def end_offset_for(self, isolation_level: int) -> int:
+        return self.last_stable_offset if isolation_level == READ_COMMITTED else self.high_watermark
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """The largest epoch up to ``leader_epoch`` and where it ends; (-1, -1) if none is known (KIP-101)."""
+        return self.log.end_offset_for_epoch(leader_epoch)
+
+    def check_leader_epoch(self, current_leader_epoch: int) -> None:
+        """KIP-320: a client that names an epoch must name ours.
+
+        Raises FencedLeaderEpoch if the client's is older, UnknownLeaderEpoch if it is newer, KafkaStorage if the log is
+        offline.
+        """
+        if self.log.is_offline:
+            raise self.log.storage_error()
+        if current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
+            return
+        if current_leader_epoch < self.leader_epoch:
+            raise FencedLeaderEpoch
+        raise UnknownLeaderEpoch
+
+    # -- appending --
+
+    def append(self, batch: memoryview, origin: AppendOrigin, now_ms: int) -> AppendInfo:
+        """Appends exactly one batch as leader; see ``PartitionLog.append_as_leader`` for the errors."""
+        info = self.log.append_as_leader(batch, leader_epoch=self.leader_epoch, origin=origin, now_ms=now_ms)
+        if not info.duplicate and not self.flush_gated:
+            self._advanced(info.last_offset + 1)
+        return info
+
+    def delete_records(self, offset: int) -> int:
+        """Moves the log's start up to ``offset`` (-1: the high watermark); where it is then (KIP-107).
+
+        Raises PolicyViolation if the topic's records may only be compacted, OffsetOutOfRange if ``offset`` is above the
+        high watermark or below 0, KafkaStorage.
+        """
+        config = self.log.config
+        if config.compact and not config.delete:
+            raise PolicyViolation(f"Records of partition {self.topic}-{self.index} may not be deleted by its policy.")
+        high_watermark = self.high_watermark
+        if offset == TO_HIGH_WATERMARK:
+            offset = high_watermark
+        if not 0 <= offset <= high_watermark:
+            raise OffsetOutOfRange
+        self.log.increment_log_start_offset(offset)
+        return self.log_start_offset
+
+    def _advanced(self, high_watermark: int) -> None:
+        """The high watermark moved."""
+        self.log.producers.on_high_watermark(high_watermark)
+        self._on_advance(self)
+        for advanced, _ in self._listeners:
+            advanced(high_watermark)
+
+    def _went_offline(self, _log: PartitionLog, error: Exception) -> None:
+        """The high watermark will not move again: whoever waits for it is told."""
+        self._on_advance(self)
+        for _, failed in list(self._listeners):
+            failed(error if isinstance(error, KafkaError) else KafkaStorage())
+
+    def deleted(self) -> None:
+        """The high watermark will not move again, and nobody is to come back for it."""
+        for _, failed in list(self._listeners):
+            failed(UnknownTopicOrPartition())
+
+    def listen(self, advanced: Callable[[int], None], failed: Callable[[KafkaError], None]) -> Callable[[], None]:
+        """Call ``advanced`` with the high watermark whenever it moves, ``failed`` when it never will.
+
+        Returns what ends it. ``advanced`` must not listen or stop listening.
+        """
+        listener = (advanced, failed)
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def configure(self, config: LogConfig) -> None:
+        """Applies a changed topic configuration."""
+        was_gated = self.flush_gated
+        self.log.config = config
+        self.flush_gated = config.flush_messages == 1
+        if was_gated and not self.flush_gated:
+            self._advanced(self.high_watermark)
+        elif self.flush_gated and not was_gated:
+            self.log.flush()
+
+    def _flushed(self, _flushed: LogOffsetMetadata) -> None:
+        if self.flush_gated:
+            self._advanced(self.high_watermark)
+
+    # -- reading --
+
+    def plan_read(self, start_offset: int, max_bytes: int, isolation_level: int, min_one_message: bool) -> ReadPlan:
+        """What a consumer's Fetch at ``start_offset`` may read, up to the high watermark or last stable offset.
+
+        Raises OffsetOutOfRange below the log's start or past its end, KafkaStorage.
+        """
+        return self.log.plan_read(start_offset, max_bytes, self.bound(isolation_level), min_one_message)
+
+    def aborted_transactions(self, plan: ReadPlan, size: int) -> list[AbortedTxn]:
+        """The aborted transactions that touch what ``plan`` read in ``size`` bytes (KIP-98).
+
+        May name some that lie just behind it, as Kafka's ``UnifiedLog.collectAbortedTransactions`` does.
+        """
+        return plan.aborted_transactions(size, self.log.log_end_offset)
+
+    def bound(self, isolation_level: int) -> LogOffsetMetadata:
+        """Where a consumer's reads end, with its place in the log."""
+        offset = self.end_offset_for(isolation_level)
+        if offset == self.log.log_end_offset:
+            return self.log.end
+        if offset == self.log.flushed.offset:
+            return self.log.flushed
+        return self.log.locate(offset)

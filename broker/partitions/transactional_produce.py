@@ -1,0 +1,228 @@
+"""Whether a transactional append belongs to an open transaction (KIP-890; Kafka's AddPartitionsToTxnManager).
+
+Nothing transactional may reach a log unless the coordinator has the partition in the producer's open transaction for
+good: otherwise a write that was delayed would hang for ever, or join a later transaction. Clients of transactions V2
+(Produce 12 on) have the partition added by their first append; older ones must have added it before.
+"""
+
+from __future__ import annotations
+
+from asyncio import Future, get_running_loop
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from coordinator.runtime.outcome import ProducerEpoch
+from coordinator.transaction.metadata import V2, TopicPartition
+from protocol.errors import (
+    ConcurrentTransactions,
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    InvalidPidMapping,
+    InvalidProducerEpoch,
+    InvalidRequest,
+    InvalidTxnState,
+    KafkaError,
+    NotCoordinator,
+    NotEnoughReplicas,
+    OutOfOrderSequence,
+    ProducerFenced,
+    TransactionAbortable,
+)
+from protocol.records.batch import NO_SEQUENCE
+
+if TYPE_CHECKING:
+    from broker.node import Node
+    from broker.partitions.partition import Partition
+
+FIRST_VERSION_WITH_TRANSACTION_ABORTABLE = 11
+FIRST_VERSION_OF_TRANSACTIONS_V2 = 12
+
+NOT_READY = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator)
+
+Refusals = dict[TopicPartition, KafkaError]
+NO_REFUSALS: Refusals = {}
+
+
+class Append(NamedTuple):
+    """A transactional batch for a partition that is here."""
+
+    partition: Partition
+    producer: ProducerEpoch
+    base_sequence: int
+
+    @property
+    def is_in_open_transaction(self) -> bool:
+        """The log has earlier records of the same transaction: its marker cannot have come yet."""
+        producer_id, epoch = self.producer
+        entry = self.partition.log.producers.producers.get(producer_id)
+        return entry is not None and entry.txn_first_offset >= 0 and entry.producer_epoch == epoch
+
+    @property
+    def is_fenced(self) -> bool:
+        """The log knows a later epoch of the producer: nobody else is asked."""
+        producer_id, epoch = self.producer
+        entry = self.partition.log.producers.producers.get(producer_id)
+        return entry is not None and epoch < entry.producer_epoch
+
+    @property
+    def is_out_of_order(self) -> bool:
+        """An earlier batch was tried and has to come first; with V2 each transaction starts at sequence 0 besides."""
+        partition, producer_id = self.partition, self.producer.producer_id
+        has_state = producer_id in partition.log.producers.producers
+        return partition.verifications.is_out_of_order(producer_id, self.base_sequence, has_state)
+
+
+# Without a call in Python: one for every transactional batch.
+new_append: Callable[[tuple[Partition, ProducerEpoch, int]], Append] = partial(tuple.__new__, Append)
+
+
+class Clients(NamedTuple):
+    """What the version of a client's request says: whether it is of transactions V2, and which errors it knows."""
+
+    adds_partitions: bool
+    knows_abortable: bool
+
+    def told(self, error: KafkaError) -> KafkaError:
+        """The coordinator's error as the client is to see it; the text goes along only where Kafka sends one."""
+        if isinstance(error, ProducerFenced):
+            return InvalidProducerEpoch()
+        if isinstance(error, TransactionAbortable) and not self.knows_abortable:
+            error = InvalidTxnState()
+        if isinstance(error, InvalidTxnState):
+            return InvalidTxnState("Partition was not added to the transaction")
+        if isinstance(error, NOT_READY) or (isinstance(error, ConcurrentTransactions) and not self.adds_partitions):
+            return NotEnoughReplicas(
+                "Unable to verify the partition has been added to the transaction. "
+                f"Underlying error: {error.code.name.upper()}"
+            )
+        return error
+
+
+@cache
+def produce_clients(version: int) -> Clients:
+    return Clients(version >= FIRST_VERSION_OF_TRANSACTIONS_V2, version >= FIRST_VERSION_WITH_TRANSACTION_ABORTABLE)
+
+
+def admit(
+    node: Node, transactional_id: str, appends: Sequence[Append], clients: Clients
+) -> Refusals | Awaitable[Refusals]:
+    """Which of the appends may not be made; an awaitable of that, where the coordinator has to be waited for.
+
+    Raises InvalidPidMapping when they are of more than one producer.
+    """
+    if len(appends) > 1 and any(append.producer != appends[0].producer for append in appends):
+        raise InvalidPidMapping("Transactional records contained more than one producer ID")
+    unknown = [append for append in appends if not append.is_in_open_transaction]
+    if not unknown:
+        return NO_REFUSALS
+    if not clients.adds_partitions and not node.config.boolean("transaction.partition.verification.enable"):
+        return NO_REFUSALS
+    fenced: Refusals = {one.partition.key: InvalidProducerEpoch() for one in unknown if one.is_fenced}
+    if fenced:
+        unknown = [append for append in unknown if not append.is_fenced]
+        if not unknown:
+            return fenced
+    admission = _Admission(node, transactional_id, unknown, clients, fenced)
+    if admission.is_granted:
+        return admission.order_refusals()
+    answer = admission.ask()
+    if answer.done() and not isinstance(answer.exception(), ConcurrentTransactions):
+        return admission.refusals(answer)
+    return admission.when_told(answer, [append for append in appends if append.is_in_open_transaction])
+
+
+def ended(appends: Iterable[Append]) -> None:
+    """The appends were tried; those that are in the log need no verification any more."""
+    for append in appends:
+        if append.is_in_open_transaction:
+            append.partition.verifications.end(append.producer.producer_id)
+
+
+class _Admission:
+    """The coordinator's answer about one producer's appends."""
+
+    def __init__(
+        self, node: Node, transactional_id: str, appends: Sequence[Append], clients: Clients, fenced: Refusals
+    ) -> None:
+        self._node = node
+        self._coordinator = node.transaction_coordinator
+        self._transactional_id = transactional_id
+        self._appends = appends
+        self._clients = clients
+        self._fenced = fenced
+        self._producer = appends[0].producer
+        self._wanted = [append.partition.key for append in appends]
+        for append in appends:
+            if append.base_sequence != NO_SEQUENCE:
+                append.partition.verifications.begin(append.producer, append.base_sequence, clients.adds_partitions)
+
+    @property
+    def is_granted(self) -> bool:
+        """The coordinator has all of the partitions, for good: it has nothing to write and nothing to wait for."""
+        return self._coordinator.holds_for_good(self._transactional_id, self._producer, self._wanted)
+
+    def ask(self) -> Future[Any]:
+        transactional_id, producer, wanted = self._transactional_id, self._producer, self._wanted
+        if not transactional_id:
+            refused: Future[Any] = get_running_loop().create_future()
+            refused.set_exception(InvalidRequest())
+            return refused
+        if self._clients.adds_partitions:
+            return self._coordinator.write(
+                transactional_id, lambda state: state.add_partitions(transactional_id, producer, wanted, V2)
+            )
+        return self._coordinator.read(
+            transactional_id, lambda state: state.verify_partitions(transactional_id, producer, wanted)
+        )
+
+    def refusals(self, answer: Future[Any]) -> Refusals:
+        error = answer.exception()
+        if isinstance(error, KafkaError):
+            return {**self._fenced, **dict.fromkeys(self._wanted, self._clients.told(error))}
+        if error is not None:
+            raise error
+        refusals = self.order_refusals()
+        if not self._clients.adds_partitions:
+            missing = [partition for partition in self._wanted if partition not in answer.result()]
+            if missing:
+                refusals |= dict.fromkeys(missing, self._clients.told(TransactionAbortable()))
+        return refusals
+
+    def order_refusals(self) -> Refusals:
+        """What is refused although the coordinator has the partition."""
+        refusals = dict(self._fenced)
+        for append in self._appends:
+            if append.is_out_of_order:
+                refusals[append.partition.key] = OutOfOrderSequence()
+        return refusals
+
+    async def when_told(self, answer: Future[Any], unasked: Sequence[Append]) -> Refusals:
+        """Asks again for a while where the earlier transaction is being ended.
+
+        Time has passed when the answer is there: an append may be made only if the transaction is still open, also one
+        of those (``unasked``) whose transaction was open in their own log when the others were asked about.
+        """
+        config, clock = self._node.config, self._node.clock
+        deadline_ms = clock.monotonic_ms() + config.integer("add.partitions.to.txn.retry.backoff.max.ms")
+        while True:
+            try:
+                await answer
+            except ConcurrentTransactions:
+                if clock.monotonic_ms() < deadline_ms:
+                    await clock.sleep(config.integer("add.partitions.to.txn.retry.backoff.ms"))
+                    answer = self.ask()
+                    continue
+            except KafkaError:
+                pass  # told below
+            break
+        refusals = self.refusals(answer)
+        for partition in self._wanted:
+            if partition not in refusals and not self._coordinator.holds(
+                self._transactional_id, self._producer, (partition,)
+            ):
+                refusals[partition] = self._clients.told(TransactionAbortable())
+        for append in unasked:
+            if not append.is_in_open_transaction:
+                refusals[append.partition.key] = InvalidTxnState()
+        return refusals

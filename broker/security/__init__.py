@@ -1,0 +1,1 @@
+"""Who may do what, and who is who: no authorizer yet, and SCRAM credentials that are kept."""

@@ -1,0 +1,144 @@
+"""SCRAM credentials of users (KIP-554; Kafka's `ScramControlManager`), in the metadata store at `/scram/<user>`.
+
+They are kept and told, as by a Kafka without a SASL listener: nobody is asked for one.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import hmac
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from broker.metadata.store import MetadataStore, retrying
+from broker.metadata.stored_entries import StoredEntries
+from protocol.errors import (
+    DuplicateResource,
+    KafkaError,
+    ResourceNotFound,
+    UnacceptableCredential,
+    UnknownServerError,
+    UnsupportedSaslMechanism,
+)
+
+PREFIX = "/scram/"
+MIN_ITERATIONS, MAX_ITERATIONS = 4096, 16384
+
+
+class ScramMechanism(enum.IntEnum):
+    """Kafka's `ScramMechanism`, numbered as on the wire."""
+
+    SCRAM_SHA_256 = 1
+    SCRAM_SHA_512 = 2
+
+    @property
+    def digest(self) -> str:
+        return "sha256" if self is ScramMechanism.SCRAM_SHA_256 else "sha512"
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """One credential of a user is to go; `mechanism` is the wire's number, as in `Upsertion`."""
+
+    user: str
+    mechanism: int
+
+
+@dataclass(frozen=True, slots=True)
+class Upsertion:
+    """A user's credential for one mechanism, new or in place of another."""
+
+    user: str
+    mechanism: int
+    iterations: int
+    salt: bytes
+    salted_password: bytes
+
+
+Alteration = Deletion | Upsertion
+
+
+class ScramCredentials:
+    """Reads are answered from memory, and see an alteration as soon as the call that made it returns."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._users: StoredEntries[str] = StoredEntries(store, PREFIX, str, str)
+        """Name of a mechanism to credential, by user."""
+
+    @classmethod
+    async def open(cls, store: MetadataStore) -> ScramCredentials:
+        credentials = cls(store)
+        await credentials._users.open()
+        return credentials
+
+    def users(self) -> list[str]:
+        return list(self._users)
+
+    def iterations(self, user: str) -> dict[ScramMechanism, int]:
+        """How often the hash of each of a user's credentials is iterated; empty for an unknown user."""
+        stored = self._users.get(user)
+        return {one: stored[one.name]["iterations"] for one in ScramMechanism if one.name in stored}
+
+    def refusal(self, alteration: Alteration) -> KafkaError | None:
+        """What is wrong with one alteration by itself."""
+        if not alteration.user:
+            return UnacceptableCredential("Username must not be empty")
+        if alteration.mechanism not in list(ScramMechanism):
+            return UnsupportedSaslMechanism("Unknown SCRAM mechanism")
+        if isinstance(alteration, Deletion):
+            if alteration.mechanism not in self.iterations(alteration.user):
+                return ResourceNotFound("Attempt to delete a user credential that does not exist")
+        elif alteration.iterations < MIN_ITERATIONS:
+            return UnacceptableCredential("Too few iterations")
+        elif alteration.iterations > MAX_ITERATIONS:
+            return UnacceptableCredential("Too many iterations")
+        return None
+
+    async def alter(self, alterations: Sequence[Alteration]) -> dict[str, KafkaError | None]:
+        """What became of each user's alteration; those that are not refused are durable, together.
+
+        Raises MetadataStoreFailed.
+        """
+        return await retrying(lambda: self._alter(alterations))
+
+    async def _alter(self, alterations: Sequence[Alteration]) -> dict[str, KafkaError | None]:
+        outcome = self._outcome(alterations)
+        await self._users.set({one.user: self._altered(one) for one in alterations if outcome[one.user] is None})
+        return outcome
+
+    def _outcome(self, alterations: Sequence[Alteration]) -> dict[str, KafkaError | None]:
+        times = Counter(one.user for one in alterations)
+        outcome: dict[str, KafkaError | None] = {}
+        for one in alterations:
+            if one.user in outcome:  # the first alteration of a user tells
+                continue
+            error = self.refusal(one)
+            if error is None and times[one.user] > 1:
+                error = DuplicateResource("A user credential cannot be altered twice in the same request")
+            elif error is None and isinstance(one, Upsertion) and not one.salted_password:
+                error = UnknownServerError()  # Java's cryptography takes no empty key
+            outcome[one.user] = error
+        return outcome
+
+    def _altered(self, alteration: Alteration) -> dict[str, Any]:
+        """A user's credentials after an alteration that is not refused."""
+        mechanism = ScramMechanism(alteration.mechanism)
+        stored = {name: one for name, one in self._users.get(alteration.user).items() if name != mechanism.name}
+        if isinstance(alteration, Upsertion):
+            stored[mechanism.name] = _credential(mechanism, alteration)
+        return stored
+
+
+def _credential(mechanism: ScramMechanism, new: Upsertion) -> dict[str, Any]:
+    """What a server keeps (RFC 5802): neither password nor salted password can be got from it."""
+    client_key = hmac.digest(new.salted_password, b"Client Key", mechanism.digest)
+    kept = {
+        "salt": new.salt,
+        "stored_key": hashlib.new(mechanism.digest, client_key).digest(),
+        "server_key": hmac.digest(new.salted_password, b"Server Key", mechanism.digest),
+    }
+    return {name: b64encode(value).decode() for name, value in kept.items()} | {"iterations": new.iterations}

@@ -1,0 +1,266 @@
+"""A classic group: its state, its generation, and what its GroupMetadata records say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+import structlog
+
+from coordinator.group.classic import commit_rules
+from coordinator.group.classic.member import Member
+from coordinator.group.classic.messages import JoinedMember
+from coordinator.group.classic.protocols import MemberProtocol
+from coordinator.group.classic.roster import Roster
+from coordinator.group.classic.states import GroupState, way
+from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
+from coordinator.group.consumer_protocol import SchemaError
+from coordinator.group.group_port import GroupDescription, GroupType, MemberDescription
+from protocol.internal.group_records import NO_TIMESTAMP, GroupMetadataValue, MemberMetadata
+from timing.purgatory import DelayedOperation
+
+logger = structlog.get_logger(__name__)
+
+
+class Keeper(Protocol):
+    """Who keeps a group."""
+
+    def entering(self, group: ClassicGroup, state: GroupState) -> None:
+        """The group is about to enter a state."""
+
+    def restart_session(self, group: ClassicGroup, member: Member) -> None:
+        """The member has given a sign of life."""
+
+
+class ClassicGroup(Roster):
+    """A group of the classic protocol (Kafka's `ClassicGroup`).
+
+    What a restart finds is what the last GroupMetadata record said: a group that is Empty, or Stable with members and
+    their assignments. `restore` puts that in place, for loading and at work alike. Everything on the way from one
+    record to the next (joins, the generation of a rebalance that is not through) is soft state: a restart forgets it.
+
+    `pending_sync` are the members that have not sent a SyncGroup in this generation. `subscribed_topics` is None while
+    they are unknown. `join_phase` and `sync_phase` are the operations that wait for these phases' ends.
+    """
+
+    __slots__ = (
+        "_keeper",
+        "generation",
+        "group_id",
+        "join_phase",
+        "member_joined_meanwhile",
+        "pending_sync",
+        "previous_state",
+        "protocol_name",
+        "state",
+        "state_timestamp_ms",
+        "subscribed_topics",
+        "sync_phase",
+    )
+
+    def __init__(self, group_id: str, now_ms: int, keeper: Keeper) -> None:
+        super().__init__()
+        self.group_id = group_id
+        self.state = GroupState.EMPTY
+        self.previous_state = GroupState.DEAD
+        self.state_timestamp_ms: int | None = now_ms
+        self.generation = 0
+        self.protocol_name: str | None = None
+        self.subscribed_topics: frozenset[str] | None = None
+        self.pending_sync: set[str] = set()
+        self.member_joined_meanwhile = False
+        """Whether somebody joined during the present span of the initial delay."""
+        self.join_phase: DelayedOperation | None = None
+        self.sync_phase: DelayedOperation | None = None
+        self._keeper = keeper
+
+    # -- state
+
+    group_type = GroupType.CLASSIC
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is GroupState.EMPTY
+
+    @property
+    def can_rebalance(self) -> bool:
+        return self.state.may_precede(GroupState.PREPARING_REBALANCE)
+
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+
+    def enter(self, state: GroupState, now_ms: int) -> None:
+        """The next state. Raises RuntimeError for one that may not follow the present one."""
+        if not self.state.may_precede(state):
+            raise RuntimeError(f"group {self.group_id} cannot go from {self.state.value} to {state.value}")
+        self._keeper.entering(self, state)
+        self.previous_state = self.state
+        self.state = state
+        self.state_timestamp_ms = now_ms
+
+    def supports(self, protocol_type: str, protocols: tuple[MemberProtocol, ...]) -> bool:
+        """Whether a member with these protocols can be in the group."""
+        if self.is_empty:
+            return protocol_type != "" and protocols != ()
+        return protocol_type == self.protocol_type and self.shares_protocol(protocols)
+
+    def begin_generation(self, now_ms: int) -> None:
+        """The join phase is over, and there are members: they wait for their assignments."""
+        self.generation += 1
+        self.protocol_name = self.choose_protocol()
+        self.subscribed_topics = self._read_subscriptions()
+        self.enter(GroupState.COMPLETING_REBALANCE, now_ms)
+        self.pending_sync = set(self.members)
+
+    def remove(self, member_id: str) -> Member | None:
+        self.pending_sync.discard(member_id)
+        return super().remove(member_id)
+
+    def joined_members(self) -> tuple[JoinedMember, ...]:
+        """The members as the leader is told of them; not while the group prepares a rebalance."""
+        assert self.protocol_name is not None, "chosen when the generation began"
+        name = self.protocol_name
+        return tuple(
+            JoinedMember(member.member_id, member.group_instance_id, member.metadata(name))
+            for member in self.members.values()
+        )
+
+    # -- records
+
+    def record(
+        self, members: Iterable[Member], assignments: Mapping[str, bytes], leader_id: str | None
+    ) -> GroupMetadataValue:
+        """The present generation, Stable, with these members and assignments by member id (none: empty)."""
+        assert self.protocol_name is not None, "chosen when the generation began"
+        return GroupMetadataValue(
+            protocol_type=self.protocol_type or "",
+            generation=self.generation,
+            protocol=self.protocol_name,
+            leader=leader_id,
+            current_state_timestamp=NO_TIMESTAMP if self.state_timestamp_ms is None else self.state_timestamp_ms,
+            members=tuple(
+                MemberMetadata(
+                    member.member_id,
+                    member.group_instance_id,
+                    member.client_id,
+                    member.client_host,
+                    member.rebalance_timeout_ms,
+                    member.session_timeout_ms,
+                    member.metadata(self.protocol_name),
+                    assignments.get(member.member_id, b""),
+                )
+                for member in members
+            ),
+        )
+
+    def emptied_record(self, now_ms: int) -> GroupMetadataValue:
+        """The generation that begins with nobody in it."""
+        return GroupMetadataValue(self.protocol_type or "", self.generation + 1, None, None, now_ms, ())
+
+    def restore(self, value: GroupMetadataValue, now_ms: int) -> None:
+        """What a record says is so from now on. Members that are here keep what no record holds."""
+        protocol = value.protocol or ""
+        self.put_in_place({saved.member_id: self._restored(saved, protocol) for saved in value.members})
+        self.protocol_type = value.protocol_type or None
+        self.generation = value.generation
+        self.protocol_name = value.protocol
+        self.leader_id = value.leader
+        self.subscribed_topics = self._read_subscriptions()
+        for state in way(self.state, GroupState.STABLE if value.members else GroupState.EMPTY):
+            self.enter(state, now_ms)
+        timestamp = value.current_state_timestamp
+        self.state_timestamp_ms = None if timestamp == NO_TIMESTAMP else timestamp
+
+    def _restored(self, saved: MemberMetadata, protocol: str) -> Member:
+        timeouts = (
+            saved.session_timeout if saved.rebalance_timeout == -1 else saved.rebalance_timeout,
+            saved.session_timeout,
+        )
+        protocols = (MemberProtocol(protocol, saved.subscription),)
+        member = self.members.get(saved.member_id)
+        if member is None:
+            identity = (saved.member_id, saved.group_instance_id, saved.client_id, saved.client_host)
+            return Member(*identity, *timeouts, protocols, saved.assignment)
+        if protocols[0] not in member.protocols:
+            member.protocols = protocols
+        member.rebalance_timeout_ms, member.session_timeout_ms = timeouts
+        member.assignment = saved.assignment
+        return member
+
+    def _read_subscriptions(self) -> frozenset[str] | None:
+        """What the members subscribe to; None where that cannot be known."""
+        if not self.uses_consumer_protocol:
+            return None
+        if self.protocol_name is None:
+            return None if self.members else frozenset()
+        topics: set[str] = set()
+        for member in self.members.values():
+            try:
+                topics |= subscribed_topics(member.metadata(self.protocol_name))
+            except SchemaError as error:
+                logger.warning(
+                    "subscription not understood; topics of the group unknown",
+                    group=self.group_id,
+                    member=member.member_id,
+                    protocol=self.protocol_name,
+                    error=str(error),
+                )
+                return None
+        return frozenset(topics)
+
+    # -- what offsets and the admin APIs ask (`group_port.Group`)
+
+    def validate_offset_commit(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        *,
+        transactional: bool,
+        knows_member_epochs: bool = True,
+    ) -> None:
+        commit_rules.validate_offset_commit(self, member_id, group_instance_id, generation, transactional)
+
+    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """A classic group's offsets are anyone's to read."""
+
+    def offset_commit_accepted(self, member_id: str) -> None:
+        member = self.members.get(member_id)
+        if member is not None and self.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
+            self._keeper.restart_session(self, member)
+
+    def validate_offset_delete(self) -> None:
+        commit_rules.validate_offset_delete(self)
+
+    def validate_delete(self) -> None:
+        commit_rules.validate_delete(self)
+
+    def is_subscribed_to_topic(self, topic: str) -> bool:
+        return self.uses_consumer_protocol if self.subscribed_topics is None else topic in self.subscribed_topics
+
+    def offset_expires_from(self, commit_timestamp_ms: int) -> int | None:
+        return commit_rules.offset_expires_from(self, commit_timestamp_ms)
+
+    def describe(self) -> GroupDescription:
+        name = self.protocol_name if self.state is GroupState.STABLE else None
+        return GroupDescription(
+            self.state.value,
+            self.protocol_type or "",
+            name or "",
+            [
+                MemberDescription(
+                    member.member_id,
+                    member.group_instance_id,
+                    member.client_id,
+                    member.client_host,
+                    b"" if name is None else member.metadata(name),
+                    member.assignment,
+                )
+                for member in self.members.values()
+            ],
+        )

@@ -1,0 +1,145 @@
+"""The classic groups of one shard of the group coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from coordinator.group.classic.group import ClassicGroup
+from coordinator.group.classic.heartbeat import heartbeat, session_ended
+from coordinator.group.classic.join import join
+from coordinator.group.classic.leave import leave
+from coordinator.group.classic.member import Member
+from coordinator.group.classic.metrics import GroupMetrics
+from coordinator.group.classic.protocols import MemberProtocol
+from coordinator.group.classic.rebalance import Rebalances
+from coordinator.group.classic.sessions import DelayedHeartbeat, Sessions
+from coordinator.group.classic.states import GroupState
+from coordinator.group.classic.sync import sync
+from coordinator.group.config import GroupConfig
+from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
+from protocol.internal.group_records import GROUP_METADATA, GroupMetadataKey, GroupMetadataValue
+from timing.purgatory import Purgatory
+
+if TYPE_CHECKING:
+    from coordinator.runtime.shard import Shard
+
+logger = structlog.get_logger(__name__)
+
+
+class ClassicGroups:
+    """Answers to `group_port.Groups`; its operations are those of the runtime's contract.
+
+    `new_member_id(prefix)` makes a member id of a client's or an instance's id. `rebalance_purgatory` and
+    `heartbeat_purgatory` may be shared by all shards of a node.
+    """
+
+    def __init__(
+        self,
+        shard: Shard[Any],
+        config: GroupConfig,
+        new_member_id: Callable[[str], str],
+        rebalance_purgatory: Purgatory,
+        heartbeat_purgatory: Purgatory,
+        metrics: GroupMetrics,
+    ) -> None:
+        self.shard = shard
+        self.config = config
+        self.new_member_id = new_member_id
+        self.metrics = metrics
+        self.sessions = Sessions(shard.clock, heartbeat_purgatory, self._session_expired)
+        self.rebalances = Rebalances(shard, config, self.sessions, rebalance_purgatory, metrics)
+        self._groups: dict[str, ClassicGroup] = {}
+
+    # -- operations
+
+    join = join
+    sync = sync
+    heartbeat = heartbeat
+    leave = leave
+
+    # -- groups
+
+    def find(self, group_id: str) -> ClassicGroup | None:
+        return self._groups.get(group_id)
+
+    def all(self) -> Iterable[ClassicGroup]:
+        return self._groups.values()
+
+    def deletion(self, group_id: str) -> Sequence[CoordinatorRecord]:
+        return (CoordinatorRecord(GROUP_METADATA, GroupMetadataKey(group_id), None),)
+
+    # -- durable state
+
+    def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None, position: Position) -> None:
+        """A GroupMetadata record; the last one of a group counts."""
+        if value is not None:
+            self._obtain(key.group).restore(value, self.shard.clock.wall_ms())
+            return
+        self.forget(key.group)
+
+    def forget(self, group_id: str) -> None:
+        """There is no classic group of that name any more."""
+        group = self._groups.pop(group_id, None)
+        if group is not None:
+            self._give_up(group)
+            group.enter(GroupState.DEAD, self.shard.clock.wall_ms())
+
+    def note_simple(self, group_id: str) -> None:
+        self._obtain(group_id)
+
+    def _obtain(self, group_id: str) -> ClassicGroup:
+        group = self._groups.get(group_id)
+        if group is None:
+            group = self._groups[group_id] = ClassicGroup(group_id, self.shard.clock.wall_ms(), self)
+            self.metrics.groups[group.state] += 1
+        return group
+
+    # -- groups that were consumer groups
+
+    def take_over(self, group_id: str, protocols: Mapping[str, tuple[MemberProtocol, ...]]) -> None:
+        """The members, whose group is restored, live; `protocols` are all that they support, by member id."""
+        group = self._groups[group_id]
+        for member in group.members.values():
+            group.set_protocols(member, protocols[member.member_id])
+            self.sessions.restart(group, member)
+
+    def rebalance(self, group_id: str, reason: str) -> None:
+        self.rebalances.prepare(self._groups[group_id], reason)
+
+    # -- load and unload
+
+    def loaded(self) -> None:
+        """The members of the groups in the log are alive until they prove dead; a group that is too large shrinks."""
+        for group in self._groups.values():
+            for member in group.members.values():
+                self.sessions.restart(group, member)
+            if len(group.members) > self.config.max_size:
+                reason = f"freshly loaded group of {len(group.members)} members is over capacity {self.config.max_size}"
+                self.rebalances.prepare(group, reason)
+
+    def unloaded(self) -> None:
+        """The shard has failed whoever waits; timers and counts are ours."""
+        for group in self._groups.values():
+            self._give_up(group)
+            self.metrics.groups[group.state] -= 1
+        self._groups.clear()
+
+    def _give_up(self, group: ClassicGroup) -> None:
+        self.sessions.end_all(group)
+        self.rebalances.give_up(group)
+
+    # -- the groups' keeper
+
+    def entering(self, group: ClassicGroup, state: GroupState) -> None:
+        self.metrics.groups[group.state] -= 1
+        if state is not GroupState.DEAD:
+            self.metrics.groups[state] += 1
+
+    def restart_session(self, group: ClassicGroup, member: Member) -> None:
+        self.sessions.restart(group, member)
+
+    def _session_expired(self, group_id: str, member_id: str, session: DelayedHeartbeat) -> None:
+        self.shard.tell(lambda _: Outcome(effects=lambda _: session_ended(self, group_id, member_id, session)))

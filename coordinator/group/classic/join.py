@@ -1,0 +1,167 @@
+"""JoinGroup to a classic group (Kafka's `GroupMetadataManager.classicGroupJoin`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+from kio.schema.errors import ErrorCode
+
+from coordinator.group.classic import static_members
+from coordinator.group.classic.capacity import has_room
+from coordinator.group.classic.group import ClassicGroup
+from coordinator.group.classic.member import Member
+from coordinator.group.classic.messages import UNKNOWN_MEMBER_ID, JoinAnswer, JoinRequest, Reply
+from coordinator.group.classic.rebalance import present_generation
+from coordinator.group.classic.sessions import NEW_MEMBER_JOIN_TIMEOUT_MS
+from coordinator.group.classic.states import GroupState
+from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
+from coordinator.group.config import GroupConfig
+from coordinator.group.consumer_protocol import AbsurdLengthError, SchemaError
+from coordinator.runtime.outcome import CoordinatorRecord, Outcome
+from protocol.errors import FencedInstanceId, KafkaError, UnknownMemberId
+from protocol.internal.group_records import GROUP_METADATA, GroupMetadataKey, GroupMetadataValue
+
+if TYPE_CHECKING:
+    from coordinator.group.classic.groups import ClassicGroups
+
+logger = structlog.get_logger(__name__)
+
+
+def check_request(request: JoinRequest, config: GroupConfig) -> ErrorCode:
+    """What is wrong with the request by itself, whichever coordinator it is for.
+
+    Deviation: a "consumer" subscription with an impossible length is refused with INVALID_REQUEST. Kafka takes it,
+    fails with UNKNOWN_SERVER_ERROR when the join phase ends, and leaves the other members without an answer.
+    """
+    if not request.group_id:
+        return ErrorCode.invalid_group_id
+    if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
+        return ErrorCode.invalid_session_timeout
+    if request.protocol_type == CONSUMER_PROTOCOL_TYPE and _is_absurd(request):
+        return ErrorCode.invalid_request
+    return ErrorCode.none
+
+
+def _is_absurd(request: JoinRequest) -> bool:
+    for protocol in request.protocols:
+        try:
+            subscribed_topics(protocol.metadata)
+        except AbsurdLengthError as error:
+            logger.warning("absurd subscription refused", group=request.group_id, error=str(error))
+            return True
+        except SchemaError:
+            continue
+    return False
+
+
+def join(groups: ClassicGroups, request: JoinRequest) -> Outcome[JoinAnswer]:
+    """For a request that `check_request` finds nothing wrong with. Errors are told in the answer, with a member id."""
+    group = groups.find(request.group_id)
+    if group is None and request.member_id != UNKNOWN_MEMBER_ID:
+        return Outcome(reply=JoinAnswer(request.member_id, ErrorCode.unknown_member_id))
+    if group is not None and static_members.keeps_assignment(group, request, groups.config.max_size):
+        return static_members.take_place_in_stable_group(groups, group, request)
+    waiter = groups.shard.waiter()
+
+    def effects(error: KafkaError | None) -> None:
+        joined = groups.find(request.group_id)
+        if error is None and joined is not None:
+            admit(groups, joined, request, waiter.answer)
+
+    return Outcome(() if group is not None else (_new_group(groups, request.group_id),), waiter, effects)
+
+
+def _new_group(groups: ClassicGroups, group_id: str) -> CoordinatorRecord:
+    value = GroupMetadataValue("", 0, None, None, groups.shard.clock.wall_ms(), ())
+    return CoordinatorRecord(GROUP_METADATA, GroupMetadataKey(group_id), value)
+
+
+def admit(groups: ClassicGroups, group: ClassicGroup, request: JoinRequest, reply: Reply[JoinAnswer]) -> None:
+    """Effects: whatever the join does to soft state, with the answer now or at the end of the join phase."""
+    if not has_room(group, request.member_id, groups.config.max_size):
+        _turn_away(groups, group, request.member_id)
+        reply(JoinAnswer(UNKNOWN_MEMBER_ID, ErrorCode.group_max_size_reached))
+    elif not group.supports(request.protocol_type, request.protocols):
+        reply(JoinAnswer(request.member_id, ErrorCode.inconsistent_group_protocol))
+    elif request.member_id == UNKNOWN_MEMBER_ID:
+        _admit_unknown(groups, group, request, reply)
+    elif request.member_id in group.pending and request.group_instance_id is not None:
+        reply(JoinAnswer(UNKNOWN_MEMBER_ID, ErrorCode.unknown_server_error))  # Kafka breaks over it
+    elif groups.sessions.end_pending(group, request.member_id):
+        add_member(groups, group, request, request.member_id, reply)
+    else:
+        _admit_known(groups, group, request, reply)
+
+
+def _turn_away(groups: ClassicGroups, group: ClassicGroup, member_id: str) -> None:
+    member = group.members.get(member_id)
+    if member is not None:
+        groups.rebalances.remove(group, member)
+    elif not groups.sessions.end_pending(group, member_id):
+        return
+    groups.rebalances.check_joined(group)
+
+
+def _admit_unknown(groups: ClassicGroups, group: ClassicGroup, request: JoinRequest, reply: Reply[JoinAnswer]) -> None:
+    if request.group_instance_id in group.static_ids:
+        static_members.take_place(groups, group, request, reply)
+        return
+    instance_id = request.group_instance_id
+    member_id = groups.new_member_id(request.client_id if instance_id is None else instance_id)
+    if request.member_id_required and instance_id is None:
+        groups.sessions.start_pending(group, member_id, request.session_timeout_ms)
+        reply(JoinAnswer(member_id, ErrorCode.member_id_required))
+    else:
+        add_member(groups, group, request, member_id, reply)
+
+
+def _admit_known(groups: ClassicGroups, group: ClassicGroup, request: JoinRequest, reply: Reply[JoinAnswer]) -> None:
+    member_id = request.member_id
+    try:
+        group.check_member(member_id, request.group_instance_id)
+    except (UnknownMemberId, FencedInstanceId) as refused:
+        reply(JoinAnswer(member_id, refused.code))
+        return
+    member = group.members[member_id]
+    if group.state is GroupState.PREPARING_REBALANCE:
+        group.rejoin(member, request, reply)
+        groups.rebalances.check_joined(group)
+        return
+    state = group.state_name
+    if member.protocols != request.protocols:
+        reason = f"updating metadata for member {member_id} during {state}"
+    elif group.state is GroupState.STABLE and group.leader_id == member_id:
+        # What the leader sees besides the members' metadata (partitions of a topic) may have changed.
+        reason = f"leader {member_id} re-joining group during {state}"
+    else:
+        # It may not have got the answer to its last JoinGroup.
+        reply(present_generation(group, member))
+        return
+    group.rejoin(member, request, reply)
+    groups.rebalances.prepare(group, f"{reason}; client reason: {request.client_reason}")
+
+
+def add_member(
+    groups: ClassicGroups, group: ClassicGroup, request: JoinRequest, member_id: str, reply: Reply[JoinAnswer]
+) -> None:
+    """A new member, who waits for the rebalance that it causes, or that goes on."""
+    member = Member(
+        member_id,
+        request.group_instance_id,
+        request.client_id,
+        request.client_host,
+        request.rebalance_timeout_ms,
+        request.session_timeout_ms,
+        request.protocols,
+        is_new=True,
+    )
+    if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
+        group.member_joined_meanwhile = True
+    group.add(member, request.protocol_type, reply)
+    groups.sessions.restart(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
+    groups.rebalances.prepare_if_possible(
+        group,
+        f"adding new member {member_id} with group instance id {request.group_instance_id}; "
+        f"client reason: {request.client_reason}",
+    )

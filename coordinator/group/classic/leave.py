@@ -1,0 +1,70 @@
+"""LeaveGroup to a classic group (Kafka's `GroupMetadataManager.classicGroupLeave`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+from kio.schema.errors import ErrorCode
+
+from coordinator.group.classic.group import ClassicGroup
+from coordinator.group.classic.messages import Leaver, LeaveRequest
+from coordinator.runtime.outcome import Outcome
+from protocol.errors import FencedInstanceId, KafkaError, UnknownMemberId
+
+if TYPE_CHECKING:
+    from coordinator.group.classic.groups import ClassicGroups
+
+logger = structlog.get_logger(__name__)
+
+LeaveAnswer = tuple[ErrorCode, ...]
+"""An error code for each member of the request."""
+
+
+def leave(groups: ClassicGroups, request: LeaveRequest) -> Outcome[LeaveAnswer]:
+    """A group that is not there knows none of the members.
+
+    The answer comes by a message of its own, after what the leaving set off: that nobody is left is recorded.
+    """
+    group = groups.find(request.group_id)
+    if group is None:
+        return Outcome(reply=(ErrorCode.unknown_member_id,) * len(request.members))
+    waiter = groups.shard.waiter()
+
+    def effects(_: KafkaError | None) -> None:
+        errors = tuple(_remove(groups, group, leaver) for leaver in request.members)
+        gone = [leaver.member_id for leaver, error in zip(request.members, errors, strict=True) if not error]
+        if gone and not group.is_empty:
+            reason = f"explicit `LeaveGroup` request for ({', '.join(gone)}) members"
+            groups.rebalances.prepare_if_possible(group, reason)
+        groups.shard.tell(lambda _: Outcome(effects=lambda _: waiter.answer(errors)))
+
+    return Outcome(reply=waiter, effects=effects)
+
+
+def _remove(groups: ClassicGroups, group: ClassicGroup, leaver: Leaver) -> ErrorCode:
+    member_id = leaver.member_id
+    if not member_id and leaver.group_instance_id is not None:
+        # An administrator names the instance alone.
+        member_id = group.static_ids.get(leaver.group_instance_id, "")
+    elif groups.sessions.end_pending(group, member_id):
+        _log(group, member_id, leaver, pending=True)
+        return ErrorCode.none
+    try:
+        group.check_member(member_id, leaver.group_instance_id)
+    except (UnknownMemberId, FencedInstanceId) as refused:
+        return refused.code
+    _log(group, member_id, leaver, pending=False)
+    groups.rebalances.remove(group, group.members[member_id])
+    return ErrorCode.none
+
+
+def _log(group: ClassicGroup, member_id: str, leaver: Leaver, *, pending: bool) -> None:
+    logger.info(
+        "member has left group through explicit `LeaveGroup` request",
+        group=group.group_id,
+        member=member_id,
+        state=group.state_name,
+        pending=pending,
+        client_reason=leaver.reason or "not provided",
+    )

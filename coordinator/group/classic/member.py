@@ -1,0 +1,60 @@
+"""A member of a classic group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from coordinator.group.classic.messages import JoinAnswer, Reply, SyncAnswer
+from coordinator.group.classic.protocols import MemberProtocol
+
+if TYPE_CHECKING:
+    from coordinator.group.classic.sessions import DelayedHeartbeat
+
+
+@dataclass(slots=True)
+class Member:
+    """One member of a classic group (Kafka's `ClassicGroupMember`).
+
+    What a restart finds is `member_id` to `assignment`, with the group's protocol alone in `protocols`; the rest is
+    about now. Timeouts are in milliseconds. `awaiting_join` and `awaiting_sync` answer the member's parked request.
+    `is_new`: it has not been told its member id with a generation yet, so it cannot send heartbeats. `session` is the
+    session that runs; an expiry that carries another one is stale.
+    """
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: tuple[MemberProtocol, ...]
+    assignment: bytes = b""
+    awaiting_join: Reply[JoinAnswer] | None = None
+    awaiting_sync: Reply[SyncAnswer] | None = None
+    is_new: bool = False
+    session: DelayedHeartbeat | None = None
+
+    @property
+    def is_static(self) -> bool:
+        return self.group_instance_id is not None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for the coordinator, and so cannot be asked for heartbeats."""
+        return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
+
+    def metadata(self, protocol_name: str) -> bytes:
+        """Its metadata for a protocol that it supports; KeyError for another."""
+        for protocol in self.protocols:
+            if protocol.name == protocol_name:
+                return protocol.metadata
+        raise KeyError(protocol_name)
+
+    def answer_sync(self, answer: SyncAnswer) -> bool:
+        """Answers the parked SyncGroup; False if there is none."""
+        if self.awaiting_sync is None:
+            return False
+        reply, self.awaiting_sync = self.awaiting_sync, None
+        reply(answer)
+        return True

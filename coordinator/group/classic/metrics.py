@@ -1,0 +1,21 @@
+"""What is counted about classic groups; the broker registers gauges that read it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from coordinator.group.classic.states import GroupState
+
+
+@dataclass(slots=True)
+class GroupMetrics:
+    """Counts over all shards of a node (Kafka's `GroupCoordinatorMetrics`).
+
+    `groups`: groups by state. `completed_rebalances`: assignments taken from leaders. `expired_members`: members
+    removed because their session, or a phase of a rebalance, went by without a sign of them.
+    """
+
+    groups: Counter[GroupState] = field(default_factory=Counter)
+    completed_rebalances: int = 0
+    expired_members: int = 0

@@ -1,0 +1,151 @@
+"""Who is in a classic group: members, static members, pending members, the leader, and what they have in common."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from kio.schema.errors import ErrorCode
+
+from coordinator.group.classic.member import Member
+from coordinator.group.classic.messages import JoinAnswer, JoinRequest, Reply
+from coordinator.group.classic.protocols import MemberProtocol, choose_protocol, names_of
+from protocol.errors import FencedInstanceId, UnknownMemberId
+from timing.purgatory import DelayedOperation
+
+
+class Roster:
+    """The members in the order in which they came, and what Kafka's `ClassicGroup` counts about them.
+
+    `members` and what they support change only here. `pending` are the ids handed out with MEMBER_ID_REQUIRED and not
+    used yet, with their sessions. The first member is the leader; when it leaves, the next one is.
+    """
+
+    __slots__ = ("_supporters", "awaiting_join", "leader_id", "members", "pending", "protocol_type", "static_ids")
+
+    def __init__(self) -> None:
+        self.protocol_type: str | None = None
+        self.leader_id: str | None = None
+        self.members: dict[str, Member] = {}
+        self.pending: dict[str, DelayedOperation] = {}
+        self.static_ids: dict[str, str] = {}
+        """Member ids by instance id."""
+        self.awaiting_join = 0
+        """How many members wait for the answer to a JoinGroup."""
+        self._supporters: Counter[str] = Counter()
+
+    @property
+    def all_joined(self) -> bool:
+        """Whether every member waits for the join phase to end, and nobody else is expected."""
+        return self.awaiting_join == len(self.members) and not self.pending
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest of the members'."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def check_member(self, member_id: str, group_instance_id: str | None) -> None:
+        """Raises UnknownMemberId, or FencedInstanceId for an instance id that is another member's now (KIP-345)."""
+        if group_instance_id is not None:
+            owner = self.static_ids.get(group_instance_id)
+            if owner is not None and owner != member_id:
+                raise FencedInstanceId
+            if owner is None:
+                raise UnknownMemberId
+        if member_id not in self.members:
+            raise UnknownMemberId
+
+    def shares_protocol(self, protocols: Iterable[MemberProtocol]) -> bool:
+        """Whether one of `protocols` is supported by all members."""
+        return len(self.members) in [self._supporters[protocol.name] for protocol in protocols]
+
+    def choose_protocol(self) -> str:
+        """The members' vote; there must be members."""
+        count = len(self.members)
+        candidates = {name for name, supporters in self._supporters.items() if supporters == count}
+        return choose_protocol((member.protocols for member in self.members.values()), candidates)
+
+    def add(self, member: Member, protocol_type: str, reply: Reply[JoinAnswer] | None) -> None:
+        """A new member. The first one gives the group its protocol type and is its leader."""
+        if not self.members:
+            self.protocol_type = protocol_type
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self._enter(member)
+        self.await_join(member, reply)
+
+    def remove(self, member_id: str) -> Member | None:
+        """Takes a member out, whose requests the caller has answered; if it led, the longest-standing one leads."""
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return None
+        self._supporters.subtract(names_of(member.protocols))
+        self.awaiting_join -= member.awaiting_join is not None
+        if member.group_instance_id is not None:
+            del self.static_ids[member.group_instance_id]
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self.members), None)
+        return member
+
+    def set_protocols(self, member: Member, protocols: tuple[MemberProtocol, ...]) -> None:
+        before, after = names_of(member.protocols), names_of(protocols)
+        member.protocols = protocols
+        if before != after:
+            self._supporters.subtract(before)
+            self._supporters.update(after)
+
+    def await_join(self, member: Member, reply: Reply[JoinAnswer] | None) -> None:
+        """The member waits for the end of the join phase; `reply` takes the place of an earlier one."""
+        self.awaiting_join += (reply is not None) - (member.awaiting_join is not None)
+        member.awaiting_join = reply
+
+    def rejoin(self, member: Member, request: JoinRequest, reply: Reply[JoinAnswer]) -> None:
+        """A member joins again. An earlier JoinGroup of it that waits still is answered REBALANCE_IN_PROGRESS.
+
+        Deviation: Kafka never answers the earlier one.
+        """
+        self.answer_join(member, JoinAnswer(member.member_id, ErrorCode.rebalance_in_progress))
+        self.set_protocols(member, request.protocols)
+        member.rebalance_timeout_ms = request.rebalance_timeout_ms
+        member.session_timeout_ms = request.session_timeout_ms
+        self.await_join(member, reply)
+
+    def answer_join(self, member: Member, answer: JoinAnswer) -> None:
+        """Answers the member's parked JoinGroup, if there is one."""
+        if member.awaiting_join is not None:
+            reply = member.awaiting_join
+            self.await_join(member, None)
+            reply(answer)
+
+    def elect_joined_leader(self) -> bool:
+        """Makes one of those who joined the leader, unless the leader did; False if nobody joined."""
+        leader = self.members.get(self.leader_id or "")
+        if leader is None or leader.awaiting_join is None:
+            self.leader_id = next(
+                (member.member_id for member in self.members.values() if member.awaiting_join is not None),
+                self.leader_id,
+            )
+        return self.awaiting_join > 0
+
+    def replace(self, old: Member, new: Member) -> None:
+        """`new` takes the place of `old`, whose requests the caller has answered, and leads if it led."""
+        if self.leader_id == old.member_id:
+            self.leader_id = new.member_id
+        self.put_in_place(
+            {m.member_id: m for m in (new if member is old else member for member in self.members.values())}
+        )
+
+    def put_in_place(self, members: Mapping[str, Member]) -> None:
+        """These are the members."""
+        self.members = {}
+        self.static_ids = {}
+        self._supporters = Counter()
+        self.awaiting_join = sum(member.awaiting_join is not None for member in members.values())
+        for member in members.values():
+            self._enter(member)
+
+    def _enter(self, member: Member) -> None:
+        self.members[member.member_id] = member
+        self._supporters.update(names_of(member.protocols))
+        if member.group_instance_id is not None:
+            self.static_ids[member.group_instance_id] = member.member_id

@@ -1,0 +1,98 @@
+"""The members' sessions: whoever gives no sign of life for a session timeout is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from timing.purgatory import DelayedOperation, Purgatory
+
+if TYPE_CHECKING:
+    from coordinator.group.classic.group import ClassicGroup
+    from coordinator.group.classic.member import Member
+    from timing.clock import Clock
+
+NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
+"""How long a new member's JoinGroup may wait: it has no id yet to send heartbeats with, and may have given up."""
+
+
+class DelayedHeartbeat(DelayedOperation):
+    """A session: over when there was no sign of life for its timeout (Kafka's `DelayedHeartbeat`).
+
+    A sign of life only puts `ends_ms` off; that the time is not come is found out when `due_ms` is there, and then the
+    session waits on. So a heartbeat costs no timer. Both are times of the monotonic clock.
+    """
+
+    __slots__ = ("_expired", "due_ms", "ends_ms")
+
+    def __init__(self, ends_ms: float, expired: Callable[[DelayedHeartbeat], None]) -> None:
+        super().__init__()
+        self.due_ms = ends_ms
+        self.ends_ms = ends_ms
+        self._expired = expired
+
+    def try_complete(self) -> bool:
+        return False
+
+    def on_complete(self) -> None:
+        """It was ended, or is over."""
+
+    def on_expiration(self) -> None:
+        self._expired(self)
+
+
+class Sessions:
+    """Starts and ends the sessions of one shard's members; `ended(group id, member id, session)` hears of expiries."""
+
+    def __init__(self, clock: Clock, purgatory: Purgatory, ended: Callable[[str, str, DelayedHeartbeat], None]) -> None:
+        self._clock = clock
+        self._purgatory = purgatory
+        self._ended = ended
+
+    def restart(self, group: ClassicGroup, member: Member, timeout_ms: int | None = None) -> None:
+        """The member lives; unless it gives a sign within the timeout (its session timeout), its session ends."""
+        timeout = member.session_timeout_ms if timeout_ms is None else timeout_ms
+        ends_ms = self._clock.monotonic_ms() + timeout
+        session = member.session
+        if session is not None and session.due_ms <= ends_ms and not session.completed:
+            session.ends_ms = ends_ms
+        else:
+            self.end(member)
+            member.session = self._start(group.group_id, member.member_id, timeout)
+
+    def goes_on(self, group: ClassicGroup, member: Member, session: DelayedHeartbeat) -> bool:
+        """Whether a sign of life put off the end of the session that was due; then it waits on."""
+        remaining = session.ends_ms - self._clock.monotonic_ms()
+        if remaining <= 0:
+            return False
+        member.session = self._start(group.group_id, member.member_id, remaining)
+        return True
+
+    def end(self, member: Member) -> None:
+        if member.session is not None:
+            member.session.force_complete()
+            member.session = None
+
+    def start_pending(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
+        """A member id is handed out, to be used within the timeout."""
+        group.pending[member_id] = self._start(group.group_id, member_id, timeout_ms)
+
+    def end_pending(self, group: ClassicGroup, member_id: str) -> bool:
+        """The member id is used, or given up; False where it was not pending."""
+        session = group.pending.pop(member_id, None)
+        if session is None:
+            return False
+        session.force_complete()
+        return True
+
+    def end_all(self, group: ClassicGroup) -> None:
+        for member in group.members.values():
+            self.end(member)
+        for member_id in list(group.pending):
+            self.end_pending(group, member_id)
+
+    def _start(self, group_id: str, member_id: str, timeout_ms: float) -> DelayedHeartbeat:
+        ends_ms = self._clock.monotonic_ms() + timeout_ms
+        session = DelayedHeartbeat(ends_ms, lambda expired: self._ended(group_id, member_id, expired))
+        self._purgatory.try_complete_else_watch(session, ((group_id, member_id),), timeout_ms)
+        return session

@@ -1,0 +1,67 @@
+"""Offsets that nobody has used for `offsets.retention.minutes`, and groups with nothing left (KIP-211).
+
+Kafka's GroupCoordinatorShard.cleanupGroupMetadata and OffsetExpirationConditionImpl.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coordinator.group.offsets.offsets import tombstone
+from coordinator.group.offsets.store import CommittedOffset
+from coordinator.runtime.outcome import CoordinatorRecord, Outcome
+from protocol.errors import KafkaError
+from protocol.internal.group_records import NO_TIMESTAMP
+
+if TYPE_CHECKING:
+    from coordinator.group.config import GroupConfig
+    from coordinator.group.group_port import Group, Groups
+    from coordinator.group.offsets.metrics import OffsetMetrics
+    from coordinator.group.offsets.store import OffsetStore
+
+
+class OffsetExpiry:
+    """One shard's search for what has expired."""
+
+    def __init__(self, store: OffsetStore, groups: Groups, config: GroupConfig, metrics: OffsetMetrics) -> None:
+        self._store = store
+        self._groups = groups
+        self._config = config
+        self._metrics = metrics
+
+    def expire(self, now_ms: int) -> Outcome[None]:
+        """Tombstones for expired offsets, and for empty groups that keep none."""
+        records: list[CoordinatorRecord] = []
+        expired = 0
+        for group in list(self._groups.all()):
+            tombstones = self._expired(group, now_ms)
+            records += tombstones
+            expired += len(tombstones)
+            remaining = len(self._store.of_group(group.group_id)) - len(tombstones)
+            if not remaining and group.is_empty and not self._store.has_open_transactions(group.group_id):
+                records += self._groups.deletion(group.group_id)
+
+        def count(error: KafkaError | None) -> None:
+            if error is None:
+                self._metrics.offset_expirations += expired
+
+        return Outcome(records, effects=count, atomic=False)
+
+    def _expired(self, group: Group, now_ms: int) -> list[CoordinatorRecord]:
+        """An offset of a subscribed topic never expires, nor one that a transaction is about to replace."""
+        group_id = group.group_id
+        return [
+            tombstone(group_id, topic, partition)
+            for (topic, partition), offset in self._store.of_group(group_id).items()
+            if self._is_over(group, offset, now_ms)
+            and not group.is_subscribed_to_topic(topic)
+            and not self._store.has_pending(group_id, topic, partition)
+        ]
+
+    def _is_over(self, group: Group, offset: CommittedOffset, now_ms: int) -> bool:
+        since = group.offset_expires_from(offset.value.commit_timestamp)
+        if since is None:
+            return False
+        if offset.value.expire_timestamp != NO_TIMESTAMP:  # the client's own retention, from before KIP-211
+            return now_ms >= offset.value.expire_timestamp
+        return now_ms - since >= self._config.offsets_retention_ms

@@ -1,0 +1,228 @@
+"""Commits, reads and deletions of offsets (Kafka's OffsetMetadataManager)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from coordinator.group.offsets.store import CommittedOffset, OffsetStore, TopicPartition
+from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, ProducerEpoch
+from protocol.errors import GroupIdNotFound, IllegalGeneration, KafkaError, StaleMemberEpoch
+from protocol.internal.group_records import NO_TIMESTAMP, OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
+from protocol.java_strings import utf16_length
+
+if TYPE_CHECKING:
+    from coordinator.group.config import GroupConfig
+    from coordinator.group.group_port import Group, Groups
+    from coordinator.group.offsets.metrics import OffsetMetrics
+    from timing.clock import Clock
+
+
+class OffsetToCommit(NamedTuple):
+    """One offset as a client sends it; ``leader_epoch`` -1 where the client does not tell it."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str | None
+
+
+class Commit(NamedTuple):
+    """An OffsetCommit or, with ``transaction``, a TxnOffsetCommit.
+
+    ``retention_ms`` is the client's own (OffsetCommit 2-4), None for the broker's. ``knows_member_epochs``: the
+    client's version is 9 or later, and has GROUP_ID_NOT_FOUND instead of ILLEGAL_GENERATION.
+    """
+
+    group_id: str
+    offsets: Sequence[OffsetToCommit]
+    member_id: str = ""
+    group_instance_id: str | None = None
+    generation: int = -1
+    retention_ms: int | None = None
+    knows_member_epochs: bool = True
+    transaction: ProducerEpoch | None = None
+
+
+class Fetched(NamedTuple):
+    """Offsets of one group, in the order asked for; ``unstable`` ones wait for a transaction."""
+
+    offsets: Mapping[TopicPartition, CommittedOffset]
+    unstable: Collection[TopicPartition] = frozenset()
+
+
+class Offsets:
+    """Operations of one shard. Each returns an Outcome or raises KafkaError; the state changes by replay alone."""
+
+    def __init__(
+        self, store: OffsetStore, groups: Groups, config: GroupConfig, clock: Clock, metrics: OffsetMetrics
+    ) -> None:
+        self.store = store
+        self._groups = groups
+        self._config = config
+        self._clock = clock
+        self.metrics = metrics
+
+    # -- commit
+
+    def commit(self, commit: Commit) -> Outcome[list[ErrorCode]]:
+        """An error code for each offset, in order.
+
+        Raises what ``Group.validate_offset_commit`` does, GroupIdNotFound or IllegalGeneration for a generation of a
+        group that is not there. Without one, and without a group, the commit is a simple consumer's.
+        """
+        effects = self._validate(commit)
+        now_ms = self._clock.wall_ms()
+        expires = NO_TIMESTAMP if commit.retention_ms is None else now_ms + commit.retention_ms
+        limit = self._config.offset_metadata_max_bytes
+        records: list[CoordinatorRecord] = []
+        codes: list[ErrorCode] = []
+        for topic, partition, offset, leader_epoch, metadata in commit.offsets:
+            note = metadata or ""
+            if utf16_length(note) > limit:
+                codes.append(ErrorCode.offset_metadata_too_large)
+                continue
+            codes.append(ErrorCode.none)
+            key = OffsetCommitKey(commit.group_id, topic, partition)
+            value = OffsetCommitValue(offset, leader_epoch, note, now_ms, expires)
+            records.append(CoordinatorRecord(OFFSET_COMMIT, key, value))
+        self.metrics.offset_commits += len(records)
+        return Outcome(records, codes, effects, commit.transaction)
+
+    def _validate(self, commit: Commit) -> Effects | None:
+        group = self._groups.find(commit.group_id)
+        if group is None:
+            if commit.generation < 0:
+                return None
+            if commit.knows_member_epochs and commit.transaction is None:
+                raise GroupIdNotFound(f"Group {commit.group_id} not found.")
+            raise IllegalGeneration
+        try:
+            group.validate_offset_commit(
+                commit.member_id,
+                commit.group_instance_id,
+                commit.generation,
+                transactional=commit.transaction is not None,
+                knows_member_epochs=commit.knows_member_epochs,
+            )
+        except StaleMemberEpoch:
+            if commit.transaction is None:
+                raise
+            raise IllegalGeneration from None
+        if commit.transaction is not None or not commit.member_id:
+            return None
+        return _keeps_session_alive(group, commit.member_id)
+
+    # -- fetch
+
+    def fetch(
+        self,
+        group_id: str,
+        wanted: Iterable[TopicPartition] | None,
+        require_stable: bool,
+        member_id: str | None = None,
+        member_epoch: int = -1,
+    ) -> Fetched:
+        """The offsets of ``wanted``, or with None all of the group. What is not there is left out.
+
+        Raises what ``Group.validate_offset_fetch`` does for a member of a consumer group.
+        """
+        group = self._groups.find(group_id)
+        if group is not None:
+            group.validate_offset_fetch(member_id, member_epoch)
+        committed = self.store.of_group(group_id)
+        if wanted is None:
+            found = dict(committed)
+        else:
+            found = {key: committed[key] for key in wanted if key in committed} if committed else {}
+        if not require_stable or not self.store.has_open_transactions(group_id):
+            return Fetched(found)
+        asked = found if wanted is None else wanted
+        return Fetched(found, {key for key in asked if self.store.has_pending(group_id, *key)})
+
+    # -- delete
+
+    def delete(self, group_id: str, wanted: Mapping[str, Sequence[int]]) -> Outcome[Mapping[TopicPartition, ErrorCode]]:
+        """OffsetDelete (KIP-496): an error code for every partition of every topic in ``wanted``.
+
+        Raises GroupIdNotFound and GroupNotEmpty.
+        """
+        group = self.group(group_id)
+        group.validate_offset_delete()
+        codes: dict[TopicPartition, ErrorCode] = {}
+        records: list[CoordinatorRecord] = []
+        for topic, partitions in wanted.items():
+            subscribed = group.is_subscribed_to_topic(topic)
+            for partition in partitions:
+                code = ErrorCode.group_subscribed_to_topic if subscribed else ErrorCode.none
+                known = (topic, partition) in codes
+                codes[topic, partition] = code
+                if not subscribed and not known and self._is_held(group_id, topic, partition):
+                    records.append(tombstone(group_id, topic, partition))
+        return Outcome(records, codes, self._deleted(len(records)))
+
+    def _is_held(self, group_id: str, topic: str, partition: int) -> bool:
+        store = self.store
+        return store.get(group_id, topic, partition) is not None or store.has_pending(group_id, topic, partition)
+
+    def group(self, group_id: str) -> Group:
+        """Raises GroupIdNotFound."""
+        group = self._groups.find(group_id)
+        if group is None:
+            raise GroupIdNotFound(f"Group {group_id} not found.")
+        return group
+
+    def all_tombstones(self, group_id: str) -> list[CoordinatorRecord]:
+        """What removes every offset of a group, pending ones too."""
+        keys = dict.fromkeys(self.store.of_group(group_id)) | dict.fromkeys(self.store.pending_of_group(group_id))
+        return [tombstone(group_id, topic, partition) for topic, partition in keys]
+
+    def delete_groups(self, group_ids: Iterable[str]) -> Outcome[dict[str, ErrorCode]]:
+        """DeleteGroups: an error code for each group."""
+        codes: dict[str, ErrorCode] = {}
+        records: list[CoordinatorRecord] = []
+        offsets = 0
+        for group_id in dict.fromkeys(group_ids):
+            try:
+                group = self.group(group_id)
+                group.validate_delete()
+            except KafkaError as error:
+                codes[group_id] = error.code
+                continue
+            codes[group_id] = ErrorCode.none
+            tombstones = self.all_tombstones(group_id)
+            offsets += len(tombstones)
+            records += tombstones
+            records += self._groups.deletion(group_id)
+        return Outcome(records, codes, self._deleted(offsets))
+
+    def topic_deleted(self, topic: str) -> Outcome[None]:
+        """Removes every group's offsets of a topic that is gone."""
+        records = [
+            tombstone(group_id, name, partition)
+            for group_id in {**self.store.groups(), **dict.fromkeys(self.store.groups_with_pending())}
+            for name, partition in {
+                **dict.fromkeys(self.store.of_group(group_id)),
+                **dict.fromkeys(self.store.pending_of_group(group_id)),
+            }
+            if name == topic
+        ]
+        return Outcome(records, atomic=False)
+
+    def _deleted(self, offsets: int) -> Effects:
+        def count(error: KafkaError | None) -> None:
+            if error is None:
+                self.metrics.offset_deletions += offsets
+
+        return count
+
+
+def tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
+    return CoordinatorRecord(OFFSET_COMMIT, OffsetCommitKey(group_id, topic, partition), None)
+
+
+def _keeps_session_alive(group: Group, member_id: str) -> Effects:
+    return lambda error: group.offset_commit_accepted(member_id) if error is None else None

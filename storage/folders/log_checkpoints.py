@@ -1,0 +1,118 @@
+"""The checkpoint files of every log folder: offsets that a load goes by, and the high watermarks."""
+
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from storage.files import FileSystem
+from storage.folders.checkpoints import (
+    CLEANER,
+    LOG_START,
+    RECOVERY_POINT,
+    REPLICATION,
+    CorruptCheckpointError,
+    OffsetCheckpoint,
+    TopicPartition,
+)
+from storage.folders.log_dirs import LogDir, LogDirs
+from storage.log.partition_log import PartitionLog
+
+logger = structlog.get_logger(__name__)
+
+OffsetOf = Callable[[PartitionLog], int | None]
+
+
+class LogCheckpoints:
+    """`logs` are the open logs, `root` tells the folder of each, `moving` where some will be, too.
+
+    Folders that failed are left alone.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        dirs: LogDirs,
+        logs: Mapping[TopicPartition, PartitionLog],
+        root: Mapping[TopicPartition, str],
+        moving: Mapping[TopicPartition, str],
+    ) -> None:
+        self._dirs = dirs
+        self._logs = logs
+        self._root = root
+        self._moving = moving
+        self._files = {
+            (log_dir.path, name): OffsetCheckpoint(fs, log_dir.path, name)
+            for log_dir in dirs.dirs
+            for name in (*_OFFSETS, REPLICATION)
+        }
+
+    def read(self, log_dir: LogDir, name: str) -> dict[TopicPartition, int]:
+        """All offsets; none from a file that cannot be made sense of. Raises OSError."""
+        try:
+            return self._files[log_dir.path, name].read()
+        except CorruptCheckpointError as error:
+            logger.warning("checkpoint is unreadable, starting from 0", error=str(error))
+            return {}
+
+    def write_all(self, name: str, offset_of: OffsetOf | None = None, *, folder: str | None = None) -> None:
+        """Write one kind of checkpoint for every folder, or the one named; blocking, any thread.
+
+        Raises OSError, having tried all.
+        """
+        failures = []
+        for log_dir in self._dirs.dirs:
+            if not log_dir.failed and folder in (None, log_dir.path):
+                try:
+                    self._write(log_dir, name, offset_of or _OFFSETS[name])
+                except OSError as error:
+                    failures.append(error)
+        if failures:
+            raise failures[0]
+
+    def write_truncated(self, log_dir: LogDir) -> None:
+        """A log of the folder is about to end earlier. Raises OSError."""
+        for name in (RECOVERY_POINT, CLEANER):
+            self._write(log_dir, name, _OFFSETS[name])
+
+    def write_folder(self, log_dir: LogDir) -> None:
+        """What a load of one folder goes by. Raises OSError."""
+        for name, offset_of in _OFFSETS.items():
+            self._write(log_dir, name, offset_of)
+
+    def forget_predecessor(self, key: TopicPartition, log_dir: LogDir) -> None:
+        """Take what a deleted partition of that name left in the checkpoints out of them, lest a load believes it."""
+        for name, offset_of in _OFFSETS.items():
+            if key in self._files[log_dir.path, name]:
+                self._write(log_dir, name, offset_of)
+
+    def _write(self, log_dir: LogDir, name: str, offset_of: OffsetOf) -> None:
+        path = log_dir.path
+
+        def offsets() -> dict[TopicPartition, int]:
+            known = [
+                (key, offset_of(log))
+                for key, log in list(self._logs.items())
+                if path in (self._root.get(key), self._moving.get(key))
+            ]
+            return {key: offset for key, offset in known if offset is not None}
+
+        self._files[path, name].write(offsets)
+
+
+def _recovery_point(log: PartitionLog) -> int:
+    return log.flushed.offset
+
+
+def _cleaned_to(log: PartitionLog) -> int | None:
+    return log.cleaned_to
+
+
+def _told_start(log: PartitionLog) -> int | None:
+    """Only starts that the first segment's name does not tell (LogManager.checkpointLogStartOffsetsInDir)."""
+    if log.removal.unsynced or log.log_start_offset > log.segments.first.base_offset:
+        return log.log_start_offset
+    return None
+
+
+_OFFSETS: dict[str, OffsetOf] = {RECOVERY_POINT: _recovery_point, LOG_START: _told_start, CLEANER: _cleaned_to}
+"""What the checkpoints that a load goes by say of a log."""

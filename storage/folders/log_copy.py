@@ -1,0 +1,129 @@
+"""The copy of a log that grows in another folder while the log is written to."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from storage.files import read_file, sync_file, write_fully
+from storage.log.leader_epochs import FILE_NAME as EPOCHS_FILE
+from storage.log.leader_epochs import EpochEntry
+from storage.log.partition_log import PartitionLog
+from storage.producers.producer_snapshot import file_name as snapshot_name
+from storage.segments.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, LogSegment, file_name
+
+CHUNK = 4 << 20
+SYNCED_TOGETHER = 16 << 20
+"""More that waits to be written back, and the kernel holds up whoever writes: the loop, too."""
+
+Step = Callable[[], None]
+
+
+class LogCopy:
+    """Segments, indexes, producer snapshots and leader epochs of `log`, in `folder`.
+
+    No file of a log shrinks or changes while it is served, but for the leader epochs: what was copied stays right.
+
+    Attributes:
+        folder: where the copy lies.
+        size: bytes of its segments.
+    """
+
+    def __init__(self, log: PartitionLog, folder: str) -> None:
+        self.folder = folder
+        self.size = 0
+        self._log = log
+        self._fs = log.services.fs
+        self._copied: dict[str, int] = {}  # bytes by name of the file, until the segment is complete
+        self._complete: set[int] = set()  # segments that were sealed when they were copied
+        self._snapshots: set[int] = set()
+        self._epochs: tuple[EpochEntry, ...] = ()
+        self._unsynced: dict[str, None] = {}
+
+    def missing(self) -> tuple[int, int]:
+        """(bytes, segments) that the log has and the copy has not."""
+        segments = [one for one in self._log.segments if one.base_offset not in self._complete]
+        copied = sum(self._copied.get(file_name(one.base_offset, LOG_SUFFIX), 0) for one in segments)
+        return sum(one.size for one in segments) - copied, len(segments)
+
+    def steps(self) -> Iterator[Step]:
+        """What to do, in order, for the copy to have what the log has when the first is asked for.
+
+        Each may be done in any thread, and raises OSError.
+        """
+        log = self._log
+        active = log.segments.active
+        segments = [(one, one.size) for one in log.segments if one.base_offset not in self._complete]
+        snapshots = [one for one in log.producers.snapshot_offsets if one not in self._snapshots]
+        epochs = log.leader_epochs.entries
+        for segment, size in segments:
+            yield from self._segment_steps(segment, size, is_active=segment is active)
+        for offset in snapshots:
+            yield partial(self._copy_whole, snapshot_name(offset))
+            self._snapshots.add(offset)
+        if epochs != self._epochs:
+            yield partial(self._copy_whole, EPOCHS_FILE)
+            self._epochs = epochs
+
+    def _segment_steps(self, segment: LogSegment, size: int, *, is_active: bool) -> Iterator[Step]:
+        name = file_name(segment.base_offset, LOG_SUFFIX)
+        copied = self._copied.get(name, 0)
+        while copied < size:
+            end = min(copied + CHUNK, size)
+            yield partial(self._grow, name, end)
+            self.size += end - copied
+            copied = end
+            if not copied % SYNCED_TOGETHER:
+                yield partial(sync_file, self._fs, f"{self.folder}/{name}")
+        yield partial(self._finish_segment, segment.base_offset)
+        if not is_active:
+            self._complete.add(segment.base_offset)
+            for suffix in SEGMENT_SUFFIXES:
+                self._copied.pop(file_name(segment.base_offset, suffix), None)
+
+    def _finish_segment(self, base_offset: int) -> None:
+        """The indexes; and the time, by which retention goes where records have none."""
+        for suffix in SEGMENT_SUFFIXES:
+            name = file_name(base_offset, suffix)
+            if suffix != LOG_SUFFIX and self._fs.exists(f"{self._log.folder}/{name}"):
+                self._grow(name)
+        name = file_name(base_offset, LOG_SUFFIX)
+        if name not in self._copied:
+            self._grow(name, 0)
+        modified_ms = self._fs.modified_ms(f"{self._log.folder}/{name}")
+        self._fs.set_modified_ms(f"{self.folder}/{name}", modified_ms)
+
+    def _grow(self, name: str, end: int | None = None) -> None:
+        """Copy what is missing of a file up to a position, or to its end."""
+        start = self._copied.get(name)
+        source = self._fs.open(f"{self._log.folder}/{name}")
+        try:
+            size = source.size() if end is None else end
+            if start == size:
+                return
+            data = source.pread(size - (start or 0), start or 0)
+        finally:
+            source.close()
+        if len(data) != size - (start or 0):
+            raise OSError(f"{self._log.folder}/{name} ends before {size}")
+        self._write(name, data, start or 0)
+        self._copied[name] = size
+
+    def _copy_whole(self, name: str) -> None:
+        """Copy a small file anew."""
+        self._write(name, read_file(self._fs, f"{self._log.folder}/{name}"), 0)
+
+    def _write(self, name: str, data: bytes, start: int) -> None:
+        self._unsynced[name] = None
+        copy = self._fs.open(f"{self.folder}/{name}", create=True)
+        try:
+            if not start:
+                copy.truncate(0)
+            write_fully(copy, data, start)
+        finally:
+            copy.close()
+
+    def sync_steps(self) -> Iterator[Step]:
+        """Puts on the device what was copied before the first of them."""
+        names, self._unsynced = self._unsynced, {}
+        for name in names:
+            yield partial(sync_file, self._fs, f"{self.folder}/{name}")
+        yield lambda: self._fs.fsync_dir(self.folder)

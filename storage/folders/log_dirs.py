@@ -1,0 +1,181 @@
+"""The folders of `log.dirs`: locked for this process, and marked as this node's."""
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+from uuid import UUID
+
+import structlog
+
+from protocol import uuids
+from storage.files import FileSystem, write_file_atomically
+from storage.folders import meta_properties
+from storage.folders.meta_properties import MetaProperties, MetaPropertiesError
+
+logger = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+LOCK_FILE = ".lock"
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+
+
+class LogDirError(Exception):
+    """A log folder cannot be used; the message says which one and why."""
+
+
+@dataclass(slots=True)
+class LogDir:
+    """One folder. `clean`: the last process that used it stopped in good order. `failed`: its device gave an error.
+
+    Of a folder that failed before it could be read `directory_id` is empty.
+    """
+
+    path: str
+    directory_id: str
+    clean: bool
+    failed: bool = False
+
+
+class LogDirs:
+    """The locked folders of this node.
+
+    Attributes:
+        cluster_id: 22 characters.
+        node_id: `node.id`.
+        dirs: in the order of `log.dirs`.
+    """
+
+    def __init__(
+        self, fs: FileSystem, cluster_id: str, node_id: int, dirs: list[LogDir], unlock: list[Callable[[], None]]
+    ) -> None:
+        self._fs = fs
+        self.cluster_id = cluster_id
+        self.node_id = node_id
+        self.dirs = dirs
+        self._unlock = unlock
+
+    @classmethod
+    def open(
+        cls,
+        fs: FileSystem,
+        paths: list[str],
+        *,
+        node_id: int,
+        new_id: Callable[[], UUID],
+        now_ms: int,
+        cluster_id: str | None = None,
+    ) -> "LogDirs":
+        """Make, lock and check the folders; new ones get a `meta.properties`.
+
+        Without `cluster_id` the folders' own is taken, or a new one made. A folder with an I/O error counts as failed,
+        unless it is the first, which holds the metadata. Raises LogDirError if that cannot be used, or one is in use by
+        another broker, belongs to another node or cluster, or has a `meta.properties` that makes no sense.
+        """
+        unlock: list[Callable[[], None]] = []
+        failures: dict[str, OSError] = {}
+
+        def attempt(path: str, step: Callable[[str], T]) -> T | None:
+            if path in failures:
+                return None
+            try:
+                return step(path)
+            except OSError as error:
+                if path == paths[0]:
+                    raise
+                failures[path] = error
+                logger.error("log directory is offline", path=path, error=str(error))
+                return None
+
+        def prepare(path: str) -> LogDir:
+            new = MetaProperties(common, node_id, uuids.to_text(_usable(new_id)))
+            return _prepare(fs, path, found[path], new, now_ms)
+
+        try:
+            for path in paths:
+                release = attempt(path, lambda path: _lock(fs, path))
+                if release is not None:
+                    unlock.append(release)
+            found = {path: attempt(path, lambda path: meta_properties.read(fs, path)) for path in paths}
+            common = _one_cluster(found, cluster_id, node_id) or uuids.to_text(_usable(new_id))
+            dirs = [attempt(path, prepare) or LogDir(path, "", clean=False, failed=True) for path in paths]
+        except (OSError, MetaPropertiesError) as error:
+            _release(unlock)
+            raise LogDirError(f"Log directories {', '.join(paths)} cannot be used: {error}") from error
+        except LogDirError:
+            _release(unlock)
+            raise
+        return cls(fs, common, node_id, dirs, unlock)
+
+    def forget_clean_shutdown(self, log_dir: LogDir) -> None:
+        """From now on a stop of this folder counts as unclean until `mark_clean`. Raises OSError."""
+        if log_dir.clean:
+            self._fs.unlink(f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}")
+            self._fs.fsync_dir(log_dir.path)
+
+    def mark_clean(self, broker_epoch: int, spoiled: Collection[str] = ()) -> None:
+        """Everything is on disk, but in these folders: the last thing a stopping broker writes. Raises OSError."""
+        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
+        for log_dir in self.dirs:
+            if log_dir.failed or log_dir.path in spoiled:
+                continue
+            write_file_atomically(self._fs, f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}", content)
+
+    def unlock(self) -> None:
+        """Let another process have the folders."""
+        _release(self._unlock)
+
+
+def _release(unlock: list[Callable[[], None]]) -> None:
+    while unlock:
+        unlock.pop()()
+
+
+def _lock(fs: FileSystem, path: str) -> Callable[[], None]:
+    _make_folder(fs, path)
+    release = fs.lock(f"{path}/{LOCK_FILE}")
+    if release is None:
+        raise LogDirError(
+            f"Failed to acquire lock on file {LOCK_FILE} in {path}. A broker in another process is using this "
+            "directory."
+        )
+    return release
+
+
+def _make_folder(fs: FileSystem, path: str) -> None:
+    """Make a folder and those above it, so that they survive a power failure."""
+    if fs.is_dir(path):
+        return
+    above = path.rstrip("/").rpartition("/")[0]
+    if above:
+        _make_folder(fs, above)
+    fs.mkdir(path)
+    fs.fsync_dir(above or ("/" if path.startswith("/") else "."))
+
+
+def _usable(new_id: Callable[[], UUID]) -> UUID:
+    """Kafka's Uuid.randomUuid: none whose text begins with a dash, which tools would take for an option."""
+    while uuids.to_text(candidate := new_id()).startswith("-"):
+        pass
+    return candidate
+
+
+def _one_cluster(found: Mapping[str, MetaProperties | None], cluster_id: str | None, node_id: int) -> str | None:
+    for path, known in found.items():
+        if known is None:
+            continue
+        if known.node_id != node_id:
+            raise LogDirError(f"{path} belongs to node {known.node_id}, but this is node {node_id} (node.id).")
+        if cluster_id is not None and known.cluster_id != cluster_id:
+            raise LogDirError(f"{path} belongs to cluster {known.cluster_id}, not to {cluster_id}.")
+        cluster_id = known.cluster_id
+    return cluster_id
+
+
+def _prepare(fs: FileSystem, path: str, known: MetaProperties | None, new: MetaProperties, now_ms: int) -> LogDir:
+    if known is None or known.directory_id is None:
+        meta_properties.write(fs, path, new, now_ms)
+        logger.info("formatted a log directory", path=path, cluster_id=new.cluster_id, directory_id=new.directory_id)
+        known = new
+    return LogDir(path, known.directory_id or "", fs.exists(f"{path}/{CLEAN_SHUTDOWN_FILE}"))

@@ -1,0 +1,400 @@
+"""All logs of this node: loading, creating, deleting, checkpointing (Kafka's LogManager)."""
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from uuid import UUID
+
+import structlog
+
+from protocol.errors import KafkaError, KafkaStorage, LogDirNotFound
+from storage.files import is_device_failure
+from storage.folders import log_names, partition_metadata
+from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION, TopicPartition
+from storage.folders.folder_removal import remove_folder, remove_folder_later
+from storage.folders.log_checkpoints import LogCheckpoints
+from storage.folders.log_dirs import LogDir, LogDirs
+from storage.folders.log_opening import Found, find_all, offline_log, open_log, read_topic_id, run_in_order
+from storage.log.append_types import LogConfig
+from storage.log.log_services import LogServices
+from storage.log.partition_log import PartitionLog
+from storage.producers.producer_state import DEFAULT_EXPIRATION_MS
+
+logger = structlog.get_logger(__name__)
+
+PROGRESS_MS = 2000
+
+
+class LogManager:
+    """The logs of the folders in `dirs`.
+
+    Attributes:
+        any_failed: whether a log went offline, or was not there, since the start.
+        closed: how many logs `close` is through with.
+        logs: every open log, by partition.
+        moving: the folders that logs are being copied to; retention and cleaning leave those alone.
+        services: the file system, clock, workers and random source given.
+    """
+
+    def __init__(
+        self,
+        services: LogServices,
+        dirs: LogDirs,
+        *,
+        new_id: Callable[[], UUID],
+        producer_expiration_ms: int = DEFAULT_EXPIRATION_MS,
+    ) -> None:
+        self.services = services
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self._dirs = dirs
+        self._fs = services.fs
+        self._new_id = new_id
+        self.any_failed = False
+        self.closed = 0
+        self._producer_expiration_ms = producer_expiration_ms
+        self._root: dict[TopicPartition, str] = {}
+        self.moving: dict[TopicPartition, str] = {}
+        self._checkpoints = LogCheckpoints(self._fs, dirs, self.logs, self._root, self.moving)
+        self._taken = Counter[str]()  # logs by folder
+        self._damaged: set[TopicPartition] = set()  # that were closed in good order, and are as they were
+
+    @classmethod
+    def open(
+        cls,
+        services: LogServices,
+        dirs: LogDirs,
+        config_for: Callable[[str], LogConfig],
+        *,
+        new_id: Callable[[], UUID],
+        topic_id_of: Callable[[str], UUID | None] = lambda _: None,
+        recovery_threads: int = 2,
+        producer_expiration_ms: int = DEFAULT_EXPIRATION_MS,
+    ) -> "LogManager":
+        """Load every log; those of a folder that was not closed in good order are recovered, some in parallel.
+
+        Blocking. `config_for` gives a topic's configuration, `topic_id_of` its id. A log that makes no sense is
+        offline; so are all of a folder that fails meanwhile, unless that is the first. Raises OSError, KafkaStorage.
+        """
+        manager = cls(services, dirs, new_id=new_id, producer_expiration_ms=producer_expiration_ms)
+        started = told = services.clock.monotonic_ms()
+        found = find_all(manager._fs, manager._checkpoints, dirs, new_id, manager.fail_folder)
+        unclean = [log_dir.path for log_dir in dirs.dirs if not log_dir.clean and not log_dir.failed]
+        if found and unclean:
+            logger.info("recovering logs after an unclean shutdown", log_dirs=unclean, partitions=len(found))
+        jobs = [
+            partial(manager._load, item, config_for(item.partition.topic), topic_id_of(item.partition.topic))
+            for item in found
+        ]
+        threads = recovery_threads if unclean else 1
+        for done, (item, log) in enumerate(zip(found, run_in_order(jobs, threads), strict=True), 1):
+            if isinstance(log, OSError):
+                manager.fail_folder(item.log_dir, log)
+                continue
+            manager._take(log, item.log_dir, topic_id_of(item.partition.topic))
+            if item.log_dir.failed:
+                log.fail(OSError("its log directory has failed"))
+            if services.clock.monotonic_ms() - told >= PROGRESS_MS:
+                told = services.clock.monotonic_ms()
+                logger.info("loading logs", done=done, of=len(found), last=str(item.partition))
+        if found:
+            took = round(services.clock.monotonic_ms() - started)
+            logger.info("loaded logs", partitions=len(found), took_ms=took, clean=not unclean)
+        return manager
+
+    # -- loading
+
+    def _load(self, found: Found, config: LogConfig, topic_id: UUID | None) -> PartitionLog | OSError:
+        """The log, or what keeps it, and with it its whole folder, from being used. Any thread."""
+        if found.log_dir.failed:
+            return OSError("its log directory has failed")
+        try:
+            topic_id = read_topic_id(self._fs, found, topic_id)
+            return self._open_log(found, topic_id, config, clean=found.log_dir.clean)
+        except OSError as error:
+            if found.log_dir is self._dirs.dirs[0]:
+                raise
+            return error
+        except Exception as error:  # the other logs must not wait for this one
+            logger.exception("log is damaged, see `odradek log repair`", folder=found.folder)
+            if found.log_dir.clean:
+                self._damaged.add(found.partition)
+            return self._offline_log(found, topic_id, config, error, found.log_dir)
+
+    def _offline_log(
+        self, found: Found, topic_id: UUID | None, config: LogConfig, reason: Exception, usable: LogDir
+    ) -> PartitionLog:
+        host = _Folder(self, found.log_dir)
+        return offline_log(self.services, found, topic_id, config, reason, state_folder=usable.path, host=host)
+
+    def _open_log(self, found: Found, topic_id: UUID | None, config: LogConfig, *, clean: bool) -> PartitionLog:
+        return open_log(
+            self.services,
+            found,
+            topic_id,
+            config,
+            clean=clean,
+            host=_Folder(self, found.log_dir),
+            producer_expiration_ms=self._producer_expiration_ms,
+        )
+
+    def _take(self, log: PartitionLog, log_dir: LogDir, topic_id: UUID | None) -> None:
+        """Count a loaded log in; of two of a partition, the one that is not of the topic's id is what a deletion left.
+
+        Raises KafkaStorage where that does not tell.
+        """
+        key = TopicPartition(log.topic, log.partition)
+        other = self.logs.get(key)
+        if other is not None:
+            rightful = [one for one in (other, log) if one.topic_id == topic_id]
+            if len(rightful) != 1:
+                raise KafkaStorage(f"Two log directories hold {key}: {other.folder}, {log.folder}")
+            doomed = log if rightful[0] is other else other
+            logger.warning("removing a stray partition", partition=str(key), folder=doomed.folder)
+            doomed.retire()
+            remove_folder(self._fs, doomed.folder)
+            if doomed is log:
+                return
+            self._leave(key)
+        self.logs[key] = log
+        self._settle(key, log_dir.path)
+
+    # -- logs
+
+    @property
+    def failed_folders(self) -> set[str]:
+        """The folders of `log.dirs` whose device failed, as they were given."""
+        return {log_dir.path for log_dir in self._dirs.dirs if log_dir.failed}
+
+    def get(self, topic: str, partition: int) -> PartitionLog | None:
+        """The open log of a partition."""
+        return self.logs.get(TopicPartition(topic, partition))
+
+    def absent_log(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog | None:
+        """An offline log for a partition that no usable folder has, if a folder failed that may have it; for the start.
+
+        Which folder a partition lies in is noted nowhere but in that folder. Raises OSError.
+        """
+        failed = next((one for one in self._dirs.dirs if one.failed), None)
+        if failed is None:
+            return None
+        key = TopicPartition(topic, partition)
+        reason = OSError("its log directory cannot be used")
+        log = self._offline_log(Found(key, failed), topic_id, config, reason, self._dirs.dirs[0])
+        self._settle(key, failed.path)
+        self.adopt(log)
+        return log
+
+    def create_log(
+        self, topic: str, partition: int, topic_id: UUID, config: LogConfig, leader_epoch: int = 0
+    ) -> PartitionLog:
+        """A new, empty log in the folder with the fewest. Blocking, for the start. Raises KafkaStorage."""
+        log = self.plan_log(topic, partition, topic_id, config, leader_epoch)()
+        self.sync_folders()
+        self.adopt(log)
+        return log
+
+    def plan_log(
+        self, topic: str, partition: int, topic_id: UUID, config: LogConfig, leader_epoch: int
+    ) -> Callable[[], PartitionLog]:
+        """Chooses the folder of a new log, the one with the fewest; what is returned makes the log and may block.
+
+        That may run in any thread and raises KafkaStorage; `sync_folders` follows the last of several. `adopt` the log
+        on the loop, or `abandon` the plan.
+        """
+        key = TopicPartition(topic, partition)
+        usable = [one for one in self._dirs.dirs if not one.failed]
+        if not usable:
+            raise KafkaStorage("Every log directory has failed.")
+        log_dir = min(usable, key=lambda one: self._taken[one.path])
+        self._settle(key, log_dir.path)
+        return partial(self._make_log, key, log_dir, topic_id, config, leader_epoch)
+
+    def _settle(self, key: TopicPartition, log_dir: str) -> None:
+        self._root[key] = log_dir
+        self._taken[log_dir] += 1
+
+    def _leave(self, key: TopicPartition) -> str:
+        self._damaged.discard(key)
+        log_dir = self._root.pop(key)
+        self._taken[log_dir] -= 1
+        return log_dir
+
+    def _make_log(
+        self, key: TopicPartition, log_dir: LogDir, topic_id: UUID, config: LogConfig, leader_epoch: int
+    ) -> PartitionLog:
+        folder = f"{log_dir.path}/{log_names.folder_name(key)}"
+        try:
+            if self._fs.exists(folder):
+                remove_folder(self._fs, folder)  # left behind by a failure
+            for other in self._dirs.dirs:
+                if other is not log_dir and not other.failed:  # a deleted log of that name must be gone
+                    self._fs.fsync_dir(other.path)
+            self._checkpoints.forget_predecessor(key, log_dir)
+            self._fs.mkdir(folder)
+            log = self._open_log(Found(key, log_dir), topic_id, config, clean=True)
+            partition_metadata.write(self._fs, folder, topic_id)
+            log.assign_epoch(leader_epoch, 0)  # syncs the folder, and with it the other names
+        except OSError as error:
+            raise KafkaStorage(f"Cannot create the log of {key} in {log_dir.path}: {error}") from error
+        return log
+
+    def sync_folders(self) -> None:
+        """Makes sure of the folders of new logs; blocking, any thread. Raises KafkaStorage."""
+        try:
+            for log_dir in self._dirs.dirs:
+                if not log_dir.failed:
+                    self._fs.fsync_dir(log_dir.path)
+        except OSError as error:
+            raise KafkaStorage(f"Cannot create logs: {error}") from error
+
+    def adopt(self, log: PartitionLog) -> None:
+        """Counts a log that was made among those of this node."""
+        self.logs[TopicPartition(log.topic, log.partition)] = log
+
+    def abandon(self, topic: str, partition: int, log: PartitionLog | None) -> Callable[[], None]:
+        """Gives up a plan and the log made by it; what is returned removes the files, may block and raises OSError."""
+        key = TopicPartition(topic, partition)
+        folder = f"{self._leave(key)}/{log_names.folder_name(key)}"
+        if log is not None:
+            log.retire()
+        return lambda: remove_folder(self._fs, folder) if self._fs.exists(folder) else None
+
+    def delete_log_soon(self, topic: str, partition: int) -> None:
+        """Close the log and rename its folder now; remove it after `file.delete.delay.ms`. Raises KafkaStorage.
+
+        The new name is not synced: after a crash the folder of a topic that is gone is removed at the start.
+        """
+        log, folder = self._retire(TopicPartition(topic, partition))
+        remove_folder_later(self.services, folder, log.config.file_delete_delay_ms)
+
+    async def delete_log(self, partition: TopicPartition) -> None:
+        """Close the log and remove its folder. Raises KafkaStorage, OSError."""
+        _, folder = self._retire(partition)
+        await self.services.workers.call(partial(remove_folder, self._fs, folder))
+
+    def _retire(self, key: TopicPartition) -> tuple[PartitionLog, str]:
+        log = self.logs.pop(key)
+        root = self._leave(key)
+        folder = f"{root}/{log_names.delete_name(key, self._new_id())}"
+        log.retire()
+        try:
+            self._fs.rename(log.folder, folder)
+        except OSError as error:
+            raise KafkaStorage(f"Cannot delete the log of {key}: {error}") from error
+        return log, folder
+
+    # -- moving (see log_move)
+
+    def log_dir(self, path: str) -> LogDir:
+        """The folder of `log.dirs` at an absolute path. Raises LogDirNotFound if none is."""
+        for log_dir in self._dirs.dirs:
+            if os.path.abspath(log_dir.path) == path:
+                return log_dir
+        raise LogDirNotFound(f"{path} is none of log.dirs")
+
+    def checkpoint_folder(self, log_dir: LogDir) -> None:
+        """Write what a load of one folder goes by; blocking. Raises OSError."""
+        self._checkpoints.write_folder(log_dir)
+
+    def settle_move(self, log: PartitionLog, target: LogDir) -> None:
+        """The log lies in `target` from now on."""
+        key = TopicPartition(log.topic, log.partition)
+        self._leave(key)
+        self._settle(key, target.path)
+        log.host = _Folder(self, target)
+
+    # -- flushing, checkpoints, closing
+
+    def flush_dirty_logs(self) -> None:
+        """Ask for a flush of every log last flushed longer than its `flush.ms` ago (LogManager.flushDirtyLogs)."""
+        now_ms = self.services.clock.monotonic_ms()
+        for log in self.logs.values():
+            if now_ms - log.flusher.last_flush_ms >= log.config.flush_ms:
+                log.flush()
+
+    def checkpoint_recovery_points(self) -> None:
+        """Write `recovery-point-offset-checkpoint`; blocking, any thread. Raises OSError."""
+        self._checkpoints.write_all(RECOVERY_POINT)
+
+    def checkpoint_log_start_offsets(self, folder: str | None = None) -> None:
+        """Write `log-start-offset-checkpoint` of one folder, or of all; blocking, any thread. Raises OSError.
+
+        Only starts that the first segment's name does not tell are in it (LogManager.checkpointLogStartOffsetsInDir).
+        """
+        self._checkpoints.write_all(LOG_START, folder=folder)
+
+    def checkpoint_high_watermarks(self, high_watermark: Callable[[PartitionLog], int]) -> None:
+        """Write `replication-offset-checkpoint`; blocking, any thread. Raises OSError."""
+        self._checkpoints.write_all(REPLICATION, high_watermark)
+
+    def checkpoint_cleaned_offsets(self) -> None:
+        """Write `cleaner-offset-checkpoint`; blocking, any thread. Raises OSError."""
+        self._checkpoints.write_all(CLEANER)
+
+    def checkpoint_truncated(self, log_dir: LogDir) -> None:
+        """A log of the folder is about to end earlier; blocking. Raises OSError."""
+        self._checkpoints.write_truncated(log_dir)
+
+    def fail_folder(self, log_dir: LogDir, error: Exception) -> None:
+        """The device below a folder failed: all of its logs go offline, and no new one goes there (KIP-112)."""
+        if log_dir.failed:
+            return
+        log_dir.failed = True
+        logger.error("log directory is offline", path=log_dir.path, error=str(error))
+        for key, log in list(self.logs.items()):
+            if self._root.get(key) == log_dir.path:
+                log.fail(error)
+
+    def close(self, *, clean: bool = True, broker_epoch: int = 0) -> None:
+        """Flush and close every log, write the checkpoints, and last the clean-shutdown file; unlock the folders.
+
+        Blocking. With `clean` false only closes. A log that is or goes offline keeps its folder from counting as
+        clean, and the others go on. Raises KafkaStorage for the first that could not be closed, OSError.
+        """
+        try:
+            if clean:
+                failures = []
+                for log in self.logs.values():
+                    failure = _close(log)
+                    if failure is not None:
+                        failures.append(failure)
+                    self.closed += 1
+                self.checkpoint_recovery_points()
+                self.checkpoint_log_start_offsets()
+                offline = {key for key, log in self.logs.items() if log.is_offline}
+                spoiled = {self._root[key] for key in offline - self._damaged}
+                self._dirs.mark_clean(broker_epoch, spoiled)
+                if failures:
+                    raise failures[0]
+        finally:
+            for log in self.logs.values():
+                log.release_files()
+            self._dirs.unlock()
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """The folder of a log, as the log knows it."""
+
+    manager: LogManager
+    log_dir: LogDir
+
+    def checkpoint(self) -> None:
+        self.manager.checkpoint_truncated(self.log_dir)
+
+    def failed(self, error: Exception) -> None:
+        self.manager.any_failed = True
+        if is_device_failure(error):
+            self.manager.fail_folder(self.log_dir, error)
+
+
+def _close(log: PartitionLog) -> KafkaError | None:
+    if log.is_offline:
+        return None
+    try:
+        log.close()
+    except KafkaError as error:
+        return error
+    return None

@@ -1,0 +1,298 @@
+"""Moving a log to another folder of `log.dirs` (KIP-113): its files are copied while it serves, then it changes places.
+
+The copy grows in `<topic>-<partition>.<id>-future`, in worker threads; nothing on the loop waits for a device:
+
+1. Round after round, what was appended during the last one is copied and synced, while that halves what is missing.
+2. Flushes are held back, so that nothing more is promised to be on the device, and one more round is synced.
+3. Rounds without a sync, until little is missing. A log that is written to as fast as it is copied refuses appends
+   (NOT_LEADER_OR_FOLLOWER, which clients try again) during the last one.
+4. On the loop at once: the little that is missing is copied, the copy becomes `...-moved`, and the log goes on in it.
+5. In worker threads again: it is synced, the old folder becomes `...-delete`, the copy `<topic>-<partition>`, each name
+   synced before the next. Then flushes go on.
+
+At the start a `-future` folder counts for nothing, a `-moved` one for everything (`log_opening.finish_moves`). The
+state of the log in memory stays as it is: only the paths change.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from functools import partial
+from threading import Lock
+from uuid import UUID
+
+import structlog
+
+from protocol.errors import KafkaStorage
+from storage.files import File, FileSystem, is_out_of_descriptors, is_passing
+from storage.folders import log_names, partition_metadata
+from storage.folders.checkpoints import TopicPartition
+from storage.folders.folder_removal import remove_folder, remove_folder_later
+from storage.folders.log_copy import LogCopy, Step
+from storage.folders.log_dirs import LogDir
+from storage.folders.log_manager import LogManager
+from storage.log.log_services import DESCRIPTORS_RETRY_MS
+from storage.log.partition_log import PartitionLog
+
+logger = structlog.get_logger(__name__)
+
+LANE = "moves"
+NEARLY = (4 << 20, 16)
+LITTLE = (128 << 10, 2)
+"""(bytes, segments) that may be missing after step 1, and that are copied on the loop in step 4."""
+POLL_MS = 50
+RETRY_MS = 1
+
+
+class MoveEndedError(Exception):
+    """The move was given up: the log is gone or offline, or somebody wants it elsewhere."""
+
+
+class LogMove:
+    """One log on its way to the folder `target`.
+
+    Attributes:
+        copied_to: the offset up to which the copy has everything.
+    """
+
+    def __init__(
+        self,
+        manager: LogManager,
+        log: PartitionLog,
+        target: LogDir,
+        unique: UUID,
+        is_cleaning: Callable[[PartitionLog], bool],
+    ) -> None:
+        self.log = log
+        self.target = target
+        self.copied_to = 0
+        self._manager = manager
+        self._clock = manager.services.clock
+        self._workers = manager.services.workers.lane(LANE)
+        self._fs: FileSystem = manager.services.fs
+        self._key = TopicPartition(log.topic, log.partition)
+        self._unique = unique
+        self._is_cleaning = is_cleaning
+        self._copy = LogCopy(log, f"{target.path}/{log_names.future_name(self._key, unique)}")
+        self._cancelled = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of the copy."""
+        return self._copy.size
+
+    def cancel(self) -> None:
+        """Give up at the next step, unless the log has changed places by then."""
+        self._cancelled = True
+
+    async def run(self) -> None:
+        """Copy, catch up, change places. What fails leaves the log where it is; retention and cleaning rest meanwhile.
+
+        Raises MoveEndedError, OSError, KafkaError if the log went offline while it changed places.
+        """
+        self._check_wanted()
+        manager = self._manager
+        manager.moving[self._key] = self.target.path
+        moved = False
+        try:
+            while self._is_cleaning(self.log) or self.log.removal.unsynced:
+                await self._clock.sleep(POLL_MS)
+                self._check_wanted()
+            await self._call(self._make_folder)
+            await self._catch_up()
+            await self._hold_flushes()
+            try:
+                try:
+                    old_folder, old_files = await self._switch()
+                finally:
+                    self.log.held_back = False
+                moved = True
+                await self._finish(old_folder, old_files)
+            finally:
+                self.log.flusher.release()
+        finally:
+            manager.moving.pop(self._key)
+            if not moved:
+                await self._workers.call(self._discard)
+
+    @property
+    def _is_current(self) -> bool:
+        return self._manager.logs.get(self._key) is self.log and not self.log.is_offline
+
+    def _check_wanted(self) -> None:
+        if self._cancelled or self.target.failed or not self._is_current:
+            raise MoveEndedError
+
+    async def _call(self, work: Step) -> None:
+        await self._workers.call(work)
+        self._check_wanted()
+
+    # -- copying
+
+    def _make_folder(self) -> None:
+        self._fs.mkdir(self._copy.folder)
+        if self.log.topic_id is not None:
+            partition_metadata.write(self._fs, self._copy.folder, self.log.topic_id)
+        self._manager.checkpoint_folder(self.target)
+
+    def _discard(self) -> None:
+        """Remove the copy; the next start does it where this fails."""
+        try:
+            if self._fs.exists(self._copy.folder):
+                remove_folder(self._fs, self._copy.folder)
+        except OSError as error:
+            logger.error("cannot remove the copy of a log", folder=self._copy.folder, error=str(error))
+
+    async def _round(self) -> None:
+        """Copy what is there now and not in the copy yet."""
+        end = self.log.log_end_offset
+        await self._do(self._copy.steps())
+        self.copied_to = end
+
+    async def _do(self, steps: Iterable[Step]) -> None:
+        for step in steps:
+            await self._call(step)
+
+    async def _catch_up(self) -> None:
+        gains = True
+        missing = self._copy.missing()
+        while gains and not _within(missing, NEARLY):
+            await self._round()
+            await self._do(self._copy.sync_steps())
+            before, missing = missing, self._copy.missing()
+            gains = _halves(missing, before)
+
+    async def _hold_flushes(self) -> None:
+        held = asyncio.get_running_loop().create_future()
+
+        def hold() -> None:
+            if not held.done():  # else nobody waits for it any more
+                self.log.flusher.hold()
+                held.set_result(None)
+
+        self.log.flusher.when_idle(hold)
+        await held
+
+    # -- changing places
+
+    async def _switch(self) -> tuple[str, list[File]]:
+        """The log goes on in the copy, which counts from here on; returns the old folder and its open files."""
+        await self._round()
+        await self._do(self._copy.sync_steps())
+        missing = self._copy.missing()
+        while True:
+            if not _within(missing, LITTLE):
+                await self._round()
+                before, missing = missing, self._copy.missing()
+                self.log.held_back = not _halves(missing, before)
+                continue
+            with ExitStack() as locks:
+                if self._take_locks(locks):
+                    return self._switch_now()
+            await self._clock.sleep(RETRY_MS)
+            self._check_wanted()
+            missing = self._copy.missing()
+
+    def _switch_now(self) -> tuple[str, list[File]]:
+        old_folder = self.log.folder
+        for step in self._copy.steps():
+            step()
+        self.copied_to = self.log.log_end_offset
+        try:
+            old_files = self._rename(self._moved_folder)
+        except OSError as error:
+            if is_passing(error):
+                raise  # no name has changed: the log stays where it is
+            raise self._failed(error) from error
+        self._manager.settle_move(self.log, self.target)
+        return old_folder, old_files
+
+    def _take_locks(self, locks: ExitStack) -> bool:
+        """Nobody opens a file by its name meanwhile; false if somebody does just now."""
+        wanted: list[Lock] = [lock for segment in self.log.segments for lock in segment.locks()]
+        for lock in (*wanted, self.log.leader_epochs.writing):
+            if not lock.acquire(blocking=False):
+                return False
+            locks.callback(lock.release)
+        return True
+
+    def _rename(self, folder: str) -> list[File]:
+        """Gives the copy another name, and the log that for its own; the locks are held."""
+        self._fs.rename(self._copy.folder, folder)
+        self._copy.folder = folder
+        return self.log.relocate(folder)
+
+    def _failed(self, error: OSError) -> Exception:
+        """Which of the two the next start takes is open: neither may grow any more."""
+        if self._manager.logs.get(self._key) is not self.log:
+            return MoveEndedError()
+        return self.log.fail(KafkaStorage(f"It could not change places: {error}"))
+
+    async def _finish(self, old_folder: str, old_files: list[File]) -> None:
+        """Makes all of it durable. A log that is deleted or fails meanwhile leaves the rest to the next start."""
+        end = self.log.end
+        old_root = old_folder.rpartition("/")[0]
+        doomed = f"{old_root}/{log_names.delete_name(self._key, self._unique)}"
+        try:
+            for step in self._copy.sync_steps():
+                await self._surely(step)
+            await self._surely(partial(self._fs.fsync_dir, self.target.path))
+            await self._surely(partial(self._fs.rename, old_folder, doomed), is_passing)
+            await self._surely(partial(self._fs.fsync_dir, old_root))
+            old_files += await self._take_final_name()
+            await self._surely(partial(self._fs.fsync_dir, self.target.path))
+        except OSError as error:
+            raise self._failed(error) from error
+        self.log.flusher.note_synced(end)
+        delay_ms = self.log.config.file_delete_delay_ms
+        remove_folder_later(self._manager.services, doomed, delay_ms, old_files)
+
+    async def _surely(self, work: Step, may_pass: Callable[[Exception], bool] = is_out_of_descriptors) -> None:
+        """Do it, again and again while what hinders it may pass: there is no way back. A failed sync never passes."""
+        while True:
+            try:
+                await self._workers.call(work)
+            except OSError as error:
+                await self._wait_after(error, may_pass)
+                continue
+            self._check_current()
+            return
+
+    async def _wait_after(self, error: OSError, may_pass: Callable[[Exception], bool]) -> None:
+        if not may_pass(error):
+            raise error
+        logger.warning("a log that changes places waits", partition=str(self._key), error=str(error))
+        await self._clock.sleep(DESCRIPTORS_RETRY_MS)
+        self._check_current()
+
+    def _check_current(self) -> None:
+        if not self._is_current:
+            raise MoveEndedError
+
+    async def _take_final_name(self) -> list[File]:
+        while True:
+            try:
+                with ExitStack() as locks:
+                    if self._take_locks(locks):
+                        return self._rename(self._final_folder)
+            except OSError as error:
+                await self._wait_after(error, is_passing)
+            await self._clock.sleep(RETRY_MS)
+            self._check_current()
+
+    @property
+    def _moved_folder(self) -> str:
+        return f"{self.target.path}/{log_names.moved_name(self._key, self._unique)}"
+
+    @property
+    def _final_folder(self) -> str:
+        return f"{self.target.path}/{log_names.folder_name(self._key)}"
+
+
+def _within(missing: tuple[int, int], bound: tuple[int, int]) -> bool:
+    return missing[0] <= bound[0] and missing[1] <= bound[1]
+
+
+def _halves(missing: tuple[int, int], before: tuple[int, int]) -> bool:
+    """Whether a round has left less than half of what was missing before it, in bytes and in segments."""
+    return missing[0] * 2 <= before[0] and missing[1] * 2 <= before[1] + 1

@@ -1,0 +1,47 @@
+"""Names of partitions' folders (Kafka's LocalLog.parseTopicPartitionName and its like)."""
+
+import re
+from uuid import UUID
+
+from storage.folders.checkpoints import TopicPartition
+
+DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+FUTURE_SUFFIX = "-future"
+MOVED_SUFFIX = "-moved"
+
+_FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
+_LONGEST_NAME = 255
+
+
+def folder_name(partition: TopicPartition) -> str:
+    """`topic-partition`."""
+    return f"{partition.topic}-{partition.partition}"
+
+
+def delete_name(partition: TopicPartition, unique: UUID) -> str:
+    """The name of a folder that is to be removed: `topic-partition.<32 hex digits>-delete`, at most 255 characters."""
+    end = f"-{partition.partition}.{unique.hex}{DELETE_SUFFIX}"
+    return partition.topic[: _LONGEST_NAME - len(end)] + end
+
+
+def future_name(partition: TopicPartition, unique: UUID) -> str:
+    """The name of a copy that is being made: `topic-partition.<32 hex digits>-future`."""
+    return f"{folder_name(partition)}.{unique.hex}{FUTURE_SUFFIX}"
+
+
+def moved_name(partition: TopicPartition, unique: UUID) -> str:
+    """The name of a copy that is whole and takes the place of any other folder of the partition."""
+    return f"{folder_name(partition)}.{unique.hex}{MOVED_SUFFIX}"
+
+
+def parse_moved(name: str) -> TopicPartition | None:
+    """The partition that a `moved_name` is of; None for any other name."""
+    stem, dot, _ = name.rpartition(".")
+    return parse(stem) if dot and name.endswith(MOVED_SUFFIX) else None
+
+
+def parse(name: str) -> TopicPartition | None:
+    """The partition whose folder has that name; None for any other folder, renamed ones too."""
+    match = _FOLDER.fullmatch(name)
+    return TopicPartition(match["topic"], int(match["partition"])) if match else None

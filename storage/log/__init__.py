@@ -1,0 +1,1 @@
+"""One partition's log: appends, reads, flushes, retention, recovery (Kafka's UnifiedLog)."""

@@ -1,0 +1,297 @@
+"""Flushing one log: `fdatasync` in a worker thread, one at a time, covering every append before it started."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from protocol.errors import KafkaError
+from storage.files import File, FileSystem, is_out_of_descriptors, sync_file
+from storage.log.log_segments import LogSegments
+from storage.log.log_services import DESCRIPTORS_RETRY_MS, LogServices
+from storage.producers.producer_state import ProducerStateManager
+from storage.segments.segment import LogOffsetMetadata, LogSegment
+from storage.segments.segment_file import SegmentFile
+from storage.workers import folder_lane
+
+
+@dataclass(slots=True)
+class _Work:
+    """What one flush must sync: open files, files by name, and the folder if names changed in it.
+
+    `target` is the log's end when the flush was prepared, `generation` the log's count of truncations then, `release`
+    lets the open files go.
+    """
+
+    fs: FileSystem
+    target: LogOffsetMetadata
+    generation: int
+    files: list[File]
+    names: list[str]
+    folder: str | None
+    release: Callable[[], None]
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+    _done: bool = False
+    _error: OSError | None = None
+
+    def run(self) -> None:
+        """Blocking; any thread. Done once: who comes second waits for the first, and fares like it. Raises OSError."""
+        with self._turn:
+            if self._error is not None:
+                raise self._error
+            if self._done:
+                return
+            try:
+                self._sync()
+            except OSError as error:
+                self._error = error
+                raise
+            self._done = True
+
+    def _sync(self) -> None:
+        for file in self.files:
+            file.fdatasync()
+        for name in self.names:
+            with contextlib.suppress(FileNotFoundError):  # its segment was removed meanwhile
+                sync_file(self.fs, name)
+        if self.folder is not None:
+            self.fs.fsync_dir(self.folder)
+
+
+class LogFlusher:
+    """Knows how far a log is on the device, and what is not yet.
+
+    A request that comes during a flush is served by the next one, together with all others. A failed flush is never
+    retried: the kernel may have dropped the dirty pages, and a second one would lie. A file that could not be opened,
+    since too many are, has not been flushed at all: that is tried again.
+
+    Attributes:
+        flushed: the log's end as of the last flush; its offset is the recovery point.
+        on_flush: called with `flushed` when it advances.
+    """
+
+    __slots__ = (
+        "_end",
+        "_failed",
+        "_folder",
+        "_generation",
+        "_held",
+        "_names",
+        "_names_changed",
+        "_producers",
+        "_requested",
+        "_rests",
+        "_running",
+        "_sealed",
+        "_segments",
+        "_services",
+        "_stopped",
+        "_then",
+        "flushed",
+        "last_flush_ms",
+        "on_flush",
+    )
+
+    def __init__(
+        self,
+        services: LogServices,
+        folder: str,
+        *,
+        segments: LogSegments,
+        producers: ProducerStateManager,
+        end: Callable[[], LogOffsetMetadata],
+        failed: Callable[[Exception], KafkaError],
+    ) -> None:
+        self._services = services
+        self._folder = folder
+        self._segments = segments
+        self._producers = producers
+        self._end = end
+        self._failed = failed
+        self.flushed = end()
+        self.last_flush_ms = services.clock.monotonic_ms()
+        self.on_flush: Callable[[LogOffsetMetadata], None] | None = None
+        self._sealed: list[LogSegment] = []
+        self._names: list[str] = []  # of files that could not be opened
+        self._names_changed = False
+        self._generation = 0
+        self._held = False
+        self._running: _Work | None = None
+        self._requested = False
+        self._rests = False  # until it makes sense to open files again
+        self._stopped = False
+        self._then: Callable[[], None] | None = None
+
+    def note_new_segment(self, sealed: LogSegment | None) -> None:
+        """Files were created; `sealed` is the segment that they follow."""
+        self._names_changed = True
+        if sealed is not None:
+            self._sealed.append(sealed)
+
+    def lower(self, offset: int) -> None:
+        """The log is about to end at an offset: a flush that began before proves nothing any more."""
+        self._generation += 1
+        if self.flushed.offset > offset:
+            self.flushed = LogOffsetMetadata(offset)
+
+    def note_truncated(self) -> None:
+        """The log ends elsewhere now. What was on the device before still is."""
+        self._sealed = [segment for segment in self._sealed if segment.base_offset in self._segments]
+        end = self._end()
+        if self.flushed.offset >= end.offset or not self._segments.size:
+            self.flushed = end
+
+    def note_removed(self, segments: Sequence[LogSegment]) -> None:
+        """Segments are gone, and whoever removed them syncs the folder: there is nothing left of them to flush."""
+        self._sealed = [segment for segment in self._sealed if segment not in segments]
+
+    def relocate(self, folder: str) -> None:
+        """The log lies in another folder now; no flush is under way."""
+        self._folder = folder
+        self._names = [f"{folder}/{path.rpartition('/')[2]}" for path in self._names]
+
+    def note_synced(self, end: LogOffsetMetadata) -> None:
+        """The log is on the device up to what was its end; no flush is under way."""
+        if end.offset > self.flushed.offset:
+            self.flushed = end
+            if self.on_flush is not None:
+                self.on_flush(end)
+
+    def hold(self) -> None:
+        """No flush starts until `release`; none is under way."""
+        self._held = True
+
+    def release(self) -> None:
+        """Start what was asked for meanwhile."""
+        self._held = False
+        self._serve_requests()
+
+    def _serve_requests(self) -> None:
+        if self._requested:
+            self._requested = False
+            self.request()
+
+    def when_idle(self, action: Callable[[], None]) -> None:
+        """Call once, on the loop, when no flush is under way: now, or before the next one starts."""
+        if self._running is None:
+            action()
+        else:
+            self._then = action
+
+    def _call_waiting(self) -> None:
+        action, self._then = self._then, None
+        if action is not None:
+            action()
+
+    def stop(self) -> None:
+        """No flush starts any more."""
+        self._stopped = True
+
+    def request(self) -> None:
+        """Start a flush of all that is appended by now, or have the next one cover it."""
+        if self._running is not None or self._held or self._rests:
+            self._requested = True
+            return
+        try:
+            work = self._prepare(closing=False)
+        except OSError as error:
+            self._not_opened(error)
+            return
+        if work is None:
+            return
+        self._running = work
+        workers = self._services.workers.lane(folder_lane("flush", self._folder))
+        workers.submit(work.run, lambda _: self._finish(work), lambda error: self._fail(work, error))
+
+    def flush_now(self) -> None:
+        """Flush on this thread, with what a clean shutdown needs too. Raises KafkaStorage."""
+        running = self._running
+        try:
+            work = self._prepare(closing=True)
+        except OSError as error:
+            raise self._failed(error) from error
+        if work is None:
+            return
+        try:
+            if running is not None:
+                running.run()  # what it was given is not done for sure, and is not in `work`
+            work.run()
+        except OSError as error:
+            raise self._failed(error) from error
+        finally:
+            work.release()
+        self._advance(work)
+
+    def _prepare(self, *, closing: bool) -> _Work | None:
+        """What there is to flush, which counts as flushed from now on. Raises OSError, and nothing has changed."""
+        end = self._end()
+        names_left = self._sealed or self._names or self._names_changed
+        nothing = self.flushed.offset >= end.offset and not names_left
+        if self._stopped or (nothing and not closing):
+            return None
+        active = self._segments.active
+        handles = [segment.file for segment in self._sealed]
+        names = self._names + [path for segment in self._sealed for path in segment.index_paths()]
+        if self.flushed.offset < end.offset:
+            handles.append(active.file)
+        if closing and active.is_touched:
+            names += active.index_paths()
+        files = _acquire(handles)
+        names += self._producers.take_unsynced()
+        folder = self._folder if self._names_changed or closing else None
+        self._sealed = []
+        self._names = []
+        self._names_changed = False
+
+        def release() -> None:
+            for handle in handles:
+                handle.release()
+
+        return _Work(self._services.fs, end, self._generation, files, names, folder, release)
+
+    def _advance(self, work: _Work) -> None:
+        self.last_flush_ms = self._services.clock.monotonic_ms()
+        if work.generation != self._generation or work.target.offset <= self.flushed.offset:
+            return
+        self.flushed = work.target
+        if self.on_flush is not None:
+            self.on_flush(work.target)
+
+    def _finish(self, work: _Work) -> None:
+        self._running = None
+        work.release()
+        self._advance(work)
+        self._call_waiting()
+        self._serve_requests()
+
+    def _fail(self, work: _Work, error: Exception) -> None:
+        self._running = None
+        work.release()
+        if is_out_of_descriptors(error):
+            self._names += work.names
+            self._names_changed |= work.folder is not None
+        self._not_opened(error)
+        self._call_waiting()
+
+    def _not_opened(self, error: Exception) -> None:
+        """Try again later, if that was all."""
+        if not is_out_of_descriptors(error):
+            self._failed(error)
+        elif not self._rests:
+            self._rests = self._requested = True
+            self._services.clock.call_later(DESCRIPTORS_RETRY_MS, self._rested)
+
+    def _rested(self) -> None:
+        self._rests = False
+        self._serve_requests()
+
+
+def _acquire(handles: Sequence[SegmentFile]) -> list[File]:
+    """The open files, or none and an OSError."""
+    files: list[File] = []
+    with contextlib.ExitStack() as undo:
+        for handle in handles:
+            files.append(handle.acquire())
+            undo.callback(handle.release)
+        undo.pop_all()
+    return files

@@ -1,0 +1,110 @@
+"""The segments of one log, ordered by base offset (Kafka's LogSegments)."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+
+from protocol.records.batch import HEADER_SIZE, read_header
+from storage.segments.segment import LogSegment
+
+
+class LogSegments:
+    """Never empty once the log is open; the last one is active."""
+
+    __slots__ = ("_bases", "_found", "_segments", "active")
+
+    def __init__(self, segments: list[LogSegment]) -> None:
+        self._segments = sorted(segments, key=lambda segment: segment.base_offset)
+        self._bases = [segment.base_offset for segment in self._segments]
+        self.active = self._segments[-1]
+        self._found: tuple[int, int] | None = None  # what `batch_start` was asked for last, and its answer
+
+    def __iter__(self) -> Iterator[LogSegment]:
+        return iter(self._segments)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __contains__(self, base_offset: int) -> bool:
+        slot = bisect_left(self._bases, base_offset)
+        return slot < len(self._bases) and self._bases[slot] == base_offset
+
+    @property
+    def first(self) -> LogSegment:
+        return self._segments[0]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all `.log` files."""
+        return sum(segment.size for segment in self._segments)
+
+    def add(self, segment: LogSegment) -> None:
+        slot = bisect_left(self._bases, segment.base_offset)
+        self._bases.insert(slot, segment.base_offset)
+        self._segments.insert(slot, segment)
+        self.active = self._segments[-1]
+
+    def remove(self, segment: LogSegment) -> None:
+        slot = bisect_left(self._bases, segment.base_offset)
+        del self._bases[slot], self._segments[slot]
+        if self._segments:
+            self.active = self._segments[-1]
+
+    def replace(self, old: list[LogSegment], new: LogSegment) -> None:
+        """Sealed segments that follow one another give way to one."""
+        for segment in old:
+            self.remove(segment)
+        self.add(new)
+
+    def replace_all(self, segment: LogSegment) -> None:
+        """This one alone from now on."""
+        self._segments[:] = [segment]
+        self._bases[:] = [segment.base_offset]
+        self.active = segment
+
+    def floor(self, offset: int) -> LogSegment | None:
+        """The last segment whose base offset is at most `offset`."""
+        slot = bisect_right(self._bases, offset) - 1
+        return self._segments[slot] if slot >= 0 else None
+
+    def higher(self, base_offset: int) -> LogSegment | None:
+        """The first segment with a larger base offset."""
+        slot = bisect_right(self._bases, base_offset)
+        return self._segments[slot] if slot < len(self._segments) else None
+
+    def locate(self, offset: int) -> tuple[LogSegment, int] | None:
+        """Segment and position of the first batch that ends at `offset` or later; None if there is none.
+
+        May read a few kilobytes; raises OSError.
+        """
+        segment = self.floor(offset) or self.first
+        while True:
+            found = segment.locate(offset, segment.read)
+            if found is not None:
+                return segment, found[0]
+            higher = self.higher(segment.base_offset)
+            if higher is None:
+                return None
+            segment = higher
+
+    def batch_start(self, offset: int) -> int:
+        """The base offset of that batch; `offset` itself if there is none. Raises OSError.
+
+        Asked again and again for the log's start, so the last answer is kept.
+        """
+        if self._found is not None and self._found[0] == offset:
+            return self._found[1]
+        found = self.locate(offset)
+        if found is None:
+            return offset
+        segment, position = found
+        base_offset = read_header(segment.read(HEADER_SIZE, position)).base_offset
+        self._found = offset, base_offset
+        return base_offset
+
+    def note_truncated(self) -> None:
+        """Other batches may come to be where some were."""
+        self._found = None
+
+    def from_offset(self, offset: int) -> list[LogSegment]:
+        """The segment that holds `offset`, and those after it."""
+        return self._segments[max(0, bisect_right(self._bases, offset) - 1) :]

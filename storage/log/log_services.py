@@ -1,0 +1,38 @@
+"""The outside world as a log sees it."""
+
+import random
+from dataclasses import dataclass
+from typing import Protocol
+
+from storage.files import FileSystem
+from storage.log.append_types import LogConfig
+from storage.workers import Workers
+from timing.clock import Clock
+
+DESCRIPTORS_RETRY_MS = 1_000
+"""How soon is tried again what the process had no descriptor for, because too many were open."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogServices:
+    """Disk, time, threads, chance."""
+
+    fs: FileSystem
+    clock: Clock
+    workers: Workers
+    random: random.Random
+
+    def jitter_ms(self, config: LogConfig) -> int:
+        """How much earlier a new segment is rolled by time (LogConfig.randomSegmentJitter)."""
+        bound = min(config.segment_jitter_ms, config.segment_ms)
+        return self.random.randrange(bound) if bound > 0 else 0
+
+
+class LogHost(Protocol):
+    """Who keeps a log: the folder that it lies in."""
+
+    def checkpoint(self) -> None:
+        """Write the checkpoints with the log's recovery point and `cleaned_to` in them; blocking. Raises OSError."""
+
+    def failed(self, error: Exception) -> None:
+        """The log went offline."""

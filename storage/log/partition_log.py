@@ -1,0 +1,397 @@
+"""One partition's log: appends, reads and truncates (Kafka's UnifiedLog and LocalLog).
+
+Everything here runs on the loop and never awaits; only `ReadPlan.read`, flushes and lookups by time use worker threads.
+A disk error, but for want of room, takes the log offline for good: from then on every call raises KafkaStorage, and
+nothing is acknowledged.
+"""
+
+from collections.abc import Callable
+from uuid import UUID
+
+import structlog
+
+from protocol.errors import KafkaError, KafkaStorage, NotLeaderOrFollower, OffsetOutOfRange, RecordBatchTooLarge
+from protocol.records.batch import set_offsets_and_epoch
+from storage.files import File, is_passing
+from storage.log import log_truncation, time_lookup
+from storage.log.append_types import AppendInfo, AppendOrigin, LogConfig, new_append_info
+from storage.log.log_flusher import LogFlusher
+from storage.log.log_services import LogHost, LogServices
+from storage.log.read_plan import ReadPlan
+from storage.log.recovery import LoadedState
+from storage.log.time_lookup import TimestampOffsetEpoch
+from storage.log.validator import validate
+from storage.producers.producer_state import CompletedTxn, Duplicate
+from storage.segments.segment import LogOffsetMetadata, LogSegment
+from storage.segments.segment_removal import SegmentRemoval
+
+logger = structlog.get_logger(__name__)
+
+
+class PartitionLog:
+    """The log of `topic`-`partition` in `folder`.
+
+    Attributes:
+        log_start_offset: first offset that may be read.
+        log_end_offset: the next offset to be given out.
+        on_offline: called once, when a disk error takes the log offline.
+        config: the topic's configuration; replace it when that changes.
+        cleaned_to: the offset up to which the log was compacted; None if it never was.
+        held_back: appends are refused for a moment, until the log lies in another folder.
+    """
+
+    __slots__ = (
+        "_latest_epoch",
+        "_name",
+        "_offline",
+        "cleaned_to",
+        "config",
+        "flusher",
+        "folder",
+        "held_back",
+        "host",
+        "leader_epochs",
+        "log_end_offset",
+        "log_start_offset",
+        "on_offline",
+        "partition",
+        "producers",
+        "removal",
+        "segments",
+        "services",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        services: LogServices,
+        folder: str,
+        *,
+        topic: str,
+        partition: int,
+        topic_id: UUID | None,
+        config: LogConfig,
+        state: LoadedState,
+        host: LogHost,
+    ) -> None:
+        self.services = services
+        self.folder = folder
+        self.topic = topic
+        self.partition = partition
+        self.topic_id = topic_id
+        self.config = config
+        self.host = host
+        self.held_back = False
+        self.cleaned_to: int | None = None
+        self.segments = state.segments
+        self.producers = state.producers
+        self.leader_epochs = state.leader_epochs
+        self.log_start_offset = state.log_start_offset
+        self.log_end_offset = state.log_end_offset
+        self.on_offline: Callable[[PartitionLog, Exception], None] | None = None
+        self._name = f"{topic}-{partition}"
+        self._latest_epoch = state.leader_epochs.latest
+        self._offline: KafkaError | None = None
+        self.flusher = LogFlusher(
+            services,
+            folder,
+            segments=self.segments,
+            producers=self.producers,
+            end=lambda: self.end,
+            failed=self.fail,
+        )
+        self.removal = SegmentRemoval(services, folder, self.flusher, self.fail)
+
+    # -- appending
+
+    def append_as_leader(
+        self, batch: memoryview, *, leader_epoch: int, origin: AppendOrigin, now_ms: int
+    ) -> AppendInfo:
+        """Check one batch, give it offsets and write it; never awaits. docs/design.md has the order of the steps.
+
+        `batch` should be writable: base offset and leader epoch are patched into it. A duplicate of one of the
+        producer's last batches appends nothing and answers the first append's offsets.
+
+        Raises what `validator.validate` and `ProducerStateManager.check` raise, RecordBatchTooLarge for a batch that
+        fits no segment, and KafkaStorage after a disk error.
+        """
+        if self._offline is not None:
+            raise self.storage_error()
+        if self.held_back:
+            raise NotLeaderOrFollower(f"The log of {self._name} is changing its folder.")
+        config = self.config
+        data, header, max_timestamp, log_append_time = validate(batch, config, origin, now_ms, self._name)
+        base_offset = self.log_end_offset
+        last_offset = base_offset + header.last_offset_delta
+        size = len(data)
+        if size > config.segment_bytes:
+            raise RecordBatchTooLarge(
+                f"Message batch size is {size} bytes in append to partition {self._name}, which exceeds the maximum "
+                f"configured segment size of {config.segment_bytes}."
+            )
+        try:
+            if leader_epoch != self._latest_epoch:
+                self.assign_epoch(leader_epoch, base_offset)
+            segment = self.segments.active
+            if segment.should_roll(config, size, max_timestamp, last_offset, now_ms):
+                segment = self.roll()
+            update = None
+            if header.producer_id >= 0:
+                checked = self.producers.check(data, header, origin)
+                if isinstance(checked, Duplicate):
+                    found = checked.first_offset, checked.last_offset, checked.timestamp
+                    return AppendInfo(*found, self.log_start_offset, duplicate=True)
+                update = checked
+            set_offsets_and_epoch(data, header, base_offset, leader_epoch)
+            segment.append(data, last_offset, max_timestamp, base_offset)
+        except OSError as error:
+            raise self._failed_append(error) from error
+        self.log_end_offset = last_offset + 1
+        if update is not None:
+            completed = self.producers.publish(update, base_offset)
+            if completed is not None and completed.is_aborted:
+                self._note_aborted(segment, completed)
+        if last_offset + 1 - self.flusher.flushed.offset >= config.flush_messages:
+            self.flusher.request()
+        return new_append_info((base_offset, last_offset, log_append_time, self.log_start_offset, False))
+
+    def _note_aborted(self, segment: LogSegment, completed: CompletedTxn) -> None:
+        """No room is no failure here: the entry is written with the next one, or when the segment is sealed."""
+        try:
+            segment.note_aborted(completed)
+        except OSError as error:
+            if not is_passing(error):
+                raise self.fail(error) from error
+
+    def _failed_append(self, error: OSError) -> KafkaError:
+        """What to raise once the log is as before."""
+        try:
+            self.segments.active.cut_back()
+        except OSError as second:
+            logger.error("append left a part behind", partition=self._name, error=str(second))
+            return self.fail(error)
+        return self.failure(error)
+
+    def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
+        """Note that `leader_epoch` starts at an offset, unless it is the latest already."""
+        self.leader_epochs.assign(leader_epoch, start_offset)
+        self._latest_epoch = leader_epoch
+
+    def roll(self) -> LogSegment:
+        """Seal the active segment and start the next one at the log's end; raises OSError."""
+        active = self.segments.active
+        base_offset = self.log_end_offset
+        if active.base_offset == base_offset:
+            return active
+        active.seal()
+        segment = self.new_segment(base_offset, sealed=active)
+        self.segments.add(segment)
+        self.producers.take_snapshot(base_offset)
+        self.flusher.request()
+        return segment
+
+    def new_segment(self, base_offset: int, sealed: LogSegment | None) -> LogSegment:
+        """An empty segment's files; `sealed` is the segment that it follows. Raises OSError."""
+        services, config = self.services, self.config
+        segment = LogSegment.create(
+            services.fs,
+            self.folder,
+            base_offset,
+            config,
+            jitter_ms=services.jitter_ms(config),
+            now_ms=services.clock.wall_ms(),
+        )
+        self.flusher.note_new_segment(sealed)
+        return segment
+
+    # -- offsets
+
+    @property
+    def end(self) -> LogOffsetMetadata:
+        """Where the next append goes."""
+        active = self.segments.active
+        return LogOffsetMetadata(self.log_end_offset, active.base_offset, active.size)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return self.segments.size
+
+    def locate(self, offset: int) -> LogOffsetMetadata:
+        """Segment and position of the batch that holds `offset`; may read a few kilobytes. Raises KafkaStorage."""
+        if offset == self.log_end_offset:
+            return self.end
+        try:
+            found = self.segments.locate(offset)
+        except OSError as error:
+            raise self.failure(error) from error
+        return self.end if found is None else LogOffsetMetadata(offset, found[0].base_offset, found[1])
+
+    def _check_range(self, offset: int) -> None:
+        if offset < self.log_start_offset or offset > self.log_end_offset:
+            raise OffsetOutOfRange(
+                f"Received request for offset {offset} for partition {self._name}, but we only have log segments from "
+                f"offset {self.log_start_offset} up to {self.log_end_offset}."
+            )
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """(epoch found, its end offset), (-1, -1) if unknown (UnifiedLog.endOffsetForEpoch)."""
+        return self.leader_epochs.end_offset_for(leader_epoch, self.log_end_offset)
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the earliest open transaction starts, or the batch that holds the log's start if that is later.
+
+        As Kafka's UnifiedLog.maybeIncrementFirstUnstableOffset has it. May read, as `locate` does. Raises KafkaStorage.
+        """
+        first = self.producers.first_unstable_offset
+        if first is None or first >= self.log_start_offset:
+            return first
+        try:
+            return self.segments.batch_start(self.log_start_offset)
+        except OSError as error:
+            raise self.failure(error) from error
+
+    # -- reading
+
+    def plan_read(self, start_offset: int, max_bytes: int, upper: LogOffsetMetadata, min_one_message: bool) -> ReadPlan:
+        """A read from `start_offset` of at most `max_bytes` and not past `upper` (Kafka's LocalLog.read).
+
+        Raises OffsetOutOfRange outside [log start, log end], KafkaStorage when the log is offline.
+        """
+        if self._offline is not None:
+            raise self.storage_error()
+        if not self.log_start_offset <= start_offset <= self.log_end_offset:
+            self._check_range(start_offset)
+        segment = self.segments.floor(start_offset) if start_offset < upper.offset else None
+        return ReadPlan(
+            self.segments,
+            self.services.workers,
+            self.failure,
+            segment,
+            start_offset,
+            max_bytes=max_bytes,
+            upper=upper,
+            min_one_message=min_one_message,
+        )
+
+    async def offset_for_timestamp(self, timestamp: int) -> TimestampOffsetEpoch | None:
+        """The first record at or after a time in ms, for ListOffsets. Raises KafkaStorage, CorruptMessage."""
+        self._check_online()
+        try:
+            return await time_lookup.first_at_or_after(
+                self.segments, self.services.workers, timestamp, self.log_start_offset
+            )
+        except OSError as error:
+            raise self.failure(error) from error
+
+    async def max_timestamp(self) -> TimestampOffsetEpoch | None:
+        """The first record with the largest timestamp (KIP-734). Raises KafkaStorage, CorruptMessage."""
+        self._check_online()
+        try:
+            return await time_lookup.largest(self.segments, self.services.workers)
+        except OSError as error:
+            raise self.failure(error) from error
+
+    # -- flushing
+
+    @property
+    def flushed(self) -> LogOffsetMetadata:
+        """How far the log is on the device for sure; its offset is the recovery point."""
+        return self.flusher.flushed
+
+    def flush(self) -> None:
+        """Ask for a flush of all that is appended by now; `flusher.on_flush` tells when it is done."""
+        self.flusher.request()
+
+    # -- going offline
+
+    @property
+    def is_offline(self) -> bool:
+        return self._offline is not None
+
+    def failure(self, error: OSError) -> KafkaError:
+        """What to raise for an error that left the log as it was: without room or a free descriptor it stays online."""
+        if is_passing(error):
+            return KafkaStorage(f"There is no room for the log of {self._name} in {self.folder}: {error}")
+        return self.fail(error)
+
+    def fail(self, error: Exception) -> KafkaError:
+        """A disk error: take the log offline. Returns what to raise."""
+        if self._offline is None:
+            self._offline = KafkaStorage(f"The log of {self._name} in {self.folder} is offline: {error}")
+            self.flusher.stop()
+            logger.error("log is offline", partition=self._name, folder=self.folder, error=str(error))
+            if self.on_offline is not None:
+                self.on_offline(self, error)
+            self.host.failed(error)
+        return self.storage_error()
+
+    def _check_online(self) -> None:
+        if self._offline is not None:
+            raise self.storage_error()
+
+    def storage_error(self) -> KafkaError:
+        """What every call on an offline log raises."""
+        assert self._offline is not None, "the log is online"
+        return type(self._offline)(self._offline.message)
+
+    # -- truncating, closing
+
+    def truncate_to(self, offset: int) -> bool:
+        """Drop everything from `offset` on; false if the log ends there or before. Raises KafkaStorage."""
+        self._check_online()
+        try:
+            return log_truncation.truncate_to(self, offset)
+        except OSError as error:
+            raise self.fail(error) from error
+        finally:
+            self._latest_epoch = self.leader_epochs.latest
+
+    def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
+        """Drop everything; the next append gets `offset`. Raises KafkaStorage."""
+        self._check_online()
+        try:
+            log_truncation.truncate_fully(self, offset, offset if log_start_offset is None else log_start_offset)
+        except OSError as error:
+            raise self.fail(error) from error
+        finally:
+            self._latest_epoch = self.leader_epochs.latest
+
+    def increment_log_start_offset(self, offset: int) -> bool:
+        """Move the log's start up; false if it is there already. The caller checkpoints it before it answers.
+
+        Raises OffsetOutOfRange past the log's end (the caller checks the high watermark), KafkaStorage.
+        """
+        self._check_online()
+        return log_truncation.increment_start(self, offset)
+
+    def close(self) -> None:
+        """Put everything on the device, for a clean shutdown; blocking. Raises KafkaStorage."""
+        try:
+            self.segments.active.seal_if_touched()
+            self.producers.take_snapshot(self.log_end_offset)
+        except OSError as error:
+            raise self.fail(error) from error
+        self.flusher.flush_now()
+
+    def retire(self) -> None:
+        """The partition is deleted: no call works any more, and no disk error of it counts."""
+        self.flusher.stop()
+        self.removal.stop()
+        self._offline = NotLeaderOrFollower(f"The log of {self._name} was deleted.")
+        for segment in self.segments:
+            segment.file.retire()
+
+    def relocate(self, folder: str) -> list[File]:
+        """All files lie in another folder now, with the same content; returns open ones, to be closed later."""
+        self.folder = folder
+        for part in (self.flusher, self.removal, self.producers, self.leader_epochs):
+            part.relocate(folder)
+        return [file for segment in self.segments if (file := segment.relocate(folder)) is not None]
+
+    def release_files(self) -> None:
+        """Close descriptors, at once or when their readers are done; later readers open them again."""
+        for segment in self.segments:
+            segment.file.close()

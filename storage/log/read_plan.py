@@ -1,0 +1,144 @@
+"""A read of one log, decided but not done: which bytes, and whether they are at hand (Kafka's LogSegment.read)."""
+
+from collections.abc import Callable
+
+from protocol.errors import KafkaError, OffsetOutOfRange
+from storage.files import Buffer
+from storage.log.log_segments import LogSegments
+from storage.segments.segment import LogOffsetMetadata, LogSegment
+from storage.segments.segment_file import Read, WouldBlockError
+from storage.segments.txn_index import AbortedTxn, collect_aborted
+from storage.workers import Workers, folder_lane
+
+
+class ReadPlan:
+    """Bytes from the batch that holds `start_offset` on, at most `max_bytes`, never past `upper`.
+
+    The range may end inside a batch, as Kafka's answers do. With `min_one_message` the first batch comes whole even if
+    it is larger than `max_bytes`.
+
+    Attributes (known once the read is done):
+        start: where the data starts: the offset asked for, its segment and position.
+        segment: the segment read; None if nothing was.
+        first_entry_incomplete: the data ends inside its first batch; Kafka sends nothing then (Fetch v3 and later).
+    """
+
+    __slots__ = (
+        "_failure",
+        "_max_bytes",
+        "_min_one",
+        "_segments",
+        "_upper",
+        "_workers",
+        "first_entry_incomplete",
+        "segment",
+        "start",
+        "start_offset",
+    )
+
+    def __init__(
+        self,
+        segments: LogSegments,
+        workers: Workers,
+        failure: Callable[[OSError], KafkaError],
+        segment: LogSegment | None,
+        start_offset: int,
+        *,
+        max_bytes: int,
+        upper: LogOffsetMetadata,
+        min_one_message: bool,
+    ) -> None:
+        self._segments = segments
+        self._workers = workers
+        self._failure = failure
+        self.segment = segment
+        self.start_offset = start_offset
+        self._max_bytes = max_bytes
+        self._upper = upper
+        self._min_one = min_one_message
+        self.start = LogOffsetMetadata(start_offset)
+        self.first_entry_incomplete = False
+
+    def try_read(self) -> Buffer | None:
+        """The bytes, or None if that would wait for the device: then `await read()`. Raises KafkaStorage."""
+        while (segment := self.segment) is not None:
+            try:
+                if segment is not self._segments.active and not segment.offset_index.is_loaded:
+                    return None
+                data = self._read(segment, segment.file.read_nowait)
+            except (WouldBlockError, FileNotFoundError):
+                return None
+            except OSError as error:
+                raise self._failure(error) from error
+            if data is not None:
+                return data
+            self.segment = self._segments.higher(segment.base_offset)
+        return b""
+
+    async def read(self) -> Buffer:
+        """The bytes, read in a worker thread. Raises KafkaStorage, OffsetOutOfRange if they were removed meanwhile."""
+        while (segment := self.segment) is not None:
+            try:
+                pread = segment.file.acquire().pread
+                workers = self._workers.lane(folder_lane("read", segment.folder))
+                try:
+                    data = await workers.call(lambda s=segment, r=pread: self._read(s, r))  # type: ignore[misc]
+                finally:
+                    segment.file.release()
+            except FileNotFoundError as error:
+                self._find_again(segment, error)
+                continue
+            except OSError as error:
+                raise self._failure(error) from error
+            if data is not None:
+                return data
+            self.segment = self._segments.higher(segment.base_offset)
+        return b""
+
+    def aborted_transactions(self, size: int, log_end_offset: int) -> list[AbortedTxn]:
+        """Those that touch the `size` bytes that were read.
+
+        The segment may have been removed or compacted meanwhile: what it knew itself counts all the same.
+        """
+        segment = self.segment
+        if segment is None:
+            return []
+        upper = segment.offset_index.upper_bound(self.start.position + size)
+        if upper is None:
+            higher = self._segments.higher(segment.base_offset)
+            upper = log_end_offset if higher is None else higher.base_offset
+        following = self._segments.from_offset(segment.base_offset)
+        found = collect_aborted((one.txn_index for one in following), self.start_offset, upper)
+        if following[0] is segment:
+            return found
+        known, _ = segment.txn_index.collect(self.start_offset, upper)
+        return list(dict.fromkeys(known + found))
+
+    def _find_again(self, gone: LogSegment, error: FileNotFoundError) -> None:
+        """Retention or compaction has taken the segment since the read was planned; otherwise its file is missing."""
+        found = self._segments.floor(self.start_offset)
+        if found is gone:
+            raise self._failure(error) from error
+        if found is None:
+            raise OffsetOutOfRange(f"The records at offset {self.start_offset} were removed.") from error
+        self.segment = found
+
+    def _read(self, segment: LogSegment, read: Read) -> Buffer | None:
+        """None: this segment holds nothing at or after the offset; the next one may."""
+        size = segment.size
+        found = segment.locate(self.start_offset, read)
+        if found is None:
+            return None
+        position, batch_bytes = found
+        self.start = LogOffsetMetadata(self.start_offset, segment.base_offset, position)
+        upper = self._upper
+        if segment.base_offset < upper.segment_base:
+            end = size
+        elif segment.base_offset == upper.segment_base and upper.position >= 0:
+            end = min(upper.position, size)
+        else:
+            return b""
+        wanted = max(self._max_bytes, batch_bytes) if self._min_one else self._max_bytes
+        self.first_entry_incomplete = wanted < batch_bytes
+        count = min(end - position, wanted)
+        return read(count, position) if count > 0 else b""

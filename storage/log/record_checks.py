@@ -1,0 +1,124 @@
+"""Keys and timestamps of a batch's records against the topic's configuration (Kafka's LogValidator.validateRecord).
+
+Ordinary batches are judged by what their records have in common; only when that is not enough are they looked at one by
+one, to say which record is wrong and how.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from protocol.errors import InvalidRecord, InvalidTimestamp
+from protocol.records.batch import LOG_APPEND_TIME_FLAG, NO_TIMESTAMP, BatchHeader
+from protocol.records.walk import RecordShape, exact_walk, fast_walk
+from storage.log.append_types import LogConfig
+
+_LARGEST_LONG = 2**63 - 1
+_ERRORS_SHOWN = 3
+
+
+class Checked(NamedTuple):
+    """Largest timestamp, ms, -1 if none is larger; whether offset deltas are 0, 1, 2, ..."""
+
+    max_timestamp: int
+    sequential: bool
+
+
+# Without a call in Python: one for every batch produced.
+_new_checked: Callable[[tuple[int, bool]], Checked] = partial(tuple.__new__, Checked)
+
+
+def check_records(
+    header: BatchHeader,
+    section: bytes,
+    config: LogConfig,
+    now_ms: int,
+    topic_partition: str,
+    *,
+    partial: bool,
+    compressed: bool,
+) -> Checked:
+    """Walk a decompressed records section and check keys and timestamps; `partial` and `compressed` as in `exact_walk`.
+
+    Raises what `exact_walk` does, and InvalidTimestamp and InvalidRecord with their record errors.
+    """
+    count = header.record_count
+    walk = fast_walk(section, count)
+    if walk is not None and not header.attributes & LOG_APPEND_TIME_FLAG:
+        lowest, highest, has_null_key, sequential = walk
+        lowest += header.base_timestamp
+        highest += header.base_timestamp
+        in_time = config.message_timestamp_type == "LogAppendTime" or (
+            lowest >= now_ms - config.message_timestamp_before_max_ms
+            and highest <= now_ms + config.message_timestamp_after_max_ms
+        )
+        if in_time and highest <= _LARGEST_LONG and not (has_null_key and config.compact):
+            return _new_checked((max(highest, NO_TIMESTAMP), sequential))
+    shapes = exact_walk(section, count, partial=partial, compressed=compressed)
+    timestamps = [_timestamp(shape, header) for shape in shapes]
+    _check_each(header, shapes, timestamps, config, now_ms, topic_partition, partial)
+    in_sequence = all(shape.offset_delta == index for index, shape in enumerate(shapes))
+    return Checked(max(NO_TIMESTAMP, *timestamps), in_sequence)
+
+
+def as_long(number: int) -> int:
+    """As Java's long arithmetic overflows."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _timestamp(shape: RecordShape, header: BatchHeader) -> int:
+    if header.is_log_append_time:
+        return header.max_timestamp
+    return as_long(header.base_timestamp + shape.timestamp_delta)
+
+
+def _check_each(
+    header: BatchHeader,
+    shapes: list[RecordShape],
+    timestamps: list[int],
+    config: LogConfig,
+    now_ms: int,
+    topic_partition: str,
+    partial: bool,
+) -> None:
+    errors: list[tuple[int, str | None]] = []
+    bad_time = False
+    for index, (shape, timestamp) in enumerate(zip(shapes, timestamps, strict=True)):
+        if config.compact and shape.key_size < 0:
+            errors.append(
+                (index, f"Compacted topic cannot accept message without key in topic partition {topic_partition}")
+            )
+        elif (text := _time_error(header, shape, timestamp, config, now_ms, partial)) is not None:
+            errors.append((index, text))
+            bad_time = True
+    if bad_time:
+        raise InvalidTimestamp("One or more records have been rejected due to invalid timestamp", tuple(errors))
+    if errors:
+        shown = ", ".join(f"RecordError(batchIndex={i}, message='{text}')" for i, text in errors[:_ERRORS_SHOWN])
+        raise InvalidRecord(
+            f"One or more records have been rejected due to {len(errors)} record errors in total, and only showing the "
+            f"first three errors at most: [{shown}]",
+            tuple(errors),
+        )
+
+
+def _time_error(
+    header: BatchHeader, shape: RecordShape, timestamp: int, config: LogConfig, now_ms: int, partial: bool
+) -> str | None:
+    offset = header.base_offset + shape.offset_delta
+    before, after = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
+    if config.message_timestamp_type == "CreateTime" and timestamp != NO_TIMESTAMP:
+        age = as_long(now_ms - timestamp)
+        if age > before or as_long(-age) > after:
+            return (
+                f"Timestamp {timestamp} of message with offset {offset} is out of range. The timestamp should be "
+                f"within [{as_long(now_ms - before)}, {as_long(now_ms + after)}]"
+            )
+    elif header.is_log_append_time:
+        kind = "PartialDefaultRecord" if partial else "DefaultRecord"
+        key_size, value_size = (
+            (shape.key_size, shape.value_size) if partial else (max(shape.key_size, 0), max(shape.value_size, 0))
+        )
+        record = f"{kind}(offset={offset}, timestamp={timestamp}, key={key_size} bytes, value={value_size} bytes)"
+        return f"Invalid timestamp type in message {record}. Producer should not set timestamp type to LogAppendTime."
+    return None

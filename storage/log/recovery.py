@@ -1,0 +1,266 @@
+"""From a partition's folder to an open log (Kafka's LogLoader).
+
+After a clean stop nothing is scanned but the end of the last segment. After any other stop every segment from the
+recovery point on is read, cut at the first bad batch and reindexed; what follows a cut, or a gap that only lost writes
+can explain, is removed. What an open log holds at its start is on the device: its recovery point is its end.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import structlog
+
+from storage.files import FileSystem
+from storage.log.append_types import LogConfig
+from storage.log.leader_epochs import FILE_NAME as EPOCHS_FILE
+from storage.log.leader_epochs import CorruptCheckpointError, LeaderEpochs
+from storage.log.log_segments import LogSegments
+from storage.producers.producer_state import ProducerStateManager
+from storage.segments.index import CorruptIndexError
+from storage.segments.segment import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SWAP_SUFFIX,
+    LogSegment,
+    file_name,
+)
+from storage.segments.segment_recovery import recover_segment, whole_batches
+from storage.segments.txn_index import CorruptTxnIndexError
+
+logger = structlog.get_logger(__name__)
+
+UNBOUNDED = 2**63 - 1
+_BASE_OFFSET = re.compile(r"[0-9]{20}\.")
+
+
+@dataclass(slots=True)
+class LoadedState:
+    """What was found in a folder; `PartitionLog` takes it over. Offsets are absolute."""
+
+    segments: LogSegments
+    producers: ProducerStateManager
+    leader_epochs: LeaderEpochs
+    log_start_offset: int
+    log_end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """How to open one folder. Times are milliseconds; `jitter_ms` gives each segment's roll jitter."""
+
+    fs: FileSystem
+    folder: str
+    name: str
+    config: LogConfig
+    clean: bool
+    recovery_point: int
+    log_start_offset: int
+    cleaned_to: int | None
+    now_ms: int
+    jitter_ms: Callable[[], int]
+    producers: ProducerStateManager
+
+
+def load(request: LoadRequest) -> LoadedState:
+    """Open, and recover if need be, the log in a folder. Blocking; raises OSError."""
+    fs, folder = request.fs, request.folder
+    _finish_swaps(fs, folder)
+    epochs, request = _leader_epochs(request)
+    segments = [
+        LogSegment.open(fs, folder, base_offset, request.config, jitter_ms=request.jitter_ms())
+        for base_offset in _segment_offsets(fs, folder)
+    ]
+    log_end_offset = _find_end(segments, request, epochs)
+    if segments and log_end_offset < request.log_start_offset:
+        logger.warning(
+            "log ends before its start offset: starting anew",
+            partition=request.name,
+            log_end_offset=log_end_offset,
+            log_start_offset=request.log_start_offset,
+        )
+        _remove(fs, segments)
+        segments = []
+        log_end_offset = request.log_start_offset
+        epochs.clear()
+    if not segments:
+        segments = [_empty(request, log_end_offset)]
+    log_start_offset = max(request.log_start_offset, segments[0].base_offset)
+    epochs.truncate_from_end(log_end_offset)
+    if epochs.truncate_from_start(log_start_offset):
+        epochs.save()
+    producers = request.producers
+    producers.forget_strays({segment.base_offset for segment in segments})
+    rebuild_producers(producers, segments, log_start_offset, log_end_offset, request.now_ms)
+    if not request.clean:
+        fs.fsync_dir(folder)
+    for segment in segments:
+        segment.file.close()  # thousands of idle partitions hold no descriptor
+    return LoadedState(LogSegments(segments), producers, epochs, log_start_offset, log_end_offset)
+
+
+def _leader_epochs(request: LoadRequest) -> tuple[LeaderEpochs, LoadRequest]:
+    """The epochs, and the request to go on with: where their file is damaged, for a scan of the whole log."""
+    fs, folder = request.fs, request.folder
+    try:
+        return LeaderEpochs(fs, folder), request
+    except CorruptCheckpointError as error:
+        logger.warning("finding out leader epochs from the log", partition=request.name, reason=str(error))
+    fs.unlink(f"{folder}/{EPOCHS_FILE}")
+    # A scan takes no gap for lost writes up to the recovery point, and nothing is lost after a clean stop.
+    sure = UNBOUNDED if request.clean else request.recovery_point
+    cleaned_to = max(request.cleaned_to or 0, sure)
+    return LeaderEpochs(fs, folder), replace(request, clean=False, recovery_point=0, cleaned_to=cleaned_to)
+
+
+def _find_end(segments: list[LogSegment], request: LoadRequest, epochs: LeaderEpochs) -> int:
+    """The log's end, once what is not to be trusted is recovered; segments after a cut are removed from the list."""
+    first_to_scan = _first_to_scan(segments, request)
+    if first_to_scan < len(segments):
+        return _scan(segments, first_to_scan, request, epochs)
+    return segments[-1].next_offset() if segments else request.log_start_offset
+
+
+def _empty(request: LoadRequest, base_offset: int) -> LogSegment:
+    return LogSegment.create(
+        request.fs, request.folder, base_offset, request.config, jitter_ms=request.jitter_ms(), now_ms=request.now_ms
+    )
+
+
+def _first_to_scan(segments: list[LogSegment], request: LoadRequest) -> int:
+    """Position in the list of the first segment not to be trusted; its length if all are fine."""
+    unflushed = len(segments)
+    if not request.clean:
+        unflushed = max(0, sum(segment.base_offset <= request.recovery_point for segment in segments) - 1)
+    for position, segment in enumerate(segments[:unflushed]):
+        try:
+            segment.check_indexes()
+        except (CorruptIndexError, CorruptTxnIndexError, FileNotFoundError) as error:
+            logger.warning("rebuilding indexes", partition=request.name, segment=segment.base_offset, reason=str(error))
+            return position
+    return unflushed
+
+
+def _scan(segments: list[LogSegment], first: int, request: LoadRequest, epochs: LeaderEpochs) -> int:
+    """Recover the segments from `first` on; removes those after a cut from the list. Returns the log's end."""
+    producers = request.producers
+    rebuild_producers(
+        producers, segments[:first], request.log_start_offset, segments[first].base_offset, request.now_ms
+    )
+    log_end_offset = segments[first].base_offset
+    for position in range(first, len(segments)):
+        segment = segments[position]
+        # Compaction leaves gaps too, but goes no further than the checkpoints say. A clean stop has lost nothing.
+        known = max(log_end_offset, request.recovery_point, request.cleaned_to or 0)
+        if not request.clean and segment.base_offset > known:
+            logger.warning("segment after a gap", partition=request.name, segment=segment.base_offset)
+            _remove(request.fs, segments[position:])
+            del segments[position:]
+            break
+        found = recover_segment(segment, producers, epochs)
+        log_end_offset = found.next_offset
+        producers.take_snapshot(log_end_offset)
+        logger.info(
+            "recovered segment",
+            partition=request.name,
+            segment=segment.base_offset,
+            log_end_offset=log_end_offset,
+            truncated_bytes=found.truncated_bytes,
+            done=position - first + 1,
+            of=len(segments) - first,
+        )
+        if found.truncated_bytes:
+            _remove(request.fs, segments[position + 1 :])
+            del segments[position + 1 :]
+            break
+    return log_end_offset
+
+
+def rebuild_producers(
+    producers: ProducerStateManager, segments: list[LogSegment], log_start_offset: int, end_offset: int, now_ms: int
+) -> None:
+    """Producer state as of `end_offset`: the latest snapshot and the batches after it.
+
+    The rule is UnifiedLog.rebuildProducerState's. Blocking; raises OSError.
+    """
+    start = producers.load(log_start_offset, end_offset, now_ms)
+    for position, segment in enumerate(segments):
+        following = segments[position + 1].base_offset if position + 1 < len(segments) else end_offset
+        if following <= start or segment.base_offset >= end_offset:
+            continue
+        file = segment.file.open()
+        found = segment.locate(start, file.pread) if start > segment.base_offset else (0, 0)
+        if found is None:
+            continue
+        for _, header, batch in whole_batches(file, found[0], segment.size):
+            if header.base_offset >= end_offset:
+                break
+            if header.last_offset >= start:
+                producers.replay(header, lambda found=batch: found)  # type: ignore[misc]
+
+
+def _segment_offsets(fs: FileSystem, folder: str) -> list[int]:
+    """Base offsets of the segments, ascending; index files without a log are removed."""
+    offsets, others = [], []
+    for name in fs.listdir(folder):
+        if _BASE_OFFSET.match(name):
+            if name[20:] == LOG_SUFFIX:
+                offsets.append(int(name[:20]))
+            elif name[20:] in SEGMENT_SUFFIXES:
+                others.append(name)
+    present = set(offsets)
+    for name in others:
+        if int(name[:20]) not in present:
+            logger.warning("removing an index without a log", folder=folder, file=name)
+            fs.unlink(f"{folder}/{name}")
+    return sorted(offsets)
+
+
+def _remove(fs: FileSystem, segments: list[LogSegment]) -> None:
+    for segment in segments:
+        segment.file.close()
+        for path in segment.existing_files():
+            fs.unlink(path)
+
+
+def _finish_swaps(fs: FileSystem, folder: str) -> None:
+    """Undo or finish what an interrupted compaction or deletion left (LogLoader.removeTempFilesAndCollectSwapFiles)."""
+    names = fs.listdir(folder)
+    cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX) and _BASE_OFFSET.match(name)]
+    oldest_cleaned = min((int(name[:20]) for name in cleaned), default=None)
+    swaps = []
+    for name in names:
+        is_swap = name.endswith(SWAP_SUFFIX) and _BASE_OFFSET.match(name)
+        stale_swap = is_swap and oldest_cleaned is not None and int(name[:20]) >= oldest_cleaned
+        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")) or stale_swap:
+            fs.unlink(f"{folder}/{name}")
+        elif is_swap:
+            swaps.append(name)
+    if not swaps:
+        return
+    logs = sorted(int(name[:20]) for name in swaps if name.endswith(LOG_SUFFIX + SWAP_SUFFIX))
+    if logs:
+        end = _swap_end(fs, folder, logs[-1])
+        for name in names:
+            if _BASE_OFFSET.match(name) and name.endswith(SEGMENT_SUFFIXES) and logs[0] <= int(name[:20]) < end:
+                fs.unlink(f"{folder}/{name}")
+    # The log first: its new name says that the old segments are gone.
+    for name in sorted(swaps, key=lambda name: not name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
+        logger.info("finishing an interrupted swap", folder=folder, file=name)
+        fs.rename(f"{folder}/{name}", f"{folder}/{name.removesuffix(SWAP_SUFFIX)}")
+    fs.fsync_dir(folder)
+
+
+def _swap_end(fs: FileSystem, folder: str, base_offset: int) -> int:
+    """The offset after the last batch of a `.log.swap` file; after its base offset if it is empty."""
+    path = f"{folder}/{file_name(base_offset, LOG_SUFFIX)}{SWAP_SUFFIX}"
+    file = fs.open(path)
+    try:
+        end = base_offset + 1
+        for _, header, _ in whole_batches(file, 0, file.size()):
+            end = header.next_offset
+        return end
+    finally:
+        file.close()

@@ -1,0 +1,105 @@
+"""Which segments a log keeps no longer: below its start, too old, too many (Kafka's UnifiedLog.deleteOldSegments)."""
+
+from collections.abc import Callable
+
+import structlog
+
+from storage.files import is_passing
+from storage.log.partition_log import PartitionLog
+from storage.segments.segment import LogSegment
+
+logger = structlog.get_logger(__name__)
+
+Breaches = Callable[[LogSegment, LogSegment | None], bool]
+"""(segment, the one after it) -> whether the segment is to go."""
+
+
+def delete_old_segments(log: PartitionLog, high_watermark: int) -> int:
+    """Remove what `retention.ms`, `retention.bytes` and the log's start say; returns how many segments that was.
+
+    Segments go from the oldest on, never past the high watermark. The active one goes too if all its records have
+    expired: an empty one takes its place. A log without the `delete` policy loses only what is below its start.
+    Raises KafkaStorage.
+    """
+    if log.is_offline:
+        return 0
+    removed = _remove(log, high_watermark, lambda _, following: _is_below_start(log, following), "log start offset")
+    if log.config.delete:
+        removed += _remove(log, high_watermark, _over_size(log), "retention.bytes")
+        removed += _remove(log, high_watermark, _over_age(log), "retention.ms")
+    return removed
+
+
+def _is_below_start(log: PartitionLog, following: LogSegment | None) -> bool:
+    return following is not None and following.base_offset <= log.log_start_offset
+
+
+def _over_size(log: PartitionLog) -> Breaches:
+    limit = log.config.retention_bytes
+    excess = log.size - limit if limit >= 0 else -1
+
+    def breaches(segment: LogSegment, _: LogSegment | None) -> bool:
+        nonlocal excess
+        if excess - segment.size < 0:
+            return False
+        excess -= segment.size
+        return True
+
+    return breaches
+
+
+def _over_age(log: PartitionLog) -> Breaches:
+    limit = log.config.retention_ms
+    now_ms = log.services.clock.wall_ms()
+    return lambda segment, _: limit >= 0 and now_ms - segment.largest_timestamp > limit
+
+
+def _remove(log: PartitionLog, high_watermark: int, breaches: Breaches, reason: str) -> int:
+    try:
+        doomed = _doomed(log, high_watermark, breaches)
+        if doomed and len(doomed) == len(log.segments) and not _rolled(log):
+            doomed.pop()
+        if not doomed:
+            return 0
+    except OSError as error:
+        raise log.failure(error) from error
+    following = log.segments.higher(doomed[-1].base_offset)
+    if following is None:
+        raise AssertionError("the active segment was rolled")
+    log.increment_log_start_offset(following.base_offset)
+    for segment in doomed:
+        log.segments.remove(segment)
+    snapshots = [log.producers.forget_snapshot(segment.base_offset) for segment in doomed]
+    log.removal.remove(doomed, [path for path in snapshots if path is not None], log.config.file_delete_delay_ms)
+    logger.info(
+        "removing segments",
+        partition=f"{log.topic}-{log.partition}",
+        segments=len(doomed),
+        log_start_offset=log.log_start_offset,
+        reason=reason,
+    )
+    return len(doomed)
+
+
+def _rolled(log: PartitionLog) -> bool:
+    """False where there is no room for a new segment: what goes instead makes some. Raises OSError."""
+    try:
+        log.roll()
+    except OSError as error:
+        if not is_passing(error):
+            raise
+        return False
+    return True
+
+
+def _doomed(log: PartitionLog, high_watermark: int, breaches: Breaches) -> list[LogSegment]:
+    """The oldest segments, as far as they breach; never an empty active one (UnifiedLog.deletableSegments)."""
+    found = []
+    segments = list(log.segments)
+    for position, segment in enumerate(segments):
+        following = segments[position + 1] if position + 1 < len(segments) else None
+        end = log.log_end_offset if following is None else following.base_offset
+        if (following is None and not segment.size) or high_watermark < end or not breaches(segment, following):
+            break
+        found.append(segment)
+    return found

@@ -1,0 +1,87 @@
+"""Offsets by timestamp, for ListOffsets: the segment is chosen on the loop, its batches are read in a worker thread."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from protocol.errors import CorruptMessage
+from protocol.records.batch import BatchHeader
+from protocol.records.build import Record, iter_records
+from storage.files import File
+from storage.log.log_segments import LogSegments
+from storage.segments.segment import LogSegment
+from storage.segments.segment_file import headers
+from storage.workers import Workers, folder_lane
+
+
+class TimestampOffsetEpoch(NamedTuple):
+    """A record's timestamp (ms), offset and leader epoch (-1: not known)."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+async def first_at_or_after(
+    segments: LogSegments, workers: Workers, timestamp: int, log_start_offset: int
+) -> TimestampOffsetEpoch | None:
+    """The first record whose timestamp is at least `timestamp` (UnifiedLog.searchOffsetInLocalLog). Raises OSError."""
+    segment = next((one for one in segments if one.largest_timestamp >= timestamp), None)
+    if segment is None:
+        return None
+
+    def search(file: File) -> TimestampOffsetEpoch | None:
+        known = segment.time_index.lookup(timestamp)
+        start = segment.offset_index.lookup(max(known.offset, log_start_offset))
+        for position, header in headers(file.pread, start, segment.size):
+            if header.max_timestamp < timestamp:
+                continue
+            for record in _records(file, position, header):
+                if record.timestamp >= timestamp and record.offset >= log_start_offset:
+                    return TimestampOffsetEpoch(record.timestamp, record.offset, header.leader_epoch)
+        return None
+
+    try:
+        return await _in_worker(segment, workers, search)
+    except FileNotFoundError:
+        if segments.floor(segment.base_offset) is segment:
+            raise
+        return await first_at_or_after(segments, workers, timestamp, log_start_offset)  # removed meanwhile
+
+
+async def largest(segments: LogSegments, workers: Workers) -> TimestampOffsetEpoch | None:
+    """The first record that has the log's largest timestamp (KIP-734); None if the log is empty. Raises OSError."""
+    segment = max(segments, key=lambda one: one.max_timestamp)
+    timestamp, offset = segment.max_timestamp, segment.offset_of_max_timestamp
+
+    def search(file: File) -> TimestampOffsetEpoch | None:
+        for position, header in headers(file.pread, segment.offset_index.lookup(offset), segment.size):
+            if header.max_timestamp == timestamp:
+                for record in _records(file, position, header):
+                    if record.timestamp == timestamp:
+                        return TimestampOffsetEpoch(record.timestamp, record.offset, header.leader_epoch)
+                return None
+        return None
+
+    try:
+        return await _in_worker(segment, workers, search)
+    except FileNotFoundError:
+        if segments.floor(segment.base_offset) is segment:
+            raise
+        return await largest(segments, workers)
+
+
+async def _in_worker(
+    segment: LogSegment, workers: Workers, search: Callable[[File], TimestampOffsetEpoch | None]
+) -> TimestampOffsetEpoch | None:
+    file = segment.file.acquire()
+    try:
+        return await workers.lane(folder_lane("read", segment.folder)).call(lambda: search(file))
+    finally:
+        segment.file.release()
+
+
+def _records(file: File, position: int, header: BatchHeader) -> list[Record]:
+    try:
+        return list(iter_records(file.pread(header.size, position), header))
+    except ValueError as error:
+        raise CorruptMessage(f"The batch at offset {header.base_offset} cannot be read: {error}") from error

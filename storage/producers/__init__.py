@@ -1,0 +1,1 @@
+"""What a log knows about its producers (Kafka's ProducerStateManager)."""

@@ -1,0 +1,116 @@
+"""One producer as a partition's log knows it (Kafka's ProducerStateEntry)."""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from protocol.records.batch import MAX_SEQUENCE, NO_SEQUENCE
+from storage.producers.producer_snapshot import SnapshotEntry
+
+BATCHES_KEPT = 5
+NO_EPOCH = -1
+NO_OFFSET = -1
+
+
+class BatchMetadata(NamedTuple):
+    """One of a producer's last batches: its range of sequence numbers, of offsets, its largest timestamp."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+# Without a call in Python: one for every batch of a producer.
+new_batch_metadata: Callable[[tuple[int, int, int, int, int]], BatchMetadata] = partial(tuple.__new__, BatchMetadata)
+
+
+class ProducerStateEntry:
+    """One producer. `batches` are its last five of the current epoch, oldest first; -1 stands for none."""
+
+    __slots__ = ("batches", "coordinator_epoch", "last_timestamp", "producer_epoch", "producer_id", "txn_first_offset")
+
+    def __init__(self, producer_id: int, producer_epoch: int = NO_EPOCH) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.coordinator_epoch = -1
+        self.last_timestamp = -1
+        self.txn_first_offset = NO_OFFSET
+        self.batches: deque[BatchMetadata] = deque(maxlen=BATCHES_KEPT)
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence number of the last record of this epoch, -1 without one."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    def find(self, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
+        """The one of the last batches with exactly this range of sequence numbers."""
+        for batch in self.batches:
+            if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
+                return batch
+        return None
+
+    def set_epoch(self, producer_epoch: int) -> None:
+        """A new epoch starts with no batches."""
+        if producer_epoch != self.producer_epoch:
+            self.batches.clear()
+            self.producer_epoch = producer_epoch
+
+    def saved(self) -> SnapshotEntry:
+        """As Kafka's snapshots hold it: of the batches the last one alone."""
+        last = self.batches[-1] if self.batches else BatchMetadata(-1, -1, -1, -1, -1)
+        return SnapshotEntry(
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            last_sequence=last.last_sequence,
+            last_offset=last.last_offset,
+            offset_delta=last.last_offset - last.first_offset,
+            timestamp=self.last_timestamp,
+            coordinator_epoch=self.coordinator_epoch,
+            txn_first_offset=self.txn_first_offset,
+        )
+
+    def rows(self) -> list[SnapshotEntry]:
+        """`saved`, after a row for each earlier batch.
+
+        A snapshot with one row a producer forgets the batches before the last, and a producer that sends those again
+        after a crash would be told OUT_OF_ORDER_SEQUENCE_NUMBER. For Kafka, the last of a producer's rows counts.
+        """
+        saved = self.saved()
+        earlier = [
+            saved._replace(
+                last_sequence=batch.last_sequence,
+                last_offset=batch.last_offset,
+                offset_delta=batch.last_offset - batch.first_offset,
+                timestamp=batch.timestamp,
+                txn_first_offset=NO_OFFSET,
+            )
+            for batch in list(self.batches)[:-1]
+        ]
+        return [*earlier, saved]
+
+    @classmethod
+    def restored(cls, rows: list[SnapshotEntry]) -> "ProducerStateEntry":
+        """From one producer's rows of a snapshot, in their order there."""
+        saved = rows[-1]
+        entry = cls(saved.producer_id, saved.producer_epoch)
+        entry.coordinator_epoch = saved.coordinator_epoch
+        entry.last_timestamp = saved.timestamp
+        entry.txn_first_offset = max(saved.txn_first_offset, NO_OFFSET)
+        entry.batches.extend(_batch_of(row) for row in rows if row.last_offset >= 0)
+        return entry
+
+
+def _batch_of(saved: SnapshotEntry) -> BatchMetadata:
+    first_sequence = saved.last_sequence - saved.offset_delta
+    if first_sequence < 0 and saved.last_sequence != NO_SEQUENCE:
+        first_sequence += MAX_SEQUENCE + 1
+    return BatchMetadata(
+        first_sequence if saved.last_sequence != NO_SEQUENCE else NO_SEQUENCE,
+        saved.last_sequence,
+        saved.last_offset - saved.offset_delta,
+        saved.last_offset,
+        saved.timestamp,
+    )

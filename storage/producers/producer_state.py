@@ -1,0 +1,386 @@
+"""What a partition's log knows about its producers: sequences, epochs, open transactions, snapshots.
+
+The rules are those of Kafka's ProducerStateManager and ProducerAppendInfo (KIP-98, KIP-360). A batch is first checked,
+which changes nothing, and published once it is in the log.
+"""
+
+from collections.abc import Callable, Set
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import structlog
+
+from protocol.errors import (
+    InvalidProducerEpoch,
+    InvalidRecord,
+    InvalidTxnState,
+    OutOfOrderSequence,
+    TransactionCoordinatorFenced,
+)
+from protocol.records.batch import (
+    CONTROL_FLAG,
+    MAX_SEQUENCE,
+    NO_SEQUENCE,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    advance_sequence,
+)
+from protocol.records.markers import ControlRecordType, EndTransactionMarker, read_control_batch
+from storage.files import FileSystem, read_file, write_fully
+from storage.log.append_types import AppendOrigin
+from storage.producers import producer_snapshot
+from storage.producers.producer_entry import NO_EPOCH, NO_OFFSET, ProducerStateEntry, new_batch_metadata
+from storage.producers.producer_snapshot import CorruptSnapshotError, SnapshotEntry
+
+logger = structlog.get_logger(__name__)
+
+Buffer = bytes | bytearray | memoryview
+
+DEFAULT_EXPIRATION_MS = 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """The batch is in the log already, here."""
+
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class ProducerUpdate(NamedTuple):
+    """A checked batch: what `publish` will note. `marker` and its time are set for control batches alone."""
+
+    entry: ProducerStateEntry
+    header: BatchHeader
+    marker: EndTransactionMarker | None
+    marker_timestamp: int
+
+
+# Without a call in Python, as all that is made for every batch.
+_new_update: Callable[[tuple[ProducerStateEntry, BatchHeader, EndTransactionMarker | None, int]], ProducerUpdate]
+_new_update = partial(tuple.__new__, ProducerUpdate)
+
+
+class CompletedTxn(NamedTuple):
+    """A transaction that a marker at `last_offset` has ended.
+
+    `last_stable_offset` is what the transaction index stores: the first offset of the next open transaction, or else
+    the offset after the marker.
+    """
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+    last_stable_offset: int
+
+
+_new_completed: Callable[[tuple[int, int, int, bool, int]], CompletedTxn] = partial(tuple.__new__, CompletedTxn)
+
+
+class ProducerStateManager:
+    """The producers of one partition, and the snapshot files in its folder.
+
+    Attributes:
+        producers: by producer id.
+        expiration_ms: `producer.id.expiration.ms`.
+    """
+
+    def __init__(self, fs: FileSystem, folder: str, name: str, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> None:
+        self._fs = fs
+        self._folder = folder
+        self._name = name
+        self.expiration_ms = expiration_ms
+        self.producers: dict[int, ProducerStateEntry] = {}
+        self._open: dict[int, int] = {}  # first offset of each open transaction, ascending -> producer id
+        self._unreplicated: dict[int, int] = {}  # first offset of ended transactions -> offset of their marker
+        self._snapshots = sorted(
+            offset for file in fs.listdir(folder) if (offset := producer_snapshot.offset_of(file)) is not None
+        )
+        self._unsynced: list[str] = []
+
+    # -- appending
+
+    def check(self, batch: Buffer, header: BatchHeader, origin: AppendOrigin) -> ProducerUpdate | Duplicate:
+        """Whether a batch with a producer id may be appended now; changes nothing.
+
+        `batch` is read only if it is a control batch. Returns the original's place for a duplicate of one of the last
+        five batches (from clients alone), else what to pass to `publish`.
+
+        Raises InvalidProducerEpoch, OutOfOrderSequence, InvalidTxnState, TransactionCoordinatorFenced, InvalidRecord.
+        """
+        entry = self.producers.get(header.producer_id)
+        if entry is None:
+            entry = ProducerStateEntry(header.producer_id)
+        if header.attributes & CONTROL_FLAG:
+            return self._check_marker(batch, header, entry, origin)
+        if origin is AppendOrigin.CLIENT:
+            sequence = header.base_sequence
+            batches = entry.batches
+            if header.producer_epoch == entry.producer_epoch:
+                if not _follows(batches[-1].last_sequence if batches else NO_SEQUENCE, sequence):
+                    original = entry.find(sequence, header.last_sequence)
+                    if original is not None:
+                        return Duplicate(original.first_offset, original.last_offset, original.timestamp)
+                    self._check_sequence(entry, header)
+            else:
+                self._check_epoch(entry, header, origin)
+                self._check_sequence(entry, header)
+        elif header.producer_epoch < entry.producer_epoch:
+            self._check_epoch(entry, header, origin)
+        if entry.txn_first_offset != NO_OFFSET and not header.attributes & TRANSACTIONAL_FLAG:
+            raise InvalidTxnState(
+                f"Producer {header.producer_id} has an open transaction in {self._name} and wrote outside of it."
+            )
+        return _new_update((entry, header, None, -1))
+
+    def _check_epoch(self, entry: ProducerStateEntry, header: BatchHeader, origin: AppendOrigin) -> None:
+        if header.producer_epoch >= entry.producer_epoch:
+            return
+        text = (
+            f"Epoch {header.producer_epoch} of producer {entry.producer_id} in {self._name} is older than the last "
+            f"one seen, {entry.producer_epoch}."
+        )
+        if origin is not AppendOrigin.REPLICATION:
+            raise InvalidProducerEpoch(text)
+        logger.warning("replicated batch of an old producer epoch", detail=text)
+
+    def _check_sequence(self, entry: ProducerStateEntry, header: BatchHeader) -> None:
+        """A producer without an epoch (never seen, or expired) may start anywhere, a new epoch at 0."""
+        if entry.producer_epoch == NO_EPOCH:
+            return
+        if header.producer_epoch != entry.producer_epoch:
+            if header.base_sequence == 0:
+                return
+            raise OutOfOrderSequence(
+                f"Producer {entry.producer_id} starts epoch {header.producer_epoch} in {self._name} at sequence "
+                f"{header.base_sequence}, not 0."
+            )
+        if not _follows(entry.last_sequence, header.base_sequence):
+            raise OutOfOrderSequence(
+                f"Producer {entry.producer_id} sent sequence {header.base_sequence} to {self._name} after "
+                f"{entry.last_sequence}."
+            )
+
+    def _check_marker(
+        self, batch: Buffer, header: BatchHeader, entry: ProducerStateEntry, origin: AppendOrigin
+    ) -> ProducerUpdate:
+        try:
+            told = read_control_batch(batch, header)
+        except ValueError as error:
+            raise InvalidRecord(f"A control batch in {self._name} holds no transaction marker: {error}") from error
+        if told is None:
+            # Compaction has removed the whole transaction, its marker included.
+            return ProducerUpdate(entry, header, None, -1)
+        marker, timestamp = told
+        if marker is None:
+            raise InvalidRecord(f"A control batch of a producer in {self._name} does not end a transaction.")
+        self._check_epoch(entry, header, origin)
+        if marker.coordinator_epoch < entry.coordinator_epoch and origin is not AppendOrigin.REPLICATION:
+            raise TransactionCoordinatorFenced(
+                f"A coordinator of epoch {marker.coordinator_epoch} ends a transaction of producer "
+                f"{entry.producer_id} in {self._name}, though epoch {entry.coordinator_epoch} is known."
+            )
+        return _new_update((entry, header, marker, timestamp))
+
+    def publish(self, update: ProducerUpdate, base_offset: int) -> CompletedTxn | None:
+        """Note a batch that is now in the log at `base_offset`; returns the transaction that it ends, if any."""
+        entry, header, marker, marker_timestamp = update
+        if header.attributes & CONTROL_FLAG:
+            if marker is None:
+                return None
+            return self._publish_marker(entry, header.producer_epoch, marker, base_offset, marker_timestamp)
+        delta = header.last_offset_delta
+        sequence = header.base_sequence
+        if entry.producer_epoch != header.producer_epoch:
+            entry.set_epoch(header.producer_epoch)
+            self.producers[entry.producer_id] = entry
+        elif not entry.batches:
+            self.producers[entry.producer_id] = entry
+        last_sequence = sequence if sequence == NO_SEQUENCE else advance_sequence(sequence, delta)
+        timestamp = header.max_timestamp
+        entry.batches.append(new_batch_metadata((sequence, last_sequence, base_offset, base_offset + delta, timestamp)))
+        entry.last_timestamp = timestamp
+        if header.attributes & TRANSACTIONAL_FLAG and entry.txn_first_offset == NO_OFFSET:
+            entry.txn_first_offset = base_offset
+            self._open[base_offset] = entry.producer_id
+        return None
+
+    def _publish_marker(
+        self, entry: ProducerStateEntry, epoch: int, marker: EndTransactionMarker, offset: int, timestamp: int
+    ) -> CompletedTxn | None:
+        first_offset = entry.txn_first_offset
+        entry.set_epoch(epoch)
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.last_timestamp = timestamp
+        entry.txn_first_offset = NO_OFFSET
+        self.producers[entry.producer_id] = entry
+        if first_offset == NO_OFFSET:
+            return None
+        del self._open[first_offset]
+        self._unreplicated[first_offset] = offset
+        next_open = next(iter(self._open), offset + 1)
+        aborted = marker.type is ControlRecordType.ABORT
+        return _new_completed((entry.producer_id, first_offset, offset, aborted, next_open))
+
+    def replay(self, header: BatchHeader, read_batch: Callable[[], Buffer]) -> CompletedTxn | None:
+        """Note a batch found in the log while loading; `read_batch` is called for control batches alone.
+
+        Batches without a producer id change nothing. Raises InvalidTxnState and InvalidRecord for what no leader
+        appends.
+        """
+        if not header.has_producer_id:
+            return None
+        batch = read_batch() if header.is_control else b""
+        update = self.check(batch, header, AppendOrigin.REPLICATION)
+        if isinstance(update, Duplicate):
+            raise AssertionError("replication knows no duplicates")
+        return self.publish(update, header.base_offset)
+
+    # -- transactions
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """First offset of the earliest transaction that is open, or whose marker the high watermark has not passed."""
+        first = next(iter(self._open), None)
+        if not self._unreplicated:
+            return first
+        ended = min(self._unreplicated)
+        return ended if first is None else min(first, ended)
+
+    def on_high_watermark(self, high_watermark: int) -> None:
+        """Transactions whose marker lies below the high watermark no longer hold back the last stable offset."""
+        ended = self._unreplicated
+        if not ended:
+            return
+        if next(reversed(ended.values())) < high_watermark:  # the last of them: markers come in the log's order
+            ended.clear()
+        else:
+            self._unreplicated = {first: marker for first, marker in ended.items() if marker >= high_watermark}
+
+    # -- expiry, truncation
+
+    def remove_expired(self, now_ms: int) -> None:
+        """Forget producers idle for `expiration_ms`, save those with an open transaction."""
+        self.producers = {
+            producer_id: entry
+            for producer_id, entry in self.producers.items()
+            if not self._is_expired(entry.txn_first_offset, entry.last_timestamp, now_ms)
+        }
+
+    def _is_expired(self, txn_first_offset: int, last_timestamp: int, now_ms: int) -> bool:
+        return txn_first_offset == NO_OFFSET and now_ms - last_timestamp >= self.expiration_ms
+
+    def load(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> int:
+        """Start over from the newest good snapshot within the log; returns the offset from which to `replay`.
+
+        Snapshots outside the log are deleted, and so are corrupt ones. Also the way to truncate. Raises OSError.
+        Kafka deletes that of the log's start too, and so knows no producer of a log whose records were all deleted.
+        """
+        for offset in [o for o in self._snapshots if o > log_end_offset or o < log_start_offset]:
+            self.delete_snapshot(offset)
+        self.clear()
+        while self._snapshots:
+            offset = self._snapshots[-1]
+            path = self._snapshot_path(offset)
+            try:
+                entries = producer_snapshot.decode(read_file(self._fs, path))
+            except CorruptSnapshotError as error:
+                logger.warning("corrupt producer snapshot removed", path=path, error=str(error))
+                self.delete_snapshot(offset)
+                continue
+            self._restore(entries, now_ms)
+            return offset
+        return log_start_offset
+
+    def _restore(self, entries: list[SnapshotEntry], now_ms: int) -> None:
+        rows: dict[int, list[SnapshotEntry]] = {}
+        for row in entries:
+            rows.setdefault(row.producer_id, []).append(row)
+        for of_producer in sorted(rows.values(), key=lambda some: some[-1].txn_first_offset):
+            last = of_producer[-1]
+            if self._is_expired(last.txn_first_offset, last.timestamp, now_ms):
+                continue
+            entry = ProducerStateEntry.restored(of_producer)
+            if entry.txn_first_offset != NO_OFFSET:
+                self._open[entry.txn_first_offset] = entry.producer_id
+            self.producers[entry.producer_id] = entry
+
+    def clear(self) -> None:
+        """Forget all producers and transactions; snapshot files stay."""
+        self.producers = {}
+        self._open = {}
+        self._unreplicated = {}
+
+    # -- snapshots
+
+    @property
+    def snapshot_offsets(self) -> tuple[int, ...]:
+        """Offsets of the snapshot files, ascending."""
+        return tuple(self._snapshots)
+
+    def take_snapshot(self, offset: int) -> str | None:
+        """Write the state, which must be that at `offset`, unless a snapshot of it or of a later one exists.
+
+        Returns the path, which `take_unsynced` will list until it is synced. Raises OSError.
+        """
+        if self._snapshots and offset <= self._snapshots[-1]:
+            return None
+        entries = (row for producer_id in sorted(self.producers) for row in self.producers[producer_id].rows())
+        path = self._snapshot_path(offset)
+        file = self._fs.open(path, create=True)
+        try:
+            file.truncate(0)
+            write_fully(file, producer_snapshot.encode(entries), 0)
+        finally:
+            file.close()
+        self._snapshots.append(offset)
+        self._unsynced.append(path)
+        return path
+
+    def take_unsynced(self) -> list[str]:
+        """Snapshot files written since the last call that still exist; the caller syncs them."""
+        taken, self._unsynced = self._unsynced, []
+        return taken
+
+    def relocate(self, folder: str) -> None:
+        """The snapshot files lie in another folder now."""
+        self._folder = folder
+        self._unsynced = [f"{folder}/{path.rpartition('/')[2]}" for path in self._unsynced]
+
+    def forget_snapshot(self, offset: int) -> str | None:
+        """Its segment goes: the caller removes the file, whose path this is; None if there is no such snapshot."""
+        if offset not in self._snapshots:
+            return None
+        path = self._snapshot_path(offset)
+        self._snapshots.remove(offset)
+        if path in self._unsynced:
+            self._unsynced.remove(path)
+        return path
+
+    def forget_strays(self, segment_bases: Set[int]) -> None:
+        """Delete the snapshots of earlier stops, which go with no segment; the newest stays. Raises OSError.
+
+        The rule is ProducerStateManager.removeStraySnapshots'.
+        """
+        for offset in self._snapshots[:-1]:
+            if offset not in segment_bases:
+                self.delete_snapshot(offset)
+
+    def delete_snapshot(self, offset: int) -> None:
+        """Delete one snapshot; fine if its file is gone. Raises OSError."""
+        path = self._snapshot_path(offset)
+        if self._fs.exists(path):
+            self._fs.unlink(path)
+        self._snapshots.remove(offset)
+        if path in self._unsynced:
+            self._unsynced.remove(path)
+
+    def _snapshot_path(self, offset: int) -> str:
+        return f"{self._folder}/{producer_snapshot.file_name(offset)}"
+
+
+def _follows(last: int, sequence: int) -> bool:
+    return sequence == last + 1 or (sequence == 0 and last == MAX_SEQUENCE)

@@ -1,0 +1,385 @@
+"""One segment of a log: its batches, its two indexes, and when it is full (Kafka's LogSegment)."""
+
+from threading import Lock
+from typing import NamedTuple
+
+from protocol.errors import CorruptMessage
+from storage.files import Buffer, File, FileSystem, sync_file, write_fully
+from storage.log.append_types import LogConfig
+from storage.producers.producer_state import CompletedTxn
+from storage.segments.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex, TimestampOffset
+from storage.segments.segment_file import Read, SegmentFile, find_batch, headers
+from storage.segments.txn_index import AbortedTxn, TxnIndex
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TXN_INDEX_SUFFIX = ".txnindex"
+DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+
+_INDEX_GROUP = 256
+
+
+def file_name(base_offset: int, suffix: str) -> str:
+    """A segment's file name: twenty digits and the suffix."""
+    return f"{base_offset:020d}{suffix}"
+
+
+class LogOffsetMetadata(NamedTuple):
+    """An offset and where it lies: the segment's base offset and the byte position in it (-1: not known)."""
+
+    offset: int
+    segment_base: int = -1
+    position: int = -1
+
+
+class LogSegment:
+    """Appends at the end, reads anywhere. Offsets are absolute, positions are bytes in the `.log` file.
+
+    Every method may raise OSError, and CorruptIndexError while an index that was never rebuilt is read.
+    """
+
+    __slots__ = (
+        "_bytes_since_index_entry",
+        "_first_batch_timestamp",
+        "_fs",
+        "_index_full",
+        "_index_interval",
+        "_last_batch_offset",
+        "_last_batch_position",
+        "_last_offset",
+        "_ready",
+        "_truncated",
+        "_txn_index",
+        "_unwritten_entries",
+        "base_offset",
+        "created_ms",
+        "file",
+        "file_suffix",
+        "folder",
+        "jitter_ms",
+        "max_timestamp",
+        "offset_index",
+        "offset_of_max_timestamp",
+        "size",
+        "time_index",
+    )
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        folder: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        jitter_ms: int = 0,
+        now_ms: int = 0,
+        file_suffix: str = "",
+    ) -> None:
+        self._fs = fs
+        self.folder = folder
+        self.file_suffix = file_suffix  # behind the names of all its files: `.cleaned`, `.swap`, `.deleted`, or nothing
+        self.base_offset = base_offset
+        self.jitter_ms = jitter_ms
+        self.created_ms = now_ms
+        self.size = 0
+        self.file = SegmentFile(fs, self.path(LOG_SUFFIX))
+        index_bytes = config.segment_index_bytes
+        self.offset_index = OffsetIndex(fs, self.path(INDEX_SUFFIX), base_offset, index_bytes)
+        self.time_index = TimeIndex(fs, self.path(TIME_INDEX_SUFFIX), base_offset, index_bytes)
+        self.max_timestamp = -1
+        self.offset_of_max_timestamp = base_offset
+        self._index_interval = config.index_interval_bytes
+        self._bytes_since_index_entry = 0
+        self._first_batch_timestamp = -1
+        self._last_batch_offset = base_offset  # the last batch appended by this object: first and last offset, position
+        self._last_offset = -1
+        self._last_batch_position = 0
+        self._unwritten_entries = 0
+        self._index_full = False
+        self._ready = False
+        self._truncated = False
+        self._txn_index: TxnIndex | None = None
+
+    @classmethod
+    def create(
+        cls,
+        fs: FileSystem,
+        folder: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        jitter_ms: int = 0,
+        now_ms: int = 0,
+        file_suffix: str = "",
+    ) -> "LogSegment":
+        """A new, empty segment; leftovers of the same name are removed."""
+        segment = cls(fs, folder, base_offset, config, jitter_ms=jitter_ms, now_ms=now_ms, file_suffix=file_suffix)
+        for suffix in SEGMENT_SUFFIXES:
+            if fs.exists(segment.path(suffix)):
+                fs.unlink(segment.path(suffix))
+        segment.file.open(create=True)
+        try:
+            segment.offset_index.reset()
+            segment.time_index.reset()
+        except OSError:
+            segment.file.close()
+            raise
+        segment._ready = True
+        return segment
+
+    @classmethod
+    def open(
+        cls, fs: FileSystem, folder: str, base_offset: int, config: LogConfig, *, jitter_ms: int = 0
+    ) -> "LogSegment":
+        """A segment that exists. Its indexes are not read yet: `check_indexes` or `recover_segment` is next."""
+        segment = cls(fs, folder, base_offset, config, jitter_ms=jitter_ms)
+        segment.size = fs.size(segment.file.path)
+        segment.created_ms = fs.modified_ms(segment.file.path)
+        return segment
+
+    def path(self, suffix: str, file_suffix: str | None = None) -> str:
+        """Path of the segment's file with that suffix, and behind it the segment's own `file_suffix` or another."""
+        behind = self.file_suffix if file_suffix is None else file_suffix
+        return f"{self.folder}/{file_name(self.base_offset, suffix)}{behind}"
+
+    @property
+    def txn_index(self) -> TxnIndex:
+        """The segment's aborted transactions, read at first use. Raises CorruptTxnIndexError."""
+        if self._txn_index is None:
+            self._txn_index = TxnIndex(self._fs, self.folder, self.base_offset, self.file_suffix)
+        return self._txn_index
+
+    def check_indexes(self) -> None:
+        """Look at the ends of the indexes. CorruptIndexError, CorruptTxnIndexError, FileNotFoundError: rebuild them."""
+        self.offset_index.sanity_check(self.size)
+        self.time_index.sanity_check()
+        if self._fs.exists(self.path(TXN_INDEX_SUFFIX)):
+            self._txn_index = TxnIndex(self._fs, self.folder, self.base_offset)
+        self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last_entry()
+
+    # -- appending
+
+    def should_roll(
+        self, config: LogConfig, batch_bytes: int, max_timestamp: int, last_offset: int, now_ms: int
+    ) -> bool:
+        """Whether a batch must go to a new segment (Kafka's LogSegment.shouldRoll)."""
+        if self.size > config.segment_bytes - batch_bytes or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        if not self._ready:
+            self._get_ready()
+        if self._index_full:
+            return True
+        if not self.size:
+            return False
+        first = self._first_batch_timestamp
+        waited = max_timestamp - first if first >= 0 else now_ms - self.created_ms
+        return waited > config.max_segment_ms - self.jitter_ms
+
+    def append(self, data: Buffer, last_offset: int, max_timestamp: int, base_offset: int) -> None:
+        """Write one batch whose header is final. OSError leaves memory as it was; the file may hold a part."""
+        if not self._ready:
+            self._get_ready()
+        if self._unwritten_entries >= _INDEX_GROUP:
+            self.write_indexes()
+        position = self.size
+        size = len(data)
+        file = self.file.open()
+        written = file.pwrite(data, position)
+        if written != size:
+            write_fully(file, memoryview(data)[written:], position + written)
+        if not position:
+            self._first_batch_timestamp = max_timestamp
+        self.note_batch(position, size, last_offset, max_timestamp)
+        self._last_batch_offset = base_offset
+        self._last_offset = last_offset
+        self._last_batch_position = position
+
+    def note_batch(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+        """Account for a batch that is in the file at `position`: size, largest timestamp, index entries."""
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.offset_of_max_timestamp = last_offset
+        if self._bytes_since_index_entry > self._index_interval:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+            self._bytes_since_index_entry = 0
+            self._unwritten_entries += 1
+            self._index_full = self.offset_index.is_full() or self.time_index.is_full()
+        self._bytes_since_index_entry += size
+        self.size = position + size
+
+    def note_aborted(self, completed: CompletedTxn) -> None:
+        """An abort marker in this segment ended a transaction."""
+        self.txn_index.append(
+            AbortedTxn(
+                completed.producer_id, completed.first_offset, completed.last_offset, completed.last_stable_offset
+            )
+        )
+
+    def cut_back(self) -> None:
+        """Drop from the file what a failed append left behind, if it could be opened at all."""
+        if self.file.is_open:
+            self.file.open().truncate(self.size)
+
+    def _get_ready(self) -> None:
+        self._index_full = self.offset_index.is_full() or self.time_index.is_full()
+        self.first_batch_timestamp()
+        self._ready = True
+
+    def write_indexes(self) -> None:
+        """Bring both index files up to date, in the page cache."""
+        self.offset_index.write_out()
+        self.time_index.write_out()
+        if self._txn_index is not None:
+            self._txn_index.write_out()
+        self._unwritten_entries = 0
+
+    def seal(self) -> None:
+        """The last time index entry is the largest timestamp; called when the segment is rolled or closed."""
+        self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+        self.write_indexes()
+
+    def drop_idle_indexes(self) -> None:
+        """Give back the memory of indexes that were not used since the last call; for sealed segments."""
+        self.offset_index.drop_if_idle()
+        self.time_index.drop_if_idle()
+
+    @property
+    def is_touched(self) -> bool:
+        """Whether it was changed since it was opened."""
+        return self._ready or self._truncated
+
+    def seal_if_touched(self) -> None:
+        """`seal`, unless the files are as they were found."""
+        if self.is_touched:
+            self.seal()
+
+    # -- reading
+
+    def read(self, size: int, position: int) -> bytes:
+        """Up to `size` bytes of the `.log`, which is opened for it if need be; may wait for the device."""
+        return self.file.open().pread(size, position)
+
+    def locate(self, offset: int, read: Read) -> tuple[int, int] | None:
+        """(position, size) of the first batch whose last offset is at least `offset`; None past the end."""
+        if self._last_batch_offset <= offset <= self._last_offset:
+            return self._last_batch_position, self.size - self._last_batch_position
+        return find_batch(read, self.offset_index.lookup(offset), self.size, offset)
+
+    def next_offset(self) -> int:
+        """The offset after the last batch; the base offset if there is none.
+
+        Raises CorruptMessage if the batches do not end where the file does: what is appended there nobody could read.
+        """
+        result, end = self.base_offset, self.offset_index.last_position()
+        for position, header in headers(self.file.open().pread, end, self.size):
+            result, end = header.next_offset, position + header.size
+        if end != self.size:
+            raise CorruptMessage(f"{self.file.path} has no whole batch at position {end}, and {self.size} bytes.")
+        return result
+
+    def first_batch_timestamp(self) -> int:
+        """Largest timestamp of the first batch, in ms; -1 without one."""
+        if self._first_batch_timestamp < 0 and self.size:
+            for _, header in headers(self.file.open().pread, 0, self.size):
+                self._first_batch_timestamp = header.max_timestamp
+                break
+        return self._first_batch_timestamp
+
+    @property
+    def largest_timestamp(self) -> int:
+        """Largest record timestamp; without one, when the file was last written. Milliseconds."""
+        return self.max_timestamp if self.max_timestamp >= 0 else self._fs.modified_ms(self.file.path)
+
+    # -- recovering
+
+    def reset_indexes(self) -> None:
+        """Forget what is known of the batches; `note_batch` tells it anew."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        if self._fs.exists(self.path(TXN_INDEX_SUFFIX)):
+            self._fs.unlink(self.path(TXN_INDEX_SUFFIX))
+        self._txn_index = None
+        self.size = 0
+        self.max_timestamp, self.offset_of_max_timestamp = -1, self.base_offset
+        self._bytes_since_index_entry = 0
+        self._ready = False
+
+    def sync(self) -> None:
+        """Put log and indexes on the device; blocking."""
+        self.file.open().fdatasync()
+        for path in self.index_paths():
+            sync_file(self._fs, path)
+
+    # -- truncating and removing
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Drop the batches from the first one that reaches `offset`; synced, so a crash cannot bring them back."""
+        found = find_batch(self.file.open().pread, self.offset_index.lookup(offset), self.size, offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.txn_index.truncate_to(offset)
+        if found is not None:
+            self.size = found[0]
+            self.file.open().truncate(self.size)
+            self.file.open().fdatasync()
+        if not self.size:
+            self.created_ms = now_ms
+        self._first_batch_timestamp = -1
+        self._bytes_since_index_entry = 0
+        self._last_offset = -1
+        self._ready = False
+        self._truncated = True
+        if self.max_timestamp >= 0:
+            self._reread_largest_timestamp()
+
+    def _reread_largest_timestamp(self) -> None:
+        largest = self.time_index.last_entry()
+        start = self.offset_index.lookup(largest.offset)
+        for _, header in headers(self.file.open().pread, start, self.size):
+            if header.max_timestamp > largest.timestamp:
+                largest = TimestampOffset(header.max_timestamp, header.last_offset)
+        self.max_timestamp, self.offset_of_max_timestamp = largest
+
+    def change_suffix(self, file_suffix: str) -> None:
+        """Rename the files that are there, the log first: without it the others mean nothing. Any thread."""
+        before = {suffix: path for suffix in SEGMENT_SUFFIXES if self._fs.exists(path := self.path(suffix))}
+        after = {suffix: self.path(suffix, file_suffix) for suffix in before}
+        renames = {
+            LOG_SUFFIX: self.file.rename,
+            INDEX_SUFFIX: self.offset_index.rename,
+            TIME_INDEX_SUFFIX: self.time_index.rename,
+        }
+        for suffix, old in before.items():
+            if suffix in renames:
+                renames[suffix](after[suffix])
+            else:
+                self._fs.rename(old, after[suffix])
+        self.file_suffix = file_suffix  # the last step: what was stopped half-way may be done once more
+        if self._txn_index is not None:
+            self._txn_index.path = self.path(TXN_INDEX_SUFFIX)
+
+    def locks(self) -> tuple[Lock, ...]:
+        """Held, one by one, while other threads open files by name."""
+        return self.file.lock, self.offset_index.lock, self.time_index.lock
+
+    def relocate(self, folder: str) -> File | None:
+        """The files lie in another folder now; the caller holds `locks`. Returns the open `.log`, to close later."""
+        self.folder = folder
+        self.offset_index.relocate(self.path(INDEX_SUFFIX))
+        self.time_index.relocate(self.path(TIME_INDEX_SUFFIX))
+        if self._txn_index is not None:
+            self._txn_index.path = self.path(TXN_INDEX_SUFFIX)
+        return self.file.relocate(self.path(LOG_SUFFIX))
+
+    def index_paths(self) -> list[str]:
+        """Paths of the index files that exist."""
+        return [path for path in self.existing_files() if path != self.file.path]
+
+    def existing_files(self) -> list[str]:
+        """Paths of the segment's files that are there."""
+        return [path for suffix in SEGMENT_SUFFIXES if self._fs.exists(path := self.path(suffix))]

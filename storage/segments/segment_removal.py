@@ -1,0 +1,130 @@
+"""Removing segments in two steps: files become `.deleted` now, and go later (Kafka's LocalLog.deleteSegmentFiles).
+
+All of it happens in worker threads; readers that still hold a segment find its files until they go.
+"""
+
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import structlog
+
+from protocol.errors import KafkaError
+from storage.files import is_passing
+from storage.log.log_flusher import LogFlusher
+from storage.log.log_services import DESCRIPTORS_RETRY_MS, LogServices
+from storage.segments.segment import DELETED_SUFFIX, LogSegment
+from storage.workers import Workers, folder_lane
+
+logger = structlog.get_logger(__name__)
+
+
+class SegmentRemoval:
+    """The files of one log that are on their way out.
+
+    Attributes:
+        lock: held while files are renamed, so that a folder is never renamed, and made anew, under somebody's feet.
+            Never while anything is synced: the loop takes it when the log is deleted.
+        unsynced: removals of which a power failure may yet bring segments back.
+    """
+
+    __slots__ = ("_failed", "_flusher", "_folder", "_services", "_stopped", "lock", "unsynced")
+
+    def __init__(
+        self, services: LogServices, folder: str, flusher: LogFlusher, failed: Callable[[Exception], KafkaError]
+    ) -> None:
+        self._services = services
+        self._folder = folder
+        self._flusher = flusher
+        self._failed = failed
+        self._stopped = False
+        self.lock = threading.Lock()
+        self.unsynced = 0
+
+    def stop(self) -> None:
+        """The log is deleted: no file of its folder is touched any more."""
+        with self.lock:
+            self._stopped = True
+
+    def relocate(self, folder: str) -> None:
+        """The log lies in another folder now; nothing is on its way out."""
+        self._folder = folder
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._stopped
+
+    def remove(self, segments: Sequence[LogSegment], snapshots: Sequence[str], delay_ms: int) -> None:
+        """Remove segments that no lookup finds any more, and the producer snapshots at these paths.
+
+        The names change soon and the files go `delay_ms` later. A disk error takes the log offline.
+        """
+        self.unsynced += 1
+        self._flusher.note_removed(segments)
+
+        def renamed(paths: list[str]) -> None:
+            self.unsynced -= 1
+            self.unlink_later(segments, paths, delay_ms)
+
+        def failed(error: Exception) -> None:
+            if is_passing(error):
+                self._services.clock.call_later(DESCRIPTORS_RETRY_MS, start)
+            else:
+                self._fail(error)
+
+        def start() -> None:
+            self._workers().submit(partial(self._rename, segments, snapshots), renamed, failed)
+
+        start()
+
+    def _workers(self) -> Workers:
+        return self._services.workers.lane(folder_lane("files", self._folder))
+
+    def _rename(self, segments: Sequence[LogSegment], snapshots: Sequence[str]) -> list[str]:
+        with self.lock:
+            if self._stopped:
+                return []
+            paths = self.mark_deleted(segments, snapshots)
+        self._services.fs.fsync_dir(self._folder)
+        return paths
+
+    def mark_deleted(self, segments: Sequence[LogSegment], snapshots: Sequence[str]) -> list[str]:
+        """Rename the files, oldest segment first, where that is not done yet; the caller has the lock.
+
+        Returns their new paths; raises OSError.
+        """
+        fs = self._services.fs
+        paths = []
+        for segment in segments:
+            segment.change_suffix(DELETED_SUFFIX)
+            paths += segment.existing_files()
+        for snapshot in snapshots:
+            marked = snapshot + DELETED_SUFFIX
+            if fs.exists(snapshot):
+                fs.rename(snapshot, marked)
+            if fs.exists(marked):
+                paths.append(marked)
+        return paths
+
+    def unlink_later(self, segments: Sequence[LogSegment], paths: list[str], delay_ms: int) -> None:
+        """Remove files that are marked as deleted, `delay_ms` from now (`file.delete.delay.ms`)."""
+
+        def unlinked(_: None) -> None:
+            for segment in segments:
+                segment.file.close()
+
+        def start() -> None:
+            self._workers().submit(partial(self._unlink, paths), unlinked, self._fail)
+
+        self._services.clock.call_later(delay_ms, start)
+
+    def _unlink(self, paths: list[str]) -> None:
+        for path in paths:
+            if not self._stopped:
+                with contextlib.suppress(FileNotFoundError):
+                    self._services.fs.unlink(path)
+
+    def _fail(self, error: Exception) -> None:
+        if not self._stopped:
+            self._failed(error)

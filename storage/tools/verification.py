@@ -1,0 +1,185 @@
+"""Looking at everything in a data folder, or in one partition's folder, without changing any of it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from protocol.records.batch import MAGIC, BatchHeader, check_crc
+from protocol.records.build import iter_records
+from storage.files import FileSystem, read_file
+from storage.folders import log_names, meta_properties, partition_metadata
+from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION, OffsetCheckpoint
+from storage.folders.meta_properties import MetaPropertiesError
+from storage.folders.partition_metadata import CorruptPartitionMetadataError
+from storage.log.leader_epochs import LeaderEpochs
+from storage.producers import producer_snapshot
+from storage.segments.index import CorruptIndexError, OffsetIndex, TimeIndex
+from storage.segments.segment import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    file_name,
+)
+from storage.segments.segment_recovery import whole_batches
+from storage.segments.txn_index import TxnIndex
+
+CHECKPOINTS = (RECOVERY_POINT, LOG_START, REPLICATION, CLEANER)
+_ENOUGH = 1 << 40
+Progress = Callable[[int], None]
+"""Called with the bytes of log read since the last call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something about a file. What is not `serious` the next start tidies up by itself."""
+
+    path: str
+    text: str
+    serious: bool = True
+
+
+def is_partition(fs: FileSystem, path: str) -> bool:
+    """Whether a folder is that of one partition, by its name and what is in it."""
+    named = log_names.parse(path.rstrip("/").rpartition("/")[2]) is not None
+    return named and any(name.endswith(LOG_SUFFIX) for name in fs.listdir(path))
+
+
+def partitions_in(fs: FileSystem, data_folder: str) -> list[str]:
+    """The folders of the partitions in a data folder."""
+    paths = [f"{data_folder}/{name}" for name in sorted(fs.listdir(data_folder)) if log_names.parse(name) is not None]
+    return [path for path in paths if fs.is_dir(path)]
+
+
+def verify_data_folder(fs: FileSystem, path: str) -> Iterator[Finding]:
+    """The files beside the partitions' folders. Raises OSError."""
+    try:
+        if meta_properties.read(fs, path) is None:
+            yield Finding(f"{path}/meta.properties", "is missing")
+    except MetaPropertiesError as error:
+        yield Finding(f"{path}/meta.properties", str(error))
+    for name in CHECKPOINTS:
+        try:
+            OffsetCheckpoint(fs, path, name).read()
+        except ValueError as error:
+            yield Finding(f"{path}/{name}", str(error))
+
+
+def verify_partition(fs: FileSystem, folder: str, progress: Progress) -> Iterator[Finding]:
+    """Every batch and record, every index entry, every small file of a partition. Raises OSError."""
+    try:
+        partition_metadata.read(fs, folder)
+    except CorruptPartitionMetadataError as error:
+        yield Finding(f"{folder}/{partition_metadata.FILE_NAME}", str(error))
+    try:
+        LeaderEpochs(fs, folder)
+    except ValueError as error:
+        yield Finding(f"{folder}/leader-epoch-checkpoint", str(error))
+    names = sorted(fs.listdir(folder))
+    bases = [int(name[:20]) for name in names if name.endswith(LOG_SUFFIX) and name[:20].isdigit()]
+    for name in names:
+        yield from _verify_name(fs, folder, name, bases)
+    next_offset = 0
+    for base_offset in bases:
+        if base_offset < next_offset:
+            yield Finding(f"{folder}/{file_name(base_offset, LOG_SUFFIX)}", f"starts before offset {next_offset}")
+        checked = _Segment(fs, folder, base_offset)
+        yield from checked.verify_log(progress)
+        yield from checked.verify_indexes()
+        next_offset = checked.next_offset
+
+
+def _verify_name(fs: FileSystem, folder: str, name: str, bases: list[int]) -> Iterator[Finding]:
+    path = f"{folder}/{name}"
+    if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, ".tmp")):
+        yield Finding(path, "is a leftover of something that was interrupted", serious=False)
+    elif producer_snapshot.offset_of(name) is not None:
+        try:
+            producer_snapshot.decode(read_file(fs, path))
+        except ValueError as error:
+            yield Finding(path, str(error))
+    elif name.endswith(SEGMENT_SUFFIXES) and name[:20].isdigit() and int(name[:20]) not in bases:
+        yield Finding(path, "belongs to no segment", serious=False)
+
+
+class _Segment:
+    """One segment under examination."""
+
+    def __init__(self, fs: FileSystem, folder: str, base_offset: int) -> None:
+        self._fs = fs
+        self._folder = folder
+        self._base_offset = base_offset
+        self._last_offsets: dict[int, int] = {}  # by position
+        self._max_timestamp = -1
+        self.next_offset = base_offset
+
+    def _path(self, suffix: str) -> str:
+        return f"{self._folder}/{file_name(self._base_offset, suffix)}"
+
+    def verify_log(self, progress: Progress) -> Iterator[Finding]:
+        path = self._path(LOG_SUFFIX)
+        file = self._fs.open(path)
+        try:
+            size, end = file.size(), 0
+            for position, header, batch in whole_batches(file, 0, size):
+                wrong = self._wrong_batch(header, batch)
+                end = position + len(batch)
+                progress(len(batch))
+                if wrong is not None:
+                    yield Finding(path, f"the batch at position {position} {wrong}")
+                    continue
+                self._last_offsets[position] = header.last_offset
+                self._max_timestamp = max(self._max_timestamp, header.max_timestamp)
+                self.next_offset = header.next_offset
+            if end < size:
+                yield Finding(path, f"{size - end} bytes from position {end} on are no whole batch")
+        finally:
+            file.close()
+
+    def _wrong_batch(self, header: BatchHeader, batch: memoryview) -> str | None:
+        if header.magic != MAGIC:
+            return f"has magic {header.magic}"
+        if not check_crc(batch, 0, header):
+            return "has a wrong CRC"
+        if header.base_offset < self.next_offset or header.last_offset_delta < 0:
+            return f"has offsets {header.base_offset} to {header.last_offset}, after {self.next_offset - 1}"
+        try:
+            for _ in iter_records(batch, header):
+                pass
+        except (ValueError, IndexError) as error:
+            return f"cannot be read: {error}"
+        return None
+
+    def verify_indexes(self) -> Iterator[Finding]:
+        try:
+            TxnIndex(self._fs, self._folder, self._base_offset)
+        except ValueError as error:
+            yield Finding(self._path(".txnindex"), str(error))
+        for suffix, check in ((INDEX_SUFFIX, self._wrong_offset), (TIME_INDEX_SUFFIX, self._wrong_time)):
+            path = self._path(suffix)
+            if not self._fs.exists(path):
+                yield Finding(path, "is missing")
+                continue
+            try:
+                wrong = check(path)
+            except CorruptIndexError as error:
+                wrong = str(error)
+            if wrong is not None:
+                yield Finding(path, wrong)
+
+    def _wrong_offset(self, path: str) -> str | None:
+        for offset, position in OffsetIndex(self._fs, path, self._base_offset, _ENOUGH).entries():
+            if self._last_offsets.get(position) != offset:
+                return f"says that the batch at position {position} ends at offset {offset}"
+        return None
+
+    def _wrong_time(self, path: str) -> str | None:
+        before = -1
+        for timestamp, offset in TimeIndex(self._fs, path, self._base_offset, _ENOUGH).entries():
+            inside = self._base_offset <= offset < max(self.next_offset, self._base_offset + 1)
+            if not before < timestamp <= self._max_timestamp or not inside:
+                return f"has timestamp {timestamp} at offset {offset}, after {before}"
+            before = timestamp
+        return None
