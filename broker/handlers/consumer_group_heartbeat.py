@@ -56,7 +56,7 @@ def handle(ctx: RequestContext, heartbeat: ConsumerHeartbeat) -> Answer | Awaita
     require_consumer_protocol(ctx.node)
     coordinator = ctx.node.group_coordinator
     check_request(heartbeat, coordinator.consumer_config)
-    answer = coordinator.write(heartbeat.group_id, lambda state: state.groups.consumer.heartbeat(heartbeat))
+    answer = coordinator.write(heartbeat.group_id, lambda state: state.groups.consumer_heartbeat(heartbeat))
     return when_done(answer, _response)
 
 

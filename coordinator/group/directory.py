@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from coordinator.group.classic import heartbeat, join, leave, sync
 from coordinator.group.consumer import classic_members
+from coordinator.group.consumer import heartbeat as consumer_heartbeat
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
 from protocol.errors import GroupIdNotFound
 from protocol.internal.group_records import GroupMetadataKey, GroupMetadataValue
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     )
     from coordinator.group.consumer.group import ConsumerGroup
     from coordinator.group.consumer.groups import ConsumerGroups
+    from coordinator.group.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatAnswer
     from coordinator.group.group_port import Group
 
 
@@ -43,10 +46,10 @@ class GroupDirectory:
         """A consumer group that nobody is in becomes a classic one."""
         group = self.consumer.find(request.group_id)
         if group is None:
-            return self.classic.join(request)
+            return join.join(self.classic, request)
         if group.members:
             return classic_members.join(self.consumer, group, request)
-        outcome = self.classic.join(request)
+        outcome = join.join(self.classic, request)
         if not outcome.records:
             return outcome
         return outcome._replace(records=[*self.consumer.deletion(request.group_id), *outcome.records])
@@ -54,20 +57,25 @@ class GroupDirectory:
     def sync(self, request: SyncRequest) -> Outcome[SyncAnswer]:
         group = self.consumer.find(request.group_id)
         if group is None:
-            return self.classic.sync(request)
+            return sync.sync(self.classic, request)
         return classic_members.sync(self.consumer, group, request)
 
     def heartbeat(self, request: HeartbeatRequest) -> Outcome[ErrorCode]:
         group = self.consumer.find(request.group_id)
         if group is None:
-            return self.classic.heartbeat(request)
+            return heartbeat.heartbeat(self.classic, request)
         return classic_members.heartbeat(self.consumer, group, request)
 
     def leave(self, request: LeaveRequest) -> Outcome[LeaveAnswer]:
         group = self.consumer.find(request.group_id)
         if group is None:
-            return self.classic.leave(request)
+            return leave.leave(self.classic, request)
         return classic_members.leave(self.consumer, group, request)
+
+    # -- the operation of the consumer protocol
+
+    def consumer_heartbeat(self, request: ConsumerHeartbeat) -> Outcome[ConsumerHeartbeatAnswer]:
+        return consumer_heartbeat.heartbeat(self.consumer, request)
 
     # -- groups
 

@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from coordinator.group.classic.group import ClassicGroup
-from coordinator.group.classic.heartbeat import heartbeat, session_ended
-from coordinator.group.classic.join import join
-from coordinator.group.classic.leave import leave
+from coordinator.group.classic.heartbeat import session_ended
 from coordinator.group.classic.member import Member
 from coordinator.group.classic.metrics import GroupMetrics
 from coordinator.group.classic.protocols import MemberProtocol
 from coordinator.group.classic.rebalance import Rebalances
 from coordinator.group.classic.sessions import DelayedHeartbeat, Sessions
 from coordinator.group.classic.states import GroupState
-from coordinator.group.classic.sync import sync
 from coordinator.group.config import GroupConfig
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
 from protocol.internal.group_records import GROUP_METADATA, GroupMetadataKey, GroupMetadataValue
@@ -30,7 +27,7 @@ logger = structlog.get_logger(__name__)
 
 
 class ClassicGroups:
-    """Answers to `group_port.Groups`; its operations are those of the runtime's contract.
+    """What the operations on classic groups (`join`, `sync`, `heartbeat`, `leave`: a module each) work with.
 
     `new_member_id(prefix)` makes a member id of a client's or an instance's id. `rebalance_purgatory` and
     `heartbeat_purgatory` may be shared by all shards of a node.
@@ -52,13 +49,6 @@ class ClassicGroups:
         self.sessions = Sessions(shard.clock, heartbeat_purgatory, self._session_expired)
         self.rebalances = Rebalances(shard, config, self.sessions, rebalance_purgatory, metrics)
         self._groups: dict[str, ClassicGroup] = {}
-
-    # -- operations
-
-    join = join
-    sync = sync
-    heartbeat = heartbeat
-    leave = leave
 
     # -- groups
 

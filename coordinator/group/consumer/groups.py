@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from coordinator.group.consumer.change import Change
 from coordinator.group.consumer.config import ConsumerGroupConfig
 from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.heartbeat import heartbeat
 from coordinator.group.consumer.metadata_hash import group_hash, topic_hash
 from coordinator.group.consumer.metrics import ConsumerGroupMetrics
 from coordinator.group.consumer.migration import Migration
@@ -47,8 +46,6 @@ class ConsumerGroups:
         self.timeouts = Timeouts(self)
         self.migration = Migration(self, classic)
         self._topic_hashes: dict[str, int] = {}
-
-    heartbeat = heartbeat
 
     # -- groups
 

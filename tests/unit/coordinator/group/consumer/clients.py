@@ -60,7 +60,7 @@ class ConsumerClient:
             "names_itself": True,
         }
         request = ConsumerHeartbeat(**{**fields, **told})
-        return self.rig.runtime.write(0, lambda state: state.groups.consumer.heartbeat(request))
+        return self.rig.runtime.write(0, lambda state: state.groups.consumer_heartbeat(request))
 
     def hear(self, answer: ConsumerHeartbeatAnswer, *, gives_up: bool = True) -> None:
         """Does what it is told, unless it takes its time to give partitions up."""
