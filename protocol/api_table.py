@@ -27,9 +27,6 @@ class Api:
     def serves(self, version: int) -> bool:
         return self.lowest <= version <= self.highest
 
-    def request_header_version(self, version: int) -> int:
-        return 2 if version >= self.first_flexible else 1
-
     def response_header_version(self, version: int) -> int:
         """ApiVersions answers always carry header 0, as a client may not know yet what the broker speaks (KIP-511)."""
         return 1 if version >= self.first_flexible and self.key != API_VERSIONS_KEY else 0

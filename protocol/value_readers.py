@@ -9,6 +9,7 @@ from struct import Struct, calcsize, unpack_from
 from typing import Any, TypeAlias
 from uuid import UUID
 
+from protocol.durations import MILLISECOND
 from protocol.primitives import (
     Buffer,
     DecodeError,
@@ -25,8 +26,8 @@ Read: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
 
 _FORMATS = NUMBER_FORMATS | DURATIONS | {"uuid": "16s", "datetime_i64": "q"}
 _ZERO_UUID = bytes(16)
-_LONGEST_MS = timedelta.max // timedelta(milliseconds=1)
-_SHORTEST_MS = timedelta.min // timedelta(milliseconds=1)
+_LONGEST_MS = timedelta.max // MILLISECOND
+_SHORTEST_MS = timedelta.min // MILLISECOND
 
 
 def number_array_reader(code: str, item: Read, flexible: bool, nullable: bool, what: str) -> Read:

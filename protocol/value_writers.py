@@ -9,6 +9,7 @@ from struct import Struct
 from typing import Any, TypeAlias
 from uuid import UUID
 
+from protocol.durations import MILLISECOND
 from protocol.primitives import INT16, INT32, append_uvarint
 from protocol.schema import NUMBER_FORMATS
 
@@ -16,7 +17,6 @@ Write: TypeAlias = Callable[[bytearray, Any], None]
 """Appends a value to the bytes so far."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 _ZERO_UUID = bytes(16)
 _SHORT_ARRAY = 16
 
@@ -38,7 +38,7 @@ def append_length(out: bytearray, length: int, flexible: bool) -> None:
 
 def milliseconds(value: timedelta | int) -> int:
     """Of a timedelta, or of an int that is milliseconds already."""
-    return value if isinstance(value, int) else value // _MILLISECOND
+    return value if isinstance(value, int) else value // MILLISECOND
 
 
 def primitive_writer(kind: str, flexible: bool, nullable: bool) -> Write:
@@ -113,7 +113,7 @@ def _write_time(out: bytearray, value: datetime | int | None) -> None:
     elif isinstance(value, int):
         out += _pack_time(value)
     else:
-        out += _pack_time((value - _EPOCH) // _MILLISECOND)
+        out += _pack_time((value - _EPOCH) // MILLISECOND)
 
 
 def nullable_writer(write: Write) -> Write:

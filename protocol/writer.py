@@ -13,6 +13,7 @@ from functools import cache
 from struct import Struct
 from typing import Any, TypeAlias
 
+from protocol.durations import MILLISECOND
 from protocol.generated_source import GeneratedSource
 from protocol.primitives import INT16, INT32, append_uvarint
 from protocol.schema import DURATIONS, NUMBER_FORMATS, Entity, EntityClass, FieldPlan, default_entity, field_plans
@@ -79,7 +80,7 @@ _NAMES: dict[str, Any] = {
     "int16": INT16.pack,
     "int32": INT32.pack,
     "duration": timedelta,
-    "millisecond": timedelta(milliseconds=1),
+    "millisecond": MILLISECOND,
     "pack_size": INT32.pack_into,
 }
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from typing import Protocol
 
-Buffer = bytes | bytearray | memoryview
+from protocol.primitives import Buffer
 
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _NO_NOWAIT_SUPPORT = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})

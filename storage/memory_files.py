@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from storage.files import Buffer
+from protocol.primitives import Buffer
 
 _TORN_BLOCK = 64
 

@@ -24,11 +24,11 @@ from kio.schema.errors import ErrorCode
 
 from broker.network.answers import when_all_settled
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
 from broker.network.old_clients import fencing_known_from
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.metadata import V1, V2, TopicPartition, by_topic
 from protocol.api_table import API_BY_NAME
+from protocol.durations import ZERO
 from protocol.entities import maker
 from protocol.errors import InvalidRequest, KafkaError
 from protocol.messages import decode_request

@@ -10,8 +10,8 @@ from kio.schema.alter_client_quotas.v1.response import EntityData, EntryData
 from kio.schema.errors import ErrorCode
 
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
 from broker.quotas.client_quotas import Alteration, WireEntity
+from protocol.durations import ZERO
 from protocol.errors import KafkaError
 from protocol.java_collections import in_bucket_order, in_java_order, java_map_hash
 

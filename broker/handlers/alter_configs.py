@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 from broker.config.alter import AlterOp, Change
 from broker.metadata.config_changes import ResourceChange, change_configs
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
+from protocol.durations import ZERO
 from protocol.errors import KafkaError
 
 _Response = TypeVar("_Response")

@@ -19,7 +19,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.metadata.topic_planning import check_replicas, require_time_left
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
+from protocol.durations import ZERO
 from protocol.errors import KafkaError, NoReassignmentInProgress, UnknownTopicOrPartition
 
 if TYPE_CHECKING:

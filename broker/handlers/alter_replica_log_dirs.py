@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.handlers.describe_log_dirs import log_dirs
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
+from protocol.durations import ZERO
 from protocol.errors import KafkaError
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from kio.schema.alter_user_scram_credentials.v0.response import AlterUserScramCr
 from kio.schema.errors import ErrorCode
 
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
 from broker.security.scram_credentials import Deletion, Upsertion
+from protocol.durations import ZERO
 from protocol.java_collections import in_java_order
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
 
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from kio.schema.api_versions.v4.response import (
@@ -16,14 +15,13 @@ from kio.schema.errors import ErrorCode
 
 from broker.metadata.features import SUPPORTED
 from broker.network.context import RequestContext
-from protocol.api_table import API_TABLE, Api
+from protocol.api_table import API_TABLE, API_VERSIONS_KEY, Api
+from protocol.durations import ZERO
 from protocol.errors import KafkaError
 
-API_VERSIONS = 18
 FIRST_VERSION_WITH_SOFTWARE = 3
 FIRST_VERSION_WITH_FEATURES_FROM_ZERO = 4
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-ZERO = timedelta(0)
 
 
 def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
@@ -54,7 +52,9 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
 
 def unsupported_version() -> ApiVersionsResponse:
     """The answer, in version 0, to a version too new: what of this one API is served (KIP-511)."""
-    return _response(ErrorCode.unsupported_version, tuple(_told(api) for api in API_TABLE if api.key == API_VERSIONS))
+    return _response(
+        ErrorCode.unsupported_version, tuple(_told(api) for api in API_TABLE if api.key == API_VERSIONS_KEY)
+    )
 
 
 def error_response(ctx: RequestContext, request: ApiVersionsRequest, error: KafkaError) -> ApiVersionsResponse:

@@ -14,10 +14,10 @@ from kio.schema.errors import ErrorCode
 from broker.coordinators.group_coordinator import require_consumer_protocol
 from broker.network.answers import when_all_settled
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
 from broker.security import authorized_operations
 from coordinator.group.consumer.describe import DescribedConsumerGroup, DescribedMember, TopicAssignment, describe
 from coordinator.group.shard import GroupShard
+from protocol.durations import ZERO
 from protocol.errors import InvalidGroupId, KafkaError
 
 ONLY_READS = True

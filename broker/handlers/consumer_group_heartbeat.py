@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from datetime import timedelta
 from uuid import UUID
 
 from kio.schema.consumer_group_heartbeat.v1 import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -14,16 +13,15 @@ from kio.schema.errors import ErrorCode
 from broker.coordinators.group_coordinator import require_consumer_protocol
 from broker.network.answers import when_done
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
 from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.consumer.heartbeat import check_request
 from coordinator.group.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from protocol.durations import MILLISECOND, ZERO
 from protocol.entities import maker
 from protocol.errors import KafkaError
 from protocol.uuids import ZERO as NO_TOPIC
 
 FIRST_VERSION_WITH_OWN_MEMBER_IDS = 1
-MILLISECOND = timedelta(milliseconds=1)
 
 Answer = ConsumerGroupHeartbeatResponse
 

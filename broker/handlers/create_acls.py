@@ -8,8 +8,8 @@ from kio.schema.create_acls.v3 import CreateAclsRequest, CreateAclsResponse
 from kio.schema.create_acls.v3.response import AclCreationResult
 
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
 from broker.security import no_authorizer
+from protocol.durations import ZERO
 from protocol.errors import KafkaError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kio.schema.create_delegation_token.v3 import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
+from protocol.durations import ZERO
 from protocol.errors import KafkaError, UnknownServerError, UnsupportedByAuthentication
 
 NO_TIME = -1

@@ -18,7 +18,7 @@ from broker.metadata.store import retrying
 from broker.metadata.topic_planning import check_partition_total, plan_partitions, require_time_left
 from broker.metadata.topics import PartitionAssignment
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
+from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:

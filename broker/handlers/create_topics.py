@@ -20,7 +20,7 @@ from broker.metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
 from broker.metadata.topic_planning import check_partition_total, plan_topic, require_time_left
 from broker.metadata.topics import Topic
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
+from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError
 
 if TYPE_CHECKING:

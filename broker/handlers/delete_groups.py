@@ -13,9 +13,9 @@ from kio.schema.errors import ErrorCode
 
 from broker.network.answers import when_all_settled
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
 from coordinator.group.shard import GroupShard
 from coordinator.runtime.outcome import Outcome
+from protocol.durations import ZERO
 from protocol.errors import KafkaError
 
 

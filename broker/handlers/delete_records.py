@@ -19,7 +19,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.metadata.topic_names import INTERNAL_TOPICS
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
+from protocol.durations import ZERO
 from protocol.errors import InvalidTopic, KafkaError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:

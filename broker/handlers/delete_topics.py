@@ -17,7 +17,7 @@ from broker.metadata.store import retrying
 from broker.metadata.topic_planning import require_time_left
 from broker.metadata.topics import Topic
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
+from protocol.durations import ZERO
 from protocol.errors import (
     InvalidRequest,
     KafkaError,

@@ -10,8 +10,8 @@ from kio.schema.describe_client_quotas.v1.response import EntityData, EntryData,
 from kio.schema.errors import ErrorCode
 
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
 from broker.quotas.entities import CLIENT_ID, DEFAULT, IP, USER, Entity
+from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError, UnsupportedVersion
 from protocol.java_collections import in_java_order
 

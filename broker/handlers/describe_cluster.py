@@ -7,8 +7,8 @@ from kio.schema.describe_cluster.v2.response import DescribeClusterBroker
 from kio.schema.errors import ErrorCode
 
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
 from broker.security import authorized_operations
+from protocol.durations import ZERO
 from protocol.errors import KafkaError, MismatchedEndpointType, UnsupportedEndpointType
 
 BROKERS = 1

@@ -27,7 +27,7 @@ from broker.metadata import topic_names
 from broker.metadata.config_changes import loggers
 from broker.metadata.resource_configs import ResourceType
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
+from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, InvalidTopic, KafkaError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
@@ -81,8 +81,7 @@ def _configs(
             if not name:
                 raise InvalidRequest("Group name must not be empty")
             values = node.resource_configs.get(ResourceType.GROUP, name)
-            told = _of_resource(request, GROUP_CONFIGS, values, keys, GROUP_SOURCE)
-            return told
+            return _of_resource(request, GROUP_CONFIGS, values, keys, GROUP_SOURCE)
         case ResourceType.CLIENT_METRICS:
             if not name:
                 raise InvalidRequest("Client metrics subscription name must not be empty")

@@ -16,7 +16,7 @@ from kio.schema.describe_log_dirs.v4.response import (
 from kio.schema.errors import ErrorCode
 
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
+from protocol.durations import ZERO
 
 if TYPE_CHECKING:
     from broker.node import Node

@@ -8,8 +8,8 @@ from kio.schema.errors import ErrorCode
 
 from broker.metadata import topic_names
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
 from broker.partitions.partition import Partition
+from protocol.durations import ZERO
 from protocol.errors import InvalidTopic, KafkaError, UnknownTopicOrPartition
 
 

@@ -11,7 +11,7 @@ from kio.schema.describe_share_group_offsets.v0 import (
 from kio.schema.describe_share_group_offsets.v0.response import DescribeShareGroupOffsetsResponseGroup
 
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
+from protocol.durations import ZERO
 from protocol.errors import KafkaError, UnsupportedVersion
 
 

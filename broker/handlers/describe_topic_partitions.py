@@ -20,8 +20,8 @@ from kio.schema.errors import ErrorCode
 from broker.handlers.metadata import NO_LEADER
 from broker.metadata import topic_names
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
 from broker.security import authorized_operations
+from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError
 
 if TYPE_CHECKING:

@@ -12,15 +12,14 @@ from kio.schema.errors import ErrorCode
 
 from broker.network.answers import when_all_settled
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
 from coordinator.transaction.metadata import by_topic
 from coordinator.transaction.shard import TransactionShard
+from protocol.durations import MILLISECOND, ZERO
 from protocol.errors import InvalidRequest, KafkaError, TransactionalIdNotFound
 
 ONLY_READS = True
 NONE = -1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MILLISECOND = timedelta(milliseconds=1)
 
 
 def handle(

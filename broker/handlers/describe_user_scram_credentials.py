@@ -12,8 +12,8 @@ from kio.schema.describe_user_scram_credentials.v0.response import CredentialInf
 from kio.schema.errors import ErrorCode
 
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
 from broker.security.scram_credentials import ScramCredentials
+from protocol.durations import ZERO
 from protocol.errors import DuplicateResource, KafkaError, ResourceNotFound
 from protocol.java_collections import in_java_order
 

@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.metadata.topic_planning import require_time_left
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
+from protocol.durations import ZERO
 from protocol.errors import ElectionNotNeeded, InvalidRequest, KafkaError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:

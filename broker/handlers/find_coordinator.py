@@ -20,7 +20,7 @@ from kio.schema.find_coordinator.v6.response import Coordinator
 
 from broker.coordinators.hosted import HostedCoordinator
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
+from protocol.durations import ZERO
 from protocol.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError
 
 FIRST_BATCHED_VERSION = 4

@@ -12,7 +12,7 @@ from kio.schema.get_telemetry_subscriptions.v0 import (
 
 from broker.metadata.topic_names import random_topic_id
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
+from protocol.durations import ZERO
 from protocol.errors import KafkaError
 from protocol.records.compression import Compression
 

@@ -9,7 +9,7 @@ from kio.schema.heartbeat.v4 import HeartbeatRequest, HeartbeatResponse
 
 from broker.network.answers import when_done
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
+from protocol.durations import ZERO
 from protocol.errors import CoordinatorLoadInProgress, InvalidGroupId, KafkaError
 
 REPEATS = True

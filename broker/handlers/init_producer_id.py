@@ -6,21 +6,19 @@ Deviation: Kafka answers COORDINATOR_LOAD_IN_PROGRESS while it fetches its first
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from datetime import timedelta
 
 from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v5 import InitProducerIdRequest, InitProducerIdResponse
 
 from broker.network.answers import when_done
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
 from broker.network.old_clients import fencing_known_from
 from coordinator.runtime.outcome import ProducerEpoch
+from protocol.durations import MILLISECOND, ZERO
 from protocol.errors import InvalidRequest, KafkaError
 
 NONE = -1
 FIRST_VERSION_WITH_PRODUCER_FENCED = 4
-MILLISECOND = timedelta(milliseconds=1)
 
 Answer = InitProducerIdResponse
 

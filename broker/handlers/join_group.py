@@ -7,7 +7,6 @@ Deviations, all where Kafka leaves somebody without an answer: see `coordinator.
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
@@ -16,16 +15,15 @@ from kio.schema.join_group.v9.response import JoinGroupResponseMember
 
 from broker.network.answers import when_done
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
 from coordinator.group.classic.join import check_request
 from coordinator.group.classic.messages import UNKNOWN_MEMBER_ID, JoinAnswer, JoinRequest
 from coordinator.group.classic.protocols import MemberProtocol
+from protocol.durations import MILLISECOND, ZERO
 from protocol.entities import maker
 
 if TYPE_CHECKING:
     from protocol.errors import KafkaError
 
-MILLISECOND = timedelta(milliseconds=1)
 
 new_response = maker(JoinGroupResponse)
 new_member = maker(JoinGroupResponseMember)

@@ -10,9 +10,9 @@ from kio.schema.leave_group.v5.response import MemberResponse
 
 from broker.network.answers import when_done
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
 from coordinator.group.classic.leave import LeaveAnswer
 from coordinator.group.classic.messages import Leaver, LeaveRequest
+from protocol.durations import ZERO
 from protocol.errors import InvalidGroupId
 
 

@@ -11,7 +11,7 @@ from kio.schema.list_config_resources.v1.response import ConfigResource
 
 from broker.metadata.resource_configs import ResourceType
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
+from protocol.durations import ZERO
 from protocol.errors import UnsupportedVersion
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from kio.schema.list_groups.v5.response import ListedGroup
 
 from broker.network.answers import when_all_settled
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
 from coordinator.group.group_port import Groups
+from protocol.durations import ZERO
 from protocol.errors import KafkaError, NotCoordinator
 from protocol.java_strings import java_trim
 

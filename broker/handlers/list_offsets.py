@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
@@ -17,6 +16,7 @@ from kio.schema.list_offsets.v10.response import (
 
 from broker.network.context import RequestContext
 from broker.partitions.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
+from protocol.durations import ZERO
 from protocol.errors import (
     InvalidRequest,
     KafkaError,
@@ -28,7 +28,6 @@ from protocol.errors import (
 if TYPE_CHECKING:
     from storage.log.time_lookup import TimestampOffsetEpoch
 
-ZERO = timedelta(0)
 UNKNOWN_OFFSET = -1
 UNKNOWN_TIMESTAMP = -1
 UNKNOWN_EPOCH = -1

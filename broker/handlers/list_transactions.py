@@ -15,10 +15,10 @@ from kio.schema.list_transactions.v2.response import TransactionState
 
 from broker.network.answers import when_all_settled
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
 from coordinator.transaction.metadata import TransactionMetadata
 from coordinator.transaction.shard import TransactionShard
 from coordinator.transaction.states import BY_WIRE_NAME
+from protocol.durations import ZERO
 from protocol.errors import InvalidRegularExpression, KafkaError
 
 ONLY_READS = True

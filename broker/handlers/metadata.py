@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -22,12 +21,12 @@ from broker.metadata import topic_names
 from broker.metadata.topics import PartitionAssignment, Topic
 from broker.network.context import RequestContext
 from broker.security import authorized_operations
+from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
 
 if TYPE_CHECKING:
     from broker.node import Node
 
-ZERO = timedelta(0)
 NO_LEADER = -1
 
 

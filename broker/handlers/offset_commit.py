@@ -16,15 +16,14 @@ from kio.schema.offset_commit.v9.response import OffsetCommitResponsePartition, 
 
 from broker.network.answers import when_done
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
+from protocol.durations import MILLISECOND, ZERO
 from protocol.entities import maker
 from protocol.errors import KafkaError
 
 LAST_VERSION_WITH_RETENTION = 4
 FIRST_VERSION_WITH_MEMBER_EPOCHS = 9
 BROKERS_RETENTION = timedelta(milliseconds=-1)
-MILLISECOND = timedelta(milliseconds=1)
 
 Named = list[tuple[str, list[OffsetCommitResponsePartition]]]
 

@@ -14,7 +14,7 @@ from kio.schema.offset_delete.v0.response import OffsetDeleteResponsePartition, 
 
 from broker.network.answers import when_done
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
+from protocol.durations import ZERO
 from protocol.errors import InvalidGroupId
 
 UNKNOWN = ErrorCode.unknown_topic_or_partition

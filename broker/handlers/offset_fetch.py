@@ -18,10 +18,10 @@ from kio.schema.offset_fetch.v9.response import (
 
 from broker.network.answers import when_all_settled
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
 from coordinator.group.offsets.offsets import Fetched
 from coordinator.group.offsets.store import CommittedOffset
 from coordinator.group.shard import GroupShard
+from protocol.durations import ZERO
 from protocol.entities import maker
 from protocol.errors import KafkaError
 

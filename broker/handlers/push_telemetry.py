@@ -6,7 +6,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.push_telemetry.v0 import PushTelemetryRequest, PushTelemetryResponse
 
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
+from protocol.durations import ZERO
 
 
 def handle(ctx: RequestContext, request: PushTelemetryRequest) -> PushTelemetryResponse:

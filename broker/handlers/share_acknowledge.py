@@ -7,7 +7,7 @@ from typing import NoReturn
 from kio.schema.share_acknowledge.v1 import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
+from protocol.durations import ZERO
 from protocol.errors import KafkaError, UnsupportedVersion
 
 

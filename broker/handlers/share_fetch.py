@@ -7,7 +7,7 @@ from typing import NoReturn
 from kio.schema.share_fetch.v1 import ShareFetchRequest, ShareFetchResponse
 
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
+from protocol.durations import ZERO
 from protocol.errors import KafkaError, UnsupportedVersion
 
 

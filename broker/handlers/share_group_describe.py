@@ -8,8 +8,8 @@ from kio.schema.share_group_describe.v1 import ShareGroupDescribeRequest, ShareG
 from kio.schema.share_group_describe.v1.response import DescribedGroup
 
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
 from broker.security.authorized_operations import UNKNOWN
+from protocol.durations import ZERO
 from protocol.errors import KafkaError, UnsupportedVersion
 
 

@@ -11,8 +11,8 @@ from kio.schema.sync_group.v5 import SyncGroupRequest, SyncGroupResponse
 
 from broker.network.answers import when_done
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
 from coordinator.group.classic.messages import SyncAnswer, SyncRequest
+from protocol.durations import ZERO
 from protocol.entities import maker
 from protocol.errors import InconsistentGroupProtocol, InvalidGroupId
 

@@ -17,10 +17,10 @@ from kio.schema.txn_offset_commit.v5.response import TxnOffsetCommitResponsePart
 from broker.metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from broker.network.answers import when_done
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
 from broker.partitions.transactional_produce import Append, Clients, Refusals, admit
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from coordinator.runtime.outcome import ProducerEpoch
+from protocol.durations import ZERO
 from protocol.entities import maker
 from protocol.errors import CoordinatorNotAvailable, InvalidGroupId, KafkaError, NotCoordinator, NotEnoughReplicas
 from protocol.records.batch import NO_SEQUENCE

@@ -14,7 +14,7 @@ from broker.metadata import feature_updates
 from broker.metadata.feature_updates import FeatureUpdate
 from broker.metadata.store import retrying
 from broker.network.context import RequestContext
-from broker.network.error_responses import ZERO
+from protocol.durations import ZERO
 
 LAST_VERSION_WITH_RESULTS = 1
 

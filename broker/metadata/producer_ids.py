@@ -32,12 +32,6 @@ class ProducerIds:
         self._block = _Block(0, 0)
         self._claiming: asyncio.Task[_Block] | None = None
 
-    async def next(self) -> int:
-        """The next id. Raises MetadataStoreFailed when no block can be claimed."""
-        while not self._block.left:
-            await self.ready()
-        return self.take()
-
     @property
     def is_ready(self) -> bool:
         """Whether there is an id at hand."""

@@ -98,26 +98,14 @@ class Reading:
     read: Callable[[], Values]
 
 
-class _Topics(dict[str, TopicCounters]):
-    def __missing__(self, topic: str) -> TopicCounters:
-        counters = self[topic] = TopicCounters()
-        return counters
-
-
-class _Requests(dict[str, RequestCounters]):
-    def __missing__(self, api: str) -> RequestCounters:
-        counters = self[api] = RequestCounters()
-        return counters
-
-
 class Metrics:
     """All counters of a node, and the readings that its modules registered."""
 
     def __init__(self) -> None:
-        self.topics: dict[str, TopicCounters] = _Topics()
+        self.topics = defaultdict[str, TopicCounters](TopicCounters)
         self.deleted_topics = TopicCounters()
         """What topics counted that are no more: the sums over all topics never fall."""
-        self.requests: dict[str, RequestCounters] = _Requests()
+        self.requests = defaultdict[str, RequestCounters](RequestCounters)
         self.readings: dict[str, Reading] = {}
         self.walks: list[Callable[[], Iterator[None]]] = []
         """Walked through at every scrape before anything is read, the loop having a turn at each step."""

@@ -18,7 +18,7 @@ from broker.network.answers import Later
 from broker.network.context import CloseConnection, RequestContext
 from broker.network.error_responses import error_response
 from protocol import headers, messages
-from protocol.api_table import API_TABLE, Api
+from protocol.api_table import API_TABLE, API_VERSIONS_KEY, Api
 from protocol.errors import KafkaError, UnknownServerError
 from protocol.primitives import DecodeError
 
@@ -37,7 +37,6 @@ Buffers = bytes | bytearray | list[Any]
 LATER = (Later, asyncio.Future, CoroutineType)
 """What a handler returns in place of a response that is still to come."""
 
-API_VERSIONS = 18
 
 DRAIN_MS = 3000
 """How long a stopping node waits for work whose connection is gone."""
@@ -186,8 +185,8 @@ class Dispatcher:
         route = self._routes[key]
         api = route.api
         ctx = RequestContext(self._node, connection, key, version, correlation_id, client_id)
-        if not api.lowest <= version <= api.highest:
-            if key == API_VERSIONS:
+        if not api.serves(version):
+            if key == API_VERSIONS_KEY:
                 return route, ctx, None
             raise CloseConnection(f"{api.name} version {version}; {api.lowest} to {api.highest} are served")
         if not route.loaded:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 from typing import Any
 
 from protocol import messages
 from protocol.api_table import Api
+from protocol.durations import ZERO
 from protocol.errors import KafkaError
-
-ZERO = datetime.timedelta(0)
 
 
 def error_response(api: Api, error: KafkaError) -> Any:

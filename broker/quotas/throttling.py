@@ -9,13 +9,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from broker.quotas.entities import QUOTA_TYPES, Entity, QuotaType
 from broker.quotas.manager import Client, QuotaManager
 from broker.quotas.mutations import MutationQuota
 from broker.quotas.rate import Rate, TokenBucket, Windows
+from protocol.durations import MILLISECOND
 
 if TYPE_CHECKING:
     from broker.config.broker_config import BrokerConfig
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 PRODUCE, FETCH, WRITE_TXN_MARKERS = 0, 1, 27
 PERCENT_PER_MS = 100 / 1000
-MILLISECOND = timedelta(milliseconds=1)
 NO_LIMIT_BYTES = 2**31 - 1
 
 

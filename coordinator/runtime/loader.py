@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from coordinator.runtime.outcome import NO_PRODUCER_ID, Position
+from coordinator.runtime.outcome import Position
 from coordinator.runtime.state_machine import RecordRow, StateMachine
 from protocol.internal.schema import record_id
-from protocol.records.batch import BatchHeader, read_header
+from protocol.primitives import Buffer
+from protocol.records.batch import NO_PRODUCER_ID, BatchHeader, read_header
 from protocol.records.build import Record, iter_records
 from protocol.records.markers import ControlRecordType, read_end_marker
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from coordinator.runtime.log_port import LogPort
 
 logger = structlog.get_logger(__name__)
-
-Buffer = bytes | bytearray | memoryview
 
 
 async def replay_log(log: LogPort, rows: Mapping[int, RecordRow], state: StateMachine, name: str) -> int:

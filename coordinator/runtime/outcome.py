@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from protocol.errors import KafkaError
+from protocol.records.batch import NO_PRODUCER_ID
 
 if TYPE_CHECKING:
     from coordinator.runtime.waiter import Waiter
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-NO_PRODUCER_ID = -1
 
 Effects = Callable[[KafkaError | None], None]
 

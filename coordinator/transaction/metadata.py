@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.states import AT_REST, PREDECESSORS, TransactionState
-from protocol.internal.transaction_records import NO_PRODUCER_ID, NO_TIMESTAMP, TransactionLogValue, new_log_value
+from protocol.internal.transaction_records import TransactionLogValue, new_log_value
+from protocol.records.batch import NO_PRODUCER_ID, NO_TIMESTAMP
 
 TopicPartition = tuple[str, int]
 

@@ -19,7 +19,7 @@ from coordinator.transaction.metadata import (
 )
 from coordinator.transaction.states import PREPARED, TransactionState
 from protocol.errors import ConcurrentTransactions, InvalidPidMapping, InvalidTxnState, ProducerFenced
-from protocol.internal.transaction_records import NO_PRODUCER_ID
+from protocol.records.batch import NO_PRODUCER_ID
 
 NewProducerId = Callable[[], int]
 

@@ -14,6 +14,7 @@ from uuid import UUID
 from protocol.internal import fields
 from protocol.internal.fields import INT16, INT32, FieldReader
 from protocol.internal.schema import RecordSchema
+from protocol.records.batch import NO_TIMESTAMP
 
 LEGACY_OFFSET_COMMIT_ID = 0
 OFFSET_COMMIT_ID = 1
@@ -27,7 +28,6 @@ _VALUE_END = struct.Struct(">qB")
 _EXPIRING_START = struct.Struct(">hq")
 _EXPIRING_END = struct.Struct(">qq")
 
-NO_TIMESTAMP = -1
 _TOPIC_ID_TAG = 0
 _TOPIC_ID_BYTES = 16
 

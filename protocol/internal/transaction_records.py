@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 from protocol.internal import fields
 from protocol.internal.fields import INT16, INT32, INT64, NO_TAGS, FieldReader
 from protocol.internal.schema import RecordSchema
+from protocol.records.batch import NO_PRODUCER_ID, NO_TIMESTAMP
 
 TRANSACTION_LOG_ID = 0
 
-NO_PRODUCER_ID = -1
-NO_TIMESTAMP = -1
 
 _KEY_ID = INT16.pack(TRANSACTION_LOG_ID)
 _VALUE_START = struct.Struct(">hqhib")

@@ -12,7 +12,7 @@ import cramjam
 import lz4.frame  # type: ignore[import-untyped]
 import zstandard
 
-Buffer = bytes | bytearray | memoryview
+from protocol.primitives import Buffer
 
 DEFAULT_LIMIT = 128 << 20
 

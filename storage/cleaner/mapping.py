@@ -3,13 +3,13 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 
+from protocol.primitives import Buffer
 from protocol.records.batch import BatchHeader
 from storage.cleaner.batches import batches_of
 from storage.cleaner.offset_map import OffsetMap
 from storage.cleaner.records import keys_of, section_of
 from storage.cleaner.steps import RECORDS_A_STEP, Steps
 from storage.cleaner.transactions import CleanedTransactions
-from storage.files import Buffer
 from storage.segments.segment import LogSegment
 
 

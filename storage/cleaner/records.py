@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from protocol.primitives import Buffer
 from protocol.records import batch as batches
 from protocol.records.batch import BatchHeader
 from protocol.records.build import encode_varint, read_varint
 from protocol.records.compression import Compression, compress, decompress
-from storage.files import Buffer
 from storage.log.record_checks import as_long
 
 _NULL = 1  # the varint -1

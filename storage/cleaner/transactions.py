@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
+from protocol.primitives import Buffer
 from protocol.records.batch import BatchHeader
 from protocol.records.build import iter_records
 from protocol.records.markers import ControlRecordType, read_end_marker
-from storage.files import Buffer
 from storage.segments.txn_index import AbortedTxn, TxnIndex
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from protocol.errors import KafkaError, OffsetOutOfRange
-from storage.files import Buffer
+from protocol.primitives import Buffer
 from storage.log.log_segments import LogSegments
 from storage.segments.segment import LogOffsetMetadata, LogSegment
 from storage.segments.segment_file import Read, WouldBlockError

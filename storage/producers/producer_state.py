@@ -18,6 +18,7 @@ from protocol.errors import (
     OutOfOrderSequence,
     TransactionCoordinatorFenced,
 )
+from protocol.primitives import Buffer
 from protocol.records.batch import (
     CONTROL_FLAG,
     MAX_SEQUENCE,
@@ -35,7 +36,6 @@ from storage.producers.producer_snapshot import CorruptSnapshotError, SnapshotEn
 
 logger = structlog.get_logger(__name__)
 
-Buffer = bytes | bytearray | memoryview
 
 DEFAULT_EXPIRATION_MS = 24 * 3600 * 1000
 

@@ -4,7 +4,8 @@ from threading import Lock
 from typing import NamedTuple
 
 from protocol.errors import CorruptMessage
-from storage.files import Buffer, File, FileSystem, sync_file, write_fully
+from protocol.primitives import Buffer
+from storage.files import File, FileSystem, sync_file, write_fully
 from storage.log.append_types import LogConfig
 from storage.producers.producer_state import CompletedTxn
 from storage.segments.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex, TimestampOffset

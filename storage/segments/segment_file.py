@@ -6,8 +6,9 @@ import threading
 from collections.abc import Callable, Iterator
 
 from protocol.errors import CorruptMessage
+from protocol.primitives import Buffer
 from protocol.records.batch import HEADER_SIZE, BatchHeader, read_header
-from storage.files import Buffer, File, FileSystem
+from storage.files import File, FileSystem
 
 Read = Callable[[int, int], Buffer]
 """(size, position) -> up to `size` bytes."""

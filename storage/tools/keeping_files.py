@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from storage.files import Buffer, File, FileSystem, write_fully
+from protocol.primitives import Buffer
+from storage.files import File, FileSystem, write_fully
 from storage.segments.segment import LOG_SUFFIX
 
 _CHUNK = 1 << 20

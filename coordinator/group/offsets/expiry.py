@@ -11,7 +11,7 @@ from coordinator.group.offsets.offsets import tombstone
 from coordinator.group.offsets.store import CommittedOffset
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome
 from protocol.errors import KafkaError
-from protocol.internal.group_records import NO_TIMESTAMP
+from protocol.records.batch import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from coordinator.group.config import GroupConfig

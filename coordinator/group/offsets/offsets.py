@@ -10,8 +10,9 @@ from kio.schema.errors import ErrorCode
 from coordinator.group.offsets.store import CommittedOffset, OffsetStore, TopicPartition
 from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, ProducerEpoch
 from protocol.errors import GroupIdNotFound, IllegalGeneration, KafkaError, StaleMemberEpoch
-from protocol.internal.group_records import NO_TIMESTAMP, OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
+from protocol.internal.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
 from protocol.java_strings import utf16_length
+from protocol.records.batch import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from coordinator.group.config import GroupConfig

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from coordinator.runtime.outcome import NO_PRODUCER_ID, Position
+from coordinator.runtime.outcome import Position
 from protocol.internal.group_records import OffsetCommitKey, OffsetCommitValue
+from protocol.records.batch import NO_PRODUCER_ID
 
 TopicPartition = tuple[str, int]
 

@@ -21,36 +21,42 @@ async def opened(folder: Path) -> LocalMetadataStore:
     return await LocalMetadataStore.open(OsFileSystem(), str(folder), ThreadWorkers(asyncio.get_running_loop(), 1))
 
 
+async def next_id(ids: ProducerIds) -> int:
+    while not ids.is_ready:
+        await ids.ready()
+    return ids.take()
+
+
 async def test_ids_rise_from_zero_without_gaps_over_blocks(tmp_path: Path) -> None:
     ids = ProducerIds(await opened(tmp_path))
-    assert [await ids.next() for _ in range(2 * BLOCK_SIZE + 5)] == list(range(2 * BLOCK_SIZE + 5))
+    assert [await next_id(ids) for _ in range(2 * BLOCK_SIZE + 5)] == list(range(2 * BLOCK_SIZE + 5))
 
 
 async def test_concurrent_callers_over_two_nodes_never_share_an_id(tmp_path: Path) -> None:
     store = await opened(tmp_path)
     nodes = [ProducerIds(store), ProducerIds(store)]
-    given = await asyncio.gather(*(nodes[n % 2].next() for n in range(5 * BLOCK_SIZE)))
+    given = await asyncio.gather(*(next_id(nodes[n % 2]) for n in range(5 * BLOCK_SIZE)))
     assert len(set(given)) == 5 * BLOCK_SIZE
 
 
 async def test_a_restart_starts_a_new_block(tmp_path: Path) -> None:
     store = await opened(tmp_path)
-    assert await ProducerIds(store).next() == 0
+    assert await next_id(ProducerIds(store)) == 0
     await store.close()
-    assert await ProducerIds(await opened(tmp_path)).next() == BLOCK_SIZE
+    assert await next_id(ProducerIds(await opened(tmp_path))) == BLOCK_SIZE
 
 
 async def test_the_next_block_is_claimed_before_the_last_one_is_used_up(tmp_path: Path) -> None:
     store = await opened(tmp_path)
     ids = ProducerIds(store)
-    await ids.next()
+    await next_id(ids)
     claimed = asyncio.Event()
     store.watch("/", lambda _: claimed.set())
     for _ in range(BLOCK_SIZE - 51):
-        await ids.next()
+        await next_id(ids)
     await claimed.wait()
     await store.close()  # what is claimed is usable without the store
-    assert [await ids.next() for _ in range(BLOCK_SIZE)][-1] == 2 * BLOCK_SIZE - 51
+    assert [await next_id(ids) for _ in range(BLOCK_SIZE)][-1] == 2 * BLOCK_SIZE - 51
 
 
 async def test_who_cannot_wait_is_refused_only_until_a_block_is_claimed() -> None:
@@ -70,4 +76,4 @@ async def test_a_store_that_fails_is_asked_again(tmp_path: Path) -> None:
     await store.close()
     for _ in range(2):
         with pytest.raises(MetadataStoreFailed):
-            await ids.next()
+            await next_id(ids)

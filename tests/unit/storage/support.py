@@ -6,9 +6,10 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 from uuid import UUID
 
+from protocol.primitives import Buffer
 from protocol.records.batch import BatchHeader, read_header
 from protocol.records.build import Record, build_batch
-from storage.files import Buffer, FileSystem
+from storage.files import FileSystem
 from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
 from storage.log.append_types import AppendInfo, AppendOrigin, LogConfig

@@ -1,6 +1,7 @@
 """Offsets that outlive their retention, as KIP-211 counts it."""
 
-from protocol.internal.group_records import NO_TIMESTAMP, OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
+from protocol.internal.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
+from protocol.records.batch import NO_TIMESTAMP
 from protocol.records.build import Record, build_batch
 from tests.unit.coordinator.group.rig import Client
 from tests.unit.coordinator.group.steps import stable

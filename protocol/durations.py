@@ -1,0 +1,6 @@
+"""Durations as kio's entities carry them: `timedelta`, milliseconds on the wire."""
+
+from datetime import timedelta
+
+ZERO = timedelta(0)
+MILLISECOND = timedelta(milliseconds=1)
