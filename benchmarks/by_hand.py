@@ -35,7 +35,7 @@ def compact_text(value: str) -> bytes:
 
 
 def flexible_frame(api: int, version: int, *fields: bytes) -> bytes:
-    """A whole request of a version with tagged fields (KIP-482): the header has none, ``fields`` bring the body's."""
+    """A whole request of a version with tagged fields (KIP-482): the header has none, `fields` bring the body's."""
     return data(struct.pack(">hhi", api, version, 0) + text("bench") + b"\0" + b"".join(fields))
 
 

@@ -47,7 +47,7 @@ async def measure(port: int, pid: int, topic: str, connections: int) -> tuple[fl
 
 
 async def accepted(asker: Asker, request: bytes, error: int) -> None:
-    """Until the request is answered without an error code, which is at ``error``: Kafka makes a topic known late."""
+    """Until the request is answered without an error code, which is at `error`: Kafka makes a topic known late."""
     for _ in range(100):
         if (await asker.ask(request))[error : error + 2] == b"\0\0":
             return

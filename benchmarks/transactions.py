@@ -39,7 +39,7 @@ class Work(Protocol):
 
 
 class Transactions:
-    """Transactions a second: each producer ends ``count`` of them."""
+    """Transactions a second: each producer ends `count` of them."""
 
     def __init__(self, producers: int, count: int) -> None:
         self.name = f"transactions/s by librdkafka, {producers} producer{'s' if producers > 1 else ''}"

@@ -28,7 +28,7 @@ RETRIABLE = {3, 5, 6, 14, 15, 16, 51}
 
 
 class TransactionsV2:
-    """Transactions a second: each of the producers, a connection each, ends ``count`` of them."""
+    """Transactions a second: each of the producers, a connection each, ends `count` of them."""
 
     def __init__(self, producers: int, count: int, records: int, partitions: int) -> None:
         self.name = f"V2 transactions/s by hand, {producers} producer{'s' if producers > 1 else ''}"
@@ -53,7 +53,7 @@ class TransactionsV2:
 
 
 class _Producer(Asker):
-    """One transactional producer; ``shares``: how many records of a transaction go to each partition."""
+    """One transactional producer; `shares`: how many records of a transaction go to each partition."""
 
     def __init__(self, topic: str, shares: list[int]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""``python -m broker serve``: the broker's process."""
+"""`python -m broker serve`: the broker's process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from storage.folders.log_dirs import LogDirError  # noqa: E402
 from storage.workers import ThreadWorkers  # noqa: E402
 from timing.clock import SystemClock  # noqa: E402
 
-log = structlog.get_logger("broker")
+logger = structlog.get_logger("broker")
 
 LAST_WORK_MS = 2000
 """How long a process that is through with its data waits for what its threads still do: files are removed, say."""
@@ -61,7 +61,7 @@ def serve(config_file: str | None, settings: tuple[str, ...], ready_fd: int | No
         sys.exit(1)
     logging.configure(loaded.config.string("odradek.log.level"), loaded.config.string("odradek.log.format"))
     for warning in loaded.warnings:
-        log.warning(warning)
+        logger.warning(warning)
     _run(loaded.config.string("odradek.loop"), lambda: _serve(loaded, ready_fd, exit_with_parent))
 
 
@@ -102,19 +102,19 @@ async def _serve(loaded: Loaded, ready_fd: int | None, exit_with_parent: bool) -
         loop.add_reader(sys.stdin.fileno(), _watch_parent, loop, stop)
     descriptors, allowed = process.allow_many_descriptors()
     if descriptors != allowed:
-        log.info("raised the limit of open files", before=descriptors, now=allowed)
+        logger.info("raised the limit of open files", before=descriptors, now=allowed)
     process.reuse_freed_memory()
     try:
         if not await process.unless_stopped(node.start(), stop, START_PATIENCE_SECONDS):
-            log.warning("stopped during the start: the next one recovers the logs anew")
+            logger.warning("stopped during the start: the next one recovers the logs anew")
             _leave(1)
     except (ListenError, LogDirError, CorruptMetadata, KafkaError, OSError) as error:
-        log.error("cannot start", reason=str(error))
+        logger.error("cannot start", reason=str(error))
         return 1
     try:
         http_port = await node.start_http()
     except ListenError as error:
-        log.error("cannot start", reason=str(error))
+        logger.error("cannot start", reason=str(error))
         await node.stop()
         return 1
     process.spare_loaded_modules_collection()

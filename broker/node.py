@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from storage.workers import Workers
     from timing.clock import Clock
 
-log = structlog.get_logger(__name__)
+logger = structlog.get_logger(__name__)
 
 STOP_PATIENCE_MS = 30_000
 """A stop during which nothing at all gets done for so long ends all the same; the next start recovers the logs."""
@@ -83,7 +83,7 @@ class Stopped(Enum):
 
 
 class Node:
-    """A broker: ``start`` until it serves, ``stop`` until everything is on disk."""
+    """A broker: `start` until it serves, `stop` until everything is on disk."""
 
     advertised: dict[str, Listener]
     bound_listeners: str
@@ -153,7 +153,7 @@ class Node:
         self._loop_lag.start()
         self._maintenance.start(self.config, self._periodic)
         self.not_ready = None
-        log.info("started", node=self.node_id, cluster=self.cluster_id, partitions=len(self.partitions))
+        logger.info("started", node=self.node_id, cluster=self.cluster_id, partitions=len(self.partitions))
 
     def _lock_folders(self, undo: AsyncExitStack) -> LogDirs:
         dirs = LogDirs.open(
@@ -269,7 +269,7 @@ class Node:
         """Answers what is in flight, flushes all and notes the clean shutdown, as far as the disk allows that."""
         self.not_ready = "stopping"
         self.stopping = True
-        log.info("stopping")
+        logger.info("stopping")
         self._loop_lag.stop()
         self.fetch_purgatory.complete_all()
         self.transaction_coordinator.stop()
@@ -281,11 +281,11 @@ class Node:
                 self.clock, self._end_work(), lambda: (self._ending, self.logs.closed), STOP_PATIENCE_MS
             )
         except StuckError:
-            log.error("a device does not answer, the data is left as it is", waiting_for=self._ending)
+            logger.error("a device does not answer, the data is left as it is", waiting_for=self._ending)
             stopped = Stopped.STUCK
         if self._http is not None:
             await self._http.stop()
-        log.info("stopped")
+        logger.info("stopped")
         return stopped
 
     async def _end_work(self) -> Stopped:
@@ -304,7 +304,7 @@ class Node:
             try:
                 await work()
             except (OSError, KafkaError) as error:
-                log.error("the data could not be put on disk in good order", of=name, reason=str(error))
+                logger.error("the data could not be put on disk in good order", of=name, reason=str(error))
                 stopped = Stopped.UNCLEAN
         return stopped
 

@@ -22,7 +22,7 @@ async def while_it_gets_on(
 ) -> T:
     """The result of `work`, whose `progress` is another value whenever something of it was done.
 
-    Raises StuckError if it was the same for ``patience_ms``; the work is left where it is.
+    Raises StuckError if it was the same for `patience_ms`; the work is left where it is.
     """
     task = asyncio.ensure_future(work)
     seen, times = progress(), 0

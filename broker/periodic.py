@@ -9,7 +9,7 @@ import structlog
 
 from timing.clock import Clock, Timer
 
-log = structlog.get_logger(__name__)
+logger = structlog.get_logger(__name__)
 
 NEVER_MS = 2**40
 """Periods from here on (Kafka's default for the flush scheduler is the largest 64-bit number) mean never."""
@@ -46,7 +46,7 @@ class Periodic:
         try:
             await job()
         except Exception:
-            log.exception("a periodic job failed", job=name)
+            logger.exception("a periodic job failed", job=name)
 
     async def stop(self) -> None:
         """Starts no job any more and waits for those that run."""

@@ -14,7 +14,7 @@ _LONGEST_KEPT = 256
 
 
 def partition_for(key: str, partitions: int) -> int:
-    """``Utils.abs(key.hashCode()) % partitions``, whose abs of -2^31 is 0."""
+    """`Utils.abs(key.hashCode()) % partitions`, whose abs of -2^31 is 0."""
     return (_remembered(key) if len(key) <= _LONGEST_KEPT else _positive_hash(key)) % partitions
 
 

@@ -15,7 +15,7 @@ def delta_name(spark: "SparkSession", path: str) -> str:
     jvm: Any = spark._jvm
     at = jvm.org.apache.hadoop.fs.Path(path)
     whole = str(at.getFileSystem(spark._jsc.hadoopConfiguration()).makeQualified(at).toString())
-    return "delta.`" + whole.replace("`", "``") + "`"
+    return "delta.`" + whole.replace("`", "`") + "`"
 
 
 class Files:

@@ -16,7 +16,7 @@ from protocol.schema import NUMBER_FORMATS, Entity, EntityClass, FieldPlan, fiel
 from protocol.value_readers import Read, array_reader, nullable_reader, number_array_reader, primitive_reader
 
 CONVERTED = {"error_code"}
-"""Numbers that are not what ``struct`` gives."""
+"""Numbers that are not what `struct` gives."""
 
 Put: TypeAlias = Callable[[Entity, Any], None]
 """Sets one field of an entity."""
@@ -26,7 +26,7 @@ Tagged: TypeAlias = Mapping[int, tuple[Read, Put | None]]
 
 @cache
 def careful_reader(cls: EntityClass, into: EntityClass) -> Read:
-    """See ``protocol.reader.entity_reader``, which is quicker and asks this one about all that is not plain."""
+    """See `protocol.reader.entity_reader`, which is quicker and asks this one about all that is not plain."""
     in_order = [(field_reader(cls, into, plan), setter(into, plan.name)) for plan in fields_in_order(cls)]
     unread = [(setter(into, plan.name), plan.default) for plan in fields_not_read(cls, into)]
     tagged = tagged_readers(cls, into)
@@ -52,19 +52,19 @@ def fields_in_order(cls: EntityClass) -> list[FieldPlan]:
 
 
 def fields_not_read(cls: EntityClass, into: EntityClass) -> list[FieldPlan]:
-    """The fields of ``into`` that a message of ``cls`` may lack, and that therefore get their defaults first."""
+    """The fields of `into` that a message of `cls` may lack, and that therefore get their defaults first."""
     read = {plan.name for plan in fields_in_order(cls)}
     return [plan for plan in field_plans(into) if plan.name not in read]
 
 
 def setter(into: EntityClass, name: str) -> Put | None:
-    """None where ``into`` has no such field. Three times as fast as the constructor of a frozen dataclass."""
+    """None where `into` has no such field. Three times as fast as the constructor of a frozen dataclass."""
     slot = into.__dict__.get(name)
     return None if slot is None else slot.__set__
 
 
 def class_into(into: EntityClass, plan: FieldPlan) -> EntityClass:
-    """The class for the entities of a field: that of ``into``, or their own where ``into`` lacks the field."""
+    """The class for the entities of a field: that of `into`, or their own where `into` lacks the field."""
     return next((known.entity for known in field_plans(into) if known.name == plan.name), plan.entity)
 
 

@@ -1,4 +1,4 @@
-"""``python -m protocol.document`` prints the table of served APIs that docs/compatibility.md holds."""
+"""`python -m protocol.document` prints the table of served APIs that docs/compatibility.md holds."""
 
 from __future__ import annotations
 

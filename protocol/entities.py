@@ -15,12 +15,12 @@ T = TypeVar("T")
 
 
 def open_twin(cls: EntityClass) -> type[Any]:
-    """A class with the slots of ``cls`` and nothing else: its objects can be made ones of ``cls`` by ``__class__``."""
+    """A class with the slots of `cls` and nothing else: its objects can be made ones of `cls` by `__class__`."""
     return type(cls.__name__, (), {"__slots__": cls.__slots__})
 
 
 def maker(cls: type[T]) -> type[T]:
-    """A function with the parameters of the constructor of ``cls``, one of kio's classes, that does what it does."""
+    """A function with the parameters of the constructor of `cls`, one of kio's classes, that does what it does."""
     names: dict[str, Any] = {"new": open_twin(cls), "cls": cls}
     parameters, lines = [], []
     for field in fields(cls):  # type: ignore[arg-type]  # a dataclass

@@ -10,8 +10,8 @@ _STEP = "    "
 class GeneratedSource:
     """The lines for one entity.
 
-    ``level`` is how deep it lies in others, its lines in their loops: ``entity0`` is the message, ``entity1`` in it.
-    The lines and names are those of the whole function; ``depth`` is how deep its outermost lines are indented.
+    `level` is how deep it lies in others, its lines in their loops: `entity0` is the message, `entity1` in it.
+    The lines and names are those of the whole function; `depth` is how deep its outermost lines are indented.
     """
 
     def __init__(self, level: int, depth: int, lines: list[str], names: dict[str, Any]) -> None:

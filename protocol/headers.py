@@ -25,7 +25,7 @@ _FRAME_V1 = Struct(">iib")
 
 
 class RequestHeader(NamedTuple):
-    """What every request begins with (Kafka's ``RequestHeader.json``), and the position of the body after it."""
+    """What every request begins with (Kafka's `RequestHeader.json`), and the position of the body after it."""
 
     api_key: int
     api_version: int
@@ -40,7 +40,7 @@ _new_header = partial(tuple.__new__, RequestHeader)  # without a call in Python
 def parse_request_header(buf: Buffer, pos: int = 0) -> RequestHeader:
     """Reads a request header of version 1 or 2, whichever the API's version calls for.
 
-    The client id is a legacy nullable string in both (``RequestHeader.json``). A version beyond those served is left
+    The client id is a legacy nullable string in both (`RequestHeader.json`). A version beyond those served is left
     to the caller, who must answer ApiVersions all the same.
 
     Raises DecodeError for a key not in the API table and for bytes that are no header.
@@ -67,13 +67,13 @@ def parse_request_header(buf: Buffer, pos: int = 0) -> RequestHeader:
 
 
 def frame_with_header(header_version: int, correlation_id: int) -> bytearray:
-    """A new frame that holds a size of zero and the response header; ``finish_frame`` sets the size."""
+    """A new frame that holds a size of zero and the response header; `finish_frame` sets the size."""
     if header_version == 1:
         return bytearray(_FRAME_V1.pack(0, correlation_id, 0))
     return bytearray(_FRAME_V0.pack(0, correlation_id))
 
 
 def finish_frame(frame: bytearray, size_outside: int = 0) -> bytearray:
-    """Sets the size prefix to what the frame holds, plus ``size_outside`` bytes sent after it."""
+    """Sets the size prefix to what the frame holds, plus `size_outside` bytes sent after it."""
     INT32.pack_into(frame, 0, len(frame) - 4 + size_outside)
     return frame

@@ -16,7 +16,7 @@ UPGRADE, SAFE_DOWNGRADE = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Reshaped:
-    """A field that older versions tell by other means: up to version ``until``, ``value(old, newest class)`` is it."""
+    """A field that older versions tell by other means: up to version `until`, `value(old, newest class)` is it."""
 
     until: int
     value: Callable[[Entity, EntityClass], Any]
@@ -55,9 +55,9 @@ RESHAPED: dict[tuple[str, str], Reshaped] = {
 
 
 def lift(entity: Entity, cls: EntityClass) -> Entity:
-    """``entity`` as an instance of ``cls``, the class of a newer version; ``entity`` itself if it is one already.
+    """`entity` as an instance of `cls`, the class of a newer version; `entity` itself if it is one already.
 
-    A field that the older class lacks gets its default, or what ``RESHAPED`` says.
+    A field that the older class lacks gets its default, or what `RESHAPED` says.
     """
     if entity.__class__ is cls:
         return entity
@@ -65,7 +65,7 @@ def lift(entity: Entity, cls: EntityClass) -> Entity:
 
 
 def is_reshaped(old: EntityClass, new: EntityClass) -> bool:
-    """Whether ``RESHAPED`` has a say in what an instance of ``old`` becomes."""
+    """Whether `RESHAPED` has a say in what an instance of `old` becomes."""
     old_plans = {plan.name: plan for plan in field_plans(old)}
     for plan in field_plans(new):
         rule = RESHAPED.get((new.__name__, plan.name))

@@ -1,6 +1,6 @@
 """The wire's smallest parts: variable-length integers, strings and tagged fields, read with every length checked.
 
-Readers take the buffer and a position and return ``(value, next position)``. They raise ``DecodeError`` and nothing
+Readers take the buffer and a position and return `(value, next position)`. They raise `DecodeError` and nothing
 else, and a length is compared with what is left of the buffer before anything of that size is made.
 """
 
@@ -25,7 +25,7 @@ def underflow(what: str, needed: int, buf: Buffer, pos: int) -> DecodeError:
 
 
 def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
-    """An unsigned varint of at most 5 bytes that fits 32 bits (``ByteUtils.readUnsignedVarint``)."""
+    """An unsigned varint of at most 5 bytes that fits 32 bits (`ByteUtils.readUnsignedVarint`)."""
     start = pos
     try:
         byte = buf[pos]

@@ -1,9 +1,9 @@
 """Readers of kio's entity classes, generated from their fields as Python source.
 
 Small requests come by the ten thousand a second, and a call for each field would take most of their time. So the source
-reads in line, and in good faith: neighbouring numbers, with the length or count behind them, by one ``struct`` call;
+reads in line, and in good faith: neighbouring numbers, with the length or count behind them, by one `struct` call;
 strings and arrays by what length they say. A slice that ends behind the buffer is short without a word, so the position
-is compared with the buffer's size in the end. Where that, or anything else, is wrong, ``protocol.careful_reader`` reads
+is compared with the buffer's size in the end. Where that, or anything else, is wrong, `protocol.careful_reader` reads
 the whole message once more, and tells what it is.
 
 No memory is taken on a length's word: an array grows by its elements, each of which is in the buffer or raises.
@@ -72,7 +72,7 @@ def read(buf, pos):
     return careful(buf, start)"""
 
 _IN_RUNS = {kind: letter for kind, letter in (NUMBER_FORMATS | DURATIONS).items() if kind not in CONVERTED}
-"""The letters of ``struct`` for what is read several at once."""
+"""The letters of `struct` for what is read several at once."""
 
 _DEPTH = 2
 """Of the body in it."""
@@ -80,9 +80,9 @@ _DEPTH = 2
 
 @cache
 def entity_reader(cls: EntityClass, into: EntityClass) -> Read:
-    """Reads bytes in the format of ``cls`` to an instance of ``into``, the same class or that of a newer version.
+    """Reads bytes in the format of `cls` to an instance of `into`, the same class or that of a newer version.
 
-    A field that ``into`` lacks is read and forgotten; one that ``cls`` lacks has its default. The buffer is ``bytes``.
+    A field that `into` lacks is read and forgotten; one that `cls` lacks has its default. The buffer is `bytes`.
     Raises DecodeError.
     """
     lines: list[str] = []
@@ -148,7 +148,7 @@ class _EntitySource(GeneratedSource):
             self._add_set(plan, "value")
 
     def _add_sized(self, plan: FieldPlan, legacy: str, value: str, limit: str = "") -> None:
-        """A value behind its length, which has the letter ``legacy`` of ``struct`` where it is not compact."""
+        """A value behind its length, which has the letter `legacy` of `struct` where it is not compact."""
         self._add_run("B" if self._flexible else legacy, "length")
         null = "value = None" if plan.nullable else "raise error"
         self._add((_COMPACT if self._flexible else _LEGACY).format(value=value, null=null, limit=limit))

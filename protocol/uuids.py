@@ -1,4 +1,4 @@
-"""UUIDs of the wire: 16 bytes, most significant first; text as Kafka writes it (``org.apache.kafka.common.Uuid``)."""
+"""UUIDs of the wire: 16 bytes, most significant first; text as Kafka writes it (`org.apache.kafka.common.Uuid`)."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from protocol.primitives import (
 from protocol.schema import DURATIONS, NUMBER_FORMATS
 
 Read: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
-"""``(buffer, position) -> (value, next position)``; raises DecodeError alone."""
+"""`(buffer, position) -> (value, next position)`; raises DecodeError alone."""
 
 _FORMATS = NUMBER_FORMATS | DURATIONS | {"uuid": "16s", "datetime_i64": "q"}
 _ZERO_UUID = bytes(16)
@@ -31,7 +31,7 @@ _SHORTEST_MS = timedelta.min // MILLISECOND
 
 
 def number_array_reader(code: str, item: Read, flexible: bool, nullable: bool, what: str) -> Read:
-    """As ``array_reader``, of numbers with the letter ``code`` of ``struct``: read at once if they are all there."""
+    """As `array_reader`, of numbers with the letter `code` of `struct`: read at once if they are all there."""
     read_items = array_reader(item, flexible, nullable, what)
     read_length = read_compact_length if flexible else read_length32
     size = calcsize(">" + code)

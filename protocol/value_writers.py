@@ -151,7 +151,7 @@ def _short_array_packers(code: str, flexible: bool) -> list[Callable[..., bytes]
 
 
 def number_array_writer(code: str, flexible: bool, nullable: bool) -> Write:
-    """An array of numbers with the letter ``code`` of ``struct``."""
+    """An array of numbers with the letter `code` of `struct`."""
     packers = _short_array_packers(code, flexible)
     extra = 1 if flexible else 0
 

@@ -1,7 +1,7 @@
 """Writers of kio's entity classes, generated from their fields as Python source; several times faster than kio's own.
 
 A writer for an old version reads its attributes, by name, from an object of the newest version; fields that the old
-version lacks are left out. Neighbouring numbers are packed by one ``struct`` call; strings and arrays of entities are
+version lacks are left out. Neighbouring numbers are packed by one `struct` call; strings and arrays of entities are
 written in line.
 """
 
@@ -90,9 +90,9 @@ _NO_TAGS = ("B", "0")
 
 @cache
 def entity_writer(cls: EntityClass, source: EntityClass) -> Write:
-    """A function ``(out, entity)`` that appends ``entity`` in the format of ``cls``.
+    """A function `(out, entity)` that appends `entity` in the format of `cls`.
 
-    The entity's attributes are those of ``source``; a field that ``source`` lacks is written as its default, unless
+    The entity's attributes are those of `source`; a field that `source` lacks is written as its default, unless
     the entity has the attribute all the same.
     """
     lines = ["def write(out, entity0):"]
@@ -105,7 +105,7 @@ def entity_writer(cls: EntityClass, source: EntityClass) -> Write:
 
 @cache
 def frame_writer(cls: EntityClass, source: EntityClass, header_version: int) -> WriteFrame:
-    """A function ``(response, correlation id)`` that gives the whole frame, from its size on; else as entity_writer."""
+    """A function `(response, correlation id)` that gives the whole frame, from its size on; else as entity_writer."""
     lines = ["def write(entity0, correlation_id):"]
     names = dict(_NAMES)
     header = (*_SIZE_AND_HEADER, _NO_TAGS) if header_version == 1 else _SIZE_AND_HEADER
@@ -116,7 +116,7 @@ def frame_writer(cls: EntityClass, source: EntityClass, header_version: int) -> 
 
 
 class _EntitySource(GeneratedSource):
-    """What writes one entity, behind the numbers of a ``header`` if there is one: then ``out`` begins with these."""
+    """What writes one entity, behind the numbers of a `header` if there is one: then `out` begins with these."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class _EntitySource(GeneratedSource):
             self._add(f"{self._name(self._value_writer(plan))}(out, {self._get(plan)})")
 
     def _add_sized(self, plan: FieldPlan, data: str, size: str, null: bytes) -> None:
-        """A value behind its length, which ``size`` packs where it is not compact."""
+        """A value behind its length, which `size` packs where it is not compact."""
         template = _COMPACT if self._flexible else _LEGACY
         self._add(template.format(get=self._get(plan), data=data, size=size, null=null))
 

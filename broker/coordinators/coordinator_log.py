@@ -20,7 +20,7 @@ _LENGTH_AT = 8
 
 
 class PartitionCoordinatorLog:
-    """Appends with origin COORDINATOR; reads the log in pieces of about ``load_buffer_bytes``."""
+    """Appends with origin COORDINATOR; reads the log in pieces of about `load_buffer_bytes`."""
 
     def __init__(self, partition: Partition, clock: Clock, load_buffer_bytes: int) -> None:
         self._partition = partition
@@ -40,7 +40,7 @@ class PartitionCoordinatorLog:
         return self._partition.log.config.max_message_bytes
 
     def append(self, batch: bytearray) -> int:
-        """See ``Partition.append`` for the errors."""
+        """See `Partition.append` for the errors."""
         info = self._partition.append(memoryview(batch), AppendOrigin.COORDINATOR, self._clock.wall_ms())
         return info.first_offset
 

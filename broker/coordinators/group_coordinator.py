@@ -82,7 +82,7 @@ def require_consumer_protocol(node: Node) -> None:
 class GroupCoordinator(HostedCoordinator[GroupShard]):
     """Takes the messages for groups, by group id.
 
-    ``rebalances`` and ``heartbeats`` are the purgatories of the joins and syncs, and of the sessions, that wait.
+    `rebalances` and `heartbeats` are the purgatories of the joins and syncs, and of the sessions, that wait.
     """
 
     def __init__(self, node: Node) -> None:

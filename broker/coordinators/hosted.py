@@ -23,7 +23,7 @@ T = TypeVar("T")
 class HostedCoordinator(Generic[S]):
     """One kind of coordinator: the shards of its runtime follow the partitions of its internal topic that are here.
 
-    ``load_buffer_config`` names the configuration of how much is read at a time while a shard loads.
+    `load_buffer_config` names the configuration of how much is read at a time while a shard loads.
     """
 
     load_buffer_config = "offsets.load.buffer.size"
@@ -63,11 +63,11 @@ class HostedCoordinator(Generic[S]):
         return partition_for(key, self._partitions)
 
     def write(self, key: str, operation: Operation[S, T]) -> Future[T]:
-        """Runs ``operation`` in the shard that ``key`` belongs to; see ``Shard.write``."""
+        """Runs `operation` in the shard that `key` belongs to; see `Shard.write`."""
         return self.runtime.write(partition_for(key, self._partitions), operation)
 
     def read(self, key: str, operation: Callable[[S], T]) -> Future[T]:
-        """See ``Shard.read``."""
+        """See `Shard.read`."""
         return self.runtime.read(partition_for(key, self._partitions), operation)
 
     def read_all(self, operation: Callable[[S], T]) -> Sequence[Future[T]]:

@@ -75,7 +75,7 @@ class TransactionCoordinator(HostedCoordinator[TransactionShard]):
     def holds_for_good(
         self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[TopicPartition]
     ) -> bool:
-        """``holds``, and nothing that this rests on can be lost any more."""
+        """`holds`, and nothing that this rests on can be lost any more."""
         state = self._states.get(self.partition_for(transactional_id))
         return state is not None and state.shard.is_settled and _holds(state, transactional_id, producer, partitions)
 

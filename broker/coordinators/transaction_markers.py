@@ -28,7 +28,7 @@ class TransactionMarkers:
         self._node = node
 
     def marker_writer(self, marker: EndMarker) -> WriteMarker:
-        """See ``MarkerPort.marker_writer``."""
+        """See `MarkerPort.marker_writer`."""
         now_ms = self._node.clock.wall_ms()
         producer = ProducerEpoch(marker.producer_id, marker.producer_epoch)
         batch = encode_end_marker(producer, marker.coordinator_epoch, marker.committed, now_ms)

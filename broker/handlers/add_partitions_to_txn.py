@@ -51,7 +51,7 @@ Answer = AddPartitionsToTxnResponse | OneTransaction
 
 
 class Wanted(NamedTuple):
-    """One transaction of the request; ``partitions`` are those of ``topics``, each once."""
+    """One transaction of the request; `partitions` are those of `topics`, each once."""
 
     transactional_id: str
     producer: ProducerEpoch

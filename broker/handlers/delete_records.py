@@ -1,4 +1,4 @@
-"""DeleteRecords 0-2 (KIP-107; Kafka's ``ReplicaManager.deleteRecords`` and ``Partition.deleteRecordsOnLeader``).
+"""DeleteRecords 0-2 (KIP-107; Kafka's `ReplicaManager.deleteRecords` and `Partition.deleteRecordsOnLeader`).
 
 Deviation: the new log start offsets are on disk before the answer, where Kafka writes them within a minute.
 """

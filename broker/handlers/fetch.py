@@ -1,4 +1,4 @@
-"""Fetch 4-18 (KIP-74, KIP-227, KIP-320, KIP-516; Kafka's ``KafkaApis.handleFetchRequest`` and ``ReplicaManager``).
+"""Fetch 4-18 (KIP-74, KIP-227, KIP-320, KIP-516; Kafka's `KafkaApis.handleFetchRequest` and `ReplicaManager`).
 
 Consumers only: a request that comes as a replica is answered NOT_LEADER_OR_FOLLOWER per partition, as this node leads
 partitions that no other broker replicates.
@@ -55,7 +55,7 @@ Reading = Generator["ReadPlan", Buffer, None]
 
 
 def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
-    """Answers at once where ``min_bytes`` are at hand, an error has to be told, or no wait is allowed."""
+    """Answers at once where `min_bytes` are at hand, an error has to be told, or no wait is allowed."""
     by_id = ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS
     # A partition named twice keeps its first place and what was last said of it, as in Kafka.
     wanted = {

@@ -88,7 +88,7 @@ class Lookup:
         return self.response([await self._one(place) for place in self.places])
 
     def response(self, answers: Sequence[ListOffsetsPartitionResponse]) -> ListOffsetsResponse:
-        """The answers to ``places``, and the refusals."""
+        """The answers to `places`, and the refusals."""
         topics: dict[str, list[ListOffsetsPartitionResponse]] = {}
         for (name, _), answer in zip(self.places, answers, strict=True):
             topics.setdefault(name, []).append(answer)

@@ -1,4 +1,4 @@
-"""Metadata 0-13 (KIP-4, KIP-430, KIP-516; Kafka's ``KafkaApis.handleTopicMetadataRequest``)."""
+"""Metadata 0-13 (KIP-4, KIP-430, KIP-516; Kafka's `KafkaApis.handleTopicMetadataRequest`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Produce 3-13 (KIP-98, KIP-467, KIP-951; Kafka's ``KafkaApis.handleProduceRequest`` and ``ReplicaManager``).
+"""Produce 3-13 (KIP-98, KIP-467, KIP-951; Kafka's `KafkaApis.handleProduceRequest` and `ReplicaManager`).
 
 Versions 0-2 are advertised but not served, as in Kafka: librdkafka takes their absence for a broker that knows no
 compression.
@@ -84,9 +84,9 @@ EXPECTED_FAILURES = (MessageTooLarge, RecordBatchTooLarge, CorruptMessage, Kafka
 def handle(
     ctx: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Future[ProduceResponse] | Awaitable[ProduceResponse | None] | None:
-    """Appends each partition's batch, and answers once what ``acks`` asks for holds.
+    """Appends each partition's batch, and answers once what `acks` asks for holds.
 
-    ``acks=0`` gets no answer; an error closes its connection, the only sign such a producer can get. Where a
+    `acks=0` gets no answer; an error closes its connection, the only sign such a producer can get. Where a
     transaction has to be looked after first, nothing is appended before that is done.
     """
     _check_first_batches(request)

@@ -1,4 +1,4 @@
-"""Topics made because a client asked for them (Kafka's ``DefaultAutoTopicCreationManager``)."""
+"""Topics made because a client asked for them (Kafka's `DefaultAutoTopicCreationManager`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from broker.node import Node
     from broker.quotas.mutations import MutationQuota
 
-log = structlog.get_logger(__name__)
+logger = structlog.get_logger(__name__)
 
 
 class AutoTopicCreation:
@@ -49,9 +49,9 @@ class AutoTopicCreation:
                 if not self._node.stopping:
                     await self._create(name, quota)
             except KafkaError as error:
-                log.error("topic not created", topic=name, error=error.code.name, reason=error.message)
+                logger.error("topic not created", topic=name, error=error.code.name, reason=error.message)
             except Exception:
-                log.exception("unexpected error while a topic was created", topic=name)
+                logger.exception("unexpected error while a topic was created", topic=name)
                 self._node.metrics.unhandled_errors += 1
             finally:
                 self._in_flight.discard(name)
@@ -64,4 +64,4 @@ class AutoTopicCreation:
             await node.topics.create([topic])
         except (TopicExists, VersionConflict):
             return  # one that another request just made is as good
-        log.info("topic created on first use", topic=name, partitions=len(topic.partitions))
+        logger.info("topic created on first use", topic=name, partitions=len(topic.partitions))

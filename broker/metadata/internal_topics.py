@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from broker.metadata.topics import Topic
     from broker.node import Node
 
-log = structlog.get_logger(__name__)
+logger = structlog.get_logger(__name__)
 
 
 def plan_internal_topic(node: Node, name: str) -> Topic | None:
-    """The internal topic as it would be made, None for a name that is not one. Raises what ``plan_topic`` does."""
+    """The internal topic as it would be made, None for a name that is not one. Raises what `plan_topic` does."""
     config: BrokerConfig = node.config
     if name == GROUP_METADATA_TOPIC_NAME:
         prefix = "offsets.topic"
@@ -59,6 +59,6 @@ async def ensure_internal_topic(node: Node, name: str) -> None:
         except (TopicExists, VersionConflict):
             continue  # somebody else was quicker
         except KafkaError as error:
-            log.error("internal topic not created", topic=name, error=error.message)
+            logger.error("internal topic not created", topic=name, error=error.message)
             raise CoordinatorNotAvailable from error
-        log.info("internal topic created", topic=name, partitions=len(topic.partitions))
+        logger.info("internal topic created", topic=name, partitions=len(topic.partitions))

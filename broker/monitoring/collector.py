@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from broker.monitoring.metrics import Histogram, Kind, Metrics, Reading, Values
 
-log = structlog.get_logger(__name__)
+logger = structlog.get_logger(__name__)
 
 # (name under kafka_server_brokertopicmetrics_, attribute of TopicCounters, documentation)
 TOPIC_COUNTERS = (
@@ -123,7 +123,7 @@ class MetricsCollector(Collector):
             if not isinstance(values, int | float) and not callable(values):
                 values = list(values)
         except Exception:
-            log.exception("a metric cannot be read", metric=reading.name)
+            logger.exception("a metric cannot be read", metric=reading.name)
             self._metrics.unhandled_errors += 1
             return _nothing
         return partial(self._family, reading, values)
@@ -139,7 +139,7 @@ class MetricsCollector(Collector):
             for labels, value in values() if callable(values) else values:
                 family.add_metric(labels, value)
         except Exception:
-            log.exception("a metric cannot be read", metric=reading.name)
+            logger.exception("a metric cannot be read", metric=reading.name)
             self._metrics.unhandled_errors += 1
             return None
         return family

@@ -26,7 +26,7 @@ OFFSETS_A_STEP = 500
 
 
 class Committed(NamedTuple):
-    """A group's committed offset in a partition; ``lag`` is how many records follow it, None where there is no log."""
+    """A group's committed offset in a partition; `lag` is how many records follow it, None where there is no log."""
 
     group: str
     topic: str
@@ -36,7 +36,7 @@ class Committed(NamedTuple):
 
 
 def register_group_metrics(node: Node, coordinator: GroupCoordinator) -> None:
-    """Registers what is read when ``/metrics`` is asked."""
+    """Registers what is read when `/metrics` is asked."""
     gauge = node.metrics.gauge
     groups = coordinator.metrics
     gauge(f"{MANAGER}numgroups", "Groups.", (), lambda: sum(groups.groups.values()))
@@ -50,7 +50,7 @@ def register_group_metrics(node: Node, coordinator: GroupCoordinator) -> None:
 
 
 def _counts(node: Node, coordinator: GroupCoordinator) -> None:
-    """Kafka's names of these counts end in ``_count``, which is no name for a Prometheus counter: hence gauges."""
+    """Kafka's names of these counts end in `_count`, which is no name for a Prometheus counter: hence gauges."""
     gauge = node.metrics.gauge
     groups, offsets = coordinator.metrics, coordinator.offset_metrics
     gauge(

@@ -14,7 +14,7 @@ from broker.monitoring.metrics import Metrics
 if TYPE_CHECKING:
     from aiohttp.web import AppRunner
 
-log = structlog.get_logger(__name__)
+logger = structlog.get_logger(__name__)
 
 FINISH_S = 1.0
 """How long a stopping server waits for answers in flight."""
@@ -50,7 +50,7 @@ class HttpServer:
             await self.stop()
             raise
         port: int = self._runner.addresses[0][1]
-        log.info("http server listening", host=self._host, port=port)
+        logger.info("http server listening", host=self._host, port=port)
         return port
 
     async def stop(self) -> None:

@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 class Later(Generic[T, R]):
-    """``then`` of a future's result. To await it is possible; dispatch rather looks inside, which needs no task."""
+    """`then` of a future's result. To await it is possible; dispatch rather looks inside, which needs no task."""
 
     __slots__ = ("future", "then")
 
@@ -27,12 +27,12 @@ class Later(Generic[T, R]):
 
 
 def when_done(future: Future[T], then: Callable[[T], R]) -> R | Later[T, R]:
-    """``then`` of the result, now if it is there. Raises what the future does."""
+    """`then` of the result, now if it is there. Raises what the future does."""
     return then(future.result()) if future.done() else Later(future, then)
 
 
 def when_all_settled(futures: Sequence[Future[T]], then: Callable[[list[T | KafkaError]], R]) -> R | Awaitable[R]:
-    """``then`` of the results, KafkaErrors among them, now if they are all there. Raises any other exception."""
+    """`then` of the results, KafkaErrors among them, now if they are all there. Raises any other exception."""
     if all(future.done() for future in futures):
         return then([_result_or_error(future) for future in futures])
     return _all_later(futures, then)

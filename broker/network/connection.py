@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from broker.network.server import Server
     from timing.wheel import TimerTask
 
-log = structlog.get_logger(__name__)
+logger = structlog.get_logger(__name__)
 
 SCRATCH_BYTES = 4 * 1024
 LARGEST_SCRATCH_BYTES = 64 * 1024
@@ -54,7 +54,7 @@ class Reply:
 class Connection(asyncio.BufferedProtocol):
     """Reads length-prefixed requests, hands each to the dispatcher, and writes the replies in order.
 
-    As in Kafka's ``SocketServer`` one request of a connection is handled at a time; the next one waits in the receive
+    As in Kafka's `SocketServer` one request of a connection is handled at a time; the next one waits in the receive
     buffer (and from there in the kernel's, so memory stays bounded) until the answer is written. Produce requests alone
     may overlap: their append is done before they first wait.
     """
@@ -171,7 +171,7 @@ class Connection(asyncio.BufferedProtocol):
                     self._start = self._end = 0
                     break
         except CloseConnection as error:
-            log.warning("connection closed", client=self.client_host, reason=str(error))
+            logger.warning("connection closed", client=self.client_host, reason=str(error))
             self._closing = True  # as soon as the requests before this one are answered
         finally:
             self._handling = False
@@ -282,7 +282,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             reply.buffers = pending.finish()
         except CloseConnection as error:
-            log.warning("connection closed", client=self.client_host, reason=str(error))
+            logger.warning("connection closed", client=self.client_host, reason=str(error))
             self.close()
             return
         if self._transport is not None:

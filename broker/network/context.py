@@ -37,8 +37,8 @@ class Peer(Protocol):
 class RequestContext:
     """One request's surroundings.
 
-    ``version`` is the API version that was asked for, ``body`` the request as it came, without its header (empty for
-    the hot-path APIs), ``size`` how many bytes came in all, told where a quota is set. A pipelined API sets ``begun``
+    `version` is the API version that was asked for, `body` the request as it came, without its header (empty for
+    the hot-path APIs), `size` how many bytes came in all, told where a quota is set. A pipelined API sets `begun`
     to False when it could not do its part in the order of requests at once: the next request has to wait.
     """
 
@@ -54,5 +54,5 @@ class RequestContext:
 
     @property
     def raw(self) -> Any:
-        """The request as kio's class of ``version``, for the fields that the newest version no longer has."""
+        """The request as kio's class of `version`, for the fields that the newest version no longer has."""
         return decode_request(API_BY_KEY[self.api_key], self.version, self.body)

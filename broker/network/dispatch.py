@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from broker.network.connection import Connection
     from broker.node import Node
 
-log = structlog.get_logger(__name__)
+logger = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -51,9 +51,9 @@ LONGEST_REPEATED_BYTES = 1024
 
 @dataclass(eq=False, slots=True)
 class Pending:
-    """A reply to come, of ``finish`` once ``work`` is done; a connection's next request waits for an ``exclusive`` one.
+    """A reply to come, of `finish` once `work` is done; a connection's next request waits for an `exclusive` one.
 
-    ``finish`` is to be called once, also where nobody waits for the reply any more. It raises CloseConnection.
+    `finish` is to be called once, also where nobody waits for the reply any more. It raises CloseConnection.
     """
 
     work: asyncio.Future[Any]
@@ -264,7 +264,7 @@ class Dispatcher:
             raise CloseConnection(f"{route.api.name} v{ctx.version} cannot be answered") from second
 
     def _unexpected(self, route: Route, ctx: RequestContext, error: BaseException) -> None:
-        log.error("unexpected error in a handler", api=route.api.name, version=ctx.version, exc_info=error)
+        logger.error("unexpected error in a handler", api=route.api.name, version=ctx.version, exc_info=error)
         self._metrics.unhandled_errors += 1
 
     def _too_new(self, route: Route, correlation_id: int) -> Buffers:
@@ -273,13 +273,13 @@ class Dispatcher:
         return messages.encode_response(route.api, module.unsupported_version(), 0, correlation_id)
 
     async def drain(self) -> None:
-        """Waits for the work of tasks begun, also of those whose connection is gone, but for ``DRAIN_MS`` at most."""
+        """Waits for the work of tasks begun, also of those whose connection is gone, but for `DRAIN_MS` at most."""
         clock = self._node.clock
         deadline = clock.monotonic_ms() + DRAIN_MS
         while self._tasks and clock.monotonic_ms() < deadline:
             await clock.sleep(5)
         if self._tasks:
-            log.warning("requests are given up", requests=len(self._tasks))
+            logger.warning("requests are given up", requests=len(self._tasks))
 
 
 def _itself(response: Any) -> Any:

@@ -12,9 +12,9 @@ from protocol.errors import KafkaError
 
 
 def error_response(api: Api, error: KafkaError) -> Any:
-    """The newest response class of ``api`` with the error code (and message), everything else empty.
+    """The newest response class of `api` with the error code (and message), everything else empty.
 
-    Raises RuntimeError if the response has no place for it; then the handler's module defines ``error_response``.
+    Raises RuntimeError if the response has no place for it; then the handler's module defines `error_response`.
     """
     response_class = messages.newest_response(api)
     fields = {field.name: field for field in dataclasses.fields(response_class)}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from broker.node import Node
     from timing.wheel import TimerTask
 
-log = structlog.get_logger(__name__)
+logger = structlog.get_logger(__name__)
 
 LEAST_BACKLOG = 1024
 """Clients that come back all at once after a restart, and that the loop has not accepted yet."""
@@ -31,7 +31,7 @@ class ListenError(Exception):
 
 
 class Server:
-    """All listeners of a node and the connections they accepted (Kafka's ``SocketServer``)."""
+    """All listeners of a node and the connections they accepted (Kafka's `SocketServer`)."""
 
     def __init__(self, node: Node) -> None:
         config = node.config
@@ -55,7 +55,7 @@ class Server:
         self._idle_timers: dict[Connection, TimerTask] = {}
 
     async def start(self, listeners: tuple[Listener, ...]) -> None:
-        """Binds every listener; ``bound`` then tells each one's port. Nobody is served before ``serve``.
+        """Binds every listener; `bound` then tells each one's port. Nobody is served before `serve`.
 
         Raises ListenError if an address cannot be bound.
         """
@@ -87,7 +87,7 @@ class Server:
                 await server.start_serving()
             except OSError as error:
                 raise _cannot_listen(listener, error) from error
-            log.info("listening", listener=listener.name, host=listener.host or "*", port=self.bound[listener.name])
+            logger.info("listening", listener=listener.name, host=listener.host or "*", port=self.bound[listener.name])
 
     # -- connections --
 
@@ -107,7 +107,7 @@ class Server:
         elif self._per_ip[host] >= per_ip:
             refused = "max.connections.per.ip"
         if refused is not None:
-            log.warning("connection refused", client=host, limit=refused)
+            logger.warning("connection refused", client=host, limit=refused)
             return 0
         self.connections.add(connection)
         self._per_ip[host] += 1
@@ -146,7 +146,7 @@ class Server:
     def _check_idle(self, connection: Connection) -> None:
         idle_ms = self.clock.monotonic_ms() - connection.last_active_ms
         if idle_ms >= self._max_idle_ms and connection.idle:
-            log.debug("idle connection closed", client=connection.client_host)
+            logger.debug("idle connection closed", client=connection.client_host)
             connection.abort()  # a client that takes nothing more must not keep it open either
             return
         self._check_idle_in(max(self._max_idle_ms - idle_ms, 1), connection)

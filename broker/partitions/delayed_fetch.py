@@ -1,4 +1,4 @@
-"""A Fetch that waits for ``fetch.min.bytes`` (Kafka's ``DelayedFetch``)."""
+"""A Fetch that waits for `fetch.min.bytes` (Kafka's `DelayedFetch`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Watched:
 
 
 class DelayedFetch(DelayedOperation):
-    """Completes when enough bytes are there, or when what it reads is no longer as it was; then ``ready`` is set."""
+    """Completes when enough bytes are there, or when what it reads is no longer as it was; then `ready` is set."""
 
     __slots__ = ("_current", "_isolation_level", "_min_bytes", "_ready", "_watched")
 

@@ -1,4 +1,4 @@
-"""Acknowledgements that wait until what they promise holds (Kafka's ``DelayedProduce``)."""
+"""Acknowledgements that wait until what they promise holds (Kafka's `DelayedProduce`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNKNOWN_TOPIC_OR_PARTITION = int(ErrorCode.unknown_topic_or_partition)
 
 
 class Unacknowledged(NamedTuple):
-    """An append that is acknowledged once the partition's high watermark reaches ``offset``."""
+    """An append that is acknowledged once the partition's high watermark reaches `offset`."""
 
     partition: Partition
     offset: int

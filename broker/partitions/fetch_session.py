@@ -1,4 +1,4 @@
-"""Incremental fetch sessions (KIP-227; Kafka's ``FetchSession``): what a consumer need not repeat in every Fetch."""
+"""Incremental fetch sessions (KIP-227; Kafka's `FetchSession`): what a consumer need not repeat in every Fetch."""
 
 from __future__ import annotations
 
@@ -172,10 +172,10 @@ class Incremental:
 
 
 class FetchSessionCache:
-    """The sessions of a node, at most ``max_sessions`` (max.incremental.fetch.session.cache.slots).
+    """The sessions of a node, at most `max_sessions` (max.incremental.fetch.session.cache.slots).
 
-    With the cache full a new session takes the place of one that is stale (unused for ``EVICTION_MS``), or of an old
-    one (``EVICTION_MS`` after it was made) that holds no more partitions than the new one would.
+    With the cache full a new session takes the place of one that is stale (unused for `EVICTION_MS`), or of an old
+    one (`EVICTION_MS` after it was made) that holds no more partitions than the new one would.
     """
 
     def __init__(self, max_sessions: int, now_ms: Callable[[], float], ids: random.Random) -> None:
@@ -195,7 +195,7 @@ class FetchSessionCache:
     def context(
         self, session_id: int, epoch: int, wanted: list[Target], forgotten: list[Key], uses_topic_ids: bool
     ) -> FetchContext:
-        """The context of a Fetch request (Kafka's ``FetchManager.newContext``)."""
+        """The context of a Fetch request (Kafka's `FetchManager.newContext`)."""
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(session_id, None)
             return Sessionless(wanted) if epoch == FINAL_EPOCH else FullFetch(self, wanted, uses_topic_ids)

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from storage.folders.log_manager import LogManager
     from storage.log.partition_log import PartitionLog
 
-log = structlog.get_logger(__name__)
+logger = structlog.get_logger(__name__)
 
 PREPARING = 3
 """How many threads make new logs at once: most of the time they wait for the device, and their syncs share it."""
 
 
 class Partitions:
-    """Opens, creates and deletes the logs that the topics ask for (Kafka's ``ReplicaManager``, for its own part).
+    """Opens, creates and deletes the logs that the topics ask for (Kafka's `ReplicaManager`, for its own part).
 
     The store is the truth: a folder whose topic is gone is removed, a partition without a folder gets an empty one. But
-    while a folder of ``log.dirs`` cannot be used, a partition without one may lie there: it is offline, not made anew.
+    while a folder of `log.dirs` cannot be used, a partition without one may lie there: it is offline, not made anew.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class Partitions:
                 or (found.topic_id is not None and found.topic_id != topic.id)
             )
             if stray:
-                log.warning("removing a stray partition", partition=str(topic_partition))
+                logger.warning("removing a stray partition", partition=str(topic_partition))
                 try:
                     await self._logs.delete_log(topic_partition)
                 except (KafkaStorage, OSError) as error:  # the next start removes it
-                    log.error("stray partition not removed", partition=str(topic_partition), reason=str(error))
+                    logger.error("stray partition not removed", partition=str(topic_partition), reason=str(error))
         for topic in self._topics.all():
             self._open(topic)
         self._topics.host_by(self)
@@ -132,7 +132,7 @@ class Partitions:
         try:
             await self._logs.services.workers.call(remove)
         except OSError as error:  # the next start removes them
-            log.error("cannot remove the folder of a partition that was not created", reason=str(error))
+            logger.error("cannot remove the folder of a partition that was not created", reason=str(error))
 
     def _open(self, topic: Topic) -> None:
         config = self._config_of(topic)
@@ -177,6 +177,6 @@ class Partitions:
             try:
                 self._logs.delete_log_soon(topic.name, index)
             except KafkaStorage as error:  # the next start removes it
-                log.error("partition not removed", topic=topic.name, partition=index, reason=error.message)
+                logger.error("partition not removed", topic=topic.name, partition=index, reason=error.message)
             partition.deleted()
             self._on_delete(partition)

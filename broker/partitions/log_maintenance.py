@@ -1,4 +1,4 @@
-"""What happens to the logs from time to time (the tasks of Kafka's ``LogManager`` and ``ReplicaManager``)."""
+"""What happens to the logs from time to time (the tasks of Kafka's `LogManager` and `ReplicaManager`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from storage.folders.log_manager import LogManager
     from storage.log.partition_log import PartitionLog
 
-log = structlog.get_logger(__name__)
+logger = structlog.get_logger(__name__)
 
 AT_A_TIME = 50
 SEGMENTS_AT_A_TIME = 1000
@@ -29,8 +29,8 @@ INDEX_IDLE_MS = 60_000
 class LogMaintenance:
     """Compaction, retention, flushes by time, expiry of producers, checkpoints: each in a period of its own.
 
-    Logs whose policy includes ``compact`` are the cleaner's, retention included, as in Kafka: without a cleaner
-    (``log.cleaner.enable=false``) nothing at all is removed from them.
+    Logs whose policy includes `compact` are the cleaner's, retention included, as in Kafka: without a cleaner
+    (`log.cleaner.enable=false`) nothing at all is removed from them.
 
     Attributes:
         cleaner: what compacts.
@@ -84,7 +84,7 @@ class LogMaintenance:
     # -- tasks --
 
     async def apply_retention(self) -> None:
-        """Removes what the logs without compaction no longer keep (``LogManager.cleanupLogs``)."""
+        """Removes what the logs without compaction no longer keep (`LogManager.cleanupLogs`)."""
         for number, partition in enumerate(list(self._partitions)):
             if number % AT_A_TIME == 0:
                 await self._clock.sleep(0)
@@ -94,10 +94,10 @@ class LogMaintenance:
                 try:
                     delete_old_segments(one, partition.high_watermark)
                 except KafkaError as error:
-                    log.error("retention failed", topic=partition.topic, partition=partition.index, error=str(error))
+                    logger.error("retention failed", topic=partition.topic, partition=partition.index, error=str(error))
 
     async def expire_producers(self) -> None:
-        """Forgets producers that have been idle for ``producer.id.expiration.ms``."""
+        """Forgets producers that have been idle for `producer.id.expiration.ms`."""
         for number, one in enumerate(list(self._logs.logs.values())):
             if number % AT_A_TIME == 0:
                 await self._clock.sleep(0)
@@ -128,7 +128,7 @@ class LogMaintenance:
         await self._workers.call(self.checkpoint_high_watermarks)
 
     def checkpoint_high_watermarks(self) -> None:
-        """Writes ``replication-offset-checkpoint``; blocking, any thread."""
+        """Writes `replication-offset-checkpoint`; blocking, any thread."""
         self._logs.checkpoint_high_watermarks(self._high_watermark)
 
     def _high_watermark(self, one: PartitionLog) -> int:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from storage.folders.log_manager import LogManager
     from storage.log.partition_log import PartitionLog
 
-log = structlog.get_logger(__name__)
+logger = structlog.get_logger(__name__)
 
 
 class LogMoves:
@@ -75,13 +75,13 @@ class LogMoves:
         described = {"partition": f"{one.topic}-{one.partition}", "to": move.target.path}
         try:
             async with self._turn:
-                log.info("moving a partition", **described)
+                logger.info("moving a partition", **described)
                 await move.run()
-                log.info("moved a partition", **described)
+                logger.info("moved a partition", **described)
         except MoveEndedError:
-            log.info("a partition is not moved", **described)
+            logger.info("a partition is not moved", **described)
         except (OSError, KafkaError) as error:
-            log.error("a partition could not be moved", reason=str(error), **described)
+            logger.error("a partition could not be moved", reason=str(error), **described)
         finally:
             if self._moves.get(one) is move:
                 del self._moves[one]

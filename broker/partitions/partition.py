@@ -35,10 +35,10 @@ Listener = tuple[Callable[[int], None], Callable[[KafkaError], None]]
 
 
 class Partition:
-    """Log + leader epoch + high watermark + last stable offset (Kafka's ``Partition``).
+    """Log + leader epoch + high watermark + last stable offset (Kafka's `Partition`).
 
     On one node the high watermark is the end of the log, and with flushing by every message
-    (``flush.messages=1``) the flushed end: an acknowledgement and a reader see only what is as durable as configured.
+    (`flush.messages=1`) the flushed end: an acknowledgement and a reader see only what is as durable as configured.
     """
 
     __slots__ = (
@@ -105,7 +105,7 @@ class Partition:
         return self.last_stable_offset if isolation_level == READ_COMMITTED else self.high_watermark
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """The largest epoch up to ``leader_epoch`` and where it ends; (-1, -1) if none is known (KIP-101)."""
+        """The largest epoch up to `leader_epoch` and where it ends; (-1, -1) if none is known (KIP-101)."""
         return self.log.end_offset_for_epoch(leader_epoch)
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
@@ -125,16 +125,16 @@ class Partition:
     # -- appending --
 
     def append(self, batch: memoryview, origin: AppendOrigin, now_ms: int) -> AppendInfo:
-        """Appends exactly one batch as leader; see ``PartitionLog.append_as_leader`` for the errors."""
+        """Appends exactly one batch as leader; see `PartitionLog.append_as_leader` for the errors."""
         info = self.log.append_as_leader(batch, leader_epoch=self.leader_epoch, origin=origin, now_ms=now_ms)
         if not info.duplicate and not self.flush_gated:
             self._advanced(info.last_offset + 1)
         return info
 
     def delete_records(self, offset: int) -> int:
-        """Moves the log's start up to ``offset`` (-1: the high watermark); where it is then (KIP-107).
+        """Moves the log's start up to `offset` (-1: the high watermark); where it is then (KIP-107).
 
-        Raises PolicyViolation if the topic's records may only be compacted, OffsetOutOfRange if ``offset`` is above the
+        Raises PolicyViolation if the topic's records may only be compacted, OffsetOutOfRange if `offset` is above the
         high watermark or below 0, KafkaStorage.
         """
         config = self.log.config
@@ -167,9 +167,9 @@ class Partition:
             failed(UnknownTopicOrPartition())
 
     def listen(self, advanced: Callable[[int], None], failed: Callable[[KafkaError], None]) -> Callable[[], None]:
-        """Call ``advanced`` with the high watermark whenever it moves, ``failed`` when it never will.
+        """Call `advanced` with the high watermark whenever it moves, `failed` when it never will.
 
-        Returns what ends it. ``advanced`` must not listen or stop listening.
+        Returns what ends it. `advanced` must not listen or stop listening.
         """
         listener = (advanced, failed)
         self._listeners.append(listener)
@@ -192,16 +192,16 @@ class Partition:
     # -- reading --
 
     def plan_read(self, start_offset: int, max_bytes: int, isolation_level: int, min_one_message: bool) -> ReadPlan:
-        """What a consumer's Fetch at ``start_offset`` may read, up to the high watermark or last stable offset.
+        """What a consumer's Fetch at `start_offset` may read, up to the high watermark or last stable offset.
 
         Raises OffsetOutOfRange below the log's start or past its end, KafkaStorage.
         """
         return self.log.plan_read(start_offset, max_bytes, self.bound(isolation_level), min_one_message)
 
     def aborted_transactions(self, plan: ReadPlan, size: int) -> list[AbortedTxn]:
-        """The aborted transactions that touch what ``plan`` read in ``size`` bytes (KIP-98).
+        """The aborted transactions that touch what `plan` read in `size` bytes (KIP-98).
 
-        May name some that lie just behind it, as Kafka's ``UnifiedLog.collectAbortedTransactions`` does.
+        May name some that lie just behind it, as Kafka's `UnifiedLog.collectAbortedTransactions` does.
         """
         return plan.aborted_transactions(size, self.log.log_end_offset)
 

@@ -201,7 +201,7 @@ class _Admission:
         """Asks again for a while where the earlier transaction is being ended.
 
         Time has passed when the answer is there: an append may be made only if the transaction is still open, also one
-        of those (``unasked``) whose transaction was open in their own log when the others were asked about.
+        of those (`unasked`) whose transaction was open in their own log when the others were asked about.
         """
         config, clock = self._node.config, self._node.clock
         deadline_ms = clock.monotonic_ms() + config.integer("add.partitions.to.txn.retry.backoff.max.ms")

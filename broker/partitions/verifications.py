@@ -26,7 +26,7 @@ class Verifications:
     def begin(self, producer: ProducerEpoch, sequence: int, supports_epoch_bump: bool) -> None:
         """Notes an append that is to be verified; a newer epoch starts anew.
 
-        ``supports_epoch_bump``: it is of transactions V2. As in Kafka, what the first attempt says counts.
+        `supports_epoch_bump`: it is of transactions V2. As in Kafka, what the first attempt says counts.
         """
         tried = self._tried
         producer_id, epoch = producer
@@ -41,7 +41,7 @@ class Verifications:
     def is_out_of_order(self, producer_id: int, sequence: int, has_state: bool) -> bool:
         """An earlier batch was tried and has to come first, or the first one.
 
-        ``has_state``: the log knows the producer.
+        `has_state`: the log knows the producer.
         """
         tried = self._tried.get(producer_id)
         if tried is None:

@@ -34,7 +34,7 @@ def windows_of(config: BrokerConfig, prefix: str = "") -> Windows:
 
 
 class Throttling:
-    """One look at ``enabled`` is all that requests pay while no quota of a user or client is set."""
+    """One look at `enabled` is all that requests pay while no quota of a user or client is set."""
 
     def __init__(self, quotas: ClientQuotas, config: BrokerConfig, monotonic_ms: Callable[[], float]) -> None:
         self._quotas = quotas

@@ -9,7 +9,7 @@ UNKNOWN = -(2**31)
 
 
 class AclOperation(IntEnum):
-    """Kafka's ``AclOperation``; an operation's bit is ``1 << code``."""
+    """Kafka's `AclOperation`; an operation's bit is `1 << code`."""
 
     READ = 3
     WRITE = 4

@@ -31,7 +31,7 @@ class AbsurdLengthError(SchemaError):
 
 
 class Subscription(NamedTuple):
-    """What a member wants and has; ``version`` is the one it was read as, ``generation_id`` is negative for none."""
+    """What a member wants and has; `version` is the one it was read as, `generation_id` is negative for none."""
 
     version: int
     topics: list[str]
@@ -42,7 +42,7 @@ class Subscription(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """What a member gets; ``version`` is the one it was read as."""
+    """What a member gets; `version` is the one it was read as."""
 
     version: int
     partitions: TopicPartitions

@@ -33,7 +33,7 @@ _EXPIRE = "expire-group-metadata"
 
 
 class GroupShard:
-    """``groups`` are the groups of both kinds, ``offsets`` the operations on their offsets."""
+    """`groups` are the groups of both kinds, `offsets` the operations on their offsets."""
 
     def __init__(self, shard: Shard[Any], groups: GroupDirectory, config: GroupConfig, metrics: OffsetMetrics) -> None:
         self.groups = groups

@@ -22,7 +22,7 @@ def encode_batches(
     compression: Compression,
     limit: int | None,
 ) -> list[tuple[bytearray, Sequence[CoordinatorRecord]]]:
-    """Batches and what is in them: one, or if ``limit`` is given as many as keep each below so many bytes."""
+    """Batches and what is in them: one, or if `limit` is given as many as keep each below so many bytes."""
     encoded = [
         (schema.encode_key(key), None if value is None else schema.encode_value(value))
         for schema, key, value in records

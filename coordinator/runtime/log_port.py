@@ -32,7 +32,7 @@ class LogPort(Protocol):
         """
 
     def listen(self, advanced: Callable[[int], None], failed: Callable[[KafkaError], None]) -> Unlisten:
-        """Call ``advanced`` with the high watermark as it rises (even in an append), ``failed`` if it never will."""
+        """Call `advanced` with the high watermark as it rises (even in an append), `failed` if it never will."""
 
     def batches(self) -> AsyncIterator[bytes | bytearray | memoryview]:
         """The log from its start to its present end, in pieces of whole batches. Raises KafkaError."""

@@ -20,7 +20,7 @@ Effects = Callable[[KafkaError | None], None]
 
 
 class CoordinatorRecord(NamedTuple):
-    """One record to be written; ``value`` None is a tombstone."""
+    """One record to be written; `value` None is a tombstone."""
 
     schema: RecordSchema[Any, Any]
     key: Any

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class CoordinatorRuntime(Generic[S]):
-    """Loads and unloads shards, and takes their messages by partition index. ``topic`` names the internal topic."""
+    """Loads and unloads shards, and takes their messages by partition index. `topic` names the internal topic."""
 
     def __init__(
         self,
@@ -74,19 +74,19 @@ class CoordinatorRuntime(Generic[S]):
             await asyncio.wait(list(self._loads.values()))
 
     def write(self, partition: int, operation: Operation[S, T]) -> Future[T]:
-        """See ``Shard.write``; fails with NotCoordinator where no shard is here."""
+        """See `Shard.write`; fails with NotCoordinator where no shard is here."""
         shard = self._shards.get(partition)
         return self._not_here() if shard is None else shard.write(operation)
 
     def read(self, partition: int, operation: Callable[[S], T]) -> Future[T]:
-        """See ``Shard.read``."""
+        """See `Shard.read`."""
         shard = self._shards.get(partition)
         return self._not_here() if shard is None else shard.read(operation)
 
     def end_transaction(
         self, partition: int, producer: ProducerEpoch, coordinator_epoch: int, committed: bool
     ) -> Future[None]:
-        """See ``Shard.end_transaction``."""
+        """See `Shard.end_transaction`."""
         shard = self._shards.get(partition)
         return self._not_here() if shard is None else shard.end_transaction(producer, coordinator_epoch, committed)
 

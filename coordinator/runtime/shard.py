@@ -54,7 +54,7 @@ class ShardStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings(Generic[S]):
-    """What all shards of one runtime share; ``log_failed`` is told of a shard that wants loading anew."""
+    """What all shards of one runtime share; `log_failed` is told of a shard that wants loading anew."""
 
     loop: AbstractEventLoop
     clock: Clock
@@ -66,7 +66,7 @@ class Surroundings(Generic[S]):
 
 
 class Shard(Generic[S]):
-    """The actor of one internal partition. ``name`` is for the log lines, as ``__consumer_offsets-7``."""
+    """The actor of one internal partition. `name` is for the log lines, as `__consumer_offsets-7`."""
 
     def __init__(self, name: str, partition: int, log: LogPort, surroundings: Surroundings[S]) -> None:
         self.name = name
@@ -99,7 +99,7 @@ class Shard(Generic[S]):
     # -- messages
 
     def write(self, operation: Operation[S, T]) -> Future[T]:
-        """The answer of ``operation``; it is done already where nothing has to be waited for."""
+        """The answer of `operation`; it is done already where nothing has to be waited for."""
         if self._busy:
             promised: Future[T] = self._create_future()
             self._mailbox.append((operation, promised))
@@ -114,7 +114,7 @@ class Shard(Generic[S]):
         return future
 
     def read(self, operation: Callable[[S], T]) -> Future[T]:
-        """What ``operation`` returns, once everything it may have seen is committed."""
+        """What `operation` returns, once everything it may have seen is committed."""
         return self.write(lambda state: Outcome(reply=operation(state)))
 
     def tell(self, operation: Callable[[S], Outcome[Any] | None]) -> None:

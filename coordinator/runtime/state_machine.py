@@ -10,11 +10,11 @@ from coordinator.runtime.outcome import Position
 from protocol.internal.schema import RecordSchema
 
 Replay = Callable[[Any, Any, Any, Position], None]
-"""``replay(state, key, value, position)``; value None is a tombstone."""
+"""`replay(state, key, value, position)`; value None is a tombstone."""
 
 
 class StateMachine(Protocol):
-    """Durable state changes only by the rows' replay functions and by ``replay_end_marker``."""
+    """Durable state changes only by the rows' replay functions and by `replay_end_marker`."""
 
     def replay_end_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
         """A transaction ended: what its producer wrote counts from now on, or never will."""

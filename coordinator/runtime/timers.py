@@ -24,7 +24,7 @@ class Timers(Generic[S]):
         self._tasks: dict[Hashable, TimerTask] = {}
 
     def schedule(self, key: Hashable, delay_ms: float, operation: Callable[[S], Outcome[Any] | None]) -> None:
-        """Run ``operation`` as a message in ``delay_ms``; one that returns None has nothing to write."""
+        """Run `operation` as a message in `delay_ms`; one that returns None has nothing to write."""
         previous = self._tasks.pop(key, None)
         if previous is not None:
             previous.cancel()

@@ -34,7 +34,7 @@ LONGEST_RETRY_MS = 2_000
 class _Sending:
     """One prepared transaction: the partitions without a marker, and those of them whose marker is on its way.
 
-    ``tries`` counts how often all that was left has been tried.
+    `tries` counts how often all that was left has been tried.
     """
 
     __slots__ = ("in_flight", "left", "prepared", "transactional_id", "tries")

@@ -33,8 +33,8 @@ class IllegalTransition(RuntimeError):
 class TransactionMetadata(NamedTuple):
     """One transactional id. Times are wall-clock milliseconds, -1 for none.
 
-    ``next_producer_id``: with a prepared transaction whose epochs are used up, the id that follows (KIP-890).
-    ``last_producer_epoch``, the epoch before the last bump that its producer may ask for again (KIP-360), is not in
+    `next_producer_id`: with a prepared transaction whose epochs are used up, the id that follows (KIP-890).
+    `last_producer_epoch`, the epoch before the last bump that its producer may ask for again (KIP-360), is not in
     the log: as in Kafka, it is forgotten with the coordinator.
     """
 

@@ -1,6 +1,6 @@
 """What each request makes of a transactional id: the new state, nothing, or an error (Kafka's TransactionCoordinator).
 
-Pure functions of the present state; None for ``current`` is an id that is not known. They raise KafkaError.
+Pure functions of the present state; None for `current` is an id that is not known. They raise KafkaError.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def init_producer_id(
 ) -> TransactionMetadata:
     """Empty with the producer to answer, or PrepareAbort: the transaction found is to be aborted first.
 
-    ``expected`` is who the client takes itself for (KIP-360). Raises ProducerFenced and ConcurrentTransactions, and
-    what ``new_producer_id`` does.
+    `expected` is who the client takes itself for (KIP-360). Raises ProducerFenced and ConcurrentTransactions, and
+    what `new_producer_id` does.
     """
     if current is None:
         current = _unborn(new_producer_id(), timeout_ms, now_ms)
@@ -132,7 +132,7 @@ def add_partitions(
 def verified(
     current: TransactionMetadata | None, producer: ProducerEpoch, partitions: Collection[TopicPartition]
 ) -> frozenset[TopicPartition]:
-    """Those of the partitions that are in the producer's open transaction. Raises as ``add_partitions`` does."""
+    """Those of the partitions that are in the producer's open transaction. Raises as `add_partitions` does."""
     current = _check_producer(current, producer)
     if current.state in PREPARED:
         raise ConcurrentTransactions
@@ -152,7 +152,7 @@ def end_transaction(
 ) -> TransactionMetadata | None:
     """PrepareCommit or PrepareAbort; None where the same request has been done already.
 
-    Raises InvalidPidMapping, ProducerFenced, ConcurrentTransactions, InvalidTxnState, and what ``new_producer_id``
+    Raises InvalidPidMapping, ProducerFenced, ConcurrentTransactions, InvalidTxnState, and what `new_producer_id`
     does.
     """
     if current is None:

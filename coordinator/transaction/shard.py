@@ -32,8 +32,8 @@ _EXPIRY = "expire-transactional-ids"
 class TransactionShard:
     """Operations on transactional ids; each returns an Outcome or raises KafkaError.
 
-    ``coordinator_epoch`` is the leader epoch of this partition, ``server_version`` tells the level of the feature
-    transaction.version, and ``new_producer_id`` gives an id that nobody had, or raises KafkaError. ``active``: loaded,
+    `coordinator_epoch` is the leader epoch of this partition, `server_version` tells the level of the feature
+    transaction.version, and `new_producer_id` gives an id that nobody had, or raises KafkaError. `active`: loaded,
     and not given up.
     """
 
@@ -75,9 +75,9 @@ class TransactionShard:
     ) -> Outcome[ProducerEpoch | ConcurrentTransactions]:
         """The producer, or ConcurrentTransactions as the answer after a transaction that was open has been fenced.
 
-        ``client`` is for the log lines, which say who fenced whom.
+        `client` is for the log lines, which say who fenced whom.
 
-        Raises InvalidTxnTimeout and what ``rules.init_producer_id`` does.
+        Raises InvalidTxnTimeout and what `rules.init_producer_id` does.
         """
         if not 0 < timeout_ms <= self._config.max_timeout_ms:
             raise InvalidTxnTimeout
@@ -107,7 +107,7 @@ class TransactionShard:
         partitions: Collection[TopicPartition],
         client_version: int,
     ) -> Outcome[None]:
-        """Raises what ``rules.add_partitions`` does."""
+        """Raises what `rules.add_partitions` does."""
         current = self._by_id.get(transactional_id)
         target = rules.add_partitions(current, producer, partitions, client_version, self._now_ms())
         return Outcome() if target is None else self._move(transactional_id, target, None)
@@ -115,13 +115,13 @@ class TransactionShard:
     def verify_partitions(
         self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[TopicPartition]
     ) -> frozenset[TopicPartition]:
-        """Those that are in the transaction (KIP-890). Raises what ``rules.verified`` does."""
+        """Those that are in the transaction (KIP-890). Raises what `rules.verified` does."""
         return rules.verified(self._by_id.get(transactional_id), producer, partitions)
 
     def end_transaction(
         self, transactional_id: str, producer: ProducerEpoch, commit: bool, client_version: int
     ) -> Outcome[ProducerEpoch]:
-        """Who the producer is from now on. Raises what ``rules.end_transaction`` does."""
+        """Who the producer is from now on. Raises what `rules.end_transaction` does."""
         current = self._by_id.get(transactional_id)
         target = rules.end_transaction(current, producer, commit, client_version, self._new_producer_id, self._now_ms())
         if target is None:
@@ -134,7 +134,7 @@ class TransactionShard:
     def complete(
         self, transactional_id: str, prepared: TransactionMetadata, then: Callable[[KafkaError | None], None]
     ) -> Outcome[None] | None:
-        """Every marker is written; None if the transaction is another by now. ``then`` hears how the append went."""
+        """Every marker is written; None if the transaction is another by now. `then` hears how the append went."""
         if self._by_id.get(transactional_id) is not prepared:
             return None
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
 
-log = structlog.get_logger(__name__)
+logger = structlog.get_logger(__name__)
 
 RECORDS = "records"
 
@@ -129,7 +129,7 @@ class Ingest(ABC):
         return state
 
     def _follow(self, state: TopicState, topic_id: str, schema: "dict[str, object] | None") -> TopicState:
-        log.warning("topic was made anew; reading it from its beginning", topic=self.topic, topic_id=topic_id)
+        logger.warning("topic was made anew; reading it from its beginning", topic=self.topic, topic_id=topic_id)
         return state.next_generation(topic_id, schema)
 
     def _check_change(self, state: TopicState, schema: "dict[str, object] | None") -> None:
@@ -140,7 +140,7 @@ class Ingest(ABC):
         for earlier in state.schemas:
             if earlier.schema is not None and schema is not None:
                 schemas.check_evolution(self.topic, StructType.fromJson(earlier.schema), StructType.fromJson(schema))
-        log.info("the schema changed", topic=self.topic)
+        logger.info("the schema changed", topic=self.topic)
 
     def _resolve_schema(self, state: TopicState | None) -> "dict[str, object] | None":
         """The schema's JSON; None for raw bytes; empty when it is to be inferred and there is nothing yet."""

@@ -22,7 +22,7 @@ from pipeline.reasons import reason
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-log = structlog.get_logger(__name__)
+logger = structlog.get_logger(__name__)
 
 TICK_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 30.0
@@ -94,7 +94,7 @@ class LakeJob:
             if self._failed_looks >= self._settings.attempts:
                 raise LakeError(f"the brokers do not answer: {error}") from None
             pause = _pause(self._failed_looks)
-            log.warning("the brokers do not answer", error=str(error), retry_in_seconds=pause)
+            logger.warning("the brokers do not answer", error=str(error), retry_in_seconds=pause)
             self._next_look = time.monotonic() + pause
         else:
             self._failed_looks = 0
@@ -105,14 +105,14 @@ class LakeJob:
         known = settings.topics if settings.pattern is None else self._around.admin.topics()
         wanted = {topic for topic in known if settings.wants(topic)}
         if not wanted and not self._runs:
-            log.warning("no topic has a name like that", pattern=settings.pattern)
+            logger.warning("no topic has a name like that", pattern=settings.pattern)
         if settings.catalog is not None:
             naming.check_distinct(wanted | self._runs.keys())
         for topic in sorted(wanted - self._runs.keys()):
             make = ParquetIngest if settings.table_format == PARQUET else TransactionalIngest
             run = self._runs[topic] = TopicRun(make(self._around, topic))
             run.ingest.appeared_later = self._looked
-            log.info("topic", topic=topic)
+            logger.info("topic", topic=topic)
         self._looked = True
         self._check_ids({topic: run for topic, run in self._runs.items() if run.phase is Phase.RUNNING})
 
@@ -142,7 +142,7 @@ class LakeJob:
                 run.seen = {}
                 run.phase = Phase.RUNNING
             elif self._settings.available_now:
-                log.info("topic has no record to infer a schema from", topic=topic)
+                logger.info("topic has no record to infer a schema from", topic=topic)
                 run.phase = Phase.DONE
             else:
                 run.not_before = time.monotonic() + self._settings.discover_interval

@@ -16,7 +16,7 @@ from pipeline.lake.errors import LakeError
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-log = structlog.get_logger(__name__)
+logger = structlog.get_logger(__name__)
 
 RECORDS = Counter("odradek_lake_records", "Records taken from the topic, dead letters included", ["topic"])
 DEAD = Counter("odradek_lake_dead_letters", "Records that went to the dead-letter table", ["topic"])
@@ -54,7 +54,7 @@ class Reporter:
             seen.records += records
             seen.dead_letters += dead_letters
         if dead_letters:
-            log.warning("records went to the dead letters", topic=topic, records=dead_letters)
+            logger.warning("records went to the dead letters", topic=topic, records=dead_letters)
 
     def batch(self, topic: str, progress: "StreamingQueryProgress") -> None:
         """A batch of the topic is in its table, or there was none for a while."""
@@ -69,14 +69,14 @@ class Reporter:
             BATCHES.labels(topic).inc()
             SECONDS.labels(topic).set(seconds)
             LATEST.labels(topic).set(time.time())
-            log.info(
+            logger.info(
                 "batch", topic=topic, batch=progress.batchId, seconds=seconds, records=seen.records, behind=seen.behind
             )
         self._draw()
 
     def failed(self, topic: str, error: str, retry_in: float | None) -> None:
         FAILURES.labels(topic).inc()
-        log.error("query failed", topic=topic, error=error, retry_in_seconds=retry_in)
+        logger.error("query failed", topic=topic, error=error, retry_in_seconds=retry_in)
 
     def close(self) -> None:
         if self.bar is not None:
@@ -127,7 +127,7 @@ def serve(port: int) -> None:
         server, _ = start_http_server(port)
     except OSError as error:
         raise LakeError(f"--metrics-port {port}: {error}") from None
-    log.info("metrics", port=server.server_port)
+    logger.info("metrics", port=server.server_port)
 
 
 def configure(stream: TextIO = sys.stderr) -> Reporter:

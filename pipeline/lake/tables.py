@@ -91,4 +91,4 @@ class IcebergTable:
 
 
 def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    return "`" + name.replace("`", "`") + "`"

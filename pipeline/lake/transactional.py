@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
-log = structlog.get_logger(__name__)
+logger = structlog.get_logger(__name__)
 
 
 class TransactionalIngest(Ingest):
@@ -104,6 +104,6 @@ class TransactionalIngest(Ingest):
             try:
                 table.optimize(spark)
             except (PySparkException, Py4JJavaError) as error:
-                log.warning("a table could not be compacted", table=table.name, error=reason(error))
+                logger.warning("a table could not be compacted", table=table.name, error=reason(error))
             else:
-                log.info("table compacted", table=table.name)
+                logger.info("table compacted", table=table.name)

@@ -1,6 +1,6 @@
-"""Fetch requests 4-18, by hand; the responses are in ``fetch_response.py``.
+"""Fetch requests 4-18, by hand; the responses are in `fetch_response.py`.
 
-Layout: ``FetchRequest.json``. Sessions from version 7 (KIP-227), leader epochs from 9 (KIP-320), flexible from 12,
+Layout: `FetchRequest.json`. Sessions from version 7 (KIP-227), leader epochs from 9 (KIP-320), flexible from 12,
 topic ids instead of names from 13 (KIP-516), the replica's state as a tagged field from 15 (KIP-903).
 """
 
@@ -62,7 +62,7 @@ _I64 = Struct(">q")
 # Not frozen, as are none of the hot path's: a frozen dataclass takes three times as long to make.
 @dataclass(slots=True)
 class FetchPartition:
-    """What is asked of one partition. ``high_watermark`` is what the follower that asks knows (KIP-1166)."""
+    """What is asked of one partition. `high_watermark` is what the follower that asks knows (KIP-1166)."""
 
     partition: int
     fetch_offset: int
@@ -76,7 +76,7 @@ class FetchPartition:
 
 @dataclass(slots=True)
 class FetchRequest:
-    """``topics`` are (name, or id from version 13) with their partitions, in the order of the request."""
+    """`topics` are (name, or id from version 13) with their partitions, in the order of the request."""
 
     max_wait_ms: int
     min_bytes: int
@@ -93,7 +93,7 @@ class FetchRequest:
 
 
 def decode_request(version: int, buf: Buffer, pos: int) -> FetchRequest:
-    """The request whose body starts at ``pos``; bytes after it are ignored.
+    """The request whose body starts at `pos`; bytes after it are ignored.
 
     Raises DecodeError if the bytes are no Fetch request of that version.
     """

@@ -1,6 +1,6 @@
 """Fetch responses 4-18, by hand, as a list of buffers: large record data is sent from where it is, never copied.
 
-Layout: ``FetchResponse.json``. The error code and the session from version 7, KIP-392's preferred replica from 11,
+Layout: `FetchResponse.json`. The error code and the session from version 7, KIP-392's preferred replica from 11,
 flexible with the epoch tags from 12 (KIP-595), topic ids from 13, node endpoints from 16 (KIP-951).
 """
 
@@ -66,7 +66,7 @@ NO_SNAPSHOT = SnapshotId()
 class FetchPartitionResponse:
     """One partition's answer, at first as Kafka fills it in for a partition with an error.
 
-    Apache Kafka 4.1 never sends null records but empty ones, with an error too. Its ``aborted_transactions`` are a list
+    Apache Kafka 4.1 never sends null records but empty ones, with an error too. Its `aborted_transactions` are a list
     for read_committed, null for read_uncommitted and for an offset out of range, and empty for a partition that was
     refused before it was read.
     """
@@ -86,7 +86,7 @@ class FetchPartitionResponse:
 
 @dataclass(slots=True)
 class FetchResponse:
-    """``topics`` are told by what the request told them by: names, or ids from version 13."""
+    """`topics` are told by what the request told them by: names, or ids from version 13."""
 
     topics: list[tuple[TopicKey, list[FetchPartitionResponse]]]
     error_code: int = 0
@@ -96,7 +96,7 @@ class FetchResponse:
 
 
 def encode_response(response: FetchResponse, version: int, correlation_id: int) -> list[Buffer]:
-    """The frame as consecutive buffers, the size prefix in the first. They hold the partitions' own ``records``."""
+    """The frame as consecutive buffers, the size prefix in the first. They hold the partitions' own `records`."""
     flexible = version >= 12
     first = out = frame_with_header(1 if flexible else 0, correlation_id)
     buffers: list[Buffer] = [first]

@@ -1,6 +1,6 @@
 """Produce requests 3-13 and responses, by hand: record data is never copied.
 
-Layout: ``ProduceRequest.json`` and ``ProduceResponse.json``. Flexible from version 9; KIP-951's tagged fields from
+Layout: `ProduceRequest.json` and `ProduceResponse.json`. Flexible from version 9; KIP-951's tagged fields from
 version 10; topic ids instead of names from version 13 (KIP-516).
 """
 
@@ -58,7 +58,7 @@ _CURRENT_LEADER = Struct(">BBBiiB")  # count, tag and size of the field, its fie
 # Not frozen, as are none of the hot path's: a frozen dataclass takes three times as long to make.
 @dataclass(slots=True)
 class ProduceRequest:
-    """``topics`` are (name, or id from version 13) with their partitions, in the order of the request."""
+    """`topics` are (name, or id from version 13) with their partitions, in the order of the request."""
 
     transactional_id: str | None
     acks: int
@@ -75,7 +75,7 @@ class RecordError(NamedTuple):
 
 @dataclass(slots=True)
 class PartitionProduceResponse:
-    """``log_append_time_ms`` is -1 unless the topic stamps records itself."""
+    """`log_append_time_ms` is -1 unless the topic stamps records itself."""
 
     index: int
     error_code: int = 0
@@ -89,7 +89,7 @@ class PartitionProduceResponse:
 
 @dataclass(slots=True)
 class ProduceResponse:
-    """``topics`` are told by what the request told them by: names, or ids from version 13."""
+    """`topics` are told by what the request told them by: names, or ids from version 13."""
 
     topics: list[tuple[TopicKey, list[PartitionProduceResponse]]]
     throttle_time_ms: int = 0
@@ -97,7 +97,7 @@ class ProduceResponse:
 
 
 def decode_request(version: int, buf: Buffer, pos: int) -> ProduceRequest:
-    """The request whose body starts at ``pos``; bytes after it are ignored. ``buf`` must outlive the record slices.
+    """The request whose body starts at `pos`; bytes after it are ignored. `buf` must outlive the record slices.
 
     Raises DecodeError if the bytes are no Produce request of that version.
     """

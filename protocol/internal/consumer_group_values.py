@@ -43,14 +43,14 @@ class ConsumerGroupMemberMetadataKey(NamedTuple):
 
 
 class ClassicMemberMetadata(NamedTuple):
-    """What a member said of itself that uses the classic protocol; ``protocols`` are (name, metadata)."""
+    """What a member said of itself that uses the classic protocol; `protocols` are (name, metadata)."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
 
 
 class ConsumerGroupMemberMetadataValue(NamedTuple):
-    """A member as it describes itself; ``classic`` is None for one that uses the consumer protocol."""
+    """A member as it describes itself; `classic` is None for one that uses the consumer protocol."""
 
     instance_id: str | None
     rack_id: str | None
@@ -96,7 +96,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(NamedTuple):
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(NamedTuple):
-    """How far a member has come; ``state`` is the number of Kafka's MemberState."""
+    """How far a member has come; `state` is the number of Kafka's MemberState."""
 
     member_epoch: int
     previous_member_epoch: int
@@ -113,7 +113,7 @@ class ConsumerGroupRegularExpressionKey(NamedTuple):
 
 
 class ConsumerGroupRegularExpressionValue(NamedTuple):
-    """The topics that matched at ``timestamp`` (ms), when the metadata was at ``version``."""
+    """The topics that matched at `timestamp` (ms), when the metadata was at `version`."""
 
     topics: tuple[str, ...]
     version: int

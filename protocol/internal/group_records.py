@@ -41,7 +41,7 @@ class OffsetCommitKey(NamedTuple):
 
 
 class OffsetCommitValue(NamedTuple):
-    """A committed offset; times in ms, ``leader_epoch`` and ``expire_timestamp`` -1 where there is none."""
+    """A committed offset; times in ms, `leader_epoch` and `expire_timestamp` -1 where there is none."""
 
     offset: int
     leader_epoch: int
@@ -71,7 +71,7 @@ class MemberMetadata(NamedTuple):
 
 
 class GroupMetadataValue(NamedTuple):
-    """A classic group as its last generation left it; ``current_state_timestamp`` -1 in versions 0 and 1."""
+    """A classic group as its last generation left it; `current_state_timestamp` -1 in versions 0 and 1."""
 
     protocol_type: str
     generation: int

@@ -32,8 +32,8 @@ _CLIENT_VERSION_TAG = 2
 class TransactionLogValue(NamedTuple):
     """One transactional id.
 
-    ``status`` is the state's number, ``partitions`` are (topic, indexes), None where there can be none. Times are
-    milliseconds; -1 stands for no time and no producer id. ``client_version`` is the transaction.version that its
+    `status` is the state's number, `partitions` are (topic, indexes), None where there can be none. Times are
+    milliseconds; -1 stands for no time and no producer id. `client_version` is the transaction.version that its
     client used.
     """
 

@@ -115,7 +115,7 @@ class BatchHeader(NamedTuple):
 
 
 pack_fields = _HEADER.pack
-"""The 61 bytes of a header whose fields, in the order of ``BatchHeader``, are given."""
+"""The 61 bytes of a header whose fields, in the order of `BatchHeader`, are given."""
 
 _new_tuple = tuple.__new__  # what BatchHeader._make comes to: the fields are all there
 _unpack_header = _HEADER.unpack_from

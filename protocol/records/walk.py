@@ -56,7 +56,7 @@ def fast_walk(section: bytes, count: int) -> Walk | None:
         return None
 
 
-def _walk(section: bytes, count: int) -> Walk:
+def _walk(section: bytes, count: int) -> Walk:  # noqa: PLR0912, PLR0915 (in one piece: it runs for every record)
     pos = 0
     # Timestamp deltas and offset deltas stay zigzag-encoded: even numbers are 0, 1, 2, ..., odd ones -1, -2, ...
     highest = lowest = -1

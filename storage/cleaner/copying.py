@@ -74,43 +74,47 @@ def copy_segment(source: LogSegment, target: LogSegment, rules: CopyRules) -> St
 
 def _filter(header: BatchHeader, batch: Buffer, rules: CopyRules) -> Steps[tuple[Buffer, int] | None]:
     """What stays of a batch with its largest timestamp, or None."""
+    rules.stats.records_read += header.record_count
+    stays_empty = header.next_offset == rules.upper_bound or _is_last_of_producer(header, rules)
+    nothing = (empty(header), header.max_timestamp) if stays_empty else None
     if header.is_control:
         may_go = rules.transactions.on_control_batch(header, batch)
         discards = may_go and header.has_delete_horizon and header.base_timestamp <= rules.now_ms
+        flags, known = None, Kept.SOME
     else:
         may_go = discards = rules.transactions.on_batch(header)
-    stays_empty = header.next_offset == rules.upper_bound or _is_last_of_producer(header, rules)
-    if discards and not stays_empty:
-        rules.stats.records_read += header.record_count
-        return None
-    section = b""
-    flags = None if header.is_control else rules.offsets.flags_of(header)
-    if discards:
-        known = Kept.NONE
-    elif flags is not None:
-        known = rules.offsets.of_batch(header, flags)
-    else:
-        known = Kept.SOME
-    if known is Kept.SOME:
-        section = section_of(batch, header)
-        if flags is None and not header.is_control and (yield from _keeps_all(header, section, rules.offsets)):
-            known = Kept.ALL
-    rules.stats.records_read += header.record_count
+        flags = rules.offsets.flags_of(header)
+        known = Kept.SOME if flags is None else rules.offsets.of_batch(header, flags)
+    if discards or known is Kept.NONE:
+        return nothing
+    section = b"" if known is Kept.ALL else section_of(batch, header)
+    if flags is None and not header.is_control and (yield from _keeps_all(header, section, rules.offsets)):
+        known = Kept.ALL
     if known is Kept.ALL:
         rules.stats.records_written += header.record_count
         return batch, header.max_timestamp
-    kept = [] if known is Kept.NONE else (yield from _keep(header, section, flags, rules))
+    kept = yield from _keep(header, section, flags, rules)
     rules.stats.records_written += len(kept)
     if not kept:
-        return (empty(header), header.max_timestamp) if stays_empty else None
-    horizon = header.base_timestamp if header.has_delete_horizon else None
-    dated = horizon is None and ((may_go and header.is_control) or not all(has_value for _, _, has_value, *_ in kept))
-    if dated:
-        horizon = min(rules.now_ms + rules.delete_retention_ms, _LAST_MS)
-    elif len(kept) == header.record_count:
+        return nothing
+    horizon = _delete_horizon(header, kept, may_go, rules)
+    if horizon is None and len(kept) == header.record_count:
         return batch, header.max_timestamp
+    if horizon is None and header.has_delete_horizon:
+        horizon = header.base_timestamp
     data = rebuild(header, section, kept, horizon)
     return data, read_header(data).max_timestamp
+
+
+def _delete_horizon(header: BatchHeader, kept: list[View], may_go: bool, rules: CopyRules) -> int | None:
+    """When a batch with tombstones, or with a marker that nobody needs, may go; None if that is told already, or never.
+
+    See KIP-534.
+    """
+    if header.has_delete_horizon:
+        return None
+    goes = may_go if header.is_control else not all(has_value for _, _, has_value, *_ in kept)
+    return min(rules.now_ms + rules.delete_retention_ms, _LAST_MS) if goes else None
 
 
 def _keeps_all(header: BatchHeader, section: bytes, offsets: OffsetMap) -> Steps[bool]:

@@ -134,7 +134,7 @@ class Workshop:
             consumer.close()
 
     def check(self, count: int, seconds: float) -> None:
-        """Waits until the sink has ``count`` committed records, then holds them to be each number once, in order."""
+        """Waits until the sink has `count` committed records, then holds them to be each number once, in order."""
         found = self._read(count, time.monotonic() + seconds)
         numbers: dict[bytes, list[int]] = {}
         for key, value in found:

@@ -94,7 +94,7 @@ class Transactor:
         self._became(self.t.call(step, "end_txn", v, self.who | {"committed": commit} | fields))
 
     def produce(self, step: str, v: int, topic: Topic, sequence: int, index: int = 0, **fields: Any) -> None:
-        """One transactional record; ``transactional_id``, ``pid``, ``epoch`` and ``attributes`` may be others."""
+        """One transactional record; `transactional_id`, `pid`, `epoch` and `attributes` may be others."""
         transactional_id = fields.pop("transactional_id", self.id)
         header = {"pid": self.producer_id, "epoch": self.epoch, "attributes": batches.TRANSACTIONAL} | fields
         body = produce_body(topic, {index: self.t.batch(1, sequence=sequence, **header)})

@@ -31,7 +31,7 @@ class DescribedMember(NamedTuple):
 
 
 class DescribedConsumerGroup(NamedTuple):
-    """A group; ``assignor`` is the one that its members prefer, or the default."""
+    """A group; `assignor` is the one that its members prefer, or the default."""
 
     state: str
     epoch: int

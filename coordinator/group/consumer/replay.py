@@ -101,4 +101,4 @@ REPLAYS: Sequence[tuple[RecordSchema[Any, Any], Callable[[ConsumerGroup, Any, An
     (CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT, _current_assignment),
     (CONSUMER_GROUP_REGULAR_EXPRESSION, _regex),
 )
-"""Each type of record, and what it does to its group: ``apply(group, key, value)``."""
+"""Each type of record, and what it does to its group: `apply(group, key, value)`."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class OffsetToCommit(NamedTuple):
-    """One offset as a client sends it; ``leader_epoch`` -1 where the client does not tell it."""
+    """One offset as a client sends it; `leader_epoch` -1 where the client does not tell it."""
 
     topic: str
     partition: int
@@ -32,9 +32,9 @@ class OffsetToCommit(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """An OffsetCommit or, with ``transaction``, a TxnOffsetCommit.
+    """An OffsetCommit or, with `transaction`, a TxnOffsetCommit.
 
-    ``retention_ms`` is the client's own (OffsetCommit 2-4), None for the broker's. ``knows_member_epochs``: the
+    `retention_ms` is the client's own (OffsetCommit 2-4), None for the broker's. `knows_member_epochs`: the
     client's version is 9 or later, and has GROUP_ID_NOT_FOUND instead of ILLEGAL_GENERATION.
     """
 
@@ -49,7 +49,7 @@ class Commit(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """Offsets of one group, in the order asked for; ``unstable`` ones wait for a transaction."""
+    """Offsets of one group, in the order asked for; `unstable` ones wait for a transaction."""
 
     offsets: Mapping[TopicPartition, CommittedOffset]
     unstable: Collection[TopicPartition] = frozenset()
@@ -72,7 +72,7 @@ class Offsets:
     def commit(self, commit: Commit) -> Outcome[list[ErrorCode]]:
         """An error code for each offset, in order.
 
-        Raises what ``Group.validate_offset_commit`` does, GroupIdNotFound or IllegalGeneration for a generation of a
+        Raises what `Group.validate_offset_commit` does, GroupIdNotFound or IllegalGeneration for a generation of a
         group that is not there. Without one, and without a group, the commit is a simple consumer's.
         """
         effects = self._validate(commit)
@@ -127,9 +127,9 @@ class Offsets:
         member_id: str | None = None,
         member_epoch: int = -1,
     ) -> Fetched:
-        """The offsets of ``wanted``, or with None all of the group. What is not there is left out.
+        """The offsets of `wanted`, or with None all of the group. What is not there is left out.
 
-        Raises what ``Group.validate_offset_fetch`` does for a member of a consumer group.
+        Raises what `Group.validate_offset_fetch` does for a member of a consumer group.
         """
         group = self._groups.find(group_id)
         if group is not None:
@@ -147,7 +147,7 @@ class Offsets:
     # -- delete
 
     def delete(self, group_id: str, wanted: Mapping[str, Sequence[int]]) -> Outcome[Mapping[TopicPartition, ErrorCode]]:
-        """OffsetDelete (KIP-496): an error code for every partition of every topic in ``wanted``.
+        """OffsetDelete (KIP-496): an error code for every partition of every topic in `wanted`.
 
         Raises GroupIdNotFound and GroupNotEmpty.
         """

@@ -9,7 +9,7 @@ from protocol.records.build import Record, iter_records
 
 
 class MemoryLog:
-    """A LogPort. ``fail_with`` is raised by the next appends; with ``hold`` the high watermark waits for ``commit``."""
+    """A LogPort. `fail_with` is raised by the next appends; with `hold` the high watermark waits for `commit`."""
 
     def __init__(self, max_batch_bytes: int = 1 << 20) -> None:
         self.written: list[bytes] = []

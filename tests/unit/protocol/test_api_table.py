@@ -15,7 +15,7 @@ KAFKA_4_1_ADVERTISED = """
 61:0-0 64:0-0 65:0-0 66:0-2 68:0-1 69:0-1 74:0-1 75:0-0 76:1-1 77:1-1 78:1-1 79:1-1 80:0-0 81:0-0 83:0-0 84:0-0 85:0-0
 86:0-0 87:0-0 90:0-0 91:0-0 92:0-0
 """
-"""``key:lowest-highest`` in the order of the ApiVersions v4 answer of a broker of one combined node."""
+"""`key:lowest-highest` in the order of the ApiVersions v4 answer of a broker of one combined node."""
 
 
 def recorded() -> dict[int, tuple[int, int]]:

@@ -41,7 +41,7 @@ OF_ONE_TRANSACTION = ("transactional_id", "producer_id", "producer_epoch", "topi
 
 
 def fitted(entity: Any, cls: Any) -> Any:
-    """``entity``'s fields as the older class ``cls``: what kio, given that class, encodes."""
+    """`entity`'s fields as the older class `cls`: what kio, given that class, encodes."""
     values = {}
     for plan in field_plans(cls):
         value = getattr(entity, plan.name, plan.default)
@@ -216,7 +216,7 @@ def test_feature_updates_of_version_0_become_upgrades_and_safe_downgrades() -> N
 
 
 def test_every_field_that_a_newer_request_lost_is_known() -> None:
-    """A field lost in an older request is out of a handler's sight but for ``ctx.raw``: new ones must be looked at."""
+    """A field lost in an older request is out of a handler's sight but for `ctx.raw`: new ones must be looked at."""
     lost = set()
     for api, version in EVERY_VERSION:
         lost |= {(api.name, name) for name in lost_fields(request_class(api.key, version), newest_request(api))}

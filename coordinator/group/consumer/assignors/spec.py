@@ -19,9 +19,9 @@ class AssignmentFailed(Exception):
 class MemberSpec(NamedTuple):
     """A member: the topics that it subscribes to and that exist, and its part of the present target assignment.
 
-    ``topics`` are in the order in which Java's set of their names is iterated, and ``unknown_topics`` counts those of
+    `topics` are in the order in which Java's set of their names is iterated, and `unknown_topics` counts those of
     its names that no topic has: Kafka sizes its hash tables for them, and answers depend on the tables' order.
-    ``assigned`` has its topics in the order of the target assignment's record.
+    `assigned` has its topics in the order of the target assignment's record.
     """
 
     instance_id: str | None
@@ -34,9 +34,9 @@ class MemberSpec(NamedTuple):
 class GroupSpec(NamedTuple):
     """A group.
 
-    ``members`` are in Kafka's order, that of a Java HashMap of their ids. ``homogeneous``: all subscribe to the same
-    topics. ``owners``: by topic id and partition index, the member that the present target assignment gives it to.
-    ``partition_counts``: of every topic that exists and somebody subscribes to.
+    `members` are in Kafka's order, that of a Java HashMap of their ids. `homogeneous`: all subscribe to the same
+    topics. `owners`: by topic id and partition index, the member that the present target assignment gives it to.
+    `partition_counts`: of every topic that exists and somebody subscribes to.
     """
 
     members: Mapping[str, MemberSpec]

@@ -28,7 +28,7 @@ def number(name: str, value: int | None) -> CoordinatorRecord:
 
 
 class Register:
-    """Durable: ``numbers``, ``pending``. Soft: ``waiters``."""
+    """Durable: `numbers`, `pending`. Soft: `waiters`."""
 
     def __init__(self, shard: Shard["Register"]) -> None:
         self.shard = shard

@@ -59,7 +59,7 @@ class PartitionLog:
 
 
 class Partitions:
-    """A MarkerPort. With ``refuse`` markers cannot be written for now; with ``hold`` they are not known to be."""
+    """A MarkerPort. With `refuse` markers cannot be written for now; with `hold` they are not known to be."""
 
     def __init__(self) -> None:
         self.logs: dict[TopicPartition, PartitionLog] = {}
@@ -117,7 +117,7 @@ class Rig:
         return self
 
     async def crashed(self, kept: int | None = None) -> Rig:
-        """A new coordinator finds the first ``kept`` batches of the log: all of them unless told."""
+        """A new coordinator finds the first `kept` batches of the log: all of them unless told."""
         self.runtime.unload_all()
         log = MemoryLog()
         log.written = self.log.written[:kept]

@@ -37,7 +37,7 @@ class Transaction:
 
 @dataclass(eq=False)
 class Client:
-    """One producer; ``ending`` is the outcome it asks for until it is answered."""
+    """One producer; `ending` is the outcome it asks for until it is answered."""
 
     name: str
     version: int
@@ -104,7 +104,7 @@ class Coordinator(RuleBasedStateMachine):
     def records_are_sent(
         self, share: float, partitions: list[tuple[str, int]], arriving: int, end: bool | None
     ) -> None:
-        """The first ``arriving`` of them arrive at once."""
+        """The first `arriving` of them arrive at once."""
         client = self.some(share)
         if client is None:
             return
