@@ -88,28 +88,30 @@ class LogMaintenance:
         for number, partition in enumerate(list(self._partitions)):
             if number % AT_A_TIME == 0:
                 await self._clock.sleep(0)
-            one = partition.log
-            rests = partition.key in self._logs.moving or self.cleaner.is_busy_with(one)
-            if not one.config.compact and not rests:
+            log = partition.log
+            rests = partition.key in self._logs.moving or self.cleaner.is_busy_with(log)
+            if not log.config.compact and not rests:
                 try:
-                    delete_old_segments(one, partition.high_watermark)
+                    delete_old_segments(log, partition.high_watermark)
                 except KafkaError as error:
                     logger.error("retention failed", topic=partition.topic, partition=partition.index, error=str(error))
+                except Exception:  # the others must not wait for this one
+                    logger.exception("retention failed", topic=partition.topic, partition=partition.index)
 
     async def expire_producers(self) -> None:
         """Forgets producers that have been idle for `producer.id.expiration.ms`."""
-        for number, one in enumerate(list(self._logs.logs.values())):
+        for number, log in enumerate(list(self._logs.logs.values())):
             if number % AT_A_TIME == 0:
                 await self._clock.sleep(0)
-            one.producers.expiration_ms = self._producer_expiration_ms
-            one.producers.remove_expired(self._clock.wall_ms())
+            log.producers.expiration_ms = self._producer_expiration_ms
+            log.producers.remove_expired(self._clock.wall_ms())
 
     async def drop_idle_indexes(self) -> None:
         """Gives back the memory of indexes that nobody asked for a while; the next reader loads them again."""
         number = 0
-        for one in list(self._logs.logs.values()):
-            for segment in list(one.segments):
-                if segment is not one.segments.active:
+        for log in list(self._logs.logs.values()):
+            for segment in list(log.segments):
+                if segment is not log.segments.active:
                     segment.drop_idle_indexes()
                 number += 1
                 if number % SEGMENTS_AT_A_TIME == 0:
@@ -131,10 +133,10 @@ class LogMaintenance:
         """Writes `replication-offset-checkpoint`; blocking, any thread."""
         self._logs.checkpoint_high_watermarks(self._high_watermark)
 
-    def _high_watermark(self, one: PartitionLog) -> int:
-        partition = self._partitions.get(one.topic, one.partition)
-        return one.log_end_offset if partition is None else partition.high_watermark
+    def _high_watermark(self, log: PartitionLog) -> int:
+        partition = self._partitions.get(log.topic, log.partition)
+        return log.log_end_offset if partition is None else partition.high_watermark
 
-    def _last_stable_offset(self, one: PartitionLog) -> int:
-        partition = self._partitions.get(one.topic, one.partition)
-        return one.log_start_offset if partition is None else partition.last_stable_offset
+    def _last_stable_offset(self, log: PartitionLog) -> int:
+        partition = self._partitions.get(log.topic, log.partition)
+        return log.log_start_offset if partition is None else partition.last_stable_offset

@@ -37,42 +37,42 @@ class LogMoves:
         self._moves: dict[PartitionLog, LogMove] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def future_of(self, one: PartitionLog) -> LogMove | None:
+    def future_of(self, log: PartitionLog) -> LogMove | None:
         """The move of a log that is under way or waits for its turn."""
-        return self._moves.get(one)
+        return self._moves.get(log)
 
-    def request(self, one: PartitionLog, path: str) -> None:
+    def request(self, log: PartitionLog, path: str) -> None:
         """Move a log to the folder at the absolute `path`, or have it stay if it is there; see `ReplicaManager`.
 
         Raises KafkaStorage if the log or any folder is offline, LogDirNotFound.
         """
-        if one.is_offline:
-            raise one.storage_error()
+        if log.is_offline:
+            raise log.storage_error()
         target = self._logs.log_dir(path)
         if target.failed:
             raise KafkaStorage(f"Log directory {path} is offline")
-        under_way = self._moves.get(one)
+        under_way = self._moves.get(log)
         if under_way is not None:
             if under_way.target is target:
                 return
             under_way.cancel()
-            del self._moves[one]
-        if os.path.abspath(os.path.dirname(one.folder)) == path:
+            del self._moves[log]
+        if os.path.abspath(os.path.dirname(log.folder)) == path:
             return
         if self._logs.failed_folders:
             raise KafkaStorage("No partition is moved while a log directory is offline")
-        self._start(one, target)
+        self._start(log, target)
 
-    def _start(self, one: PartitionLog, target: LogDir) -> None:
-        move = LogMove(self._logs, one, target, self._new_id(), self._is_cleaning)
-        self._moves[one] = move
+    def _start(self, log: PartitionLog, target: LogDir) -> None:
+        move = LogMove(self._logs, log, target, self._new_id(), self._is_cleaning)
+        self._moves[log] = move
         task = asyncio.ensure_future(self._run(move))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _run(self, move: LogMove) -> None:
-        one = move.log
-        described = {"partition": f"{one.topic}-{one.partition}", "to": move.target.path}
+        log = move.log
+        described = {"partition": f"{log.topic}-{log.partition}", "to": move.target.path}
         try:
             async with self._turn:
                 logger.info("moving a partition", **described)
@@ -83,8 +83,8 @@ class LogMoves:
         except (OSError, KafkaError) as error:
             logger.error("a partition could not be moved", reason=str(error), **described)
         finally:
-            if self._moves.get(one) is move:
-                del self._moves[one]
+            if self._moves.get(log) is move:
+                del self._moves[log]
 
     async def stop(self) -> None:
         """Gives up every move, and waits until nothing of it is at work."""

@@ -238,3 +238,5 @@ class LogCleaner:
                     delete_old_segments(log, self._high_watermark(log))
                 except KafkaError as error:
                     logger.error("retention failed", partition=f"{log.topic}-{log.partition}", error=str(error))
+                except Exception:  # the others must not wait for this one
+                    logger.exception("retention failed", partition=f"{log.topic}-{log.partition}")

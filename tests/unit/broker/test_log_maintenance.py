@@ -14,6 +14,7 @@ from broker.periodic import Periodic
 from protocol.errors import OffsetOutOfRange, PolicyViolation
 from storage.log.append_types import LogConfig
 from storage.log.partition_log import PartitionLog
+from storage.log.retention import delete_old_segments
 from tests.unit.storage.cleaning import end_txn, put, records
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents
 
@@ -43,10 +44,11 @@ class Hosted:
         self.rig = Rig(config=LogConfig(**config))  # type: ignore[arg-type]
         self.log = self.rig.log()
         self.partition = Partition("t", TOPIC_ID, 0, self.log, 0, lambda _: None)
+        self.partitions: dict[tuple[str, int], Any] = {("t", 0): self.partition}
         self.periodic = Periodic(self.rig.clock)
 
     async def start(self, **periods: int | str) -> None:
-        partitions: Any = {("t", 0): self.partition}
+        partitions = self.partitions
         found = type(
             "Found", (), {"get": lambda _, *key: partitions.get(key), "__iter__": lambda _: iter(partitions.values())}
         )()
@@ -86,6 +88,22 @@ async def test_records_not_yet_below_the_high_watermark_stay() -> None:
     await asyncio.sleep(0)
     assert hosted.partition.high_watermark == 0
     assert hosted.log.log_start_offset == 0
+
+
+async def test_one_log_that_retention_fails_for_keeps_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail_first(log: PartitionLog, high_watermark: int) -> int:
+        if log.topic == "t":
+            raise RuntimeError("nobody foresaw this")
+        return delete_old_segments(log, high_watermark)
+
+    monkeypatch.setattr("broker.partitions.log_maintenance.delete_old_segments", fail_first)
+    hosted = Hosted(retention_ms=1000, file_delete_delay_ms=1)
+    other = hosted.rig.log("u")
+    hosted.partitions["u", 0] = Partition("u", TOPIC_ID, 0, other, 0, lambda _: None)
+    append(other, batch(timestamp=NOW))
+    await hosted.start()
+    await hosted.pass_ms(30_000)
+    assert other.log_start_offset == 1
 
 
 async def test_idle_producers_are_forgotten() -> None:
