@@ -154,7 +154,7 @@ def coordinates(parts: Iterable[str], spark_version: str) -> tuple[str, ...]:
 def check_packages(*names: str) -> None:
     """Raises NotInstalled unless Python has these packages."""
     if missing := [name for name in names if importlib.util.find_spec(name) is None]:
-        raise NotInstalled(f"Python has no {', '.join(missing)}: install odradek with its extra, '.[pipeline]' in a checkout")
+        raise NotInstalled(f"Python has no {', '.join(missing)}: install odradek with its extra 'pipeline'")
 
 
 def check_java() -> None:
