@@ -44,6 +44,7 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connection_rates import ConnectionRates
 from broker.quotas.throttling import Throttling, windows_of
 from broker.security.scram_credentials import ScramCredentials
+from protocol import uuids
 from protocol.errors import KafkaError
 from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
@@ -228,7 +229,7 @@ class Node:
         return None if topic is None else topic.id
 
     def _new_id(self) -> UUID:
-        return UUID(int=self.random.getrandbits(128), version=4)
+        return uuids.random_uuid(self.random)
 
     async def start_http(self) -> int | None:
         """Opens the port of metrics and health; its number, or None where it is switched off."""

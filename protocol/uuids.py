@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from base64 import b64decode, urlsafe_b64encode
 from functools import lru_cache
+from random import Random
 from uuid import UUID
 
 ZERO = UUID(int=0)
+
+
+def random_uuid(rng: Random) -> UUID:
+    """A version 4 UUID whose text does not start with `-`, which tools would take for an option (Uuid.randomUuid).
+
+    Kafka's reserved ids, the first hundred, are never version 4.
+    """
+    while True:
+        candidate = UUID(int=rng.getrandbits(128), version=4)
+        if not to_text(candidate).startswith("-"):
+            return candidate
 
 
 @lru_cache(maxsize=4096)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from broker.coordinators.group_topics import GroupTopics
 from broker.coordinators.hosted import HostedCoordinator
@@ -21,9 +20,9 @@ from coordinator.group.directory import GroupDirectory
 from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.shard import ROWS, GroupShard
 from coordinator.runtime.runtime import CoordinatorRuntime
+from protocol import uuids
 from protocol.errors import UnsupportedVersion
 from protocol.records.compression import Compression
-from protocol.uuids import to_text
 from timing.purgatory import Purgatory
 
 if TYPE_CHECKING:
@@ -117,17 +116,14 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
             shard,
             self.consumer_config,
             self._topics,
-            lambda: to_text(self._random_uuid()),
+            lambda: uuids.to_text(uuids.random_uuid(self._random)),
             classic,
             self.consumer_metrics,
         )
         return GroupShard(shard, GroupDirectory(classic, consumer), self.config, self.offset_metrics)
 
     def _new_member_id(self, prefix: str) -> str:
-        return f"{prefix}-{self._random_uuid()}"
-
-    def _random_uuid(self) -> UUID:
-        return UUID(int=self._random.getrandbits(128), version=4)
+        return f"{prefix}-{uuids.random_uuid(self._random)}"
 
     def _topic_changed(self, old: Topic | None, new: Topic | None) -> None:
         """A topic that is gone, or made anew, takes its committed offsets along."""

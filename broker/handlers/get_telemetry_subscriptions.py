@@ -10,8 +10,8 @@ from kio.schema.get_telemetry_subscriptions.v0 import (
     GetTelemetrySubscriptionsResponse,
 )
 
-from broker.metadata.topic_names import random_topic_id
 from broker.network.context import RequestContext
+from protocol import uuids
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
 from protocol.records.compression import Compression
@@ -21,7 +21,7 @@ ACCEPTED = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNA
 
 def handle(ctx: RequestContext, request: GetTelemetrySubscriptionsRequest) -> GetTelemetrySubscriptionsResponse:
     telemetry = ctx.node.client_telemetry
-    instance_id = request.client_instance_id or random_topic_id(ctx.node.random)
+    instance_id = request.client_instance_id or uuids.random_uuid(ctx.node.random)
     instance = telemetry.subscription(ctx, instance_id)
     return GetTelemetrySubscriptionsResponse(
         throttle_time=ZERO,

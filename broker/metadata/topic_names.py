@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
 import re
-import uuid
 
 GROUP_METADATA_TOPIC_NAME = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC_NAME = "__transaction_state"
@@ -40,14 +38,3 @@ def is_internal(name: str) -> bool:
 def collision_key(name: str) -> str:
     """Names with the same key share their metric names, so Kafka lets only one of them exist."""
     return name.replace(".", "_")
-
-
-def random_topic_id(rng: random.Random) -> uuid.UUID:
-    """A version 4 id whose base64 form does not start with `-`, as command-line tools would take it for an option.
-
-    The reserved ids (the first hundred) are never version 4.
-    """
-    while True:
-        topic_id = uuid.UUID(int=rng.getrandbits(128), version=4)
-        if topic_id.bytes[0] >> 2 != 62:
-            return topic_id

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from broker.config.topic_config import parse_topic_configs
 from broker.metadata import topic_names
 from broker.metadata.topics import PartitionAssignment, Topic, assign
+from protocol import uuids
 from protocol.errors import (
     InvalidConfiguration,
     InvalidPartitions,
@@ -76,7 +77,7 @@ def plan_topic(
         partitions = _assigned(node, partition_count, replication_factor, assignments)
     else:
         partitions = _placed(node, partition_count, replication_factor)
-    return Topic(name, topic_names.random_topic_id(node.random), partitions, overrides)
+    return Topic(name, uuids.random_uuid(node.random), partitions, overrides)
 
 
 def _check_name(node: Node, name: str) -> None:

@@ -89,7 +89,7 @@ class LogDirs:
                 return None
 
         def prepare(path: str) -> LogDir:
-            new = MetaProperties(common, node_id, uuids.to_text(_usable(new_id)))
+            new = MetaProperties(common, node_id, uuids.to_text(new_id()))
             return _prepare(fs, path, found[path], new, now_ms)
 
         try:
@@ -98,7 +98,7 @@ class LogDirs:
                 if release is not None:
                     unlock.append(release)
             found = {path: attempt(path, lambda path: meta_properties.read(fs, path)) for path in paths}
-            common = _one_cluster(found, cluster_id, node_id) or uuids.to_text(_usable(new_id))
+            common = _one_cluster(found, cluster_id, node_id) or uuids.to_text(new_id())
             dirs = [attempt(path, prepare) or LogDir(path, "", clean=False, failed=True) for path in paths]
         except (OSError, MetaPropertiesError) as error:
             _release(unlock)
@@ -152,13 +152,6 @@ def _make_folder(fs: FileSystem, path: str) -> None:
         _make_folder(fs, above)
     fs.mkdir(path)
     fs.fsync_dir(above or ("/" if path.startswith("/") else "."))
-
-
-def _usable(new_id: Callable[[], UUID]) -> UUID:
-    """Kafka's Uuid.randomUuid: none whose text begins with a dash, which tools would take for an option."""
-    while uuids.to_text(candidate := new_id()).startswith("-"):
-        pass
-    return candidate
 
 
 def _one_cluster(found: Mapping[str, MetaProperties | None], cluster_id: str | None, node_id: int) -> str | None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from broker.metadata import topic_names
 from broker.metadata.topics import Topic, assign
+from protocol import uuids
 from protocol.errors import TopicExists, UnknownTopicOrPartition
 from tests.unit.broker.admin_rig import Rig
 
@@ -106,7 +107,7 @@ def test_a_name_with_a_line_end_is_not_legal() -> None:
 
 def test_random_ids_differ_and_never_start_with_a_dash() -> None:
     rng = random.Random(3)
-    ids = {topic_names.random_topic_id(rng) for _ in range(2000)}
+    ids = {uuids.random_uuid(rng) for _ in range(2000)}
     assert len(ids) == 2000
     assert not [one for one in ids if base64.urlsafe_b64encode(one.bytes).startswith(b"-")]
     assert {one.version for one in ids} == {4}
