@@ -4,14 +4,13 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from storage.files import FileSystem, read_file, write_file_atomically
+from storage.checkpoint_file import CorruptCheckpointError, read_checkpoint, write_checkpoint
+from storage.files import FileSystem
 
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 LOG_START = "log-start-offset-checkpoint"
 REPLICATION = "replication-offset-checkpoint"
 CLEANER = "cleaner-offset-checkpoint"
-
-_VERSION = "0"
 
 
 class TopicPartition(NamedTuple):
@@ -24,12 +23,8 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-class CorruptCheckpointError(ValueError):
-    """The file is not in the format, or says other than it counts."""
-
-
 class OffsetCheckpoint:
-    """One checkpoint file: version, count, then `topic partition offset` a line. Written whole, atomically."""
+    """One checkpoint file: `topic partition offset` a line."""
 
     def __init__(self, fs: FileSystem, folder: str, name: str) -> None:
         self._fs = fs
@@ -40,27 +35,19 @@ class OffsetCheckpoint:
         self._coming: dict[TopicPartition, int] = {}
 
     def read(self) -> dict[TopicPartition, int]:
-        """All offsets; none if the file is missing or empty. Raises CorruptCheckpointError, OSError."""
+        """All offsets; none if the file is missing. Raises CorruptCheckpointError, OSError."""
         offsets = self._read()
         self._written = dict(offsets)
         return offsets
 
     def _read(self) -> dict[TopicPartition, int]:
-        if not self._fs.exists(self._path):
-            return {}
-        lines = read_file(self._fs, self._path).decode(errors="replace").splitlines()
-        if not lines:
-            return {}
         offsets = {}
         try:
-            for line in lines[2:]:
+            for line in read_checkpoint(self._fs, self._path) or ():
                 topic, partition, offset = line.split(" ")
                 offsets[TopicPartition(topic, int(partition))] = int(offset)
-            complete = lines[0] == _VERSION and int(lines[1]) == len(offsets)
-        except (ValueError, IndexError) as error:
+        except ValueError as error:
             raise CorruptCheckpointError(f"{self._path}: {error}") from error
-        if not complete:
-            raise CorruptCheckpointError(f"{self._path} has another version than {_VERSION}, or entries are missing")
         return offsets
 
     def __contains__(self, partition: TopicPartition) -> bool:
@@ -78,7 +65,6 @@ class OffsetCheckpoint:
                 self._coming = entries = dict(offsets())
             if entries == self._written:
                 return
-            lines = [_VERSION, str(len(entries))]
-            lines += [f"{topic} {partition} {offset}" for (topic, partition), offset in entries.items()]
-            write_file_atomically(self._fs, self._path, ("\n".join(lines) + "\n").encode())
+            lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in entries.items()]
+            write_checkpoint(self._fs, self._path, lines)
             self._written = entries

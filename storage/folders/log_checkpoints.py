@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
+from storage.checkpoint_file import CorruptCheckpointError
 from storage.files import FileSystem
 from storage.folders.checkpoints import (
     CLEANER,
     LOG_START,
     RECOVERY_POINT,
     REPLICATION,
-    CorruptCheckpointError,
     OffsetCheckpoint,
     TopicPartition,
 )

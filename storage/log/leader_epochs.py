@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import structlog
 
-from storage.files import FileSystem, read_file, write_file_atomically
+from storage.checkpoint_file import CorruptCheckpointError, read_checkpoint, write_checkpoint
+from storage.files import FileSystem
 
 logger = structlog.get_logger(__name__)
 
@@ -13,18 +14,12 @@ FILE_NAME = "leader-epoch-checkpoint"
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
 
-_VERSION = 0
-
 
 class EpochEntry(NamedTuple):
     """An epoch and the offset of its first record."""
 
     epoch: int
     start_offset: int
-
-
-class CorruptCheckpointError(ValueError):
-    """The checkpoint file is not what this or Kafka writes."""
 
 
 class LeaderEpochs:
@@ -42,9 +37,11 @@ class LeaderEpochs:
         self._path = f"{folder}/{FILE_NAME}"
         self._entries: list[EpochEntry] = []
         self.writing = threading.Lock()
-        if fs.exists(self._path):
-            for entry in _decode(read_file(fs, self._path)):
-                self._put(entry)
+        try:
+            for line in read_checkpoint(fs, self._path) or ():
+                self._put(EpochEntry(*map(int, line.split())))
+        except (ValueError, TypeError) as error:
+            raise CorruptCheckpointError(f"{self._path}: {error}") from error
 
     @property
     def entries(self) -> tuple[EpochEntry, ...]:
@@ -143,19 +140,4 @@ class LeaderEpochs:
 
     def _write(self) -> None:
         with self.writing:
-            entries = list(self._entries)
-            lines = [str(_VERSION), str(len(entries))]
-            lines += [f"{entry.epoch} {entry.start_offset}" for entry in entries]
-            write_file_atomically(self._fs, self._path, ("\n".join(lines) + "\n").encode())
-
-
-def _decode(data: bytes) -> list[EpochEntry]:
-    try:
-        version, count, *rest = data.decode("ascii").splitlines()
-        entries = [EpochEntry(*map(int, line.split())) for line in rest if line.strip()]
-        valid = int(version) == _VERSION and int(count) == len(entries)
-    except (ValueError, TypeError) as error:
-        raise CorruptCheckpointError(f"{FILE_NAME} cannot be read: {error}") from error
-    if not valid:
-        raise CorruptCheckpointError(f"{FILE_NAME} is of another version or cut short")
-    return entries
+            write_checkpoint(self._fs, self._path, [f"{one.epoch} {one.start_offset}" for one in list(self._entries)])

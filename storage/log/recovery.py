@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from storage.checkpoint_file import CorruptCheckpointError
 from storage.files import FileSystem
 from storage.log.append_types import LogConfig
 from storage.log.leader_epochs import FILE_NAME as EPOCHS_FILE
-from storage.log.leader_epochs import CorruptCheckpointError, LeaderEpochs
+from storage.log.leader_epochs import LeaderEpochs
 from storage.log.log_segments import LogSegments
 from storage.producers.producer_state import ProducerStateManager
 from storage.segments.index import CorruptIndexError

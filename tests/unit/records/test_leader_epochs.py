@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.log.leader_epochs import FILE_NAME, CorruptCheckpointError, LeaderEpochs
+from storage.checkpoint_file import CorruptCheckpointError
+from storage.log.leader_epochs import FILE_NAME, LeaderEpochs
 from storage.memory_files import MemoryFileSystem
 
 FOLDER = "/data/t-0"

@@ -1,0 +1,32 @@
+"""The text format that Kafka's checkpoints share: a version, how many entries, an entry a line (CheckpointFile)."""
+
+from collections.abc import Sequence
+
+from storage.files import FileSystem, read_file, write_file_atomically
+
+_VERSION = 0
+
+
+class CorruptCheckpointError(ValueError):
+    """The file is not in the format, or says other than it counts."""
+
+
+def read_checkpoint(fs: FileSystem, path: str) -> list[str] | None:
+    """The entries' lines; None if there is no file. Raises CorruptCheckpointError, OSError."""
+    if not fs.exists(path):
+        return None
+    lines = read_file(fs, path).decode(errors="replace").splitlines()
+    entries = [line for line in lines[2:] if line.strip()]
+    try:
+        valid = int(lines[0]) == _VERSION and int(lines[1]) == len(entries)
+    except (ValueError, IndexError) as error:
+        raise CorruptCheckpointError(f"{path}: {error}") from error
+    if not valid:
+        raise CorruptCheckpointError(f"{path} has another version than {_VERSION}, or entries are missing")
+    return entries
+
+
+def write_checkpoint(fs: FileSystem, path: str, entries: Sequence[str]) -> None:
+    """Replace the file, atomically and for good. Raises OSError."""
+    lines = [str(_VERSION), str(len(entries)), *entries]
+    write_file_atomically(fs, path, ("\n".join(lines) + "\n").encode())
