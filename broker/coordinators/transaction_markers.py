@@ -47,7 +47,6 @@ class TransactionMarkers:
             )
         own = memoryview(bytearray(batch))  # the log makes it what the topic stores
         end = partition.append(own, AppendOrigin.COORDINATOR, now_ms).last_offset + 1
-        partition.verifications.end(marker.producer_id)
         return None if partition.high_watermark >= end else self._when_committed(partition, end)
 
     def _when_committed(self, partition: Partition, end: int) -> Future[None]:

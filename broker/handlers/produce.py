@@ -20,7 +20,6 @@ from broker.partitions.transactional_produce import (
     Append,
     Refusals,
     admit,
-    ended,
     new_append,
     produce_clients,
 )
@@ -34,7 +33,6 @@ from protocol.errors import (
     KafkaError,
     KafkaStorage,
     MessageTooLarge,
-    OutOfOrderSequence,
     RecordBatchTooLarge,
     TransactionalIdAuthorization,
     UnknownServerError,
@@ -97,24 +95,16 @@ def handle(
     appends = list(_transactional(ctx, request))
     admitted = admit(ctx.node, request.transactional_id, appends, produce_clients(ctx.version))
     if isinstance(admitted, dict):
-        return _append_admitted(ctx, request, appends, admitted)
+        return _append_all(ctx, request, admitted)
     ctx.begun = False
-    return _when_admitted(ctx, request, appends, admitted)
+    return _when_admitted(ctx, request, admitted)
 
 
 async def _when_admitted(
-    ctx: RequestContext, request: ProduceRequest, appends: list[Append], admitted: Awaitable[Refusals]
+    ctx: RequestContext, request: ProduceRequest, admitted: Awaitable[Refusals]
 ) -> ProduceResponse | None:
-    answer = _append_admitted(ctx, request, appends, await admitted)
+    answer = _append_all(ctx, request, await admitted)
     return await answer if isinstance(answer, Future) else answer
-
-
-def _append_admitted(
-    ctx: RequestContext, request: ProduceRequest, appends: list[Append], refusals: Refusals
-) -> ProduceResponse | Future[ProduceResponse] | None:
-    answer = _append_all(ctx, request, refusals)
-    ended(appends)
-    return answer
 
 
 def _transactional(ctx: RequestContext, request: ProduceRequest) -> Iterator[Append]:
@@ -152,10 +142,11 @@ def _append_all(
                 if refusals or acks not in ACKS:
                     _check_records(ctx.version, records or NOTHING)
                 refusal = refusals.get(partition.key) if refusals else None
-                if acks not in ACKS and (refusal is None or isinstance(refusal, OutOfOrderSequence)):
+                if acks not in ACKS and refusal is None:
                     raise InvalidRequiredAcks
                 if refusal is not None:
-                    raise _refused(refusal, partition, answer)
+                    answer.error_message = refusal.explicit_message
+                    raise refusal
                 _append(ctx, partition, records, answer, now_ms)
             except KafkaError as error:
                 _refuse(ctx, answer, error)
@@ -209,10 +200,9 @@ def _check_old_compressions(ctx: RequestContext, request: ProduceRequest) -> Non
         for index, records in partitions:
             try:
                 _partition(ctx, key, index)
-                single_batch_size(records or NOTHING)
             except KafkaError:
                 continue  # told of that partition alone
-            if records is not None and records[ATTRIBUTES_LOW_AT] & COMPRESSION_MASK > ZSTD:
+            if records is not None and _first_compression(records) > ZSTD:
                 raise UnknownServerError
 
 
@@ -221,16 +211,24 @@ def _check_records_without_zstd(records: memoryview) -> None:
 
     Raises UnsupportedCompressionType for zstd, which the request's version does not have.
     """
-    single_batch_size(records)
-    if records[ATTRIBUTES_LOW_AT] & COMPRESSION_MASK == ZSTD:
+    if _first_compression(records) == ZSTD:
         raise UnsupportedCompressionType
+    single_batch_size(records)
+
+
+def _first_compression(records: memoryview) -> int:
+    """The codec's id in the first whole batch of magic 2; 0 without one."""
+    if first_batch_size(records) and records[MAGIC_AT] == MAGIC:
+        return records[ATTRIBUTES_LOW_AT] & COMPRESSION_MASK
+    return 0
 
 
 def _check_records(version: int, records: memoryview) -> None:
     """The same, and in every version, where no log is asked."""
-    single_batch_size(records)
     if version < FIRST_VERSION_WITH_ZSTD:
         _check_records_without_zstd(records)
+    else:
+        single_batch_size(records)
 
 
 def _distinct(request: ProduceRequest) -> list[tuple[TopicKey, list[PartitionRecords]]]:
@@ -284,14 +282,6 @@ def _append(
     answer.log_append_time_ms = info.log_append_time
     answer.log_start_offset = info.log_start_offset
     ctx.node.metrics.produced(partition.topic, info.last_offset - info.first_offset + 1, len(records))
-
-
-def _refused(error: KafkaError, partition: Partition, answer: PartitionProduceResponse) -> KafkaError:
-    """An append that may not be made; for Kafka, one out of order is refused by the log."""
-    answer.error_message = error.explicit_message
-    if isinstance(error, OutOfOrderSequence):
-        answer.log_start_offset = partition.log_start_offset
-    return error
 
 
 def _refuse(ctx: RequestContext, answer: PartitionProduceResponse, error: KafkaError) -> None:

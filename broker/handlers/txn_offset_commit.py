@@ -47,7 +47,9 @@ def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> Answer | Awa
         raise InvalidGroupId
     partition = _groups_partition(ctx, request.group_id)
     clients = Clients(
-        ctx.version >= FIRST_VERSION_OF_TRANSACTIONS_V2, ctx.version >= FIRST_VERSION_WITH_TRANSACTION_ABORTABLE
+        ctx.version >= FIRST_VERSION_OF_TRANSACTIONS_V2,
+        ctx.version >= FIRST_VERSION_WITH_TRANSACTION_ABORTABLE,
+        knows_concurrent=True,
     )
     producer = ProducerEpoch(request.producer_id, request.producer_epoch)
     admitted = admit(ctx.node, request.transactional_id, [Append(partition, producer, NO_SEQUENCE)], clients)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from broker.partitions.verifications import Verifications
 from protocol.errors import (
     FencedLeaderEpoch,
     KafkaError,
@@ -51,7 +50,6 @@ class Partition:
         "log",
         "topic",
         "topic_id",
-        "verifications",
     )
 
     def __init__(
@@ -70,7 +68,6 @@ class Partition:
         self.log = log
         self.leader_epoch = leader_epoch
         self.flush_gated = log.config.flush_messages == 1
-        self.verifications = Verifications()
         self._on_advance = on_advance
         self._listeners: list[Listener] = []
         log.producers.on_high_watermark(self.high_watermark)

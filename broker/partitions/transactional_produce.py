@@ -8,7 +8,7 @@ good: otherwise a write that was delayed would hang for ever, or join a later tr
 from __future__ import annotations
 
 from asyncio import Future, get_running_loop
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,11 +25,9 @@ from protocol.errors import (
     KafkaError,
     NotCoordinator,
     NotEnoughReplicas,
-    OutOfOrderSequence,
     ProducerFenced,
     TransactionAbortable,
 )
-from protocol.records.batch import NO_SEQUENCE
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -65,13 +63,6 @@ class Append(NamedTuple):
         entry = self.partition.log.producers.producers.get(producer_id)
         return entry is not None and epoch < entry.producer_epoch
 
-    @property
-    def is_out_of_order(self) -> bool:
-        """An earlier batch was tried and has to come first; with V2 each transaction starts at sequence 0 besides."""
-        partition, producer_id = self.partition, self.producer.producer_id
-        has_state = producer_id in partition.log.producers.producers
-        return partition.verifications.is_out_of_order(producer_id, self.base_sequence, has_state)
-
 
 # Without a call in Python: one for every transactional batch.
 new_append: Callable[[tuple[Partition, ProducerEpoch, int]], Append] = partial(tuple.__new__, Append)
@@ -82,6 +73,7 @@ class Clients(NamedTuple):
 
     adds_partitions: bool
     knows_abortable: bool
+    knows_concurrent: bool
 
     def told(self, error: KafkaError) -> KafkaError:
         """The coordinator's error as the client is to see it; the text goes along only where Kafka sends one."""
@@ -91,7 +83,7 @@ class Clients(NamedTuple):
             error = InvalidTxnState()
         if isinstance(error, InvalidTxnState):
             return InvalidTxnState("Partition was not added to the transaction")
-        if isinstance(error, NOT_READY) or (isinstance(error, ConcurrentTransactions) and not self.adds_partitions):
+        if isinstance(error, NOT_READY) or (isinstance(error, ConcurrentTransactions) and not self.knows_concurrent):
             return NotEnoughReplicas(
                 "Unable to verify the partition has been added to the transaction. "
                 f"Underlying error: {error.code.name.upper()}"
@@ -101,7 +93,8 @@ class Clients(NamedTuple):
 
 @cache
 def produce_clients(version: int) -> Clients:
-    return Clients(version >= FIRST_VERSION_OF_TRANSACTIONS_V2, version >= FIRST_VERSION_WITH_TRANSACTION_ABORTABLE)
+    is_v2 = version >= FIRST_VERSION_OF_TRANSACTIONS_V2
+    return Clients(is_v2, version >= FIRST_VERSION_WITH_TRANSACTION_ABORTABLE, knows_concurrent=is_v2)
 
 
 def admit(
@@ -125,18 +118,11 @@ def admit(
             return fenced
     admission = _Admission(node, transactional_id, unknown, clients, fenced)
     if admission.is_granted:
-        return admission.order_refusals()
+        return fenced
     answer = admission.ask()
     if answer.done() and not isinstance(answer.exception(), ConcurrentTransactions):
         return admission.refusals(answer)
     return admission.when_told(answer, [append for append in appends if append.is_in_open_transaction])
-
-
-def ended(appends: Iterable[Append]) -> None:
-    """The appends were tried; those that are in the log need no verification any more."""
-    for append in appends:
-        if append.is_in_open_transaction:
-            append.partition.verifications.end(append.producer.producer_id)
 
 
 class _Admission:
@@ -148,14 +134,12 @@ class _Admission:
         self._node = node
         self._coordinator = node.transaction_coordinator
         self._transactional_id = transactional_id
-        self._appends = appends
         self._clients = clients
         self._fenced = fenced
         self._producer = appends[0].producer
         self._wanted = [append.partition.key for append in appends]
-        for append in appends:
-            if append.base_sequence != NO_SEQUENCE:
-                append.partition.verifications.begin(append.producer, append.base_sequence, clients.adds_partitions)
+        for partition, (producer_id, epoch), sequence in appends:
+            partition.log.producers.verifications.begin(producer_id, epoch, sequence, clients.adds_partitions)
 
     @property
     def is_granted(self) -> bool:
@@ -182,19 +166,11 @@ class _Admission:
             return {**self._fenced, **dict.fromkeys(self._wanted, self._clients.told(error))}
         if error is not None:
             raise error
-        refusals = self.order_refusals()
+        refusals = dict(self._fenced)
         if not self._clients.adds_partitions:
             missing = [partition for partition in self._wanted if partition not in answer.result()]
             if missing:
                 refusals |= dict.fromkeys(missing, self._clients.told(TransactionAbortable()))
-        return refusals
-
-    def order_refusals(self) -> Refusals:
-        """What is refused although the coordinator has the partition."""
-        refusals = dict(self._fenced)
-        for append in self._appends:
-            if append.is_out_of_order:
-                refusals[append.partition.key] = OutOfOrderSequence()
         return refusals
 
     async def when_told(self, answer: Future[Any], unasked: Sequence[Append]) -> Refusals:

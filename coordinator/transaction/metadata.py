@@ -80,7 +80,6 @@ class TransactionMetadata(NamedTuple):
             partitions=NO_PARTITIONS,
             start_ms=NO_TIMESTAMP,
             last_update_ms=now_ms,
-            client_version=V1,
         )
 
     def with_partitions(self, added: Iterable[TopicPartition], client_version: int, now_ms: int) -> TransactionMetadata:

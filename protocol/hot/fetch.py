@@ -210,6 +210,8 @@ def _read_partition_tags(version: int, partition: FetchPartition, buf: Buffer, p
         elif tag == 1 and version >= 18:
             (partition.high_watermark,) = _I64.unpack_from(buf, pos)
             pos += 8
+        elif tag in (0, 1):
+            raise _not_yet(tag, version)
         else:
             pos = skip_tagged_field(buf, pos, tag, size)
     return pos
@@ -225,5 +227,12 @@ def _read_request_tags(version: int, request: FetchRequest, buf: Buffer, pos: in
         elif tag == 1 and version >= 15:
             request.replica_id, request.replica_epoch = _REPLICA_STATE.unpack_from(buf, pos)
             pos = skip_tagged_fields(buf, pos + _REPLICA_STATE.size)
+        elif tag == 1:
+            raise _not_yet(tag, version)
         else:
             pos = skip_tagged_field(buf, pos, tag, size)
+
+
+def _not_yet(tag: int, version: int) -> DecodeError:
+    """Kafka takes tags that it does not know, but none that it knows of a later version."""
+    return DecodeError(f"tag {tag} is not valid for version {version}")

@@ -137,9 +137,7 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytes:
         raise DecompressionError("snappy: the header is cut short")
     parts: list[bytes] = []
     pos = len(_XERIAL_HEADER)
-    while pos < len(view):
-        if pos + 4 > len(view):
-            raise DecompressionError("snappy: a block is cut short")
+    while pos + 4 <= len(view):  # fewer bytes than a size are the end, too
         (size,) = _BLOCK_SIZE.unpack_from(view, pos)
         pos += 4
         if size == _XERIAL_HEADER_START:  # streams one after the other, as snappy-java reads them

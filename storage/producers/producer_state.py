@@ -33,6 +33,7 @@ from storage.log.append_types import AppendOrigin
 from storage.producers import producer_snapshot
 from storage.producers.producer_entry import NO_EPOCH, NO_OFFSET, ProducerStateEntry, new_batch_metadata
 from storage.producers.producer_snapshot import CorruptSnapshotError, SnapshotEntry
+from storage.producers.verifications import Verifications
 
 logger = structlog.get_logger(__name__)
 
@@ -86,6 +87,7 @@ class ProducerStateManager:
     Attributes:
         producers: by producer id.
         expiration_ms: `producer.id.expiration.ms`.
+        verifications: producers whose transaction is being asked about.
     """
 
     def __init__(self, fs: FileSystem, folder: str, name: str, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> None:
@@ -94,6 +96,7 @@ class ProducerStateManager:
         self._name = name
         self.expiration_ms = expiration_ms
         self.producers: dict[int, ProducerStateEntry] = {}
+        self.verifications = Verifications()
         self._open: dict[int, int] = {}  # first offset of each open transaction, ascending -> producer id
         self._unreplicated: dict[int, int] = {}  # first offset of ended transactions -> offset of their marker
         self._snapshots = sorted(
@@ -120,7 +123,8 @@ class ProducerStateManager:
             sequence = header.base_sequence
             batches = entry.batches
             if header.producer_epoch == entry.producer_epoch:
-                if not _follows(batches[-1].last_sequence if batches else NO_SEQUENCE, sequence):
+                follows = _follows(batches[-1].last_sequence if batches else NO_SEQUENCE, sequence)
+                if not follows or header.producer_id in self.verifications:
                     original = entry.find(sequence, header.last_sequence)
                     if original is not None:
                         return Duplicate(original.first_offset, original.last_offset, original.timestamp)
@@ -148,7 +152,15 @@ class ProducerStateManager:
         logger.warning("replicated batch of an old producer epoch", detail=text)
 
     def _check_sequence(self, entry: ProducerStateEntry, header: BatchHeader) -> None:
-        """A producer without an epoch (never seen, or expired) may start anywhere, a new epoch at 0."""
+        """A producer without an epoch (never seen, or expired) may start anywhere, a new epoch at 0.
+
+        Unless something else was tried before, and refused for the time being.
+        """
+        if self.verifications.is_out_of_order(header.producer_id, header.base_sequence, bool(entry.batches)):
+            raise OutOfOrderSequence(
+                f"Producer {entry.producer_id} sent sequence {header.base_sequence} to {self._name}, where an earlier "
+                "one is being verified."
+            )
         if entry.producer_epoch == NO_EPOCH:
             return
         if header.producer_epoch != entry.producer_epoch:
@@ -203,9 +215,11 @@ class ProducerStateManager:
         timestamp = header.max_timestamp
         entry.batches.append(new_batch_metadata((sequence, last_sequence, base_offset, base_offset + delta, timestamp)))
         entry.last_timestamp = timestamp
-        if header.attributes & TRANSACTIONAL_FLAG and entry.txn_first_offset == NO_OFFSET:
-            entry.txn_first_offset = base_offset
-            self._open[base_offset] = entry.producer_id
+        if header.attributes & TRANSACTIONAL_FLAG:
+            self.verifications.end(entry.producer_id)
+            if entry.txn_first_offset == NO_OFFSET:
+                entry.txn_first_offset = base_offset
+                self._open[base_offset] = entry.producer_id
         return None
 
     def _publish_marker(
@@ -217,6 +231,7 @@ class ProducerStateManager:
         entry.last_timestamp = timestamp
         entry.txn_first_offset = NO_OFFSET
         self.producers[entry.producer_id] = entry
+        self.verifications.end(entry.producer_id)
         if first_offset == NO_OFFSET:
             return None
         del self._open[first_offset]

@@ -232,6 +232,21 @@ def compression(t: Talk, v: int) -> None:
     end_offset(t, "end", a)
 
 
+@scenario("produce", (3, 6, 7))
+def what_is_behind(t: Talk, v: int) -> None:
+    """A batch: the same once more, and too little for another."""
+    a = t.topic("a")
+    for name, codec in (("zstd", ZSTD), ("snappy", SNAPPY), ("codec 5", 5)):
+        batch = t.batch(1, attributes=codec)
+        send(t, f"{name}: twice", v, a, batch + batch)
+        send(t, f"{name}: zeros", v, a, batch + bytes(20))
+        send(t, f"{name}: a few zeros", v, a, batch + bytes(5))
+    whole = batches.COMPRESS[SNAPPY](record())
+    for count in range(5):
+        send(t, f"{count} bytes behind a block", v, a, t.batch(1, attributes=SNAPPY, payload=whole + bytes(count)))
+    end_offset(t, "end", a)
+
+
 def read(t: Talk, step: str, topic: Topic, *ignore: str) -> None:
     body = {"max_wait": 0, "min_bytes": 0, "session_epoch": -1}
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}

@@ -83,3 +83,20 @@ def of_members(t: Talk, v: int) -> None:
     tx.ended("committed", 5 if v == 5 else 4, True)
     tx.committed("after", a.name, 0)
     tx.commit_offsets("after: a stranger of no group", v, a.name, 0, group="nobody", member_id="x", generation_id=1)
+
+
+@scenario("txn_offset_commit", VERSIONS)
+def while_it_ends(t: Talk, v: int) -> None:
+    """A newer coordinator's marker keeps the transaction from its own."""
+    a = t.topic("a")
+    tx = Transactor(t).start()
+    tx.add("added", 3, (a.name, 0))
+    tx.produce("produced", 11, a, 0)
+    topics = [{"name": a.name, "partition_indexes": [0]}]
+    marker = {"producer_id": tx.producer_id, "producer_epoch": tx.epoch, "transaction_result": False}
+    t.call(
+        "somebody's marker", "write_txn_markers", 1, {"markers": [marker | {"coordinator_epoch": 9, "topics": topics}]}
+    )
+    tx.end("ends", 3, True)
+    tx.commit_offsets("too early", v, a.name, 0)
+    tx.describe("prepared")

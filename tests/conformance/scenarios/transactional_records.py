@@ -94,6 +94,32 @@ def in_the_order_tried(t: Talk, v: int) -> None:
     tx.ended("ended again", 4 if old else 5, False)
 
 
+@scenario("produce", (11, 12, 13))
+def tried_and_refused(t: Talk, v: int) -> None:
+    """What was refused keeps its place before later batches, whatever it was refused for."""
+    a = t.topic("a", 4)
+    tx = Transactor(t).start()
+    tx.produce("0: of a strange id", v, a, 3, transactional_id=t.prefix + "nobody")
+    tx.produce("1: without a sequence", v, a, -1, index=1)
+    tx.produce("3: of a strange id", v, a, 0, index=3, transactional_id=t.prefix + "nobody")
+    tx.produce("3: outside of transactions", v, a, 2, index=3, attributes=0, transactional_id=None)
+    if v < FIRST_WITH_IMPLICIT_PARTITIONS:
+        tx.add("added", 3, *((a.name, index) for index in range(4)))
+    tx.produce("0: one lower", v, a, 2)
+    tx.produce("0: the first", v, a, 0)
+    tx.produce("1: the first", v, a, 0, index=1)
+    tx.produce("2: the first", v, a, 0, index=2)
+    tx.produce("2: of an epoch that is not there yet", v, a, 0, index=2, epoch=tx.epoch + 5)
+    tx.produce("2: the second", v, a, 1, index=2)
+    tx.produce("2: the first again", v, a, 0, index=2)
+    tx.produce("3: the second", v, a, 1, index=3)
+    tx.produce("3: the first", v, a, 0, index=3)
+    tx.produce("3: the second after all", v, a, 1, index=3)
+    producers(t, "producers", a.name, 0, 1, 2, 3)
+    tx.ended("ended", 4 if v < FIRST_WITH_IMPLICIT_PARTITIONS else 5, True)
+    producers(t, "producers after", a.name, 0, 1, 2, 3)
+
+
 @scenario("produce", VERSIONS)
 def of_strangers(t: Talk, v: int) -> None:
     a = t.topic("a", 2)

@@ -180,13 +180,27 @@ def test_mutated_requests_are_read_or_refused(version: int, generator: Any, kio_
     assert 0 < refused < 300
 
 
-def test_tags_of_a_later_version_are_skipped() -> None:
+@pytest.mark.parametrize(
+    ("tags", "first"), [(b"\x01\x00\x10" + bytes(16), 17), (b"\x01\x01\x08" + bytes(8), 18), (b"\x01\x09\x00", 13)]
+)
+def test_tags_of_a_later_version_are_refused_and_unknown_ones_skipped(tags: bytes, first: int) -> None:
+    """As by Kafka's generated classes."""
     fixed = pack(">iiqiqi", 0, -1, 7, -1, -1, 100)
-    tags = b"\x03\x00\x10" + UUID(int=5).bytes + b"\x01\x08" + pack(">q", 44) + b"\x09\x00"
-    body = START + SESSION + b"\x02" + bytes(16) + b"\x02" + fixed + tags + b"\0" + b"\x01\x01\0"
-    asked = {version: decode_request(version, body, 0).topics[0][1][0] for version in (16, 17, 18)}
-    assert [asked[version].replica_directory_id for version in (16, 17, 18)] == [ZERO, UUID(int=5), UUID(int=5)]
-    assert [asked[version].high_watermark for version in (16, 17, 18)] == [2**63 - 1, 2**63 - 1, 44]
+    topics = b"\x02" + bytes(16) + b"\x02" + fixed + tags + b"\0"
+    for version in range(13, 19):
+        body = (pack(">i", -1) if version < 15 else b"") + START + SESSION + topics + b"\x01\x01\0"
+        if version < first:
+            with pytest.raises(DecodeError, match="not valid"):
+                decode_request(version, body, 0)
+        else:
+            assert decode_request(version, body, 0).topics[0][1][0].fetch_offset == 7
+
+
+@pytest.mark.parametrize("version", [12, 13, 14])
+def test_the_replicas_state_is_no_tag_of_old_versions(version: int) -> None:
+    body = pack(">i", -1) + START + SESSION + b"\x01\x01\x01" + b"\x01\x01\x0d" + pack(">iqB", 5, 9, 0)
+    with pytest.raises(DecodeError, match="not valid"):
+        decode_request(version, body, 0)
 
 
 START = pack(">iiib", 500, 1, 2, 0)  # wait, bytes, isolation

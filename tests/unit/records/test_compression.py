@@ -78,3 +78,14 @@ def test_snappy_is_framed_as_by_snappy_java() -> None:
     first = int.from_bytes(packed[16:20], "big")
     second = int.from_bytes(packed[20 + first : 24 + first], "big")
     assert len(packed) == 24 + first + second
+
+
+@pytest.mark.parametrize("behind", [0, 1, 2, 3])
+def test_fewer_bytes_behind_the_last_snappy_block_than_a_size_are_its_end(behind: int) -> None:
+    packed = compress(Compression.SNAPPY, b"some data" * 10)
+    assert decompress(Compression.SNAPPY, packed + b"\xff" * behind) == b"some data" * 10
+
+
+def test_a_size_behind_the_last_snappy_block_is_one_more_block() -> None:
+    with pytest.raises(DecompressionError):
+        decompress(Compression.SNAPPY, compress(Compression.SNAPPY, b"some data" * 10) + b"\xff" * 4)

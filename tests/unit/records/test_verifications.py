@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from broker.partitions.verifications import KEPT, Verifications
-from coordinator.runtime.outcome import ProducerEpoch
+from storage.producers.verifications import KEPT, Verifications
 
 
 def lowest(tried: Verifications, producer_id: int) -> int | None:
     """The last sequence that is in order; None if every one is."""
-    return next((one - 1 for one in range(20) if tried.is_out_of_order(producer_id, one, has_state=True)), None)
+    return next((one - 1 for one in range(20) if tried.is_out_of_order(producer_id, one, has_batches=True)), None)
 
 
 def test_the_lowest_sequence_of_the_newest_epoch_counts() -> None:
     tried = Verifications()
     assert lowest(tried, 7) is None
     for epoch, sequence, expected in ((0, 5, 5), (0, 3, 3), (0, 4, 3), (1, 9, 9), (0, 0, 9), (1, 8, 8)):
-        tried.begin(ProducerEpoch(7, epoch), sequence, supports_epoch_bump=False)
+        tried.begin(7, epoch, sequence, supports_epoch_bump=False)
         assert lowest(tried, 7) == expected
     assert lowest(tried, 8) is None
     tried.end(7)
@@ -25,16 +24,16 @@ def test_the_lowest_sequence_of_the_newest_epoch_counts() -> None:
 def test_whether_a_strange_producer_starts_at_zero_is_said_by_its_first_attempt() -> None:
     tried = Verifications()
     for producer_id, first in ((7, False), (8, True)):
-        tried.begin(ProducerEpoch(producer_id, 0), 3, supports_epoch_bump=first)
-        tried.begin(ProducerEpoch(producer_id, 1), 3, supports_epoch_bump=not first)
-        assert tried.is_out_of_order(producer_id, 3, has_state=False) is first
-        assert not tried.is_out_of_order(producer_id, 3, has_state=True)
-        assert not tried.is_out_of_order(producer_id, 0, has_state=False)
+        tried.begin(producer_id, 0, 3, supports_epoch_bump=first)
+        tried.begin(producer_id, 1, 3, supports_epoch_bump=not first)
+        assert tried.is_out_of_order(producer_id, 3, has_batches=False) is first
+        assert not tried.is_out_of_order(producer_id, 3, has_batches=True)
+        assert not tried.is_out_of_order(producer_id, 0, has_batches=False)
 
 
 def test_producers_that_are_never_verified_do_not_pile_up() -> None:
     tried = Verifications()
     for producer_id in range(KEPT + 3):
-        tried.begin(ProducerEpoch(producer_id, 0), 0, supports_epoch_bump=False)
+        tried.begin(producer_id, 0, 0, supports_epoch_bump=False)
     known = [one for one in range(KEPT + 3) if lowest(tried, one) is not None]
     assert known == list(range(3, KEPT + 3))

@@ -1,12 +1,5 @@
 """Producers whose first append of a transaction is being verified (KIP-890; Kafka's VerificationStateEntry)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from coordinator.runtime.outcome import ProducerEpoch
-
 KEPT = 1000
 """Producers of a partition; those never verified would pile up, so beyond these the oldest are forgotten."""
 
@@ -23,13 +16,15 @@ class Verifications:
     def __init__(self) -> None:
         self._tried: dict[int, tuple[int, int, bool]] = {}  # producer id -> epoch, sequence, supports_epoch_bump
 
-    def begin(self, producer: ProducerEpoch, sequence: int, supports_epoch_bump: bool) -> None:
+    def __contains__(self, producer_id: int) -> bool:
+        return producer_id in self._tried
+
+    def begin(self, producer_id: int, epoch: int, sequence: int, supports_epoch_bump: bool) -> None:
         """Notes an append that is to be verified; a newer epoch starts anew.
 
         `supports_epoch_bump`: it is of transactions V2. As in Kafka, what the first attempt says counts.
         """
         tried = self._tried
-        producer_id, epoch = producer
         known = tried.get(producer_id)
         if known is None:
             if len(tried) >= KEPT:
@@ -38,16 +33,16 @@ class Verifications:
         elif epoch > known[0] or (epoch == known[0] and sequence < known[1]):
             tried[producer_id] = (epoch, sequence, known[2])
 
-    def is_out_of_order(self, producer_id: int, sequence: int, has_state: bool) -> bool:
-        """An earlier batch was tried and has to come first, or the first one.
+    def is_out_of_order(self, producer_id: int, sequence: int, has_batches: bool) -> bool:
+        """An earlier batch was tried and has to come first, or, with transactions V2, that of sequence 0.
 
-        `has_state`: the log knows the producer.
+        `has_batches`: the log knows batches of the producer.
         """
         tried = self._tried.get(producer_id)
         if tried is None:
             return False
         _, lowest, supports_epoch_bump = tried
-        return sequence > lowest or (supports_epoch_bump and sequence > 0 and not has_state)
+        return sequence > lowest or (supports_epoch_bump and sequence != 0 and not has_batches)
 
     def end(self, producer_id: int) -> None:
         """A transactional batch or a marker of the producer is in the log."""
