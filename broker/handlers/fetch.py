@@ -271,7 +271,7 @@ class Fetch:
     def _diverges(self, target: Target, partition: Partition, result: FetchPartitionResponse) -> bool:
         """KIP-595: tells where the log parted from the one that the client read before."""
         epoch, end_offset = partition.end_offset_for_epoch(target.last_fetched_epoch)
-        if epoch < 0 or end_offset < 0:
+        if epoch < 0 or end_offset < 0 or target.fetch_offset < partition.log_start_offset:
             raise OffsetOutOfRange
         if epoch < target.last_fetched_epoch or end_offset < target.fetch_offset:
             result.diverging_epoch = EpochEndOffset(epoch, end_offset)

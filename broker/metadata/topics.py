@@ -153,6 +153,17 @@ class Topics:
             await self._host.discard()
             raise
 
+    async def raise_leader_epochs(self) -> None:
+        """The node is back: every partition lost its leader and has it again, an epoch each, as in KRaft."""
+        raised = [
+            replace(
+                topic,
+                partitions=tuple(replace(one, leader_epoch=one.leader_epoch + 2) for one in topic.partitions),
+            )
+            for topic in self.all()
+        ]
+        await self._commit({topic.name: self._versions[topic.name] for topic in raised}, puts=raised)
+
     async def set_configs(self, configs: Mapping[str, Mapping[str, str]]) -> None:
         """Replace the overrides of topics of the view, all or none."""
         changed = [

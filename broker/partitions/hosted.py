@@ -152,7 +152,7 @@ class Partitions:
 
     def _host(self, topic: Topic, index: int, leader_epoch: int, partition_log: PartitionLog) -> None:
         if partition_log.leader_epochs.latest != leader_epoch and not partition_log.is_offline:
-            partition_log.assign_epoch(leader_epoch, partition_log.log_end_offset)
+            partition_log.begin_epoch(leader_epoch)
         self._by_key[topic.name, index] = Partition(
             topic.name, topic.id, index, partition_log, leader_epoch, self._on_advance
         )

@@ -25,7 +25,7 @@ class EpochEntry(NamedTuple):
 class LeaderEpochs:
     """The epochs of one partition, ascending in epoch and start offset.
 
-    Every change but `truncate_from_start` is written before it returns.
+    Every change but `truncate_from_start` and `begin` is written before it returns.
 
     Attributes:
         writing: held while the file is written.
@@ -36,6 +36,7 @@ class LeaderEpochs:
         self._fs = fs
         self._path = f"{folder}/{FILE_NAME}"
         self._entries: list[EpochEntry] = []
+        self._unsaved = False
         self.writing = threading.Lock()
         try:
             for line in read_checkpoint(fs, self._path) or ():
@@ -67,6 +68,14 @@ class LeaderEpochs:
             except OSError:
                 self._entries = before
                 raise
+
+    def begin(self, epoch: int, start_offset: int) -> None:
+        """`epoch` starts at the log's end. Whoever puts records of it on the device saves it first."""
+        self._unsaved |= self._put(EpochEntry(epoch, start_offset))
+
+    def is_unsaved(self, end_offset: int) -> bool:
+        """Whether the file lacks an epoch of which there are records in the log, which ends here."""
+        return self._unsaved and self._entries[-1].start_offset < end_offset
 
     def _put(self, new: EpochEntry) -> bool:
         latest = self._entries[-1] if self._entries else None
@@ -141,3 +150,4 @@ class LeaderEpochs:
     def _write(self) -> None:
         with self.writing:
             write_checkpoint(self._fs, self._path, [f"{one.epoch} {one.start_offset}" for one in list(self._entries)])
+            self._unsaved = False

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from protocol.errors import KafkaError
 from storage.files import File, FileSystem, is_out_of_descriptors, sync_file
+from storage.log.leader_epochs import LeaderEpochs
 from storage.log.log_segments import LogSegments
 from storage.log.log_services import DESCRIPTORS_RETRY_MS, LogServices
 from storage.producers.producer_state import ProducerStateManager
@@ -19,6 +20,7 @@ from storage.workers import folder_lane
 class _Work:
     """What one flush must sync: open files, files by name, and the folder if names changed in it.
 
+    `epochs` are to be saved first, lest the recovery point passes an epoch that no file has.
     `target` is the log's end when the flush was prepared, `generation` the log's count of truncations then, `release`
     lets the open files go.
     """
@@ -30,6 +32,7 @@ class _Work:
     names: list[str]
     folder: str | None
     release: Callable[[], None]
+    epochs: LeaderEpochs | None
     _turn: threading.Lock = field(default_factory=threading.Lock)
     _done: bool = False
     _error: OSError | None = None
@@ -49,6 +52,8 @@ class _Work:
             self._done = True
 
     def _sync(self) -> None:
+        if self.epochs is not None:
+            self.epochs.save()
         for file in self.files:
             file.fdatasync()
         for name in self.names:
@@ -72,6 +77,7 @@ class LogFlusher:
 
     __slots__ = (
         "_end",
+        "_epochs",
         "_failed",
         "_folder",
         "_generation",
@@ -99,6 +105,7 @@ class LogFlusher:
         *,
         segments: LogSegments,
         producers: ProducerStateManager,
+        epochs: LeaderEpochs,
         end: Callable[[], LogOffsetMetadata],
         failed: Callable[[Exception], KafkaError],
     ) -> None:
@@ -106,6 +113,7 @@ class LogFlusher:
         self._folder = folder
         self._segments = segments
         self._producers = producers
+        self._epochs = epochs
         self._end = end
         self._failed = failed
         self.flushed = end()
@@ -247,7 +255,8 @@ class LogFlusher:
             for handle in handles:
                 handle.release()
 
-        return _Work(self._services.fs, end, self._generation, files, names, folder, release)
+        epochs = self._epochs if self._epochs.is_unsaved(end.offset) else None
+        return _Work(self._services.fs, end, self._generation, files, names, folder, release, epochs)
 
     def _advance(self, work: _Work) -> None:
         self.last_flush_ms = self._services.clock.monotonic_ms()

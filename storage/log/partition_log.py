@@ -41,7 +41,6 @@ class PartitionLog:
     """
 
     __slots__ = (
-        "_latest_epoch",
         "_name",
         "_offline",
         "cleaned_to",
@@ -91,13 +90,13 @@ class PartitionLog:
         self.log_end_offset = state.log_end_offset
         self.on_offline: Callable[[PartitionLog, Exception], None] | None = None
         self._name = f"{topic}-{partition}"
-        self._latest_epoch = state.leader_epochs.latest
         self._offline: KafkaError | None = None
         self.flusher = LogFlusher(
             services,
             folder,
             segments=self.segments,
             producers=self.producers,
+            epochs=self.leader_epochs,
             end=lambda: self.end,
             failed=self.fail,
         )
@@ -131,7 +130,7 @@ class PartitionLog:
                 f"configured segment size of {config.segment_bytes}."
             )
         try:
-            if leader_epoch != self._latest_epoch:
+            if leader_epoch != self.leader_epochs.latest:
                 self.assign_epoch(leader_epoch, base_offset)
             segment = self.segments.active
             if segment.should_roll(config, size, max_timestamp, last_offset, now_ms):
@@ -176,7 +175,10 @@ class PartitionLog:
     def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
         """Note that `leader_epoch` starts at an offset, unless it is the latest already."""
         self.leader_epochs.assign(leader_epoch, start_offset)
-        self._latest_epoch = leader_epoch
+
+    def begin_epoch(self, leader_epoch: int) -> None:
+        """`leader_epoch` starts here; it is written with the first records of it that are flushed."""
+        self.leader_epochs.begin(leader_epoch, self.log_end_offset)
 
     def roll(self) -> LogSegment:
         """Seal the active segment and start the next one at the log's end; raises OSError."""
@@ -346,8 +348,6 @@ class PartitionLog:
             return log_truncation.truncate_to(self, offset)
         except OSError as error:
             raise self.fail(error) from error
-        finally:
-            self._latest_epoch = self.leader_epochs.latest
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Drop everything; the next append gets `offset`. Raises KafkaStorage."""
@@ -356,8 +356,6 @@ class PartitionLog:
             log_truncation.truncate_fully(self, offset, offset if log_start_offset is None else log_start_offset)
         except OSError as error:
             raise self.fail(error) from error
-        finally:
-            self._latest_epoch = self.leader_epochs.latest
 
     def increment_log_start_offset(self, offset: int) -> bool:
         """Move the log's start up; false if it is there already. The caller checkpoints it before it answers.

@@ -49,6 +49,18 @@ def readers_after_it(t: Talk, v: int) -> None:
     t.call("fetch what came after", "fetch", 12, fetch_body(place(a, {"partition": 0, "fetch_offset": 9})))
 
 
+@scenario("fetch", (12, 18))
+def with_an_epoch_before_the_start(t: Talk, v: int) -> None:
+    """Where the log parted from the reader's is told of places that it still has."""
+    a = t.topic("a")
+    t.fill(a, 0, t.batch(3), t.batch(2))
+    t.call("to 2", "delete_records", 2, ask(a.name, (0, 2)))
+    for epoch in (0, 1):
+        for offset in range(7):
+            asked = {"partition": 0, "fetch_offset": offset, "last_fetched_epoch": epoch}
+            t.call(f"epoch {epoch}, offset {offset}", "fetch", v, fetch_body(place(a, asked)))
+
+
 @scenario("delete_records", VERSIONS)
 def into_an_open_transaction(t: Talk, v: int) -> None:
     """The last stable offset is where the batch begins that holds the log's start, below that start maybe."""

@@ -114,3 +114,20 @@ def test_entries_always_ascend(assigned: list[tuple[int, int]], offset: int) -> 
     assert all(a.epoch < b.epoch and a.start_offset < b.start_offset for a, b in pairwise(entries))
     expected = [entry.epoch for entry in entries if entry.start_offset <= offset]
     assert found.epoch_for(offset) == (expected[-1] if expected else -1)
+
+
+def test_an_epoch_that_begins_is_written_once_it_has_records() -> None:
+    fs = MemoryFileSystem()
+    fs.mkdir(FOLDER)
+    known = LeaderEpochs(fs, FOLDER)
+    known.assign(0, 0)
+    known.begin(2, 5)
+    assert known.entries == ((0, 0), (2, 5))
+    assert not known.is_unsaved(5)
+    assert known.is_unsaved(6)
+    assert LeaderEpochs(fs, FOLDER).entries == ((0, 0),)
+    known.save()
+    assert not known.is_unsaved(6)
+    assert LeaderEpochs(fs, FOLDER).entries == known.entries
+    known.begin(2, 7)
+    assert not known.is_unsaved(8)

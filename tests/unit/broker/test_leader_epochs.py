@@ -1,0 +1,110 @@
+"""Each start of a node raises the leader epochs by two, as KRaft does: readers find out what a crash took away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition, OffsetForLeaderTopic
+
+from protocol.records.batch import read_header
+from storage.memory_files import Unsynced
+from tests.unit.broker.rig import Client, Rig
+from tests.unit.broker.wire import batch, fetch, produce
+from timing.clock import settle
+
+STARTS = 3
+
+
+async def append(client: Client) -> str:
+    done = await client.ask("produce", 9, **produce("t", {0: batch(b"a")}))
+    return str(done.responses[0].partition_responses[0].error_code.name)
+
+
+async def end_of_epoch(client: Client, epoch: int, current: int = -1) -> tuple[str, int, int]:
+    wanted = OffsetForLeaderPartition(partition=0, current_leader_epoch=current, leader_epoch=epoch)
+    topics = (OffsetForLeaderTopic(topic="t", partitions=(wanted,)),)
+    done = await client.ask("offset_for_leader_epoch", 4, replica_id=-1, topics=topics)
+    (one,) = done.topics[0].partitions
+    return one.error_code.name, one.leader_epoch, one.end_offset
+
+
+async def epochs_of_batches(client: Client) -> list[int]:
+    done = await client.ask("fetch", 12, **fetch([("t", 0, 0)], max_wait_ms=0))
+    data, found, at = bytes(done.responses[0].partitions[0].records or b""), [], 0
+    while at < len(data):
+        header = read_header(data, at)
+        found.append(header.leader_epoch)
+        at += header.size
+    return found
+
+
+def leader_epoch(rig: Rig) -> int:
+    topic = rig.node.topics.get("t")
+    assert topic is not None
+    return topic.partitions[0].leader_epoch
+
+
+async def restarted(rig: Rig, clean: bool) -> Rig:
+    if not clean:
+        return await rig.crash(Unsynced.LOST)
+    await rig.stop()
+    following = Rig(fs=rig.fs, clock=rig.clock, seed=rig.seed + 1, config=rig.config)
+    await following.start()
+    return following
+
+
+@pytest.mark.parametrize("clean", [True, False])
+async def test_every_start_is_two_epochs_later(clean: bool) -> None:
+    rig = Rig()
+    await rig.start()
+    await rig.create("t", flush_messages="1")
+    for start in range(STARTS):
+        client = rig.connect()
+        assert leader_epoch(rig) == 2 * start
+        assert await append(client) == "none"
+        await settle()
+        assert await epochs_of_batches(client) == [0, 2, 4][: start + 1]
+        assert await end_of_epoch(client, 0) == ("none", 0, 1)
+        assert await end_of_epoch(client, 2 * start) == ("none", 2 * start, start + 1)
+        assert (await end_of_epoch(client, 0, 2 * start + 1))[0] == "unknown_leader_epoch"
+        if start:
+            assert (await end_of_epoch(client, 0, 2 * start - 1))[0] == "fenced_leader_epoch"
+        rig = await restarted(rig, clean)
+    await rig.stop()
+
+
+async def test_an_epoch_whose_records_a_crash_took_ends_where_the_log_does() -> None:
+    rig = Rig()
+    await rig.start()
+    await rig.create("t")
+    await append(rig.connect())
+    rig = await restarted(rig, clean=True)
+    for _ in range(3):
+        await append(rig.connect())
+    assert await end_of_epoch(rig.connect(), 2) == ("none", 2, 4)
+    rig = await restarted(rig, clean=False)
+    assert await append(rig.connect()) == "none"
+    assert await end_of_epoch(rig.connect(), 2) == ("none", 0, 1)  # no record of epoch 2 is left
+    assert await end_of_epoch(rig.connect(), 4) == ("none", 4, 2)
+    await rig.stop()
+
+
+async def test_a_full_disk_keeps_no_node_from_its_start() -> None:
+    rig = Rig()
+    await rig.start()
+    await rig.create("t")
+    await append(rig.connect())
+    await rig.stop()
+
+    def full(operation: str, path: str) -> None:
+        if operation == "pwrite" and "metadata" in path:
+            raise OSError(28, "no space left")
+
+    rig.fs.hook = full
+    following: Any = Rig(fs=rig.fs, clock=rig.clock, seed=2)
+    await following.start()
+    assert leader_epoch(following) == 0
+    assert await epochs_of_batches(following.connect()) == [0]
+    following.fs.hook = None
+    await following.stop()
