@@ -89,7 +89,7 @@ def error_response(ctx: RequestContext, heartbeat: ConsumerHeartbeat, error: Kaf
     return new_response(
         throttle_time=ZERO,
         error_code=error.code,
-        error_message=error.message,
+        error_message=error.explicit_message,
         member_id=None,
         member_epoch=0,
         heartbeat_interval=ZERO,

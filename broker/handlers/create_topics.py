@@ -17,7 +17,7 @@ from kio.schema.errors import ErrorCode
 from broker.config.describe import describe_topic
 from broker.metadata.store import retrying
 from broker.metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
-from broker.metadata.topic_planning import check_partition_total, plan_topic, require_time_left
+from broker.metadata.topic_planning import check_partition_total, check_record_total, plan_topic, require_time_left
 from broker.metadata.topics import Topic
 from broker.network.context import RequestContext
 from protocol.durations import ZERO
@@ -53,6 +53,7 @@ async def _create(node: Node, request: CreateTopicsRequest, quota: MutationQuota
         else:
             planned.append(topic)
             results.append(_created(node, topic))
+    check_record_total(sum(1 + len(topic.partitions) + len(topic.configs) for topic in planned))
     for name, times in named.items():
         if times > 1:
             results.append(_failed(name, InvalidRequest("Duplicate topic name.")))

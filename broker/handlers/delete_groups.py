@@ -1,6 +1,6 @@
 """DeleteGroups 0-2 (KIP-229; Kafka's `GroupCoordinatorService.deleteGroups`).
 
-Each group is answered once, in the order of the request; Kafka's order is that of a hash map.
+Each group is answered once, by the partition that keeps it, in the order of Kafka's hash map of those.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from kio.schema.delete_groups.v2 import DeleteGroupsRequest, DeleteGroupsRespons
 from kio.schema.delete_groups.v2.response import DeletableGroupResult
 from kio.schema.errors import ErrorCode
 
+from broker.metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from broker.network.answers import when_all_settled
 from broker.network.context import RequestContext
 from coordinator.group.shard import GroupShard
 from coordinator.runtime.outcome import Outcome
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
+from protocol.java_collections import in_bucket_order
+from protocol.java_strings import java_string_hash
 
 
 def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse | Awaitable[DeleteGroupsResponse]:
@@ -24,10 +27,16 @@ def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsRes
     by_partition: dict[int, list[str]] = {}
     for group_id in dict.fromkeys(request.groups_names):
         by_partition.setdefault(coordinator.partition_for(group_id), []).append(group_id)
+    by_partition = {partition: by_partition[partition] for partition in in_bucket_order(by_partition, _hash)}
     answers = [
         coordinator.runtime.write(partition, _deleting(group_ids)) for partition, group_ids in by_partition.items()
     ]
-    return when_all_settled(answers, lambda found: _response(request, list(by_partition.values()), found))
+    return when_all_settled(answers, lambda found: _response(list(by_partition.values()), found))
+
+
+def _hash(partition: int) -> int:
+    """The hashCode() of Kafka's TopicPartition, by which it puts the answers in order."""
+    return 31 * (31 + partition) + java_string_hash(GROUP_METADATA_TOPIC_NAME)
 
 
 def _deleting(group_ids: Sequence[str]) -> Callable[[GroupShard], Outcome[dict[str, ErrorCode]]]:
@@ -35,7 +44,7 @@ def _deleting(group_ids: Sequence[str]) -> Callable[[GroupShard], Outcome[dict[s
 
 
 def _response(
-    request: DeleteGroupsRequest, asked: Sequence[Sequence[str]], found: Sequence[Mapping[str, ErrorCode] | KafkaError]
+    asked: Sequence[Sequence[str]], found: Sequence[Mapping[str, ErrorCode] | KafkaError]
 ) -> DeleteGroupsResponse:
     codes: dict[str, ErrorCode] = {}
     for group_ids, result in zip(asked, found, strict=True):
@@ -44,7 +53,8 @@ def _response(
         throttle_time=ZERO,
         results=tuple(
             DeletableGroupResult(group_id=group_id, error_code=codes[group_id])
-            for group_id in dict.fromkeys(request.groups_names)
+            for group_ids in asked
+            for group_id in group_ids
         ),
     )
 

@@ -64,6 +64,8 @@ def _complaint(current: int, wanted: FeatureUpdate, node_id: int) -> str | None:
         return f"{prefix} The controller does not support the given upgrade type."
     if wanted.level < 0:
         return f"{prefix} A feature version cannot be less than 0."
+    if wanted.name not in SUPPORTED and wanted.level == 0:
+        return f"{prefix} Feature {wanted.name} not found."
     if wanted.name not in SUPPORTED:
         return f"{prefix} Local controller {node_id} does not support this feature."
     lowest, highest = SUPPORTED[wanted.name]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from broker.node import Node
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
+MAX_RECORDS_PER_REQUEST = 10_000
 
 BY_DEFAULT = -1
 """A partition count or replication factor that is left to the broker."""
@@ -41,6 +42,12 @@ def check_partition_total(count: int) -> None:
     """Raises PolicyViolation for more partitions than one request may create."""
     if count > MAX_PARTITIONS_PER_REQUEST:
         raise PolicyViolation("Excessively large number of partitions per request.")
+
+
+def check_record_total(count: int) -> None:
+    """Raises PolicyViolation for more records of a request than KRaft writes: one a topic, partition and setting."""
+    if count > MAX_RECORDS_PER_REQUEST:
+        raise PolicyViolation("Unable to perform excessively large batch operation.")
 
 
 def check_replicas(replicas: Sequence[int], node_ids: Set[int]) -> None:

@@ -54,7 +54,7 @@ def advance(
     if change.epoch_of(group) > group.assignment_epoch:
         # As in Kafka a newcomer whose subscription causes no new epoch does not count here: until the next epoch the
         # partitions may be shared out wrongly.
-        homogeneous = is_homogeneous((members if refreshes else group.members).values())
+        homogeneous = is_homogeneous(members.values()) if refreshes else group.is_homogeneous
         assignor = preferred_assignor(group, before, member)
         if assignor not in groups.config.assignors:
             assignor = groups.config.assignors[0]

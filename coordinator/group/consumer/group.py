@@ -32,6 +32,7 @@ class ConsumerGroup:
     """
 
     __slots__ = (
+        "_homogeneous",
         "_partition_epochs",
         "_subscribed_regexes",
         "_subscribed_topics",
@@ -65,6 +66,7 @@ class ConsumerGroup:
         self._partition_epochs: dict[UUID, dict[int, int]] = {}
         self._subscribed_topics: frozenset[str] | None = None
         self._subscribed_regexes: Mapping[str, int] | None = None
+        self._homogeneous: bool | None = None
 
     # -- what it is like
 
@@ -102,6 +104,16 @@ class ConsumerGroup:
         if self._subscribed_regexes is None:
             self._subscribed_regexes = Counter(member.regex for member in self.members.values() if member.regex)
         return self._subscribed_regexes
+
+    @property
+    def is_homogeneous(self) -> bool:
+        """Whether all subscribe to the same topics, as of the last change of a member.
+
+        As in Kafka what a regular expression stood for counts as long as it is there, also when nobody has it any more.
+        """
+        if self._homogeneous is None:
+            self._homogeneous = is_homogeneous(self.members.values(), self.resolved.values())
+        return self._homogeneous
 
     def member(self, member_id: str) -> ConsumerMember:
         """Raises UnknownMemberId."""
@@ -192,14 +204,14 @@ class ConsumerGroup:
                 self._partition_epochs.setdefault(topic, {}).update(dict.fromkeys(partitions, member.epoch))
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member.member_id
-        self._subscribed_topics = self._subscribed_regexes = None
+        self._subscribed_topics = self._subscribed_regexes = self._homogeneous = None
 
     def remove_member(self, member_id: str) -> None:
         member = self.members.pop(member_id, None)
         self._release(member)
         if member is not None and self.static_ids.get(member.instance_id or "") == member_id:
             del self.static_ids[member.instance_id or ""]
-        self._subscribed_topics = self._subscribed_regexes = None
+        self._subscribed_topics = self._subscribed_regexes = self._homogeneous = None
 
     def _release(self, member: ConsumerMember | None) -> None:
         """What is owned at another epoch by now is another member's: compaction may have taken steps between away."""
@@ -236,6 +248,7 @@ class ConsumerGroup:
 
     def set_resolved(self, regex: str, resolved: ResolvedRegex | None) -> None:
         """None: nobody subscribes to it any more."""
+        self._homogeneous = self.is_homogeneous  # what is resolved later does not change it
         if resolved is None:
             self.resolved.pop(regex, None)
         else:
@@ -248,14 +261,16 @@ def _check_epoch(member: ConsumerMember, told: int) -> None:
         raise IllegalGeneration if member.is_classic else StaleMemberEpoch
 
 
-def is_homogeneous(members: Iterable[ConsumerMember]) -> bool:
+def is_homogeneous(members: Iterable[ConsumerMember], resolved: Iterable[ResolvedRegex] = ()) -> bool:
     """Whether all subscribe to the same topics, as Kafka counts it (`ConsumerGroup.subscriptionType`).
 
-    With regular expressions that means: all to a single one, and none to a topic by name.
+    With regular expressions that means: all to a single one, and none to a topic by name. Without, `resolved` are what
+    is left of some.
     """
     every = list(members)
     regexes = {member.regex for member in every if member.regex}
     by_name = Counter(topic for member in every for topic in member.topics)
     if not regexes:
-        return all(count == len(every) for count in by_name.values())
+        left = frozenset[str]().union(*(found.topics for found in resolved))
+        return all(count == len(every) for count in by_name.values()) and left <= by_name.keys()
     return len(regexes) == 1 and all(member.regex for member in every) and not by_name

@@ -126,6 +126,25 @@ def regular_expressions(t: Talk, v: int) -> None:
 
 
 @scenario("consumer_group_heartbeat", (1,))
+def what_an_expression_leaves_behind(t: Talk, v: int) -> None:
+    """The kind of a group's subscriptions is told when a member changes, and what an expression found is there then."""
+    topics = [t.topic(name, 3) for name in ("one", "two", "three")]
+    for name, by_name in (("names", topics[:2]), ("nothing else", [])):
+        group = Group(t, v, f"group of {name}")
+        group.sees(*topics)
+        a, b, c, d = (
+            group(member, *wanted) for member, wanted in zip("abcd", (topics[:1], by_name, topics[:1], []), strict=True)
+        )
+        a.join(f"{name}: a joins")
+        b.join(f"{name}: b joins with an expression", subscribed_topic_regex=t.prefix + ".*")
+        resolved(group, b.epoch + 1)
+        c.join(f"{name}: c joins")
+        b.leave(f"{name}: b leaves")
+        d.join(f"{name}: d joins without topics", server_assignor="range", subscribed_topic_names=[])
+        group.describe(f"{name}: at the end")
+
+
+@scenario("consumer_group_heartbeat", (1,))
 def regular_expressions_that_are_none(t: Talk, v: int) -> None:
     topic = t.topic("topic", 1)
     group = Group(t, v)

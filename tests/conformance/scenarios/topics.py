@@ -304,3 +304,14 @@ def grow_timeouts(t: Talk, v: int) -> None:
     for timeout in (0, -1):
         entry = {"name": a.name, "count": 3, "assignments": None}
         t.call(f"timeout {timeout}", "create_partitions", v, {"topics": [entry], "timeout": timeout})
+
+
+@scenario("create_topics", (2, 5, 7))
+def too_many_records(t: Talk, v: int) -> None:
+    """One for each topic, partition and setting of a request, and 10,000 at most."""
+    a, b = t.name("a"), t.name("b")
+    retention = {"retention.ms": "5"}
+    create(t, "10,000 partitions", v, new(a, 10_000), validate_only=True)
+    create(t, "9,999 and a setting", v, new(a, 9_999, configs=retention), new("", 1), validate_only=True)
+    create(t, "two topics", v, new(a, 5_000), new(b, 4_999), validate_only=True)
+    create(t, "9,999 partitions that cannot be, and a topic", v, new(a, 9_999, 2), new(b, 5), validate_only=True)

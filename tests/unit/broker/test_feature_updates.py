@@ -15,6 +15,7 @@ from tests.unit.broker.admin_rig import Rig
     ("name", "level", "kind", "complaint"),
     [
         ("no.such", 1, UPGRADE, "Local controller 1 does not support this feature."),
+        ("no.such", 0, UPGRADE, "Feature no.such not found."),
         ("no.such", -1, 9, "does not support the given upgrade type"),
         ("no.such", -1, UPGRADE, "A feature version cannot be less than 0."),
         ("group.version", 2, UPGRADE, "Local controller 1 only supports versions 0-1"),

@@ -118,3 +118,14 @@ async def test_while_the_coordinator_loads_the_client_must_wait(api: str) -> Non
         for shard in rig.node.group_coordinator.runtime.shards():
             shard.unload(ShardStatus.LOADING)
         assert await ask(rig, api) is (NONE if api == "heartbeat" else ErrorCode.coordinator_load_in_progress)
+
+
+async def test_deleted_groups_are_told_in_the_order_of_kafkas_map_of_partitions() -> None:
+    """As a real Kafka 4.1 told of these, in its 50 partitions."""
+    async with Rig() as rig:
+        client = rig.connect()
+        names = tuple(f"fixed-0-{number}" for number in range(8))
+        await client.ask("find_coordinator", 4, key_type=0, coordinator_keys=names)
+        await rig.clock.run(0)
+        answer = await client.ask("delete_groups", 2, groups_names=names)
+        assert [one.group_id[-1] for one in answer.results] == list("75634120")
