@@ -87,7 +87,7 @@ class HostedCoordinator(Generic[S]):
         """As in Kafka, partitions added later do not move keys until the next start."""
         node = self._node
         buffer_bytes = node.config.integer(self.load_buffer_config)
-        if not any(True for _ in self.runtime.shards()):
+        if not self.runtime.shards():
             self._partitions = len(topic.partitions)
         for index in range(len(topic.partitions)):
             partition = node.partitions.get(topic.name, index)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import AbstractEventLoop, Future, Task
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import structlog
@@ -90,7 +90,7 @@ class CoordinatorRuntime(Generic[S]):
         shard = self._shards.get(partition)
         return self._not_here() if shard is None else shard.end_transaction(producer, coordinator_epoch, committed)
 
-    def shards(self) -> Iterable[Shard[S]]:
+    def shards(self) -> Collection[Shard[S]]:
         """Every shard of this node, loading or not."""
         return self._shards.values()
 

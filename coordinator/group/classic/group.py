@@ -14,8 +14,8 @@ from coordinator.group.classic.protocols import MemberProtocol
 from coordinator.group.classic.roster import Roster
 from coordinator.group.classic.states import GroupState, way
 from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
-from coordinator.group.consumer_protocol import SchemaError
 from coordinator.group.group_port import GroupDescription, GroupType, MemberDescription
+from protocol.consumer_protocol import SchemaError
 from protocol.internal.group_records import GroupMetadataValue, MemberMetadata
 from protocol.records.batch import NO_TIMESTAMP
 from timing.purgatory import DelayedOperation

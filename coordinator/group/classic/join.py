@@ -17,8 +17,8 @@ from coordinator.group.classic.sessions import NEW_MEMBER_JOIN_TIMEOUT_MS
 from coordinator.group.classic.states import GroupState
 from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from coordinator.group.config import GroupConfig
-from coordinator.group.consumer_protocol import AbsurdLengthError, SchemaError
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome
+from protocol.consumer_protocol import AbsurdLengthError, SchemaError
 from protocol.errors import FencedInstanceId, KafkaError, UnknownMemberId
 from protocol.internal.group_records import GROUP_METADATA, GroupMetadataKey, GroupMetadataValue
 

@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from coordinator.group.consumer_protocol import deserialize_topics
+from protocol.consumer_protocol import deserialize_topics
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 

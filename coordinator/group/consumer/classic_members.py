@@ -33,8 +33,8 @@ from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.membership import check_not_fenced, check_room, known_static_member, static_member
 from coordinator.group.consumer.messages import NOT_TOLD
 from coordinator.group.consumer.states import MemberState
-from coordinator.group.consumer_protocol import SchemaError, deserialize_subscription
 from coordinator.runtime.outcome import Outcome
+from protocol.consumer_protocol import SchemaError, deserialize_subscription
 from protocol.errors import (
     IllegalGeneration,
     InconsistentGroupProtocol,

@@ -9,7 +9,7 @@ from uuid import UUID
 from coordinator.group.classic.protocols import MemberProtocol
 from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.consumer.member import ConsumerMember
-from coordinator.group.consumer_protocol import deserialize_version, serialize_assignment
+from protocol.consumer_protocol import deserialize_version, serialize_assignment
 from protocol.internal.consumer_group_records import ClassicMemberMetadata
 
 if TYPE_CHECKING:

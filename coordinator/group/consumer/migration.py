@@ -20,12 +20,12 @@ from coordinator.group.consumer.embedded import by_topic_id, classic_metadata, e
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.records import group_creation, group_tombstones
-from coordinator.group.consumer_protocol import (
+from coordinator.runtime.outcome import CoordinatorRecord
+from protocol.consumer_protocol import (
     SchemaError,
     deserialize_assignment,
     deserialize_subscription,
 )
-from coordinator.runtime.outcome import CoordinatorRecord
 from protocol.errors import GroupIdNotFound, KafkaError, UnknownServerError
 from protocol.internal.group_records import GROUP_METADATA, GroupMetadataKey, GroupMetadataValue, MemberMetadata
 

@@ -90,7 +90,10 @@ def _in_order(member: ConsumerMember, resolved: Mapping[str, ResolvedRegex]) -> 
 
 
 def _present_target(group: ConsumerGroup, member: ConsumerMember) -> Partitions:
-    """A static member that takes another's place takes over its target."""
+    """A static member that takes another's place takes over its target; a new one has its own, if it had any.
+
+    `ConsumerGroup.target_of` is for answers: there, as in Kafka, an instance that is not known yet has none.
+    """
     owner = group.static_ids.get(member.instance_id, member.member_id) if member.instance_id else member.member_id
     return group.target.get(owner, NO_PARTITIONS)
 

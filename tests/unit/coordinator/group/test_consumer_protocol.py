@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.group.consumer_protocol import (
+from protocol.consumer_protocol import (
     AbsurdLengthError,
     Assignment,
     SchemaError,

@@ -3,7 +3,7 @@
 import pytest
 
 from coordinator.group.classic.subscription import subscribed_topics
-from coordinator.group.consumer_protocol import AbsurdLengthError, SchemaError
+from protocol.consumer_protocol import AbsurdLengthError, SchemaError
 from tests.conformance.group_members import subscription
 
 

@@ -11,7 +11,7 @@ from coordinator.group.classic.protocols import MemberProtocol
 from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.consumer.member import LEFT, LEFT_FOR_A_WHILE
 from coordinator.group.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatAnswer
-from coordinator.group.consumer_protocol import deserialize_assignment
+from protocol.consumer_protocol import deserialize_assignment
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig
 from tests.unit.coordinator.group.rig import GROUP, Client
 
