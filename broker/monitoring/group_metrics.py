@@ -164,7 +164,10 @@ class _CommittedOffsets:
         for shard in list(_shards(self._node)):
             groups = shard.offsets.store.groups()
             for group in list(groups):
-                for number, ((topic, index), committed) in enumerate(list(groups.get(group, {}).items())):
+                offsets = [
+                    (topic, index, one) for topic, of in groups.get(group, {}).items() for index, one in of.items()
+                ]
+                for number, (topic, index, committed) in enumerate(offsets):
                     partition = self._node.partitions.get(topic, index)
                     offset = committed.value.offset
                     lag = None if partition is None else max(partition.high_watermark - offset, 0)

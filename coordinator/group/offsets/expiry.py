@@ -37,7 +37,7 @@ class OffsetExpiry:
             tombstones = self._expired(group, now_ms)
             records += tombstones
             expired += len(tombstones)
-            remaining = len(self._store.of_group(group.group_id)) - len(tombstones)
+            remaining = self._store.count_of_group(group.group_id) - len(tombstones)
             if not remaining and group.is_empty and not self._store.has_open_transactions(group.group_id):
                 records += self._groups.deletion(group.group_id)
 
@@ -52,7 +52,8 @@ class OffsetExpiry:
         group_id = group.group_id
         return [
             tombstone(group_id, topic, partition)
-            for (topic, partition), offset in self._store.of_group(group_id).items()
+            for topic, partitions in self._store.of_group(group_id).items()
+            for partition, offset in partitions.items()
             if self._is_over(group, offset, now_ms)
             and not group.is_subscribed_to_topic(topic)
             and not self._store.has_pending(group_id, topic, partition)

@@ -136,9 +136,9 @@ class Offsets:
             group.validate_offset_fetch(member_id, member_epoch)
         committed = self.store.of_group(group_id)
         if wanted is None:
-            found = dict(committed)
+            found = {(topic, index): one for topic, places in committed.items() for index, one in places.items()}
         else:
-            found = {key: committed[key] for key in wanted if key in committed} if committed else {}
+            found = {key: committed[key[0]][key[1]] for key in wanted if key[1] in committed.get(key[0], ())}
         if not require_stable or not self.store.has_open_transactions(group_id):
             return Fetched(found)
         asked = found if wanted is None else wanted
@@ -178,8 +178,7 @@ class Offsets:
 
     def all_tombstones(self, group_id: str) -> list[CoordinatorRecord]:
         """What removes every offset of a group, pending ones too."""
-        keys = dict.fromkeys(self.store.of_group(group_id)) | dict.fromkeys(self.store.pending_of_group(group_id))
-        return [tombstone(group_id, topic, partition) for topic, partition in keys]
+        return [tombstone(group_id, topic, partition) for topic, partition in self.store.places_of_group(group_id)]
 
     def delete_groups(self, group_ids: Iterable[str]) -> Outcome[dict[str, ErrorCode]]:
         """DeleteGroups: an error code for each group."""
@@ -202,15 +201,7 @@ class Offsets:
 
     def topic_deleted(self, topic: str) -> Outcome[None]:
         """Removes every group's offsets of a topic that is gone."""
-        records = [
-            tombstone(group_id, name, partition)
-            for group_id in {**self.store.groups(), **dict.fromkeys(self.store.groups_with_pending())}
-            for name, partition in {
-                **dict.fromkeys(self.store.of_group(group_id)),
-                **dict.fromkeys(self.store.pending_of_group(group_id)),
-            }
-            if name == topic
-        ]
+        records = [tombstone(group_id, topic, partition) for group_id, partition in self.store.places_of_topic(topic)]
         return Outcome(records, atomic=False)
 
     def _deleted(self, offsets: int) -> Effects:

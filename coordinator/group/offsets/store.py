@@ -19,48 +19,61 @@ class CommittedOffset(NamedTuple):
     record_offset: int
 
 
+Partitions = dict[int, CommittedOffset]
+OfGroup = Mapping[str, Mapping[int, CommittedOffset]]
+"""A group's offsets by topic and partition."""
+
+
 class OffsetStore:
     """Kafka's OffsetMetadataManager without its requests.
 
-    Offsets by group, and inside by (topic, partition); pending ones by producer id first.
+    Offsets by group, topic and partition; pending ones by producer id first.
     """
 
     def __init__(self) -> None:
-        self._by_group: dict[str, dict[TopicPartition, CommittedOffset]] = {}
-        self._pending: dict[int, dict[str, dict[TopicPartition, CommittedOffset]]] = {}
+        self._by_group: dict[str, dict[str, Partitions]] = {}
+        self._pending: dict[int, dict[str, dict[str, Partitions]]] = {}
         self._open_transactions: dict[str, set[int]] = {}
 
     # -- reading
 
     def get(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
-        offsets = self._by_group.get(group)
-        return None if offsets is None else offsets.get((topic, partition))
+        return self.of_group(group).get(topic, _NONE).get(partition)
 
-    def of_group(self, group: str) -> Mapping[TopicPartition, CommittedOffset]:
-        return self._by_group.get(group, _NONE)
+    def of_group(self, group: str) -> OfGroup:
+        return self._by_group.get(group, _NOTHING)
 
-    def groups(self) -> Mapping[str, Mapping[TopicPartition, CommittedOffset]]:
+    def count_of_group(self, group: str) -> int:
+        return sum(map(len, self.of_group(group).values()))
+
+    def groups(self) -> Mapping[str, OfGroup]:
         return self._by_group
 
     def __len__(self) -> int:
         """Committed offsets of all groups."""
-        return sum(map(len, self._by_group.values()))
+        return sum(map(self.count_of_group, self._by_group))
 
     def has_pending(self, group: str, topic: str, partition: int) -> bool:
         """Whether an open transaction has a commit for it."""
-        return any((topic, partition) in pending for pending in self._pending_of(group))
-
-    def pending_of_group(self, group: str) -> list[TopicPartition]:
-        """What open transactions have commits for, each once."""
-        return list(dict.fromkeys(key for pending in self._pending_of(group) for key in pending))
-
-    def groups_with_pending(self) -> list[str]:
-        return list(self._open_transactions)
+        return any(partition in pending.get(topic, _NONE) for pending in self._pending_of(group))
 
     def has_open_transactions(self, group: str) -> bool:
         return group in self._open_transactions
 
-    def _pending_of(self, group: str) -> Iterator[dict[TopicPartition, CommittedOffset]]:
+    def places_of_group(self, group: str) -> list[TopicPartition]:
+        """What the group, or an open transaction, has a commit for, each once."""
+        offsets = (self.of_group(group), *self._pending_of(group))
+        return list(dict.fromkeys((topic, partition) for one in offsets for topic in one for partition in one[topic]))
+
+    def places_of_topic(self, topic: str) -> list[tuple[str, int]]:
+        """(group, partition) that there is a commit for, pending or not, each once."""
+        found: dict[tuple[str, int], None] = {}
+        for group in {**self._by_group, **dict.fromkeys(self._open_transactions)}:
+            for one in (self.of_group(group), *self._pending_of(group)):
+                found |= dict.fromkeys((group, partition) for partition in one.get(topic, ()))
+        return list(found)
+
+    def _pending_of(self, group: str) -> Iterator[dict[str, Partitions]]:
         for producer_id in self._open_transactions.get(group, ()):
             pending = self._pending[producer_id].get(group)
             if pending is not None:
@@ -71,24 +84,30 @@ class OffsetStore:
     def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None, position: Position) -> None:
         group, topic, partition = key
         if value is None:
-            self._remove(group, (topic, partition))
+            self._remove(group, topic, partition)
         elif position.producer_id == NO_PRODUCER_ID:
-            offsets = self._by_group.get(group)
-            if offsets is None:
-                offsets = self._by_group[group] = {}
-            offsets[topic, partition] = CommittedOffset(value, position.offset)
+            self._put(self._by_group.setdefault(group, {}), topic, partition, CommittedOffset(value, position.offset))
         else:
             pending = self._pending.setdefault(position.producer_id, {}).setdefault(group, {})
-            pending[topic, partition] = CommittedOffset(value, position.offset)
+            self._put(pending, topic, partition, CommittedOffset(value, position.offset))
             self._open_transactions.setdefault(group, set()).add(position.producer_id)
 
-    def _remove(self, group: str, key: TopicPartition) -> None:
+    @staticmethod
+    def _put(offsets: dict[str, Partitions], topic: str, partition: int, offset: CommittedOffset) -> None:
+        of_topic = offsets.get(topic)
+        if of_topic is None:
+            of_topic = offsets[topic] = {}
+        of_topic[partition] = offset
+
+    def _remove(self, group: str, topic: str, partition: int) -> None:
         """A tombstone takes the pending commits along."""
-        offsets = self._by_group.get(group)
-        if offsets is not None and offsets.pop(key, None) is not None and not offsets:
-            del self._by_group[group]
-        for pending in self._pending_of(group):
-            pending.pop(key, None)
+        offsets = self._by_group.get(group, {})
+        for one in (offsets, *self._pending_of(group)):
+            of_topic = one.get(topic, {})
+            if of_topic.pop(partition, None) is not None and not of_topic:
+                del one[topic]
+        if not offsets:
+            self._by_group.pop(group, None)
 
     def replay_end_marker(self, producer_id: int, committed: bool) -> None:
         """Of a pending and a plain commit the later record counts, since compaction may have removed the other."""
@@ -99,11 +118,15 @@ class OffsetStore:
             if not transactions:
                 del self._open_transactions[group]
             if committed and pending:
-                offsets = self._by_group.setdefault(group, {})
-                for key, offset in pending.items():
-                    existing = offsets.get(key)
-                    if existing is None or offset.record_offset > existing.record_offset:
-                        offsets[key] = offset
+                self._take_over(self._by_group.setdefault(group, {}), pending)
+
+    def _take_over(self, offsets: dict[str, Partitions], pending: OfGroup) -> None:
+        for topic, partitions in pending.items():
+            for partition, offset in partitions.items():
+                existing = offsets.get(topic, _NONE).get(partition)
+                if existing is None or offset.record_offset > existing.record_offset:
+                    self._put(offsets, topic, partition, offset)
 
 
-_NONE: Mapping[TopicPartition, CommittedOffset] = {}
+_NONE: Mapping[int, CommittedOffset] = {}
+_NOTHING: OfGroup = {}
