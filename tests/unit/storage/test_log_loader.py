@@ -23,7 +23,7 @@ CASES: dict[str, tuple[str, str]] = {
         "test_snapshots_are_taken_anew_for_what_is_recovered",
     ),
     "testSkipLoadingIfEmptyProducerStateBeforeTruncation": (
-        "test_partition_log",
+        "test_log_truncation",
         "test_truncation_forgets_epochs_and_producers_too",
     ),
     "testRecoverAfterNonMonotonicCoordinatorEpochWrite": (

@@ -367,47 +367,6 @@ def test_a_failed_write_leaves_producer_state_alone(fs: MemoryFileSystem) -> Non
 # -- truncating
 
 
-def test_truncation_forgets_epochs_and_producers_too(fs: MemoryFileSystem) -> None:
-    rig = Rig(fs)
-    log = rig.log()
-    append(log, batch(producer_id=7), epoch=1)
-    append(log, batch(producer_id=7, sequence=1), epoch=2)
-    log.roll()
-    append(log, batch(producer_id=8), epoch=3)
-    assert log.truncate_to(1)
-    assert log.log_end_offset == 1
-    assert len(log.segments) == 1
-    assert log.leader_epochs.latest == 1
-    assert log.producers.producers[7].last_sequence == 0
-    assert 8 not in log.producers.producers
-    assert append(log, batch(producer_id=7, sequence=1), epoch=2).first_offset == 1
-    assert log.leader_epochs.latest == 2
-    assert not log.truncate_to(2)
-
-
-def test_truncating_everything_starts_at_the_given_offset(fs: MemoryFileSystem) -> None:
-    rig = Rig(fs)
-    log = rig.log()
-    append(log)
-    log.truncate_fully_and_start_at(100)
-    assert (log.log_start_offset, log.log_end_offset) == (100, 100)
-    assert append(log).first_offset == 100
-    assert rig.restart().log_end_offset == 101
-
-
-def test_a_reader_keeps_its_descriptor_through_a_truncation(fs: MemoryFileSystem) -> None:
-    log = Rig(fs).log()
-    append(log)
-    size = log.size
-    segment = log.segments.active
-    file = segment.file.acquire()
-    log.truncate_fully_and_start_at(0)
-    assert len(file.pread(size, 0)) == size
-    open_files = fs.open_files
-    segment.file.release()
-    assert fs.open_files == open_files - 1
-
-
 def test_a_changed_config_counts_from_the_next_append(fs: MemoryFileSystem) -> None:
     log = Rig(fs).log()
     append(log)
