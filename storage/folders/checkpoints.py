@@ -41,9 +41,10 @@ class OffsetCheckpoint:
         return offsets
 
     def _read(self) -> dict[TopicPartition, int]:
+        lines = read_checkpoint(self._fs, self._path) or ()
         offsets = {}
         try:
-            for line in read_checkpoint(self._fs, self._path) or ():
+            for line in lines:
                 topic, partition, offset = line.split(" ")
                 offsets[TopicPartition(topic, int(partition))] = int(offset)
         except ValueError as error:

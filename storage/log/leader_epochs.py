@@ -28,6 +28,7 @@ class LeaderEpochs:
     Every change but `truncate_from_start` and `begin` is written before it returns.
 
     Attributes:
+        latest: the latest epoch, -1 without one.
         writing: held while the file is written.
     """
 
@@ -35,11 +36,12 @@ class LeaderEpochs:
         """Reads the file, if there is one. Raises OSError and CorruptCheckpointError."""
         self._fs = fs
         self._path = f"{folder}/{FILE_NAME}"
-        self._entries: list[EpochEntry] = []
+        self._take([])
         self._unsaved = False
         self.writing = threading.Lock()
+        lines = read_checkpoint(fs, self._path) or ()
         try:
-            for line in read_checkpoint(fs, self._path) or ():
+            for line in lines:
                 self._put(EpochEntry(*map(int, line.split())))
         except (ValueError, TypeError) as error:
             raise CorruptCheckpointError(f"{self._path}: {error}") from error
@@ -48,11 +50,6 @@ class LeaderEpochs:
     def entries(self) -> tuple[EpochEntry, ...]:
         """All entries, oldest first."""
         return tuple(self._entries)
-
-    @property
-    def latest(self) -> int:
-        """The latest epoch, -1 without one."""
-        return self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """`epoch` starts at `start_offset`; entries that this contradicts go. The latest epoch cannot start later.
@@ -66,8 +63,12 @@ class LeaderEpochs:
             try:
                 self._write()
             except OSError:
-                self._entries = before
+                self._take(before)
                 raise
+
+    def _take(self, entries: list[EpochEntry]) -> None:
+        self._entries = entries
+        self.latest = entries[-1].epoch if entries else UNDEFINED_EPOCH
 
     def begin(self, epoch: int, start_offset: int) -> None:
         """`epoch` starts at the log's end. Whoever puts records of it on the device saves it first."""
@@ -87,6 +88,7 @@ class LeaderEpochs:
             if removed.start_offset != new.start_offset:
                 logger.warning("leader epoch entry contradicted", path=self._path, removed=removed, new=new)
         kept.append(new)
+        self.latest = new.epoch
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
@@ -119,7 +121,7 @@ class LeaderEpochs:
         """Remove the epochs that start at or after `end_offset`, where the log now ends. Raises OSError."""
         kept = [entry for entry in self._entries if entry.start_offset < end_offset]
         if end_offset >= 0 and len(kept) < len(self._entries):
-            self._entries = kept
+            self._take(kept)
             self._write()
 
     def truncate_from_start(self, start_offset: int) -> bool:
@@ -131,7 +133,7 @@ class LeaderEpochs:
         if not removed:
             return False
         first = EpochEntry(removed[-1].epoch, start_offset)
-        self._entries = [first, *self._entries[len(removed) :]]
+        self._take([first, *self._entries[len(removed) :]])
         return removed != [first]
 
     def save(self) -> None:
@@ -144,7 +146,7 @@ class LeaderEpochs:
 
     def clear(self) -> None:
         """Remove all epochs. Raises OSError."""
-        self._entries = []
+        self._take([])
         self._write()
 
     def _write(self) -> None:
