@@ -20,6 +20,7 @@ from coordinator.transaction.shard import TransactionShard
 from coordinator.transaction.states import BY_WIRE_NAME
 from protocol.durations import ZERO
 from protocol.errors import InvalidRegularExpression, KafkaError
+from protocol.re2_patterns import InvalidPatternError, compile_pattern
 
 ONLY_READS = True
 
@@ -77,15 +78,10 @@ def _filter(request: ListTransactionsRequest) -> Filter:
 def _compiled(pattern: str | None) -> Any:
     if not pattern:
         return None
-    import re2  # most brokers are never asked
-
-    options = re2.Options()
-    options.log_errors = False
     try:
-        return re2.compile(pattern, options)
-    except re2.error as error:
-        reason = error.args[0].decode(errors="replace")
-        raise InvalidRegularExpression(f"The pattern of transactional ids is invalid: {reason}") from error
+        return compile_pattern(pattern)
+    except InvalidPatternError as error:
+        raise InvalidRegularExpression(f"The pattern of transactional ids is invalid: {error}") from error
 
 
 def _found(state: TransactionShard, wanted: Filter, now_ms: int) -> list[TransactionState]:

@@ -26,6 +26,7 @@ from protocol.errors import (
     UnknownSubscriptionId,
     UnsupportedCompressionType,
 )
+from protocol.re2_patterns import InvalidPatternError, compile_pattern
 from protocol.records.compression import Compression, DecompressionError, decompress
 from protocol.uuids import to_text
 
@@ -182,13 +183,9 @@ def _matches(patterns: dict[str, re.Pattern[str]], attributes: dict[str, str]) -
 
 def _is_match(pattern: re.Pattern[str], text: str) -> bool:
     """By RE2 where it knows all of the pattern: Python's engine may take for ever over one of a few characters."""
-    import re2  # most brokers are never asked
-
-    options = re2.Options()
-    options.log_errors = False
     try:
-        return re2.compile(pattern.pattern, options).fullmatch(text) is not None
-    except re2.error:
+        return compile_pattern(pattern.pattern).fullmatch(text) is not None
+    except InvalidPatternError:
         return pattern.fullmatch(text) is not None
 
 

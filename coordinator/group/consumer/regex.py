@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import structlog
 
 from protocol.errors import InvalidRegularExpression
+from protocol.re2_patterns import InvalidPatternError, compile_pattern, quiet_options
 
 logger = structlog.get_logger(__name__)
 
@@ -48,12 +49,10 @@ NOTHING_RESOLVED = ResolvedRegex(frozenset(), -1, -1)
 
 def compile_regex(regex: str) -> Any:
     """Raises InvalidRegularExpression."""
-    import re2  # most groups never need it
-
     try:
-        compiled = re2.compile(regex, _quietly())
-    except re2.error as error:
-        raise _invalid(regex, _why(error.args[0].decode(errors="replace"))) from error
+        compiled = compile_pattern(regex)
+    except InvalidPatternError as error:
+        raise _invalid(regex, _why(str(error))) from error
     names = _NAMED_GROUP.findall(_LITERAL.sub("", regex))
     if len(names) != len(set(names)):  # RE2 takes it, its Java port does not
         raise _invalid(regex, "duplicate capture group name")
@@ -96,7 +95,7 @@ def _matches(patterns: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, 
 
     if not 0 < sum(pattern.programsize for pattern in patterns.values()) <= MOST_AT_ONCE:
         return {regex: filter(pattern.fullmatch, names) for regex, pattern in patterns.items()}
-    together = re2.Set.FullMatchSet(_quietly())
+    together = re2.Set.FullMatchSet(quiet_options())
     for regex in patterns:
         together.Add(regex)
     together.Compile()
@@ -106,12 +105,3 @@ def _matches(patterns: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, 
         for index in together.Match(name) or ():
             by_index[index].append(name)
     return found
-
-
-def _quietly() -> Any:
-    """What RE2 finds wrong, it is not to print."""
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
-    return options
