@@ -19,11 +19,11 @@ from collections.abc import Iterator
 import uvloop
 
 from protocol.records.build import Record, build_batch
+from storage.append_types import AppendOrigin, LogConfig
 from storage.cleaner.log_cleaner import LogCleaner
 from storage.files import OsFileSystem
 from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
-from storage.log.append_types import AppendOrigin, LogConfig
 from storage.log.log_services import LogServices
 from storage.log.partition_log import PartitionLog
 from storage.workers import ThreadWorkers

@@ -47,9 +47,9 @@ from broker.quotas.throttling import Throttling, windows_of
 from broker.security.scram_credentials import ScramCredentials
 from protocol import uuids
 from protocol.errors import KafkaError
+from storage.append_types import LogConfig
 from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
-from storage.log.append_types import LogConfig
 from storage.log.log_services import LogServices
 from timing.purgatory import Purgatory
 from timing.wheel import TimingWheel

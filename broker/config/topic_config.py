@@ -9,7 +9,7 @@ from broker.config.definition import InvalidValue, Value
 from broker.config.defs import TOPIC_CONFIGS
 from protocol.errors import InvalidConfiguration
 from protocol.java_collections import in_hash_order
-from storage.log.append_types import LogConfig
+from storage.append_types import LogConfig
 
 
 def parse_topic_configs(broker_config: BrokerConfig, overrides: Mapping[str, str | None]) -> dict[str, Value]:

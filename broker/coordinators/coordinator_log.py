@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from protocol.errors import CorruptMessage
 from protocol.records.batch import LOG_OVERHEAD, read_header
-from storage.log.append_types import AppendOrigin
+from storage.append_types import AppendOrigin
 
 if TYPE_CHECKING:
     from broker.partitions.partition import Partition

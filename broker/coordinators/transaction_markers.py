@@ -10,7 +10,7 @@ from broker.metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from coordinator.runtime.batches import encode_end_marker
 from coordinator.runtime.outcome import ProducerEpoch
 from protocol.errors import KafkaError, Timeout, UnknownTopicOrPartition
-from storage.log.append_types import AppendOrigin
+from storage.append_types import AppendOrigin
 
 if TYPE_CHECKING:
     from broker.node import Node

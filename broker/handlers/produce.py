@@ -60,7 +60,7 @@ from protocol.records.batch import (
     TRANSACTIONAL_FLAG,
     read_producer,
 )
-from storage.log.append_types import AppendOrigin
+from storage.append_types import AppendOrigin
 from storage.log.validator import first_batch_size, single_batch_size
 
 if TYPE_CHECKING:

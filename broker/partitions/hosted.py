@@ -11,7 +11,7 @@ import structlog
 
 from broker.partitions.partition import Partition
 from protocol.errors import KafkaStorage
-from storage.log.append_types import LogConfig
+from storage.append_types import LogConfig
 
 if TYPE_CHECKING:
     from broker.metadata.topics import Topic, Topics

@@ -15,10 +15,10 @@ from protocol.errors import (
     UnknownLeaderEpoch,
     UnknownTopicOrPartition,
 )
-from storage.log.append_types import AppendInfo, AppendOrigin
+from storage.append_types import AppendInfo, AppendOrigin
 
 if TYPE_CHECKING:
-    from storage.log.append_types import LogConfig
+    from storage.append_types import LogConfig
     from storage.log.partition_log import PartitionLog
     from storage.log.read_plan import ReadPlan
     from storage.segments.segment import LogOffsetMetadata

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from protocol.records.batch import BatchHeader
+from storage.log.segment_recovery import whole_batches
 from storage.segments.segment import LogSegment
-from storage.segments.segment_recovery import whole_batches
 
 
 def batches_of(segment: LogSegment, start: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:

@@ -10,6 +10,7 @@ from uuid import UUID
 import structlog
 
 from protocol.errors import KafkaError, KafkaStorage, LogDirNotFound
+from storage.append_types import LogConfig
 from storage.files import is_device_failure
 from storage.folders import log_names, partition_metadata
 from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION, TopicPartition
@@ -17,7 +18,6 @@ from storage.folders.folder_removal import remove_folder, remove_folder_later
 from storage.folders.log_checkpoints import LogCheckpoints
 from storage.folders.log_dirs import LogDir, LogDirs
 from storage.folders.log_opening import Found, find_all, offline_log, open_log, read_topic_id, run_in_order
-from storage.log.append_types import LogConfig
 from storage.log.log_services import LogServices
 from storage.log.partition_log import PartitionLog
 from storage.producers.producer_state import DEFAULT_EXPIRATION_MS

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import structlog
 
+from storage.append_types import LogConfig
 from storage.files import FileSystem
 from storage.folders import log_names, partition_metadata
 from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, TopicPartition
@@ -16,7 +17,6 @@ from storage.folders.folder_removal import remove_folder
 from storage.folders.log_checkpoints import LogCheckpoints
 from storage.folders.log_dirs import LogDir, LogDirs
 from storage.folders.partition_metadata import CorruptPartitionMetadataError
-from storage.log.append_types import LogConfig
 from storage.log.leader_epochs import LeaderEpochs
 from storage.log.log_segments import LogSegments
 from storage.log.log_services import LogHost, LogServices

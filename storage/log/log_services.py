@@ -4,8 +4,8 @@ import random
 from dataclasses import dataclass
 from typing import Protocol
 
+from storage.append_types import LogConfig
 from storage.files import FileSystem
-from storage.log.append_types import LogConfig
 from storage.workers import Workers
 from timing.clock import Clock
 

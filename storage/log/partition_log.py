@@ -12,18 +12,18 @@ import structlog
 
 from protocol.errors import KafkaError, KafkaStorage, NotLeaderOrFollower, OffsetOutOfRange, RecordBatchTooLarge
 from protocol.records.batch import set_offsets_and_epoch
+from storage.append_types import AppendInfo, AppendOrigin, LogConfig, new_append_info
 from storage.files import File, is_passing
 from storage.log import log_truncation, time_lookup
-from storage.log.append_types import AppendInfo, AppendOrigin, LogConfig, new_append_info
 from storage.log.log_flusher import LogFlusher
 from storage.log.log_services import LogHost, LogServices
 from storage.log.read_plan import ReadPlan
 from storage.log.recovery import LoadedState
+from storage.log.segment_removal import SegmentRemoval
 from storage.log.time_lookup import TimestampOffsetEpoch
 from storage.log.validator import validate
 from storage.producers.producer_state import CompletedTxn, Duplicate
 from storage.segments.segment import LogOffsetMetadata, LogSegment
-from storage.segments.segment_removal import SegmentRemoval
 
 logger = structlog.get_logger(__name__)
 

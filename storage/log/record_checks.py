@@ -11,7 +11,7 @@ from typing import NamedTuple
 from protocol.errors import InvalidRecord, InvalidTimestamp
 from protocol.records.batch import LOG_APPEND_TIME_FLAG, NO_TIMESTAMP, BatchHeader
 from protocol.records.walk import RecordShape, exact_walk, fast_walk
-from storage.log.append_types import LogConfig
+from storage.append_types import LogConfig
 
 _LARGEST_LONG = 2**63 - 1
 _ERRORS_SHOWN = 3

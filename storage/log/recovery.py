@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from storage.append_types import LogConfig
 from storage.checkpoint_file import CorruptCheckpointError
 from storage.files import FileSystem
-from storage.log.append_types import LogConfig
 from storage.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from storage.log.leader_epochs import LeaderEpochs
 from storage.log.log_segments import LogSegments
+from storage.log.segment_recovery import recover_segment, whole_batches
 from storage.producers.producer_state import ProducerStateManager
 from storage.segments.index import CorruptIndexError
 from storage.segments.segment import (
@@ -28,7 +29,6 @@ from storage.segments.segment import (
     LogSegment,
     file_name,
 )
-from storage.segments.segment_recovery import recover_segment, whole_batches
 from storage.segments.txn_index import CorruptTxnIndexError
 
 logger = structlog.get_logger(__name__)

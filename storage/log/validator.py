@@ -26,7 +26,7 @@ from protocol.records.batch import (
 )
 from protocol.records.build import Record, build_batch, decode_section
 from protocol.records.compression import DEFAULT_LIMIT, Compression, DecompressionError, DecompressionLimit, decompress
-from storage.log.append_types import AppendOrigin, LogConfig
+from storage.append_types import AppendOrigin, LogConfig
 from storage.log.record_checks import check_records
 
 _SMALLEST_LENGTH = 14  # of the body of a record of magic 0

@@ -28,8 +28,8 @@ from protocol.records.batch import (
     advance_sequence,
 )
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, read_control_batch
+from storage.append_types import AppendOrigin
 from storage.files import FileSystem, read_file, write_fully
-from storage.log.append_types import AppendOrigin
 from storage.producers import producer_snapshot
 from storage.producers.producer_entry import NO_EPOCH, NO_OFFSET, ProducerStateEntry, new_batch_metadata
 from storage.producers.producer_snapshot import CorruptSnapshotError, SnapshotEntry

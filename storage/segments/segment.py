@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from protocol.errors import CorruptMessage
 from protocol.primitives import Buffer
+from storage.append_types import LogConfig
 from storage.files import File, FileSystem, sync_file, write_fully
-from storage.log.append_types import LogConfig
 from storage.producers.producer_state import CompletedTxn
 from storage.segments.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex, TimestampOffset
 from storage.segments.segment_file import Read, SegmentFile, find_batch, headers

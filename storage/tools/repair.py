@@ -2,11 +2,11 @@
 
 import os
 
+from storage.append_types import LogConfig
 from storage.checkpoint_file import CorruptCheckpointError
 from storage.files import FileSystem
 from storage.folders import log_names
 from storage.folders.checkpoints import LOG_START, OffsetCheckpoint
-from storage.log.append_types import LogConfig
 from storage.log.leader_epochs import FILE_NAME, LeaderEpochs
 from storage.log.recovery import LoadRequest, load
 from storage.producers.producer_state import ProducerStateManager

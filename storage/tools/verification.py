@@ -11,6 +11,7 @@ from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPL
 from storage.folders.meta_properties import MetaPropertiesError
 from storage.folders.partition_metadata import CorruptPartitionMetadataError
 from storage.log.leader_epochs import LeaderEpochs
+from storage.log.segment_recovery import whole_batches
 from storage.producers import producer_snapshot
 from storage.segments.index import CorruptIndexError, OffsetIndex, TimeIndex
 from storage.segments.segment import (
@@ -23,7 +24,6 @@ from storage.segments.segment import (
     TIME_INDEX_SUFFIX,
     file_name,
 )
-from storage.segments.segment_recovery import whole_batches
 from storage.segments.txn_index import TxnIndex
 
 CHECKPOINTS = (RECOVERY_POINT, LOG_START, REPLICATION, CLEANER)

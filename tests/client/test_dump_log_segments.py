@@ -7,8 +7,8 @@ import pytest
 from protocol.records.build import Record, build_batch
 from protocol.records.compression import Compression
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
+from storage.append_types import AppendOrigin, LogConfig
 from storage.files import OsFileSystem
-from storage.log.append_types import AppendOrigin, LogConfig
 from tests.client.java_tools import java
 from tests.unit.storage.cleaning import clean, end_txn, put, records
 from tests.unit.storage.support import NOW, Rig, append, batch

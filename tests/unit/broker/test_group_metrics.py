@@ -7,7 +7,7 @@ from coordinator.group.classic.messages import JoinRequest, Leaver, LeaveRequest
 from coordinator.group.classic.protocols import MemberProtocol
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from protocol.records.build import Record, build_batch
-from storage.log.append_types import AppendOrigin
+from storage.append_types import AppendOrigin
 from tests.unit.broker.rig import Rig, settle
 from tests.unit.broker.test_metrics import only, scrape
 

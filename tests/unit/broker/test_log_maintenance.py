@@ -12,7 +12,7 @@ from broker.partitions.log_maintenance import LogMaintenance
 from broker.partitions.partition import Partition
 from broker.periodic import Periodic
 from protocol.errors import OffsetOutOfRange, PolicyViolation
-from storage.log.append_types import LogConfig
+from storage.append_types import LogConfig
 from storage.log.partition_log import PartitionLog
 from storage.log.retention import delete_old_segments
 from tests.unit.storage.cleaning import end_txn, put, records

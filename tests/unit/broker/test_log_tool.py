@@ -17,8 +17,8 @@ from protocol.internal.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentValue,
 )
 from protocol.internal.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
+from storage.append_types import LogConfig
 from storage.files import OsFileSystem
-from storage.log.append_types import LogConfig
 from storage.log.partition_log import PartitionLog
 from tests.unit.storage.cleaning import clean, end_txn, keyed, put
 from tests.unit.storage.support import NOW, Rig, append, batch, contents

@@ -5,7 +5,7 @@ import pytest
 from broker.config.sources import load
 from broker.config.topic_config import log_config, parse_topic_configs
 from protocol.errors import InvalidConfiguration
-from storage.log.append_types import LogConfig
+from storage.append_types import LogConfig
 
 CONFIG = load().config
 THROTTLED = "leader.replication.throttled.replicas"

@@ -7,7 +7,7 @@ from typing import Any
 
 from pipeline.datasource.options import SourceOptions
 from pipeline.datasource.reader import OdradekReader
-from storage.log.append_types import LogConfig
+from storage.append_types import LogConfig
 from tests.unit.storage.cleaning import put
 from tests.unit.storage.support import NOW, Rig
 

@@ -21,8 +21,8 @@ from pipeline.datasource.options import SourceOptions
 from pipeline.datasource.stream import OdradekStreamReader
 from protocol.records.batch import HEADER_SIZE, MAX_SEQUENCE, read_header
 from protocol.records.build import Record, build_batch
+from storage.append_types import LogConfig
 from storage.files import OsFileSystem
-from storage.log.append_types import LogConfig
 from tests.unit.storage.cleaning import end_txn, put
 from tests.unit.storage.support import NOW, Rig
 

@@ -23,8 +23,8 @@ from pipeline.datasource.splits import plan_splits
 from protocol.records.batch import read_header
 from protocol.records.build import Headers, Record, build_batch, iter_records
 from protocol.records.compression import Compression
+from storage.append_types import LogConfig
 from storage.files import OsFileSystem
-from storage.log.append_types import LogConfig
 from storage.log.partition_log import PartitionLog
 from tests.unit.storage.cleaning import clean, end_txn, last_stable_offset
 from tests.unit.storage.support import NOW, Rig, append, contents

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from protocol.errors import KafkaError
-from storage.log.append_types import AppendOrigin, LogConfig
+from storage.append_types import AppendOrigin, LogConfig
 from storage.log.validator import validate
 from tests.unit.records.ask_kafka import ANSWERS, describe, normal
 from tests.unit.records.cases import CASES, Case

@@ -5,7 +5,7 @@ import json
 from protocol.errors import KafkaError
 from protocol.records.batch import read_header
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
-from storage.log.append_types import AppendOrigin
+from storage.append_types import AppendOrigin
 from storage.memory_files import MemoryFileSystem
 from storage.producers.producer_state import Duplicate, ProducerStateManager
 from tests.unit.records.ask_kafka_producers import ANSWERS, FIRST_PRODUCER_ID

@@ -17,7 +17,7 @@ from protocol.errors import (
 from protocol.records.batch import MAX_SEQUENCE, read_header
 from protocol.records.build import Record, build_batch
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
-from storage.log.append_types import AppendOrigin
+from storage.append_types import AppendOrigin
 from storage.memory_files import MemoryFileSystem
 from storage.producers.producer_state import CompletedTxn, Duplicate, ProducerStateManager
 

@@ -9,8 +9,8 @@ from protocol.records.build import Record, build_batch
 from protocol.records.build import iter_records as records_of
 from protocol.records.compression import Compression
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
+from storage.append_types import AppendOrigin
 from storage.cleaner.log_cleaner import CleanerConfig, LogCleaner
-from storage.log.append_types import AppendOrigin
 from storage.log.partition_log import PartitionLog
 from tests.unit.storage.support import NOW, Rig, append, contents
 

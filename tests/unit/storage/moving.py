@@ -8,8 +8,8 @@ from uuid import UUID
 
 from protocol.records.build import Record, build_batch
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
+from storage.append_types import AppendOrigin, LogConfig
 from storage.folders.log_move import LogMove
-from storage.log.append_types import AppendOrigin, LogConfig
 from storage.log.partition_log import PartitionLog
 from storage.memory_files import MemoryFileSystem
 from tests.unit.storage.support import NOW, Rig, append, batch, contents

@@ -9,10 +9,10 @@ from uuid import UUID
 from protocol.primitives import Buffer
 from protocol.records.batch import BatchHeader, read_header
 from protocol.records.build import Record, build_batch
+from storage.append_types import AppendInfo, AppendOrigin, LogConfig
 from storage.files import FileSystem
 from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
-from storage.log.append_types import AppendInfo, AppendOrigin, LogConfig
 from storage.log.log_services import LogServices
 from storage.log.partition_log import PartitionLog
 from storage.memory_files import MemoryFileSystem

@@ -5,9 +5,9 @@ import pytest
 from protocol.records.batch import check_crc
 from protocol.records.build import iter_records
 from protocol.records.compression import Compression
+from storage.append_types import LogConfig
 from storage.cleaner.log_cleaner import CleanerConfig
 from storage.cleaner.offset_map import BYTES_PER_KEY
-from storage.log.append_types import LogConfig
 from storage.log.partition_log import PartitionLog
 from storage.memory_files import Fault, MemoryFileSystem, Unsynced
 from tests.unit.storage.cleaning import Kept, batches, clean, end_txn, keyed, put, records

@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from protocol.records.build import iter_records
+from storage.append_types import LogConfig
 from storage.cleaner.log_cleaner import CleanerConfig
 from storage.cleaner.offset_map import BYTES_PER_KEY
-from storage.log.append_types import LogConfig
 from storage.log.partition_log import PartitionLog
 from storage.memory_files import MemoryFileSystem, Unsynced
 from storage.segments.txn_index import collect_aborted

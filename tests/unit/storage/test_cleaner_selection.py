@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from storage.append_types import LogConfig
 from storage.cleaner.selection import LogToClean, examine
 from storage.folders.checkpoints import TopicPartition
-from storage.log.append_types import LogConfig
 from storage.log.partition_log import PartitionLog
 from storage.memory_files import MemoryFileSystem
 from tests.unit.storage.cleaning import clean, cleaner, end_txn, last_stable_offset, put, records, run

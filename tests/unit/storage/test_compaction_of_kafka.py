@@ -7,9 +7,9 @@ import pytest
 
 from protocol.records.batch import BatchHeader, check_crc, read_header
 from protocol.records.build import Record, iter_records
+from storage.append_types import LogConfig
 from storage.files import write_file_atomically
 from storage.folders.checkpoints import CLEANER, OffsetCheckpoint, TopicPartition
-from storage.log.append_types import LogConfig
 from storage.memory_files import MemoryFileSystem
 from tests.unit.storage.cleaning import clean
 from tests.unit.storage.support import Rig

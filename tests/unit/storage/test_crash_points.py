@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from protocol.records.build import iter_records
-from storage.log.append_types import LogConfig
+from storage.append_types import LogConfig
 from storage.log.partition_log import PartitionLog
 from storage.log.retention import delete_old_segments
 from storage.memory_files import MemoryFileSystem, Unsynced

@@ -3,9 +3,9 @@
 import pytest
 
 from protocol.errors import KafkaStorage
+from storage.append_types import LogConfig
 from storage.files import read_file, write_file_atomically
 from storage.folders import partition_metadata
-from storage.log.append_types import LogConfig
 from storage.memory_files import MemoryFileSystem
 from storage.tools.repair import repair_partition
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from protocol.errors import KafkaStorage
+from storage.append_types import LogConfig
 from storage.folders.checkpoints import TopicPartition
 from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
-from storage.log.append_types import LogConfig
 from storage.log.log_services import LogServices
 from storage.log.partition_log import PartitionLog
 from storage.memory_files import Fault, MemoryFileSystem, Unsynced

@@ -6,8 +6,8 @@ from importlib import import_module
 import pytest
 
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
+from storage.append_types import AppendOrigin, LogConfig
 from storage.files import read_file, write_file_atomically
-from storage.log.append_types import AppendOrigin, LogConfig
 from storage.log.partition_log import PartitionLog
 from storage.memory_files import MemoryFileSystem
 from tests.unit.storage.cleaning import end_txn, put

@@ -3,11 +3,11 @@
 import pytest
 
 from protocol import uuids
+from storage.append_types import LogConfig
 from storage.files import OsFileSystem, read_file, write_file_atomically
 from storage.folders.checkpoints import OffsetCheckpoint, TopicPartition
 from storage.folders.log_dirs import LogDirError, LogDirs
 from storage.folders.log_names import delete_name, parse
-from storage.log.append_types import LogConfig
 from storage.memory_files import MemoryFileSystem, Unsynced
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents, now
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from protocol.errors import KafkaStorage, NotLeaderOrFollower
+from storage.append_types import LogConfig
 from storage.folders.checkpoints import RECOVERY_POINT, OffsetCheckpoint, TopicPartition
-from storage.log.append_types import LogConfig
 from storage.log.retention import delete_old_segments
 from storage.memory_files import Fault, MemoryFileSystem
 from storage.segments.index import OffsetIndex, TimeIndex, TimestampOffset

@@ -6,7 +6,7 @@ import pytest
 
 from protocol.errors import KafkaStorage
 from protocol.records.build import Record, build_batch
-from storage.log.append_types import AppendOrigin, LogConfig
+from storage.append_types import AppendOrigin, LogConfig
 from storage.log.log_services import DESCRIPTORS_RETRY_MS
 from storage.log.partition_log import PartitionLog
 from storage.log.retention import delete_old_segments

@@ -9,7 +9,7 @@ from protocol.errors import KafkaStorage, OffsetOutOfRange, RecordBatchTooLarge
 from protocol.records.batch import read_header
 from protocol.records.build import Record, build_batch
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
-from storage.log.append_types import AppendOrigin, LogConfig
+from storage.append_types import AppendOrigin, LogConfig
 from storage.log.time_lookup import TimestampOffsetEpoch
 from storage.memory_files import Fault, MemoryFileSystem
 from storage.segments.segment import LogOffsetMetadata

@@ -17,7 +17,7 @@ from protocol.errors import InvalidProducerEpoch, InvalidTxnState, OutOfOrderSeq
 from protocol.records.batch import read_header
 from protocol.records.build import Record, build_batch
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
-from storage.log.append_types import AppendInfo, AppendOrigin, LogConfig
+from storage.append_types import AppendInfo, AppendOrigin, LogConfig
 from storage.segments.txn_index import collect_aborted
 from tests.unit.storage.support import NOW, Rig, contents
 

@@ -4,7 +4,7 @@ import pytest
 
 from protocol.errors import OffsetOutOfRange
 from protocol.records.build import Record, build_batch
-from storage.log.append_types import LogConfig
+from storage.append_types import LogConfig
 from storage.log.partition_log import PartitionLog
 from storage.log.retention import delete_old_segments
 from storage.memory_files import Fault, MemoryFileSystem, Unsynced

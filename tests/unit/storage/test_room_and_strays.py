@@ -2,7 +2,7 @@
 
 import errno
 
-from storage.log.append_types import LogConfig
+from storage.append_types import LogConfig
 from storage.log.retention import delete_old_segments
 from storage.memory_files import Fault, MemoryFileSystem
 from tests.unit.storage.cleaning import clean, put, records
