@@ -1,4 +1,4 @@
-"""Readers of kio's entity classes that believe nothing: every length is checked, and what is wrong told by its name.
+"""Readers of kio's entity classes that trust nothing: every length is checked, and what is wrong reported by its name.
 
 kio's own native reader is not used for what clients send: a huge compact array length makes it reserve memory for that
 many elements, and the failed allocation aborts the process (kio 0.6.5). Here no length is believed before it is

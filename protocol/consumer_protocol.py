@@ -1,4 +1,4 @@
-"""What members of classic "consumer" groups tell each other through the coordinator (Kafka's ConsumerProtocol).
+"""What members of classic "consumer" groups send each other through the coordinator (Kafka's ConsumerProtocol).
 
 Versions 0 to 3 of ConsumerProtocolSubscription and ConsumerProtocolAssignment; a later one is read as version 3, which
 it has to begin with. The coordinator reads these when members of both protocols share a group (KIP-848).
@@ -22,7 +22,7 @@ TopicPartitions = list[tuple[str, tuple[int, ...]]]
 
 
 class SchemaError(Exception):
-    """The bytes end too early or tell a negative version (Kafka's SchemaException)."""
+    """The bytes end too early or have a negative version (Kafka's SchemaException)."""
 
 
 class AbsurdLengthError(SchemaError):
@@ -90,7 +90,7 @@ def deserialize_assignment(data: bytes) -> Assignment:
 
 
 def serialize_assignment(version: int, partitions: Iterable[tuple[str, Sequence[int]]]) -> bytes:
-    """Without user data, in the version told or the highest there is. Raises SchemaError for a negative version."""
+    """Without user data, in the version asked for or the highest there is. Raises SchemaError for a negative one."""
     topics = []
     for topic, indexes in partitions:
         name = topic.encode()

@@ -55,7 +55,7 @@ def in_bucket_order(keys: Collection[T], hash_of: Callable[[T], int], capacity: 
 
 
 def in_java_copy_order(keys: Collection[Key], size: int | None = None) -> list[Key]:
-    """The order of a `java.util.HashSet` made of a collection that tells this size, or the number of its keys."""
+    """The order of a `java.util.HashSet` made of a collection that reports this size, or the number of its keys."""
     return in_java_order(keys, max(int((len(keys) if size is None else size) / 0.75) + 1, 16))
 
 

@@ -16,7 +16,7 @@ UPGRADE, SAFE_DOWNGRADE = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Reshaped:
-    """A field that older versions tell by other means: up to version `until`, `value(old, newest class)` is it."""
+    """A field that older versions have by other means: up to version `until`, `value(old, newest class)` is it."""
 
     until: int
     value: Callable[[Entity, EntityClass], Any]

@@ -4,7 +4,7 @@ Small requests come by the ten thousand a second, and a call for each field woul
 reads in line, and in good faith: neighbouring numbers, with the length or count behind them, by one `struct` call;
 strings and arrays by what length they say. A slice that ends behind the buffer is short without a word, so the position
 is compared with the buffer's size in the end. Where that, or anything else, is wrong, `protocol.careful_reader` reads
-the whole message once more, and tells what it is.
+the whole message once more, and says what it is.
 
 No memory is taken on a length's word: an array grows by its elements, each of which is in the buffer or raises.
 """
@@ -68,7 +68,7 @@ def read(buf, pos):
         if pos <= len(buf):
             return entity0, pos
     except (IndexError, ValueError, error):
-        pass  # told by the careful one
+        pass  # reported by the careful one
     return careful(buf, start)"""
 
 _IN_RUNS = {kind: letter for kind, letter in (NUMBER_FORMATS | DURATIONS).items() if kind not in CONVERTED}

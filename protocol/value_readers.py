@@ -1,4 +1,4 @@
-"""Readers of single values, with every length checked, and what is wrong told by the field's name."""
+"""Readers of single values, with every length checked, and what is wrong reported by the field's name."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ _SETTLE_TURNS = 1000
 async def settle() -> None:
     """Give the loop turns until no callback is ready to run, without any time passing.
 
-    asyncio tells only by its private ready queue whether any is left; on a loop that has none to look at (uvloop), and
+    asyncio shows only by its private ready queue whether any is left; on a loop that has none to look at (uvloop), and
     for tasks that never stop yielding, a fixed number of turns is given.
     """
     ready = getattr(asyncio.get_running_loop(), "_ready", None)

@@ -2,7 +2,7 @@
 
 The rule is Kafka's `TimingWheel` and `SystemTimer` (server-common, util/timer), in one thread. Level 0 has `wheel_size`
 buckets of one tick; a bucket of the next level is as long as the whole wheel below it, and levels are made when first
-needed. A bucket is a doubly linked list through its tasks, and a heap of the filled buckets' start times tells which is
+needed. A bucket is a doubly linked list through its tasks, and a heap of the filled buckets' start times shows which is
 due next. When a bucket of a coarse level is due, its tasks move to finer levels; those whose tick has come run.
 """
 

@@ -21,7 +21,7 @@ _SYNONYMS: Mapping[str, tuple[str, ...]] = {
 
 
 class WrongConfiguration(ValueError):
-    """One or more wrong values; `problems` has a line for each, and `in_kafka` is what a client is told of them."""
+    """One or more wrong values; `problems` has a line for each, and `in_kafka` is the text that a client gets."""
 
     def __init__(self, problems: Iterable[str], in_kafka: str | None = None) -> None:
         self.problems = tuple(problems)

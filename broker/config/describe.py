@@ -35,7 +35,7 @@ class ConfigSynonym:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One configuration as DescribeConfigs tells it. `type` is the wire's number, 0 for a name that is unknown."""
+    """One configuration as DescribeConfigs reports it. `type` is the wire's number, 0 for a name that is unknown."""
 
     name: str
     value: str | None

@@ -47,7 +47,7 @@ class Listeners:
 
         Args:
             ports: the port on which each listener, by name, was really opened.
-            host_name: this machine's name, told in place of an empty host.
+            host_name: this machine's name, given in place of an empty host.
         """
         return {
             listener.name: replace(

@@ -40,11 +40,11 @@ GROUP_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
         definition.name: definition
         for definition in (
             _interval("consumer.session.timeout.ms", 45_000, "Time without a heartbeat before a consumer is removed."),
-            _interval("consumer.heartbeat.interval.ms", 5_000, "Time between heartbeats, told to the consumers."),
+            _interval("consumer.heartbeat.interval.ms", 5_000, "Time between heartbeats, sent to the consumers."),
             _interval(
                 "share.session.timeout.ms", 45_000, "Time without a heartbeat before a share consumer is removed."
             ),
-            _interval("share.heartbeat.interval.ms", 5_000, "Time between heartbeats, told to the share consumers."),
+            _interval("share.heartbeat.interval.ms", 5_000, "Time between heartbeats, sent to the share consumers."),
             ConfigDef(
                 "share.record.lock.duration.ms",
                 _INT,
@@ -68,7 +68,7 @@ GROUP_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
                 one_of("read_committed", "read_uncommitted"),
             ),
             _interval("streams.session.timeout.ms", 45_000, "Time without a heartbeat before a member is removed."),
-            _interval("streams.heartbeat.interval.ms", 5_000, "Time between heartbeats, told to the members."),
+            _interval("streams.heartbeat.interval.ms", 5_000, "Time between heartbeats, sent to the members."),
             ConfigDef("streams.num.standby.replicas", _INT, 0, "Standby replicas of each task.", at_least(0)),
         )
     }

@@ -60,7 +60,7 @@ class PartitionCoordinatorLog:
             if not whole:
                 raise CorruptMessage(f"{partition.topic}-{partition.index} is cut short at offset {offset}.")
             yield data[:whole]
-        if log.is_offline:  # since the last read: nobody is told any more
+        if log.is_offline:  # since the last read: nobody is notified any more
             raise log.storage_error()
 
 

@@ -1,7 +1,7 @@
 """The state of share groups (KIP-932; Kafka's `ShareCoordinatorService`), of which nobody is the coordinator.
 
 `share.version` is 0, as in a Kafka 4.1 whose operator did not ask for share groups: there is no `__share_group_state`,
-and whoever asks for a partition's state is told NOT_COORDINATOR.
+and whoever asks for a partition's state gets NOT_COORDINATOR.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def handle(
     coordinator = ctx.node.group_coordinator
     named = [group_id for group_id in request.group_ids if group_id]
     nameless = [_group(request, "", InvalidGroupId())] * (len(request.group_ids) - len(named))
-    distinct = list(dict.fromkeys(named))  # who is named twice is looked for once, and told twice
+    distinct = list(dict.fromkeys(named))  # who is named twice is looked for once, and answered twice
     answers = [coordinator.read(group_id, _describing(group_id)) for group_id in distinct]
 
     def answer(found: Sequence[DescribedConsumerGroup | KafkaError]) -> ConsumerGroupDescribeResponse:

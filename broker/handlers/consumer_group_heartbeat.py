@@ -29,7 +29,7 @@ new_response = maker(ConsumerGroupHeartbeatResponse)
 
 
 REPEATS = True
-"""A member's heartbeats are alike while it has nothing new to tell."""
+"""A member's heartbeats are alike while it has nothing new to say."""
 
 
 def prepare(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> ConsumerHeartbeat:

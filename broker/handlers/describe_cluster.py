@@ -1,4 +1,4 @@
-"""DescribeCluster 0-2 (KIP-700, KIP-919, KIP-1073). There is no controller listener: only brokers are told."""
+"""DescribeCluster 0-2 (KIP-700, KIP-919, KIP-1073). There is no controller listener: only brokers are listed."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ GROUP_SOURCE = 8
 def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     if any(resource.resource_type not in KNOWN_TYPES for resource in request.resources):
         raise InvalidRequest(InvalidRequest.default_message)  # for all of them, as in Kafka
-    # What is named twice is told twice, and found out once: a request of a few bytes may name thousands.
+    # What is named twice is answered twice, and looked up once: a request of a few bytes may name thousands.
     results = {resource: _result(ctx, request, resource) for resource in dict.fromkeys(request.resources)}
     return DescribeConfigsResponse(throttle_time=ZERO, results=tuple(results[one] for one in request.resources))
 

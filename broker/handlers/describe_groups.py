@@ -30,7 +30,7 @@ def handle(
     ctx: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse | Awaitable[DescribeGroupsResponse]:
     coordinator = ctx.node.group_coordinator
-    distinct = list(dict.fromkeys(request.groups))  # who is named twice is looked for once, and told twice
+    distinct = list(dict.fromkeys(request.groups))  # who is named twice is looked for once, and answered twice
     answers = [coordinator.read(group_id, _describing(group_id)) for group_id in distinct]
 
     def answer(found: Sequence[GroupDescription | KafkaError]) -> DescribeGroupsResponse:

@@ -27,7 +27,7 @@ def handle(
 ) -> DescribeTransactionsResponse | Awaitable[DescribeTransactionsResponse]:
     coordinator = ctx.node.transaction_coordinator
     ids = request.transactional_ids
-    distinct = list(dict.fromkeys(ids))  # what is named twice is looked for once, and told twice
+    distinct = list(dict.fromkeys(ids))  # what is named twice is looked for once, and answered twice
     futures = [coordinator.read(one, partial(_describe, transactional_id=one)) for one in distinct]
 
     def answer(found: Sequence[TransactionState | KafkaError]) -> DescribeTransactionsResponse:

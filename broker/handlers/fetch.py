@@ -55,7 +55,7 @@ Reading = Generator["ReadPlan", Buffer, None]
 
 
 def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
-    """Answers at once where `min_bytes` are at hand, an error has to be told, or no wait is allowed."""
+    """Answers at once where `min_bytes` are at hand, an error has to be reported, or no wait is allowed."""
     by_id = ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS
     # A partition named twice keeps its first place and what was last said of it, as in Kafka.
     wanted = {
@@ -76,7 +76,7 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaita
 
 
 def error_response(ctx: RequestContext, request: FetchRequest, error: KafkaError) -> FetchResponse:
-    """The error at the top (told from version 7 on), and for every partition where they have names."""
+    """The error at the top (sent from version 7 on), and for every partition where they have names."""
     code = int(error.code)
     named: list[tuple[TopicKey, list[FetchPartitionResponse]]] = []
     if ctx.version < FIRST_VERSION_WITH_TOPIC_IDS:
@@ -269,13 +269,13 @@ class Fetch:
             ]
 
     def _diverges(self, target: Target, partition: Partition, result: FetchPartitionResponse) -> bool:
-        """KIP-595: tells where the log parted from the one that the client read before."""
+        """KIP-595: says where the log parted from the one that the client read before."""
         epoch, end_offset = partition.end_offset_for_epoch(target.last_fetched_epoch)
         if epoch < 0 or end_offset < 0 or target.fetch_offset < partition.log_start_offset:
             raise OffsetOutOfRange
         if epoch < target.last_fetched_epoch or end_offset < target.fetch_offset:
             result.diverging_epoch = EpochEndOffset(epoch, end_offset)
-            self._failed = True  # to be told at once
+            self._failed = True  # to be answered at once
             return True
         return False
 

@@ -45,7 +45,7 @@ VERSIONS_WITH_CLUSTER_OPERATIONS = range(8, 11)
 def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """Topics by name or id, or all.
 
-    A topic that has to be made first is told as UNKNOWN_TOPIC_OR_PARTITION until it is there, as in Kafka.
+    A topic that has to be made first is answered as UNKNOWN_TOPIC_OR_PARTITION until it is there, as in Kafka.
     """
     wanted = request.topics
     if wanted is None or (not wanted and ctx.version < FIRST_VERSION_WHERE_EMPTY_IS_NONE):
@@ -122,7 +122,7 @@ def _by_name(ctx: RequestContext, request: MetadataRequest, name: str) -> Metada
 
 
 def _operations(request: MetadataRequest) -> int:
-    """What a client may do to a topic, told of names that no topic has too."""
+    """What a client may do to a topic, reported for names that no topic has too."""
     wanted = request.include_topic_authorized_operations
     return authorized_operations.TOPIC if wanted else authorized_operations.UNKNOWN
 

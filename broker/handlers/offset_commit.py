@@ -55,7 +55,7 @@ def _split(ctx: RequestContext, request: OffsetCommitRequest) -> tuple[list[Offs
         name = topic.name
         known = ctx.node.topics.get(name)
         if known is None:
-            refused.setdefault(name, [])  # told even without partitions
+            refused.setdefault(name, [])  # answered even without partitions
         count = 0 if known is None else len(known.partitions)
         for asked in topic.partitions:
             index = asked.partition_index

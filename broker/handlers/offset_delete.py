@@ -28,7 +28,7 @@ def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteRes
     for topic in request.topics:
         found = ctx.node.topics.get(topic.name)
         if found is None:
-            unknown.setdefault(topic.name, [])  # told even without partitions
+            unknown.setdefault(topic.name, [])  # answered even without partitions
         count = 0 if found is None else len(found.partitions)
         for asked in topic.partitions:
             index = asked.partition_index

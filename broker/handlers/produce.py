@@ -76,7 +76,7 @@ ACKS = (-1, 0, 1)
 ADMIN_CLIENT_ID = "__admin_client"
 NOTHING = memoryview(b"")
 EXPECTED_FAILURES = (MessageTooLarge, RecordBatchTooLarge, CorruptMessage, KafkaStorage)
-"""What Kafka does not count as a failed produce request, and tells no log start offset with."""
+"""What Kafka does not count as a failed produce request, and sends no log start offset with."""
 
 
 def handle(
@@ -118,7 +118,7 @@ def _transactional(ctx: RequestContext, request: ProduceRequest) -> Iterator[App
                     partition = _partition(ctx, key, index)
                     _check_records(ctx.version, records)
                 except KafkaError:
-                    continue  # told when it is looked at for the append
+                    continue  # reported when it is looked at for the append
                 producer_id, epoch, sequence = read_producer(records)
                 if producer_id <= NO_PRODUCER_ID:
                     continue  # nobody's transaction: Kafka takes it like any other batch
@@ -201,7 +201,7 @@ def _check_old_compressions(ctx: RequestContext, request: ProduceRequest) -> Non
             try:
                 _partition(ctx, key, index)
             except KafkaError:
-                continue  # told of that partition alone
+                continue  # reported for that partition alone
             if records is not None and _first_compression(records) > ZSTD:
                 raise UnknownServerError
 

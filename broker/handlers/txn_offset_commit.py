@@ -103,7 +103,7 @@ def _split(ctx: RequestContext, request: TxnOffsetCommitRequest) -> tuple[list[O
     refused: Named = {}
     for topic in request.topics:
         if ctx.node.topics.get(topic.name) is None:
-            refused.setdefault(topic.name, [])  # told even without partitions
+            refused.setdefault(topic.name, [])  # answered even without partitions
         for asked in topic.partitions:
             index = asked.partition_index
             if ctx.node.partitions.get(topic.name, index) is None:

@@ -31,7 +31,7 @@ from protocol.errors import (
 from protocol.records.batch import NO_PRODUCER_ID
 
 NOT_READY = (CoordinatorNotAvailable, CoordinatorLoadInProgress, NotCoordinator)
-"""What the group coordinator may answer, told as NOT_LEADER_OR_FOLLOWER: come again."""
+"""What the group coordinator may answer, answered as NOT_LEADER_OR_FOLLOWER: come again."""
 
 NO_PRODUCER_EPOCH = -1
 
@@ -109,7 +109,7 @@ def _topics(codes: dict[TopicPartition, ErrorCode]) -> tuple[WritableTxnMarkerTo
 def error_response(_ctx: RequestContext, request: WriteTxnMarkersRequest, error: KafkaError) -> WriteTxnMarkersResponse:
     codes: Codes = {}
     for one in request.markers:
-        codes[one.producer_id] = {}  # the last of a producer's markers is told alone
+        codes[one.producer_id] = {}  # the last of a producer's markers alone is answered
         for partition in _partitions(one):
             _note(codes, one.producer_id, partition, error)
     return _response(codes)

@@ -85,7 +85,7 @@ def verify(folder: str) -> None:
 
 @main.command()
 @click.argument("folder", metavar="DIR", type=FOLDER)
-@click.option("--yes", is_flag=True, help="Really do it; without, only what is damaged is told.")
+@click.option("--yes", is_flag=True, help="Really do it; without, only what is damaged is reported.")
 def repair(folder: str, yes: bool) -> None:
     """Cut each damaged log at its first bad batch, and make indexes and other files beside it anew.
 

@@ -22,7 +22,7 @@ logger = structlog.get_logger(__name__)
 
 
 class AutoTopicCreation:
-    """Makes topics with the broker's defaults while whoever asked is told, as in Kafka, that they are not there."""
+    """Makes topics with the broker's defaults while whoever asked is answered, as in Kafka, that they are not there."""
 
     def __init__(self, node: Node) -> None:
         self._node = node

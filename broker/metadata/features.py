@@ -15,7 +15,7 @@ SUPPORTED: Mapping[str, tuple[int, int]] = MappingProxyType(
         "eligible.leader.replicas.version": (0, 1),
     }
 )
-"""Lowest and highest level of each, as Kafka 4.1 tells them and in its order."""
+"""Lowest and highest level of each, as Kafka 4.1 reports them and in its order."""
 
 DEFAULTS: Mapping[str, int] = MappingProxyType(
     {

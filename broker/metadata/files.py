@@ -51,7 +51,7 @@ class MetadataFiles:
                 revision = commit.revision
             self.log_bytes = end
         if data:
-            # What is about to be told must survive, though the process that wrote it may have died before its fsync.
+            # What is about to be shown must survive, though the process that wrote it may have died before its fsync.
             self._log.truncate(self.log_bytes)
             self._log.fdatasync()
         return revision, state

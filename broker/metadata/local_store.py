@@ -1,7 +1,7 @@
 """The embedded MetadataStore: everything in memory, made durable by a local log with snapshots (`files`).
 
 Commits are checked and numbered in the order they are asked for. One writer at a time appends all that wait as one
-entry and fsyncs it in a worker thread (group commit); then they become visible, watches are told, and they return.
+entry and fsyncs it in a worker thread (group commit); then they become visible, watches are notified, and they return.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class LocalMetadataStore:
         except (OSError, MetadataStoreFailed) as error:
             self._fail(group, error)
             return
-        except Exception as error:  # whoever waits must be told, whatever it was
+        except Exception as error:  # whoever waits must be answered, whatever it was
             logger.exception("unexpected error while metadata was written")
             self._fail(group, error)
             return

@@ -129,7 +129,7 @@ class MetricsCollector(Collector):
         return partial(self._family, reading, values)
 
     def _family(self, reading: Reading, values: Values) -> Metric | None:
-        """None if it fails, which is no reason to tell nothing of the others."""
+        """None if it fails, which is no reason to report nothing of the others."""
         new = GaugeMetricFamily if reading.kind is Kind.GAUGE else CounterMetricFamily
         family = new(reading.name, reading.documentation, labels=reading.labels)
         if isinstance(values, int | float):

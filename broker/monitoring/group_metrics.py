@@ -178,14 +178,14 @@ class _CommittedOffsets:
         self._rows = rows
 
     def of_partitions(self, value: Callable[[Committed], int | None]) -> Callable[[], Labelled]:
-        """Those that have a value, to be told in any thread."""
+        """Those that have a value, to be read in any thread."""
         rows = self._rows
         return lambda: (
             ((one.group, one.topic, str(one.partition)), found) for one in rows if (found := value(one)) is not None
         )
 
     def of_topics(self, value: Callable[[Committed], int | None]) -> Callable[[], Labelled]:
-        """Sums over the partitions that have a value, to be told in any thread."""
+        """Sums over the partitions that have a value, to be read in any thread."""
         rows = self._rows
 
         def sums() -> Labelled:

@@ -197,7 +197,7 @@ class Connection(asyncio.BufferedProtocol):
         )
 
     def _next_overlaps(self) -> bool:
-        """Whether the next request may be handled while others wait, as far as what was received tells its API."""
+        """Whether the next request may be handled while others wait, as far as what was received shows its API."""
         if self._large is not None:
             key = self._large[:2]
         elif self._end - self._start >= 6:

@@ -38,7 +38,7 @@ class RequestContext:
     """One request's surroundings.
 
     `version` is the API version that was asked for, `body` the request as it came, without its header (empty for
-    the hot-path APIs), `size` how many bytes came in all, told where a quota is set. A pipelined API sets `begun`
+    the hot-path APIs), `size` how many bytes came in all, given where a quota is set. A pipelined API sets `begun`
     to False when it could not do its part in the order of requests at once: the next request has to wait.
     """
 

@@ -247,7 +247,7 @@ class Dispatcher:
             raise CloseConnection(f"{route.api.name} v{ctx.version} cannot be answered") from error
 
     def _failed(self, route: Route, ctx: RequestContext, request: Any, error: BaseException) -> Any:
-        """The response that tells a request's failure as a whole."""
+        """The response that reports a request's failure as a whole."""
         if isinstance(error, CloseConnection):
             raise error
         if not isinstance(error, KafkaError):

@@ -55,7 +55,7 @@ class Server:
         self._idle_timers: dict[Connection, TimerTask] = {}
 
     async def start(self, listeners: tuple[Listener, ...]) -> None:
-        """Binds every listener; `bound` then tells each one's port. Nobody is served before `serve`.
+        """Binds every listener; `bound` then has each one's port. Nobody is served before `serve`.
 
         Raises ListenError if an address cannot be bound.
         """

@@ -25,7 +25,7 @@ Key = tuple[TopicKey, int]
 
 @dataclass(slots=True)
 class Target:
-    """A partition to fetch from, with what the session last told of it (-1: nothing yet)."""
+    """A partition to fetch from, with what the session last reported of it (-1: nothing yet)."""
 
     key: Key
     topic: str | None  # None: the topic id is not known here
@@ -37,7 +37,7 @@ class Target:
     told_log_start_offset: int = -1
 
     def must_tell(self, result: FetchPartitionResponse, *, note: bool = True) -> bool:
-        """Whether an incremental answer has to name this partition; with `note`, notes what is told."""
+        """Whether an incremental answer has to name this partition; with `note`, notes what is sent."""
         changed = (
             bool(result.records)
             or self.told_high_watermark != result.high_watermark
@@ -47,7 +47,7 @@ class Target:
         )
         if not note:
             return changed
-        # An error resets what was told, so that the partition is named again once the error is gone.
+        # An error resets what was sent, so that the partition is named again once the error is gone.
         self.told_high_watermark = result.high_watermark if result.error_code == 0 else -1
         self.told_log_start_offset = result.log_start_offset
         return changed
@@ -93,7 +93,7 @@ class FetchContext(Protocol):
     def targets(self) -> Sequence[Target]: ...
 
     def respond(self, results: Results) -> tuple[int, int, Results]:
-        """(error code, session id, the results to tell)."""
+        """(error code, session id, the results to send)."""
         ...
 
     def preview(self, results: Results) -> tuple[int, int, Results]:

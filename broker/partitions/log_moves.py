@@ -22,7 +22,7 @@ logger = structlog.get_logger(__name__)
 
 
 class LogMoves:
-    """One move at a time; a partition's latest counts. `is_cleaning` tells whether a log is being compacted.
+    """One move at a time; a partition's latest counts. `is_cleaning` says whether a log is being compacted.
 
     A stop of the broker gives up what has not arrived.
     """

@@ -153,7 +153,7 @@ class Partition:
             advanced(high_watermark)
 
     def _went_offline(self, _log: PartitionLog, error: Exception) -> None:
-        """The high watermark will not move again: whoever waits for it is told."""
+        """The high watermark will not move again: whoever waits for it is notified."""
         self._on_advance(self)
         for _, failed in list(self._listeners):
             failed(error if isinstance(error, KafkaError) else KafkaStorage())

@@ -79,7 +79,7 @@ class ClientQuotas:
     ) -> dict[WireEntity, KafkaError | None]:
         """What became of each entity's alteration; those that are not refused are durable, together.
 
-        Of two for one entity the first is made, and refusing the other is what is told. Raises MetadataStoreFailed.
+        Of two for one entity the first is made, and the refusal of the other is answered. Raises MetadataStoreFailed.
         """
         hosts = {name for one in alterations for entity_type, name in one.entity if entity_type == IP and name}
         addresses = {host: await self._resolve(host) for host in hosts}

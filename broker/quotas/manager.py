@@ -12,7 +12,7 @@ from broker.quotas.sensors import Sensors
 U = TypeVar("U", Rate, TokenBucket)
 
 METRIC_WINDOWS = Windows(2, 30_000)
-"""Over which Kafka's metrics tell averages (`metrics.num.samples`, `metrics.sample.window.ms`)."""
+"""Over which Kafka's metrics take averages (`metrics.num.samples`, `metrics.sample.window.ms`)."""
 
 
 class Client(NamedTuple):
@@ -66,5 +66,5 @@ class QuotaManager(Generic[U]):
             self._sensors.use(found[0], now_ms).throttle_ms.record(throttle_ms, now_ms)
 
     def throttle_times(self, now_ms: int) -> Iterator[tuple[Tags, float]]:
-        """How long those who had to wait lately were told to, on average."""
+        """How long clients lately had to wait, on average."""
         return ((tags, use.throttle_ms.measure(now_ms)) for tags, use in self._sensors.items(now_ms))

@@ -13,7 +13,7 @@ class MutationQuota:
     """One request's view of its client's quota.
 
     A strict one refuses what comes while tokens are owed, and lets a client owe them. One that is not, for versions of
-    the APIs that do not know the error, only tells how long to wait.
+    the APIs that do not know the error, only says how long to wait.
     """
 
     def __init__(

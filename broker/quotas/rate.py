@@ -1,7 +1,7 @@
 """How much of something went by lately, and for how long to wait to be within a quota again.
 
 The rules are those of Kafka's `SampledStat`, `Rate`, `TokenBucket` and `QuotaUtils`, sample for sample, so that the
-times that clients are told are Kafka's. Instants are whole milliseconds of a monotonic clock.
+times that clients get are Kafka's. Instants are whole milliseconds of a monotonic clock.
 """
 
 from __future__ import annotations

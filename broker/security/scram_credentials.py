@@ -114,7 +114,7 @@ class ScramCredentials:
         times = Counter(one.user for one in alterations)
         outcome: dict[str, KafkaError | None] = {}
         for one in alterations:
-            if one.user in outcome:  # the first alteration of a user tells
+            if one.user in outcome:  # the first alteration of a user counts
                 continue
             error = self.refusal(one)
             if error is None and times[one.user] > 1:

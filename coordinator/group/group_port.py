@@ -17,7 +17,7 @@ from protocol.internal.group_records import GroupMetadataKey, GroupMetadataValue
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """A member as DescribeGroups tells it; protocol metadata and assignment are empty unless the group is Stable."""
+    """A member as DescribeGroups reports it; protocol metadata and assignment are empty unless the group is Stable."""
 
     member_id: str
     group_instance_id: str | None
@@ -29,7 +29,7 @@ class MemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group as DescribeGroups tells it."""
+    """A group as DescribeGroups reports it."""
 
     state: str
     protocol_type: str

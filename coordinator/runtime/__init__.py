@@ -30,7 +30,7 @@ and an operation started while another runs (from its effects, say) waits in the
     waiter.answer(response)              # in the effects of a later operation (or `waiter.fail(KafkaError)`)
 
   Answers, errors and waiters' answers alike, are held back until the high watermark has passed everything written so
-  far: nothing that could still be lost is ever told. `waiter.answered` tells; answering twice is harmless. A waiter
+  far: nothing that may still be lost is ever answered. `waiter.answered` says so; answering twice is harmless. A waiter
   whose own operation fails gets that error by itself.
 - **Timers** are messages: `shard.timers.schedule(key, delay_ms, operation)` runs `operation(state)` as any other,
   unless the key was cancelled or scheduled anew in between (`cancel(key)`). The key carries the identity of what it is

@@ -54,7 +54,7 @@ class ShardStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings(Generic[S]):
-    """What all shards of one runtime share; `log_failed` is told of a shard that wants loading anew."""
+    """What all shards of one runtime share; `log_failed` is called for a shard that wants loading anew."""
 
     loop: AbstractEventLoop
     clock: Clock
@@ -228,7 +228,7 @@ class Shard(Generic[S]):
         translated = errors.translate(error)
         logger.warning("append failed", shard=self.name, error=error.code.name)
         if self._state is None:
-            return translated  # the log told of its failure first: whoever waited is answered, the state thrown away
+            return translated  # the log reported its failure first: whoever waited is answered, the state thrown away
         if effects is not None:
             self._run_effects(effects, translated)
         return translated

@@ -32,7 +32,7 @@ _EXPIRY = "expire-transactional-ids"
 class TransactionShard:
     """Operations on transactional ids; each returns an Outcome or raises KafkaError.
 
-    `coordinator_epoch` is the leader epoch of this partition, `server_version` tells the level of the feature
+    `coordinator_epoch` is the leader epoch of this partition, `server_version` gives the level of the feature
     transaction.version, and `new_producer_id` gives an id that nobody had, or raises KafkaError. `active`: loaded,
     and not given up.
     """

@@ -9,7 +9,7 @@ from uuid import UUID
 from protocol.primitives import Buffer, DecodeError, append_uvarint, decode_text, read_uvarint, underflow
 
 TopicKey: TypeAlias = str | UUID
-"""A topic's name, or its id in the versions that tell topics by id."""
+"""A topic's name, or its id in the versions that name topics by id."""
 
 I16 = Struct(">h")
 I32 = Struct(">i")
@@ -23,7 +23,7 @@ class LeaderIdAndEpoch(NamedTuple):
 
 
 class NodeEndpoint(NamedTuple):
-    """Where a leader that is told of can be reached (KIP-951)."""
+    """Where a leader that is named can be reached (KIP-951)."""
 
     node_id: int
     host: str

@@ -86,7 +86,7 @@ class FetchPartitionResponse:
 
 @dataclass(slots=True)
 class FetchResponse:
-    """`topics` are told by what the request told them by: names, or ids from version 13."""
+    """`topics` are named as in the request: names, or ids from version 13."""
 
     topics: list[tuple[TopicKey, list[FetchPartitionResponse]]]
     error_code: int = 0

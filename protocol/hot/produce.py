@@ -89,7 +89,7 @@ class PartitionProduceResponse:
 
 @dataclass(slots=True)
 class ProduceResponse:
-    """`topics` are told by what the request told them by: names, or ids from version 13."""
+    """`topics` are named as in the request: names, or ids from version 13."""
 
     topics: list[tuple[TopicKey, list[PartitionProduceResponse]]]
     throttle_time_ms: int = 0

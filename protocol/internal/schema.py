@@ -15,7 +15,7 @@ _VERSION = struct.Struct(">h")
 
 @dataclass(frozen=True, slots=True)
 class RecordSchema(Generic[K, V]):
-    """A record type. Keys and values start with an int16: the key's tells the type, the value's its own version.
+    """A record type. Keys and values start with an int16: the key's is the type, the value's its own version.
 
     `ids` are the key's versions that mean this type; `encode_key` and `encode_value` write the whole bytes, with
     the version that Kafka 4.1 would choose; `read_key` and the `read_value` of a version start behind the int16.

@@ -38,7 +38,7 @@ class CleanerConfig:
 class LogCleaner:
     """Compacts the logs whose policy says so, and applies retention to them; never two things to one log at a time.
 
-    `high_watermark` and `last_stable_offset` tell a log's offsets as its partition knows them. A log with records that
+    `high_watermark` and `last_stable_offset` give a log's offsets as its partition knows them. A log with records that
     cannot be read is left alone until the next start, as in Kafka; after any other failure it is left alone for
     `backoff_ms`.
     """

@@ -123,7 +123,7 @@ class OffsetMap:
         self._flaggable = False
 
     def flag_latest(self, start: int) -> Steps[None]:
-        """Make `of_batch` tell something, once the map is filled with what is from `start` on."""
+        """Make `of_batch` useful, once the map is filled with what is from `start` on."""
         size = self.latest_offset + 1 - start
         if not self._flaggable or not 0 < size <= _MOST_FLAGS:
             return
@@ -152,7 +152,7 @@ class OffsetMap:
         return bytes(flags[first : first + header.last_offset_delta + 1])
 
     def of_batch(self, header: BatchHeader, flags: bytes) -> Kept:
-        """What its flags tell of a batch that is not of an aborted transaction."""
+        """What its flags say of a batch that is not of an aborted transaction."""
         latest = flags.count(1)
         if not latest:
             return Kept.NONE

@@ -23,7 +23,7 @@ OffsetOf = Callable[[PartitionLog], int | None]
 
 
 class LogCheckpoints:
-    """`logs` are the open logs, `root` tells the folder of each, `moving` where some will be, too.
+    """`logs` are the open logs, `root` gives the folder of each, `moving` where some will be, too.
 
     Folders that failed are left alone.
     """
@@ -108,7 +108,7 @@ def _cleaned_to(log: PartitionLog) -> int | None:
 
 
 def _told_start(log: PartitionLog) -> int | None:
-    """Only starts that the first segment's name does not tell (LogManager.checkpointLogStartOffsetsInDir)."""
+    """Only starts that the first segment's name does not say (LogManager.checkpointLogStartOffsetsInDir)."""
     if log.removal.unsynced or log.log_start_offset > log.segments.first.base_offset:
         return log.log_start_offset
     return None

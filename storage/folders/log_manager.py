@@ -142,7 +142,7 @@ class LogManager:
     def _take(self, log: PartitionLog, log_dir: LogDir, topic_id: UUID | None) -> None:
         """Count a loaded log in; of two of a partition, the one that is not of the topic's id is what a deletion left.
 
-        Raises KafkaStorage where that does not tell.
+        Raises KafkaStorage where that does not decide it.
         """
         key = TopicPartition(log.topic, log.partition)
         other = self.logs.get(key)
@@ -321,7 +321,7 @@ class LogManager:
     def checkpoint_log_start_offsets(self, folder: str | None = None) -> None:
         """Write `log-start-offset-checkpoint` of one folder, or of all; blocking, any thread. Raises OSError.
 
-        Only starts that the first segment's name does not tell are in it (LogManager.checkpointLogStartOffsetsInDir).
+        Only starts that the first segment's name does not say are in it (LogManager.checkpointLogStartOffsetsInDir).
         """
         self._checkpoints.write_all(LOG_START, folder=folder)
 

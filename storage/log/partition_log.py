@@ -304,7 +304,7 @@ class PartitionLog:
         return self.flusher.flushed
 
     def flush(self) -> None:
-        """Ask for a flush of all that is appended by now; `flusher.on_flush` tells when it is done."""
+        """Ask for a flush of all that is appended by now; `flusher.on_flush` is called when it is done."""
         self.flusher.request()
 
     # -- going offline

@@ -76,7 +76,7 @@ class ProducerStateEntry:
         """`saved`, after a row for each earlier batch.
 
         A snapshot with one row a producer forgets the batches before the last, and a producer that sends those again
-        after a crash would be told OUT_OF_ORDER_SEQUENCE_NUMBER. For Kafka, the last of a producer's rows counts.
+        after a crash would get OUT_OF_ORDER_SEQUENCE_NUMBER. For Kafka, the last of a producer's rows counts.
         """
         saved = self.saved()
         earlier = [

@@ -18,7 +18,7 @@ _ENTRY = struct.Struct(">qhiqiqiq")
 
 
 class SnapshotEntry(NamedTuple):
-    """One producer and one of its batches; -1 stands for none. Of a producer's rows the last one tells its state."""
+    """One producer and one of its batches; -1 stands for none. Of a producer's rows the last one has its state."""
 
     producer_id: int
     producer_epoch: int

@@ -150,7 +150,7 @@ class _Index(ABC):
         return self._entries is not None
 
     def drop_if_idle(self) -> None:
-        """Forget what the file tells if nobody asked since the last call; for indexes that do not grow any more."""
+        """Forget what the file holds if nobody asked since the last call; for indexes that do not grow any more."""
         if self._entries is not None and not self._used and self._file.written == len(self._entries[0]):
             self._entries = None
         self._used = False

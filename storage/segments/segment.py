@@ -299,7 +299,7 @@ class LogSegment:
     # -- recovering
 
     def reset_indexes(self) -> None:
-        """Forget what is known of the batches; `note_batch` tells it anew."""
+        """Forget what is known of the batches; `note_batch` brings it back."""
         self.offset_index.reset()
         self.time_index.reset()
         if self._fs.exists(self.path(TXN_INDEX_SUFFIX)):

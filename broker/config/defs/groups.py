@@ -74,7 +74,7 @@ GROUP_DEFS: tuple[ConfigDef, ...] = (
         "group.consumer.heartbeat.interval.ms",
         INT,
         5 * SECOND_MS,
-        "Time between heartbeats, told to the members of consumer groups.",
+        "Time between heartbeats, sent to the members of consumer groups.",
         at_least(1),
         "ms",
     ),

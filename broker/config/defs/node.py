@@ -21,7 +21,7 @@ NODE_DEFS: tuple[ConfigDef, ...] = (
         importance=HIGH,
     ),
     ConfigDef(
-        "broker.rack", STRING, None, "Name of the rack, told to clients so that they can fetch from a near node."
+        "broker.rack", STRING, None, "Name of the rack, sent to clients so that they can fetch from a near node."
     ),
 )
 

@@ -60,7 +60,7 @@ def offset_expires_from(group: ClassicGroup, commit_timestamp_ms: int) -> int | 
     """From when the retention of an offset committed then counts; None: not now (KIP-211, KIP-496).
 
     Simple consumers' count from the commit. A group's count from when it became Empty (from the commit where an old
-    record does not tell), and, for topics that it no longer subscribes to, from the commit while it is Stable.
+    record does not say), and, for topics that it no longer subscribes to, from the commit while it is Stable.
     """
     if group.protocol_type is None:
         return commit_timestamp_ms

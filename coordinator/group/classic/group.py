@@ -123,7 +123,7 @@ class ClassicGroup(Roster):
         return super().remove(member_id)
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
-        """The members as the leader is told of them; not while the group prepares a rebalance."""
+        """The members as the leader sees them; not while the group prepares a rebalance."""
         assert self.protocol_name is not None, "chosen when the generation began"
         name = self.protocol_name
         return tuple(

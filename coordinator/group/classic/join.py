@@ -56,7 +56,7 @@ def _is_absurd(request: JoinRequest) -> bool:
 
 
 def join(groups: ClassicGroups, request: JoinRequest) -> Outcome[JoinAnswer]:
-    """For a request that `check_request` finds nothing wrong with. Errors are told in the answer, with a member id."""
+    """For a request that `check_request` finds nothing wrong with. Errors are in the answer, with a member id."""
     group = groups.find(request.group_id)
     if group is None and request.member_id != UNKNOWN_MEMBER_ID:
         return Outcome(reply=JoinAnswer(request.member_id, ErrorCode.unknown_member_id))

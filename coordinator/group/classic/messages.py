@@ -47,7 +47,7 @@ class JoinRequest(NamedTuple):
 
 
 class JoinedMember(NamedTuple):
-    """A member as the leader is told of it."""
+    """A member as the leader sees it."""
 
     member_id: str
     group_instance_id: str | None

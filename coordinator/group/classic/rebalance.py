@@ -128,7 +128,7 @@ class Rebalances:
             self._begin_generation(group)
 
     def _emptied(self, group: ClassicGroup) -> Outcome[None] | None:
-        """The operation that records that nobody is left. Nothing comes between it and what told it."""
+        """The operation that records that nobody is left. Nothing comes between it and what reported it."""
         if group.state is not GroupState.PREPARING_REBALANCE or group.members:
             return None
         value = group.emptied_record(self._now())

@@ -67,7 +67,7 @@ LEGAL_PREDECESSORS: dict[GroupState, frozenset[GroupState]] = {
 def way(start: GroupState, end: GroupState) -> tuple[GroupState, ...]:
     """The states to enter, one after another, to come from one state to another along legal transitions.
 
-    A record tells where a group arrived, which may be more than one transition away: the last member of a Stable group
+    A record says where a group arrived, which may be more than one transition away: the last member of a Stable group
     leaves, or a log is loaded.
     """
     ways: list[tuple[GroupState, ...]] = [()]

@@ -27,7 +27,7 @@ logger = structlog.get_logger(__name__)
 
 
 def record_member(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, change: Change) -> bool:
-    """Writes down what the member tells anew; True if it subscribes to other topics by name."""
+    """Writes down what the member says anew; True if it subscribes to other topics by name."""
     if after is before or after == before:
         return False
     change.records.append(records.member(group.group_id, after))
@@ -43,7 +43,7 @@ def advance(
     bump: bool,
     change: Change,
 ) -> ConsumerMember:
-    """The member as it is after the request, which told that it is `member` and no longer `before`.
+    """The member as it is after the request, which said that it is `member` and no longer `before`.
 
     `bump`: the group epoch rises in any case. `owned`: see `reconcile`.
     """

@@ -1,4 +1,4 @@
-"""A consumer group as ConsumerGroupDescribe tells it (Kafka's `ConsumerGroup.asDescribedGroup`)."""
+"""A consumer group as ConsumerGroupDescribe reports it (Kafka's `ConsumerGroup.asDescribedGroup`)."""
 
 from __future__ import annotations
 

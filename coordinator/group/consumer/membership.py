@@ -69,7 +69,7 @@ def static_member(
     """A static member that joins, which may be in the place of another, or one that is there.
 
     Raises what `known_static_member` does, and UnreleasedInstanceId while the other one is there: one that speaks the
-    consumer protocol must have told that it leaves for a while.
+    consumer protocol must have said that it leaves for a while.
     """
     if not joins:
         return known_static_member(group, member_id, instance_id)

@@ -11,7 +11,7 @@ NOT_TOLD = -1
 
 @dataclass(frozen=True, slots=True)
 class ConsumerHeartbeat:
-    """A ConsumerGroupHeartbeat request; None, or NOT_TOLD, where the member tells nothing new.
+    """A ConsumerGroupHeartbeat request; None, or NOT_TOLD, where the member says nothing new.
 
     `names_itself`: the request's version is one in which members make their own ids (KIP-1082, from version 1 on).
     """
@@ -32,7 +32,7 @@ class ConsumerHeartbeat:
 
     @property
     def tells_nothing(self) -> bool:
-        """Whether it is a sign of life alone, or tells no more than what the member owns."""
+        """Whether it is a sign of life alone, or says no more than what the member owns."""
         return (
             self.topics is None
             and self.rebalance_timeout_ms == NOT_TOLD
@@ -44,7 +44,7 @@ class ConsumerHeartbeat:
 
     @property
     def is_full(self) -> bool:
-        """Whether the member tells all about itself, as it does after an error: then it is told its assignment."""
+        """Whether the member says all about itself, as it does after an error: then it is sent its assignment."""
         tells_subscription = self.topics is not None or self.regex is not None
         return self.rebalance_timeout_ms != NOT_TOLD and tells_subscription and self.owned is not None
 

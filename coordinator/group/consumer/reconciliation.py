@@ -1,7 +1,7 @@
 """How a member comes from what it owns to what it is to own (Kafka's CurrentAssignmentBuilder).
 
 A partition moves in two steps: its owner gives it up, then the next one gets it. A member stays at its epoch until it
-has told that it no longer owns what it must give up, and is given what the others have given up by then.
+has said that it no longer owns what it must give up, and is given what the others have given up by then.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def reconcile(
 ) -> ConsumerMember:
     """The member's next state, or itself where it cannot go on.
 
-    `owned` is what the member tells that it owns, None if it does not tell. Raises FencedMemberEpoch for a member in a
+    `owned` is what the member says that it owns, None if it says nothing. Raises FencedMemberEpoch for a member in a
     state that is not known here, unless it owns nothing.
     """
     match member.state:
@@ -87,7 +87,7 @@ def _next(
 
 
 def _owns_any(owned: Partitions | None, partitions: Mapping[UUID, frozenset[int]]) -> bool:
-    """A member that does not tell what it owns may own any of them."""
+    """A member that does not say what it owns may own any of them."""
     if owned is None:
         return True
     return any(owned[topic] & indexes for topic, indexes in partitions.items() if topic in owned)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 
 class TopicImage(NamedTuple):
-    """A topic; `racks` are those of each partition's replicas, sorted, with none for replicas that tell none."""
+    """A topic; `racks` are those of each partition's replicas, sorted, with none for replicas that have none."""
 
     name: str
     id: UUID

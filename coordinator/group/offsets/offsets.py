@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class OffsetToCommit(NamedTuple):
-    """One offset as a client sends it; `leader_epoch` -1 where the client does not tell it."""
+    """One offset as a client sends it; `leader_epoch` -1 where the client does not send it."""
 
     topic: str
     partition: int

@@ -111,7 +111,7 @@ class _Work:
                 self._give(topic, partition, least.next())
 
     def balance(self, topic: _Topic) -> bool:
-        """Moves partitions from subscribers with many to those with few; tells whether any moved."""
+        """Moves partitions from subscribers with many to those with few; returns whether any moved."""
         members = self._by_size(topic)
         if self._sizes[members[-1]] - self._sizes[members[0]] <= 1:
             return False
