@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -152,7 +153,7 @@ def _tell_ready(ready_fd: int, node: Node, http_port: int | None) -> None:
         host = f"[{address.host}]" if ":" in address.host else address.host
         listeners[name] = f"{host}:{address.port}"
     line = {"ready": True, "listeners": listeners, "bound": node.bound_listeners, "http": http_port, "pid": os.getpid()}
-    with os.fdopen(ready_fd, "w") as descriptor:
+    with contextlib.suppress(BrokenPipeError), os.fdopen(ready_fd, "w") as descriptor:  # nobody may be left to read it
         descriptor.write(json.dumps(line) + "\n")
 
 

@@ -28,5 +28,9 @@ def read_checkpoint(fs: FileSystem, path: str) -> list[str] | None:
 
 def write_checkpoint(fs: FileSystem, path: str, entries: Sequence[str]) -> None:
     """Replace the file, atomically and for good. Raises OSError."""
-    lines = [str(_VERSION), str(len(entries)), *entries]
-    write_file_atomically(fs, path, ("\n".join(lines) + "\n").encode())
+    write_file_atomically(fs, path, checkpoint_bytes(entries))
+
+
+def checkpoint_bytes(entries: Sequence[str]) -> bytes:
+    """The whole file."""
+    return ("\n".join((str(_VERSION), str(len(entries)), *entries)) + "\n").encode()

@@ -89,5 +89,5 @@ class LogMoves:
     async def stop(self) -> None:
         """Gives up every move, and waits until nothing of it is at work."""
         for move in self._moves.values():
-            move.cancel()
+            move.stop()
         await asyncio.gather(*self._tasks)

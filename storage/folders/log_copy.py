@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from storage.checkpoint_file import checkpoint_bytes
 from storage.files import read_file, sync_file, write_fully
 from storage.log.leader_epochs import FILE_NAME as EPOCHS_FILE
-from storage.log.leader_epochs import EpochEntry
+from storage.log.leader_epochs import EpochEntry, lines_of
 from storage.log.partition_log import PartitionLog
 from storage.producers.producer_snapshot import file_name as snapshot_name
 from storage.segments.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, LogSegment, file_name
@@ -60,7 +61,8 @@ class LogCopy:
             yield partial(self._copy_whole, snapshot_name(offset))
             self._snapshots.add(offset)
         if epochs != self._epochs:
-            yield partial(self._copy_whole, EPOCHS_FILE)
+            # From memory: the latest one may not be in the log's own file yet.
+            yield partial(self._write, EPOCHS_FILE, checkpoint_bytes(lines_of(epochs)), 0)
             self._epochs = epochs
 
     def _segment_steps(self, segment: LogSegment, size: int, *, is_active: bool) -> Iterator[Step]:

@@ -155,6 +155,7 @@ class LogManager:
             doomed.retire()
             remove_folder(self._fs, doomed.folder)
             if doomed is log:
+                self._damaged.discard(key)
                 return
             self._leave(key)
         self.logs[key] = log
@@ -276,8 +277,7 @@ class LogManager:
 
     def _retire(self, key: TopicPartition) -> tuple[PartitionLog, str]:
         log = self.logs.pop(key)
-        root = self._leave(key)
-        folder = f"{root}/{log_names.delete_name(key, self._new_id())}"
+        folder = f"{self._leave(key)}/{log_names.delete_name(key, self._new_id())}"
         log.retire()
         try:
             self._fs.rename(log.folder, folder)

@@ -74,12 +74,16 @@ class LogMove:
         self._unique = unique
         self._is_cleaning = is_cleaning
         self._copy = LogCopy(log, f"{target.path}/{log_names.future_name(self._key, unique)}")
-        self._cancelled = False
+        self._cancelled = self._stopping = False
 
     @property
     def size(self) -> int:
         """Bytes of the copy."""
         return self._copy.size
+
+    def stop(self) -> None:
+        """The node stops: as `cancel`, and a log that has changed places leaves what it waits for to the next start."""
+        self._cancelled = self._stopping = True
 
     def cancel(self) -> None:
         """Give up at the next step, unless the log has changed places by then."""
@@ -261,6 +265,8 @@ class LogMove:
     async def _wait_after(self, error: OSError, may_pass: Callable[[Exception], bool]) -> None:
         if not may_pass(error):
             raise error
+        if self._stopping:
+            raise MoveEndedError
         logger.warning("a log that changes places waits", partition=str(self._key), error=str(error))
         await self._clock.sleep(DESCRIPTORS_RETRY_MS)
         self._check_current()

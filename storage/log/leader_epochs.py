@@ -1,6 +1,7 @@
 """Which leader epoch starts where, kept in `leader-epoch-checkpoint` (Kafka's LeaderEpochFileCache, KIP-101)."""
 
 import threading
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import structlog
@@ -22,6 +23,11 @@ class EpochEntry(NamedTuple):
     start_offset: int
 
 
+def lines_of(entries: Iterable[EpochEntry]) -> list[str]:
+    """As the checkpoint has them."""
+    return [f"{entry.epoch} {entry.start_offset}" for entry in entries]
+
+
 class LeaderEpochs:
     """The epochs of one partition, ascending in epoch and start offset.
 
@@ -37,7 +43,7 @@ class LeaderEpochs:
         self._fs = fs
         self._path = f"{folder}/{FILE_NAME}"
         self._take([])
-        self._unsaved = False
+        self._unsaved = self._retired = False
         self.writing = threading.Lock()
         lines = read_checkpoint(fs, self._path) or ()
         try:
@@ -149,7 +155,12 @@ class LeaderEpochs:
         self._take([])
         self._write()
 
+    def retire(self) -> None:
+        """The log is deleted: another one may lie in its folder by now, and nothing is written any more."""
+        self._retired = True
+
     def _write(self) -> None:
         with self.writing:
-            write_checkpoint(self._fs, self._path, [f"{one.epoch} {one.start_offset}" for one in list(self._entries)])
-            self._unsaved = False
+            if not self._retired:
+                write_checkpoint(self._fs, self._path, lines_of(list(self._entries)))
+                self._unsaved = False

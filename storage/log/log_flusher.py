@@ -5,8 +5,10 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import structlog
+
 from protocol.errors import KafkaError
-from storage.files import File, FileSystem, is_out_of_descriptors, sync_file
+from storage.files import File, FileSystem, is_out_of_descriptors, is_passing, sync_file
 from storage.log.leader_epochs import LeaderEpochs
 from storage.log.log_segments import LogSegments
 from storage.log.log_services import DESCRIPTORS_RETRY_MS, LogServices
@@ -15,12 +17,14 @@ from storage.segments.segment import LogOffsetMetadata, LogSegment
 from storage.segments.segment_file import SegmentFile
 from storage.workers import folder_lane
 
+logger = structlog.get_logger(__name__)
+
 
 @dataclass(slots=True)
 class _Work:
     """What one flush must sync: open files, files by name, and the folder if names changed in it.
 
-    `epochs` are to be saved first, lest the recovery point passes an epoch that no file has.
+    `epochs` are to be saved too, lest the recovery point passes an epoch that no file has.
     `target` is the log's end when the flush was prepared, `generation` the log's count of truncations then, `release`
     lets the open files go.
     """
@@ -52,8 +56,6 @@ class _Work:
             self._done = True
 
     def _sync(self) -> None:
-        if self.epochs is not None:
-            self.epochs.save()
         for file in self.files:
             file.fdatasync()
         for name in self.names:
@@ -61,6 +63,18 @@ class _Work:
                 sync_file(self.fs, name)
         if self.folder is not None:
             self.fs.fsync_dir(self.folder)
+        if self.epochs is not None:
+            _save_or_wait(self.epochs)
+
+
+def _save_or_wait(epochs: LeaderEpochs) -> None:
+    """Without room, or a descriptor, the next flush saves them: the records are on the device, and tell them too."""
+    try:
+        epochs.save()
+    except OSError as error:
+        if not is_passing(error):
+            raise
+        logger.warning("leader epochs are saved later", error=str(error))
 
 
 class LogFlusher:

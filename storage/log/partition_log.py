@@ -378,6 +378,7 @@ class PartitionLog:
         """The partition is deleted: no call works any more, and no disk error of it counts."""
         self.flusher.stop()
         self.removal.stop()
+        self.leader_epochs.retire()
         self._offline = NotLeaderOrFollower(f"The log of {self._name} was deleted.")
         for segment in self.segments:
             segment.file.retire()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from typing import Any
 
 from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDir, AlterReplicaLogDirTopic
 
+from broker.node import Stopped
 from storage.memory_files import Fault
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import batch, fetch, produce
@@ -115,3 +117,26 @@ async def test_nothing_is_moved_to_or_beside_a_folder_that_failed() -> None:
             assert await move(client, path, topic) == "kafka_storage_error"
         assert await move(client, "/one") == "none"
         assert await where(client) == [("/one", False, 0)]
+
+
+async def test_a_stop_does_not_wait_for_a_move_that_waits_for_room() -> None:
+    rig = Rig(config=FOLDERS | {"log.flush.interval.messages": "1"})
+    await rig.start()
+    await rig.create("t")
+    await append(rig.connect(), b"a")
+    here = rig.node.logs.get("t", 0).folder.rpartition("/")[0]  # type: ignore[union-attr]
+
+    def full(operation: str, path: str) -> None:
+        if operation == "rename" and path == f"{here}/t-0":
+            raise OSError(errno.ENOSPC, "no space left", path)
+
+    rig.fs.hook = full
+    assert await move(rig.connect(), "/two" if here != "/two" else "/one") == "none"
+    await rig.clock.run(10_000)
+    stopping = asyncio.ensure_future(rig.node.stop())
+    await rig.clock.run(5_000)
+    assert stopping.done()
+    assert await stopping is Stopped.CLEAN
+    rig.fs.hook = None
+    async with Rig(fs=rig.fs, clock=rig.clock, seed=2, config=rig.config) as following:
+        assert await values(following.connect()) == 1

@@ -1,5 +1,7 @@
 """A start over folders in which something is damaged, or lies that nobody knows."""
 
+from uuid import UUID
+
 import pytest
 
 from protocol.errors import KafkaStorage
@@ -9,6 +11,7 @@ from storage.folders import partition_metadata
 from storage.memory_files import MemoryFileSystem
 from storage.tools.repair import repair_partition
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents
+from tests.unit.storage.test_unusable_folders import TwoFolders
 
 FOLDER = "/data/t-0"
 
@@ -78,3 +81,21 @@ def test_what_nobody_knows_hinders_no_start(rig: Rig) -> None:
     assert isinstance(rig.fs, MemoryFileSystem)
     assert contents(rig.reopen()) == before
     assert sorted(name for name in rig.fs.listdir("/data") if name.startswith("x-0")) == []
+
+
+def test_a_damaged_stray_says_nothing_of_the_log_that_stays() -> None:
+    two = TwoFolders()
+    append(two.log())
+    two.workers.run_all()
+    assert two.log().folder == "/one/t-0"
+    two.manager.close()
+    two.fs.mkdir("/two/t-0")
+    for name in two.fs.listdir("/one/t-0"):
+        damage = b"\0" * 7 if name.endswith(".log") else b""
+        write_file_atomically(two.fs, f"/two/t-0/{name}", read_file(two.fs, f"/one/t-0/{name}") + damage)
+    partition_metadata.write(two.fs, "/two/t-0", UUID(int=99))
+    log = two.reopen()
+    assert log.folder == "/one/t-0"
+    log.fail(OSError("it went offline later"))
+    two.manager.close()
+    assert not two.fs.exists("/one/.kafka_cleanshutdown")
