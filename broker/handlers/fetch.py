@@ -16,6 +16,7 @@ from broker.partitions.delayed_fetch import DelayedFetch, Watched
 from broker.partitions.fetch_session import FetchContext, Key, Results, Target
 from broker.partitions.partition import NO_LEADER_EPOCH, READ_COMMITTED, READ_UNCOMMITTED, Partition
 from protocol.errors import (
+    FencedLeaderEpoch,
     InconsistentTopicId,
     KafkaError,
     NotLeaderOrFollower,
@@ -25,7 +26,7 @@ from protocol.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from protocol.hot.common import LeaderIdAndEpoch, TopicKey
+from protocol.hot.common import UNKNOWN_LEADER, LeaderIdAndEpoch, NodeEndpoint, TopicKey
 from protocol.hot.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -49,6 +50,8 @@ ONLY_READS = True
 FIRST_FLEXIBLE_VERSION = 12
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 FIRST_VERSION_WITH_LEADERS = 16
+WHO_LEADS = (NotLeaderOrFollower, FencedLeaderEpoch)
+"""Errors that come with the leader, its epoch, and where it is."""
 
 Reading = Generator["ReadPlan", Buffer, None]
 """Reads planned one after the other; each is sent the bytes that it asked for."""
@@ -204,7 +207,7 @@ class Fetch:
                 self._refuse(result, error)
                 if isinstance(error, UnknownServerError):
                     self._ctx.node.metrics.fetch_failed(partition.topic)
-                if isinstance(error, NotLeaderOrFollower) and self._ctx.version >= FIRST_VERSION_WITH_LEADERS:
+                if isinstance(error, WHO_LEADS) and self._ctx.version >= FIRST_VERSION_WITH_LEADERS:
                     result.current_leader = LeaderIdAndEpoch(self._ctx.node.node_id, partition.leader_epoch)
             size = len(result.records or b"")
             left = max(0, left - size)
@@ -303,7 +306,17 @@ class Fetch:
             topics[-1][1].append(result)
             if target.topic is not None and (result.error_code == 0 or target.topic in metrics.topics):
                 metrics.fetched(target.topic, len(result.records or b""))
-        return FetchResponse(topics, error_code=int(error_code), session_id=session_id)
+        response = FetchResponse(topics, error_code=int(error_code), session_id=session_id)
+        is_consumer = self._request.replica_id < 0
+        if is_consumer and any(result.current_leader is not UNKNOWN_LEADER for _, result in results):
+            response.node_endpoints = (self._endpoint(),)
+        return response
+
+    def _endpoint(self) -> NodeEndpoint:
+        """Where the leader is to be found (KIP-951): here."""
+        node = self._ctx.node
+        address = node.advertised[self._ctx.connection.listener_name]
+        return NodeEndpoint(node.node_id, address.host, address.port, node.config.optional_string("broker.rack"))
 
     def _size(self) -> int:
         """Bytes that the answer would have, with its size before and without its header, as Kafka counts them."""

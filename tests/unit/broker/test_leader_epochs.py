@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import pytest
@@ -108,3 +109,26 @@ async def test_a_full_disk_keeps_no_node_from_its_start() -> None:
     assert await epochs_of_batches(following.connect()) == [0]
     following.fs.hook = None
     await following.stop()
+
+
+@pytest.mark.parametrize("version, names_leader", [(12, False), (16, True), (18, True)])
+async def test_a_consumer_of_an_older_epoch_gets_to_know_the_leader(version: int, names_leader: bool) -> None:
+    """KIP-951; as a Kafka 4.1 that was started once more answered."""
+    rig = Rig()
+    await rig.start()
+    await rig.create("t")
+    rig = await restarted(rig, clean=True)
+    topic = rig.node.topics.get("t")
+    assert topic is not None
+    module = importlib.import_module(f"kio.schema.fetch.v{version}.request")
+    asked = module.FetchPartition(partition=0, current_leader_epoch=0, fetch_offset=0, partition_max_bytes=100)
+    place = {"topic": "t"} if version < 13 else {"topic_id": topic.id}
+    fields = fetch([], max_wait_ms=0) | {"topics": (module.FetchTopic(partitions=(asked,), **place),)}
+    done = await rig.connect().ask("fetch", version, **fields)
+    (one,) = done.responses[0].partitions
+    assert one.error_code.name == "fenced_leader_epoch"
+    assert (one.current_leader.leader_id, one.current_leader.leader_epoch) == ((1, 2) if names_leader else (-1, -1))
+    if version >= 16:
+        (endpoint,) = done.node_endpoints
+        assert (endpoint.node_id, endpoint.host, endpoint.port) == (1, "broker.example", 9092)
+    await rig.stop()
