@@ -37,7 +37,7 @@ logger = structlog.get_logger("broker")
 LAST_WORK_MS = 2000
 """How long a process that is through with its data waits for what its threads still do: files are removed, say."""
 
-START_PATIENCE_SECONDS = 3.0
+START_PATIENCE_MS = 3000
 """How long a start that is to be stopped may still take to come to its end, and so to a stop in good order."""
 
 
@@ -106,7 +106,7 @@ async def _serve(loaded: Loaded, ready_fd: int | None, exit_with_parent: bool) -
         logger.info("raised the limit of open files", before=descriptors, now=allowed)
     process.reuse_freed_memory()
     try:
-        if not await process.unless_stopped(node.start(), stop, START_PATIENCE_SECONDS):
+        if not await process.unless_stopped(node.start(), stop, seams.clock, START_PATIENCE_MS):
             logger.warning("stopped during the start: the next one recovers the logs anew")
             _leave(1)
     except (ListenError, LogDirError, CorruptMetadata, KafkaError, OSError) as error:

@@ -9,6 +9,8 @@ import resource
 from collections.abc import Coroutine
 from typing import Any
 
+from timing.clock import Clock
+
 M_TRIM_THRESHOLD = -1
 M_MMAP_THRESHOLD = -3
 """Parameters of glibc's mallopt(3)."""
@@ -37,13 +39,18 @@ def reuse_freed_memory() -> None:
         mallopt(M_TRIM_THRESHOLD, KEPT_FREE_BYTES)
 
 
-async def unless_stopped(work: Coroutine[Any, Any, None], stop: asyncio.Event, patience_s: float) -> bool:
-    """Do the work; false if `stop` is set and it has not come to its end `patience_s` later. Raises what it raises."""
-    doing = asyncio.ensure_future(work)
-    stopping = asyncio.ensure_future(stop.wait())
-    await asyncio.wait((doing, stopping), return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    await asyncio.wait((doing,), timeout=patience_s if stop.is_set() else None)
+async def unless_stopped(
+    work: Coroutine[Any, Any, None], stop: asyncio.Event, clock: Clock, patience_ms: float
+) -> bool:
+    """Do the work; false if `stop` is set and it has not come to its end `patience_ms` later. Raises what it raises."""
+
+    async def give_up() -> None:
+        await stop.wait()
+        await clock.sleep(patience_ms)
+
+    doing, giving_up = asyncio.ensure_future(work), asyncio.ensure_future(give_up())
+    await asyncio.wait((doing, giving_up), return_when=asyncio.FIRST_COMPLETED)
+    giving_up.cancel()
     if doing.done():
         await doing
     return doing.done()

@@ -308,7 +308,7 @@ class Fetch:
                 metrics.fetched(target.topic, len(result.records or b""))
         response = FetchResponse(topics, error_code=int(error_code), session_id=session_id)
         is_consumer = self._request.replica_id < 0
-        if is_consumer and any(result.current_leader is not UNKNOWN_LEADER for _, result in results):
+        if self._failed and is_consumer and any(one.current_leader is not UNKNOWN_LEADER for _, one in results):
             response.node_endpoints = (self._endpoint(),)
         return response
 

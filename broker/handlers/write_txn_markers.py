@@ -31,7 +31,7 @@ from protocol.errors import (
 from protocol.records.batch import NO_PRODUCER_ID
 
 NOT_READY = (CoordinatorNotAvailable, CoordinatorLoadInProgress, NotCoordinator)
-"""What the group coordinator may answer, answered as NOT_LEADER_OR_FOLLOWER: come again."""
+"""What the group coordinator may answer; sent as NOT_LEADER_OR_FOLLOWER: come again."""
 
 NO_PRODUCER_EPOCH = -1
 

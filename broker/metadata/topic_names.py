@@ -1,4 +1,4 @@
-"""Which topic names are legal, internal or colliding, and what a topic id may be (Kafka's `Topic` and `Uuid`)."""
+"""Which topic names are legal, internal or colliding (Kafka's `Topic`)."""
 
 from __future__ import annotations
 

@@ -247,8 +247,9 @@ class LogFlusher:
     def _prepare(self, *, closing: bool) -> _Work | None:
         """What there is to flush, which counts as flushed from now on. Raises OSError, and nothing has changed."""
         end = self._end()
-        names_left = self._sealed or self._names or self._names_changed
-        nothing = self.flushed.offset >= end.offset and not names_left
+        unsaved = self._epochs.is_unsaved(end.offset)
+        left = self._sealed or self._names or self._names_changed or unsaved
+        nothing = self.flushed.offset >= end.offset and not left
         if self._stopped or (nothing and not closing):
             return None
         active = self._segments.active
@@ -269,7 +270,7 @@ class LogFlusher:
             for handle in handles:
                 handle.release()
 
-        epochs = self._epochs if self._epochs.is_unsaved(end.offset) else None
+        epochs = self._epochs if unsaved else None
         return _Work(self._services.fs, end, self._generation, files, names, folder, release, epochs)
 
     def _advance(self, work: _Work) -> None:

@@ -99,9 +99,8 @@ class ProducerStateManager:
         self.verifications = Verifications()
         self._open: dict[int, int] = {}  # first offset of each open transaction, ascending -> producer id
         self._unreplicated: dict[int, int] = {}  # first offset of ended transactions -> offset of their marker
-        self._snapshots = sorted(
-            offset for file in fs.listdir(folder) if (offset := producer_snapshot.offset_of(file)) is not None
-        )
+        offsets = map(producer_snapshot.offset_of, fs.listdir(folder))
+        self._snapshots = sorted(offset for offset in offsets if offset is not None)
         self._unsynced: list[str] = []
 
     # -- appending

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from broker import process
+from timing.clock import ManualClock
 
 
 @pytest.fixture
@@ -49,17 +50,19 @@ def test_what_is_loaded_is_left_out_of_collections() -> None:
         gc.unfreeze()
 
 
-async def test_work_that_a_stop_finds_under_way_may_end_in_a_while() -> None:
-    stop, end = asyncio.Event(), asyncio.Event()
+@pytest.mark.parametrize("ends_after_ms, expected", [(2999, True), (3001, False)])
+async def test_work_that_a_stop_finds_under_way_may_end_in_a_while(ends_after_ms: int, expected: bool) -> None:
+    stop, clock = asyncio.Event(), ManualClock()
 
     async def work() -> None:
         stop.set()
-        await end.wait()
+        await clock.sleep(ends_after_ms)
 
-    asyncio.get_running_loop().call_soon(lambda: asyncio.get_running_loop().call_soon(end.set))
-    assert await process.unless_stopped(work(), stop, 60)
-    end.clear()
-    assert not await process.unless_stopped(work(), stop, 0)
+    done = asyncio.ensure_future(process.unless_stopped(work(), stop, clock, 3000))
+    await clock.run(2998)
+    assert not done.done()
+    await clock.run(10)
+    assert await done is expected
 
 
 async def test_what_fails_under_way_is_told() -> None:
@@ -67,4 +70,4 @@ async def test_what_fails_under_way_is_told() -> None:
         raise OSError("no disk")
 
     with pytest.raises(OSError, match="no disk"):
-        await process.unless_stopped(work(), asyncio.Event(), 0)
+        await process.unless_stopped(work(), asyncio.Event(), ManualClock(), 0)

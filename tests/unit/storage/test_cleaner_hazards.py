@@ -180,12 +180,6 @@ def test_timestamps_that_overflow_are_kept_as_java_reads_them() -> None:
     [("open", errno.EMFILE), ("fsync_dir", errno.EMFILE), ("fsync_dir", errno.ENOSPC), ("rename", errno.ENOSPC)],
 )
 def test_what_passes_fails_no_log_wherever_cleaning_is(operation: str, error: int) -> None:
-    def fail_once(kind: str, path: str) -> None:
-        nonlocal seen
-        seen += kind == operation
-        if kind == operation and seen == failing:
-            raise OSError(error, "injected", path)
-
     for failing in itertools.count(1):
         rig = Rig(config=COMPACT)
         assert isinstance(rig.fs, MemoryFileSystem)
@@ -194,17 +188,16 @@ def test_what_passes_fails_no_log_wherever_cleaning_is(operation: str, error: in
         put(log, (b"a", b"2"))
         roll(log)
         rig.workers.run_all()
-        seen = 0
-        rig.fs.hook = fail_once
+        fault = Fault(operation, failing, error)
+        rig.fs.inject(fault)
         with contextlib.suppress(OSError):  # of a checkpoint, which is written again with the next log
             clean(rig)
-        rig.fs.hook = None
+        if fault.number:  # it was through before
+            break
         assert not log.is_offline
         clean(rig)
         assert [(one.key, one.value) for one in kept(log)] == [(b"b", b"1"), (b"a", b"2")]
         assert not [name for name in rig.fs.listdir(log.folder) if name.endswith((".cleaned", ".swap"))]
-        if seen < failing:
-            break
     assert failing > 3
 
 

@@ -7,7 +7,6 @@ import pytest
 from storage.append_types import LogConfig
 from storage.folders import log_move
 from storage.log.leader_epochs import LeaderEpochs
-from storage.log.log_services import DESCRIPTORS_RETRY_MS
 from storage.log.partition_log import PartitionLog
 from storage.memory_files import MemoryFileSystem, Unsynced
 from tests.unit.storage.moving import CONFIG, MovingRig, finish
@@ -23,39 +22,35 @@ def begun(rig: Rig, count: int = 1) -> PartitionLog:
     return log
 
 
-def refuse_epochs(rig: Rig, operation: str, error: int, times: int) -> None:
-    left = times
-
+def refuse_epochs(rig: Rig, operation: str, error: int) -> MemoryFileSystem:
     def hook(kind: str, path: str) -> None:
-        nonlocal left
-        if kind == operation and "leader-epoch" in path and left:
-            left -= 1
+        if kind == operation and "leader-epoch" in path:
             raise OSError(error, "injected", path)
 
     assert isinstance(rig.fs, MemoryFileSystem)
     rig.fs.hook = hook
+    return rig.fs
 
 
 @pytest.mark.parametrize("operation, error", [("open", errno.EMFILE), ("pwrite", errno.ENOSPC)])
 def test_what_keeps_an_epoch_from_its_file_keeps_no_record_from_the_device(operation: str, error: int) -> None:
     rig = Rig(config=LogConfig(segment_bytes=200))
     log = begun(rig)
-    refuse_epochs(rig, operation, error, times=1)
+    fs = refuse_epochs(rig, operation, error)
     while len(log.segments) < 3:
         append(log, epoch=2)
-    rig.workers.run_all()
-    append(log, epoch=2)
     log.flush()
     rig.workers.run_all()
-    rig.clock.advance(DESCRIPTORS_RETRY_MS)
+    assert log.flushed.offset == log.log_end_offset
+    assert log.leader_epochs.is_unsaved(log.log_end_offset)
+    fs.hook = None
+    log.flush()
     rig.workers.run_all()
     assert not log.is_offline
-    assert log.flushed.offset == log.log_end_offset
     assert LeaderEpochs(rig.fs, log.folder).entries == ((0, 0), (2, 1))
     before = contents(log)
     rig.manager.checkpoint_recovery_points()
-    assert isinstance(rig.fs, MemoryFileSystem)
-    rig.fs.crash(Unsynced.LOST)
+    fs.crash(Unsynced.LOST)
     rig.workers.drop_all()
     assert contents(rig.reopen()) == before
 

@@ -292,30 +292,23 @@ def test_an_unfinished_copy_is_removed_at_the_start(rig: MovingRig) -> None:
     "operation, error", [("open", errno.EMFILE), ("fsync_dir", errno.EMFILE), ("rename", errno.ENOSPC)]
 )
 async def test_what_passes_takes_no_log_offline_wherever_the_move_is(operation: str, error: int) -> None:
-    def fail_once(kind: str, path: str) -> None:
-        nonlocal seen
-        seen += kind == operation
-        if kind == operation and seen == failing:
-            raise OSError(error, "injected", path)
-
     for failing in itertools.count(1):
         rig = MovingRig(config=CONFIG)
         fill(rig.log())
         rig.workers.run_all()
         before = state_of(rig.log())
-        seen = 0
-        rig.files.hook = fail_once
+        fault = Fault(operation, failing, error)
+        rig.files.inject(fault)
         moved = True
         try:
             await finish(rig, rig.move().run())
         except OSError:
             moved = False
-        rig.files.hook = None
+        if fault.number:  # it was through before
+            break
         assert state_of(rig.log()) == before
         assert folders(rig.files)[-1] == ("/two/t-0" if moved else "/one/t-0")
         append(rig.log(), batch(b"more"))
         rig.files.crash(Unsynced.LOST)
         assert len(contents(rig.reopen())) >= len(before.contents)
-        if seen < failing:
-            break
     assert failing > 3
