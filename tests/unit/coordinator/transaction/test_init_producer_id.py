@@ -149,3 +149,17 @@ async def test_the_transaction_of_the_last_epoch_ends_with_a_new_id() -> None:
     assert rig.partitions.log(P).epochs == {last.producer_id: LAST_EPOCH_FOR_CLIENTS + 1}
     rig.add(after, P).result()
     assert rig.end(after, commit=True).result() == ProducerEpoch(after.producer_id, 1)
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+async def test_the_log_goes_on_saying_which_transactions_its_client_has(version: int) -> None:
+    """As a Kafka 4.1 writes ClientTransactionVersion."""
+    rig = await Rig().started()
+    producer = rig.producer()
+    rig.add(producer, P, version=version).result()
+    rig.end(producer, commit=True, version=version).result()
+    rig.producer()
+    assert rig.state() == "Empty"
+    last = rig.log.records()[-1]
+    assert last.value is not None
+    assert TRANSACTION_LOG.decode_value(last.value).client_version == version
