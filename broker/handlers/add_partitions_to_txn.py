@@ -83,7 +83,7 @@ def handle(ctx: RequestContext, request: Any) -> Answer | Awaitable[Answer]:
         settled = iter([_codes(ctx, one, result) for one, result in zip(asked, results, strict=True)])
         return _response(ctx, wanted, [refused or next(settled) for refused in codes])
 
-    return when_all_settled(futures, answer) if futures else answer(())
+    return when_all_settled(futures, answer)
 
 
 def _wanted(ctx: RequestContext, request: Any) -> list[Wanted]:

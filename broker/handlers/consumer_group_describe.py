@@ -5,14 +5,14 @@ The groups are in the order of the request; Kafka's order is that of its partiti
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from kio.schema.consumer_group_describe.v1 import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from kio.schema.consumer_group_describe.v1.response import Assignment, DescribedGroup, Member, TopicPartitions
 from kio.schema.errors import ErrorCode
 
 from broker.coordinators.group_coordinator import require_consumer_protocol
-from broker.network.answers import when_all_settled
+from broker.network.answers import ask_each
 from broker.network.context import RequestContext
 from broker.security import authorized_operations
 from coordinator.group.consumer.describe import DescribedConsumerGroup, DescribedMember, TopicAssignment, describe
@@ -33,16 +33,14 @@ def handle(
     coordinator = ctx.node.group_coordinator
     named = [group_id for group_id in request.group_ids if group_id]
     nameless = [_group(request, "", InvalidGroupId())] * (len(request.group_ids) - len(named))
-    distinct = list(dict.fromkeys(named))  # who is named twice is looked for once, and answered twice
-    answers = [coordinator.read(group_id, _describing(group_id)) for group_id in distinct]
 
-    def answer(found: Sequence[DescribedConsumerGroup | KafkaError]) -> ConsumerGroupDescribeResponse:
-        told = {one: _group(request, one, group) for one, group in zip(distinct, found, strict=True)}
+    def answer(found: Mapping[str, DescribedConsumerGroup | KafkaError]) -> ConsumerGroupDescribeResponse:
+        described = {group_id: _group(request, group_id, group) for group_id, group in found.items()}
         return ConsumerGroupDescribeResponse(
-            throttle_time=ZERO, groups=(*nameless, *[told[group_id] for group_id in named])
+            throttle_time=ZERO, groups=(*nameless, *[described[group_id] for group_id in named])
         )
 
-    return when_all_settled(answers, answer)
+    return ask_each(named, lambda group_id: coordinator.read(group_id, _describing(group_id)), answer)
 
 
 def _describing(group_id: str) -> Callable[[GroupShard], DescribedConsumerGroup]:

@@ -6,13 +6,13 @@ order is that of its partitions.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 
 from kio.schema.describe_groups.v6 import DescribeGroupsRequest, DescribeGroupsResponse
 from kio.schema.describe_groups.v6.response import DescribedGroup, DescribedGroupMember
 from kio.schema.errors import ErrorCode
 
-from broker.network.answers import when_all_settled
+from broker.network.answers import ask_each
 from broker.network.context import RequestContext
 from broker.security import authorized_operations
 from coordinator.group.group_port import GroupDescription
@@ -30,14 +30,12 @@ def handle(
     ctx: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse | Awaitable[DescribeGroupsResponse]:
     coordinator = ctx.node.group_coordinator
-    distinct = list(dict.fromkeys(request.groups))  # who is named twice is looked for once, and answered twice
-    answers = [coordinator.read(group_id, _describing(group_id)) for group_id in distinct]
 
-    def answer(found: Sequence[GroupDescription | KafkaError]) -> DescribeGroupsResponse:
-        told = {one: _group(ctx, request, one, group) for one, group in zip(distinct, found, strict=True)}
-        return DescribeGroupsResponse(throttle_time=ZERO, groups=tuple([told[one] for one in request.groups]))
+    def answer(found: Mapping[str, GroupDescription | KafkaError]) -> DescribeGroupsResponse:
+        described = {group_id: _group(ctx, request, group_id, group) for group_id, group in found.items()}
+        return DescribeGroupsResponse(throttle_time=ZERO, groups=tuple([described[one] for one in request.groups]))
 
-    return when_all_settled(answers, answer)
+    return ask_each(request.groups, lambda group_id: coordinator.read(group_id, _describing(group_id)), answer)
 
 
 def _describing(group_id: str) -> Callable[[GroupShard], GroupDescription]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -10,7 +10,7 @@ from kio.schema.describe_transactions.v0 import DescribeTransactionsRequest, Des
 from kio.schema.describe_transactions.v0.response import TopicData, TransactionState
 from kio.schema.errors import ErrorCode
 
-from broker.network.answers import when_all_settled
+from broker.network.answers import ask_each
 from broker.network.context import RequestContext
 from coordinator.transaction.metadata import by_topic
 from coordinator.transaction.shard import TransactionShard
@@ -26,18 +26,18 @@ def handle(
     ctx: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse | Awaitable[DescribeTransactionsResponse]:
     coordinator = ctx.node.transaction_coordinator
-    ids = request.transactional_ids
-    distinct = list(dict.fromkeys(ids))  # what is named twice is looked for once, and answered twice
-    futures = [coordinator.read(one, partial(_describe, transactional_id=one)) for one in distinct]
 
-    def answer(found: Sequence[TransactionState | KafkaError]) -> DescribeTransactionsResponse:
-        told = {
-            one: _failed(one, state) if isinstance(state, KafkaError) else state
-            for one, state in zip(distinct, found, strict=True)
+    def answer(found: Mapping[str, TransactionState | KafkaError]) -> DescribeTransactionsResponse:
+        described = {
+            one: _failed(one, state) if isinstance(state, KafkaError) else state for one, state in found.items()
         }
-        return _response([told[one] for one in ids])
+        return _response([described[one] for one in request.transactional_ids])
 
-    return when_all_settled(futures, answer) if futures else answer(())
+    return ask_each(
+        request.transactional_ids,
+        lambda one: coordinator.read(one, partial(_describe, transactional_id=one)),
+        answer,
+    )
 
 
 def _describe(state: TransactionShard, transactional_id: str) -> TransactionState:

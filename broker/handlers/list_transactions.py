@@ -63,7 +63,7 @@ def handle(
             transaction_states=tuple(state for one in found if not isinstance(one, KafkaError) for state in one),
         )
 
-    return when_all_settled(futures, answer) if futures else answer(())
+    return when_all_settled(futures, answer)
 
 
 def _filter(request: ListTransactionsRequest) -> Filter:

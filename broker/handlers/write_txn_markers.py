@@ -66,7 +66,7 @@ def handle(
             _note(codes, producer_id, partition, result)
         return _response(codes)
 
-    return when_all_settled(futures, answer) if futures else answer(())
+    return when_all_settled(futures, answer)
 
 
 def _is_nobodys(marker: WritableTxnMarker) -> bool:

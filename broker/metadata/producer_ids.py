@@ -6,7 +6,7 @@ import asyncio
 import json
 from dataclasses import dataclass
 
-from broker.metadata.store import MetadataStore, VersionConflict
+from broker.metadata.store import MetadataStore, retrying
 from protocol.errors import CoordinatorLoadInProgress
 
 KEY = "/producer-ids/next-block"
@@ -38,7 +38,10 @@ class ProducerIds:
         return self._block.left > 0
 
     async def ready(self) -> None:
-        """Returns when there was an id at hand. Raises MetadataStoreFailed when no block can be claimed."""
+        """Returns when there was an id at hand.
+
+        Raises MetadataStoreFailed, or VersionConflict (see `retrying`), when no block can be claimed.
+        """
         if not self._block.left:
             await asyncio.shield(self._claim_started())
             self._use_claimed()
@@ -66,20 +69,16 @@ class ProducerIds:
     def _claim_started(self) -> asyncio.Task[_Block]:
         failed = self._claiming is not None and self._claiming.done() and self._claiming.exception() is not None
         if self._claiming is None or failed:
-            self._claiming = asyncio.create_task(self._claim(), name="producer-id-block")
+            self._claiming = asyncio.create_task(retrying(self._claim), name="producer-id-block")
             self._claiming.add_done_callback(_told_to_the_next_caller)
         return self._claiming
 
     async def _claim(self) -> _Block:
-        while True:
-            current = await self._store.get(KEY)
-            first = 0 if current is None else int(json.loads(current.value)["first"])
-            version = 0 if current is None else current.version
-            try:
-                await self._store.commit({KEY: version}, {KEY: json.dumps({"first": first + BLOCK_SIZE}).encode()})
-            except VersionConflict:
-                continue
-            return _Block(first, first + BLOCK_SIZE)
+        current = await self._store.get(KEY)
+        first = 0 if current is None else int(json.loads(current.value)["first"])
+        version = 0 if current is None else current.version
+        await self._store.commit({KEY: version}, {KEY: json.dumps({"first": first + BLOCK_SIZE}).encode()})
+        return _Block(first, first + BLOCK_SIZE)
 
 
 def _told_to_the_next_caller(claim: asyncio.Task[_Block]) -> None:

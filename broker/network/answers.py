@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from protocol.errors import KafkaError
 
+K = TypeVar("K")
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -36,6 +37,14 @@ def when_all_settled(futures: Sequence[Future[T]], then: Callable[[list[T | Kafk
     if all(future.done() for future in futures):
         return then([_result_or_error(future) for future in futures])
     return _all_later(futures, then)
+
+
+def ask_each(
+    keys: Iterable[K], ask: Callable[[K], Future[T]], then: Callable[[Mapping[K, T | KafkaError]], R]
+) -> R | Awaitable[R]:
+    """`then` of the results by key, as `when_all_settled`; a key that is named twice is asked about once."""
+    distinct = list(dict.fromkeys(keys))
+    return when_all_settled([ask(key) for key in distinct], lambda found: then(dict(zip(distinct, found, strict=True))))
 
 
 async def _all_later(futures: Sequence[Future[T]], then: Callable[[list[T | KafkaError]], R]) -> R:
