@@ -141,7 +141,7 @@ class Node:
             dirs = self._lock_folders(undo)
             await self._read_metadata(undo)
             await self._open_logs(dirs, undo)
-            self._start_coordinators()
+            self._start_coordinators(undo)
             self.dispatcher = Dispatcher(self)
             self.server = Server(self)
             undo.push_async_callback(self.server.stop)
@@ -149,9 +149,9 @@ class Node:
             self.bound_listeners = self._listeners.with_ports(self.server.bound)
             self.advertised = self._listeners.resolve(self.server.bound, socket.gethostname())
             await self.server.serve()
+            register_gauges(self)
+            register_transaction_metrics(self)
             undo.pop_all()
-        register_gauges(self)
-        register_transaction_metrics(self)
         self._loop_lag.start()
         self._maintenance.start(self.config, self._periodic)
         self.not_ready = None
@@ -215,10 +215,12 @@ class Node:
         self._maintenance = LogMaintenance(self.logs, self.partitions)
         self.log_moves = LogMoves(self.logs, self._maintenance.cleaner.is_busy_with, self._new_id)
 
-    def _start_coordinators(self) -> None:
+    def _start_coordinators(self, undo: AsyncExitStack) -> None:
         self.group_coordinator = GroupCoordinator(self)
+        undo.callback(self.group_coordinator.stop)
         self.group_coordinator.start()
         self.transaction_coordinator = TransactionCoordinator(self)
+        undo.callback(self.transaction_coordinator.stop)
         self.transaction_coordinator.start()
 
     def _log_config(self, topic: Topic) -> LogConfig:
@@ -311,6 +313,9 @@ class Node:
                 await work()
             except (OSError, KafkaError) as error:
                 logger.error("the data could not be put on disk in good order", of=name, reason=str(error))
+                stopped = Stopped.UNCLEAN
+            except Exception:
+                logger.exception("unexpected error during the stop", of=name)  # what comes after it is not to suffer
                 stopped = Stopped.UNCLEAN
         return stopped
 

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from pipeline.sql import quoted
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -15,7 +17,7 @@ def delta_name(spark: "SparkSession", path: str) -> str:
     jvm: Any = spark._jvm
     at = jvm.org.apache.hadoop.fs.Path(path)
     whole = str(at.getFileSystem(spark._jsc.hadoopConfiguration()).makeQualified(at).toString())
-    return "delta.`" + whole.replace("`", "`") + "`"
+    return f"delta.{quoted(whole)}"
 
 
 class Files:

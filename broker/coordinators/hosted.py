@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from broker.coordinators.coordinator_log import PartitionCoordinatorLog
 from broker.metadata.internal_topics import ensure_internal_topic
+from broker.network.answers import when_all_settled
 from coordinator.hashing import partition_for
+from protocol.errors import KafkaError, NotCoordinator
 
 if TYPE_CHECKING:
     from broker.metadata.topics import Topic
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=Any)
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class HostedCoordinator(Generic[S]):
@@ -70,9 +73,13 @@ class HostedCoordinator(Generic[S]):
         """See `Shard.read`."""
         return self.runtime.read(partition_for(key, self._partitions), operation)
 
-    def read_all(self, operation: Callable[[S], T]) -> Sequence[Future[T]]:
-        """Asks every shard of this node."""
-        return [shard.read(operation) for shard in self.runtime.shards()]
+    def read_all(self, operation: Callable[[S], T], then: Callable[[list[T]], R]) -> R | Awaitable[R]:
+        """`then` of what the shards of this node answer; one that has left, or was not loaded, counts for nothing.
+
+        Raises what else a shard raises, CoordinatorLoadInProgress above all.
+        """
+        answers = [shard.read(operation) for shard in self.runtime.shards()]
+        return when_all_settled(answers, lambda settled: then(_of_those_here(settled)))
 
     def _changed(self, old: Topic | None, new: Topic | None) -> None:
         changed = new or old
@@ -95,3 +102,13 @@ class HostedCoordinator(Generic[S]):
                 continue  # what is in an offline log is not known: no answer is better than that there is nothing
             if index not in self.runtime:
                 self.runtime.load(index, PartitionCoordinatorLog(partition, node.clock, buffer_bytes))
+
+
+def _of_those_here(answers: Iterable[T | KafkaError]) -> list[T]:
+    here: list[T] = []
+    for answer in answers:
+        if not isinstance(answer, KafkaError):
+            here.append(answer)
+        elif not isinstance(answer, NotCoordinator):
+            raise answer
+    return here

@@ -5,21 +5,21 @@ Patterns are RE2's, whose cost is bounded: Kafka has RE2/J, and with Python's ow
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 from kio.schema.list_transactions.v2 import ListTransactionsRequest, ListTransactionsResponse
 from kio.schema.list_transactions.v2.response import TransactionState
 
-from broker.network.answers import when_all_settled
 from broker.network.context import RequestContext
 from coordinator.transaction.metadata import TransactionMetadata
 from coordinator.transaction.shard import TransactionShard
 from coordinator.transaction.states import BY_WIRE_NAME
 from protocol.durations import ZERO
-from protocol.errors import InvalidRegularExpression, KafkaError
+from protocol.errors import InvalidRegularExpression
 from protocol.re2_patterns import InvalidPatternError, compile_pattern
 
 ONLY_READS = True
@@ -49,21 +49,17 @@ def handle(
     """Raises InvalidRegularExpression."""
     wanted = _filter(request)
     now_ms = ctx.node.clock.wall_ms()
-    futures = ctx.node.transaction_coordinator.read_all(lambda state: _found(state, wanted, now_ms))
     unknown = tuple(dict.fromkeys(name for name in request.state_filters if name not in BY_WIRE_NAME))
 
-    def answer(found: Sequence[list[TransactionState] | KafkaError]) -> ListTransactionsResponse:
-        for one in found:
-            if isinstance(one, KafkaError):
-                raise one
+    def answer(found: Iterable[list[TransactionState]]) -> ListTransactionsResponse:
         return ListTransactionsResponse(
             throttle_time=ZERO,
             error_code=ErrorCode.none,
             unknown_state_filters=unknown,
-            transaction_states=tuple(state for one in found if not isinstance(one, KafkaError) for state in one),
+            transaction_states=tuple(chain.from_iterable(found)),
         )
 
-    return when_all_settled(futures, answer)
+    return ctx.node.transaction_coordinator.read_all(lambda state: _found(state, wanted, now_ms), answer)
 
 
 def _filter(request: ListTransactionsRequest) -> Filter:

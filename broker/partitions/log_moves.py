@@ -82,6 +82,8 @@ class LogMoves:
             logger.info("a partition is not moved", **described)
         except (OSError, KafkaError) as error:
             logger.error("a partition could not be moved", reason=str(error), **described)
+        except Exception:
+            logger.exception("unexpected error during a partition move", **described)
         finally:
             if self._moves.get(log) is move:
                 del self._moves[log]

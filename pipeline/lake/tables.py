@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Protocol
 
 from pipeline.files import Files, delta_name, join
+from pipeline.sql import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,7 +52,7 @@ class IcebergTable:
     def __init__(self, spark: "SparkSession", catalog: str, table: str) -> None:
         self._spark = spark
         self._catalog = catalog.partition(".")[0]
-        self._table = f"{'.'.join(map(_quoted, catalog.split('.')))}.{_quoted(table)}"
+        self._table = f"{'.'.join(map(quoted, catalog.split('.')))}.{quoted(table)}"
         self.name = f"{catalog}.{table}"
 
     def exists(self) -> bool:
@@ -67,8 +68,8 @@ class IcebergTable:
         writer.option(f"snapshot-property.{BATCH_PROPERTY}", mark).append()
 
     def optimize(self, spark: "SparkSession") -> None:
-        bare = self._table.removeprefix(f"{_quoted(self._catalog)}.").replace("'", "''")
-        spark.sql(f"CALL {_quoted(self._catalog)}.system.rewrite_data_files(table => '{bare}')")
+        bare = self._table.removeprefix(f"{quoted(self._catalog)}.").replace("'", "''")
+        spark.sql(f"CALL {quoted(self._catalog)}.system.rewrite_data_files(table => '{bare}')")
 
     def _create(self, schema: "StructType") -> None:
         """Tasks write their rows where they are: shuffled by date, all of a day would go through one of them."""
@@ -88,7 +89,3 @@ class IcebergTable:
         self._spark.sql(f"REFRESH TABLE {self._table}")
         found = self._spark.sql(f"SELECT 1 FROM {self._table}.snapshots WHERE summary['{BATCH_PROPERTY}'] = '{mark}'")
         return bool(found.take(1))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "`") + "`"

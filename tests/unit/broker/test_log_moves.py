@@ -6,9 +6,12 @@ import asyncio
 import errno
 from typing import Any
 
+import pytest
 from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDir, AlterReplicaLogDirTopic
+from structlog.testing import capture_logs
 
 from broker.node import Stopped
+from storage.folders.log_move import LogMove
 from storage.memory_files import Fault
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import batch, fetch, produce
@@ -140,3 +143,22 @@ async def test_a_stop_does_not_wait_for_a_move_that_waits_for_room() -> None:
     rig.fs.hook = None
     async with Rig(fs=rig.fs, clock=rig.clock, seed=2, config=rig.config) as following:
         assert await values(following.connect()) == 1
+
+
+async def test_a_move_that_meets_something_unforeseen_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Rig(config=FOLDERS) as rig:
+        await rig.create("t", 2)
+        client = rig.connect()
+        run = LogMove.run
+
+        async def fail_for_the_first(one: LogMove) -> None:
+            if one.log.partition == 0:
+                raise RuntimeError("a bug")
+            await run(one)
+
+        monkeypatch.setattr(LogMove, "run", fail_for_the_first)
+        with capture_logs() as lines:
+            assert [await move(client, "/three", index=index) for index in range(2)] == ["none", "none"]
+            await settle()
+        assert [line["partition"] for line in lines if line["log_level"] == "error"] == ["t-0"]
+        assert [line["partition"] for line in lines if line["event"] == "moved a partition"] == ["t-1"]

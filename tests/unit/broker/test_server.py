@@ -10,6 +10,7 @@ import pytest
 
 from broker.config.listeners import Listener
 from broker.network.server import FINISH_MS, ListenError
+from broker.node import Stopped
 from storage.workers import QueuedWorkers
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import answer, batch, fetch, frame, produce
@@ -152,6 +153,7 @@ async def test_a_taken_address_leaves_the_data_in_good_order() -> None:
     rig = Rig()
     await rig.start()
     await rig.create("t")
+    await rig.node.group_coordinator.ensure_topic()
     await rig.stop()
     second = Rig(fs=rig.fs, clock=rig.clock)
     free = Listener("FREE", "PLAINTEXT", "127.0.0.1", 0)
@@ -160,12 +162,29 @@ async def test_a_taken_address_leaves_the_data_in_good_order() -> None:
         await second.start()
     assert rig.fs.exists("/data/.kafka_cleanshutdown")
     assert rig.fs.open_files == 0
+    assert len(second.node.wheel) == 0
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", second.node.server.bound["FREE"])
     taken.close()
     third = Rig(fs=rig.fs, clock=rig.clock)
     await third.start()
     await third.stop()
+
+
+async def test_a_stop_that_meets_something_unforeseen_closes_the_logs_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = Rig()
+    await rig.start()
+    await rig.create("t")
+
+    async def fail() -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(rig.node.log_moves, "stop", fail)
+    assert await rig.node.stop() is Stopped.UNCLEAN
+    assert rig.fs.open_files == 0
+    assert rig.fs.exists("/data/.kafka_cleanshutdown")
 
 
 async def test_nobody_is_served_before_every_listener_is_bound(monkeypatch: pytest.MonkeyPatch) -> None:

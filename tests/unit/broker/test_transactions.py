@@ -14,6 +14,8 @@ from prometheus_client.exposition import generate_latest
 from broker.metadata.topic_names import TRANSACTION_STATE_TOPIC_NAME
 from broker.monitoring.collector import registry_of
 from broker.network.connection import LARGEST_SCRATCH_BYTES, SCRATCH_BYTES
+from coordinator.hashing import partition_for
+from coordinator.runtime.shard import ShardStatus
 from storage.memory_files import Unsynced
 from storage.workers import LoopWorkers, QueuedWorkers
 from tests.unit.broker.rig import Client, Rig
@@ -298,3 +300,14 @@ async def test_a_transaction_ends_when_a_partition_is_deleted_whose_marker_is_no
     await rig.clock.run(50)
     assert producer.told() == ["none"]
     await rig.stop()
+
+
+async def test_a_coordinator_that_could_not_be_loaded_hides_no_other_transaction() -> None:
+    async with Rig(config=CONFIG | {"transaction.state.log.num.partitions": "2"}) as rig:
+        producer = await opened(rig)
+        runtime = rig.node.transaction_coordinator.runtime
+        failed = next(shard for shard in runtime.shards() if shard.partition != partition_for(producer.name, 2))
+        failed.unload(ShardStatus.FAILED)
+        listed = await producer.client.ask("list_transactions", 0, state_filters=(), producer_id_filters=())
+        assert listed.error_code.name == "none"
+        assert [one.transactional_id for one in listed.transaction_states] == [producer.name]

@@ -1,0 +1,10 @@
+"""Names in Spark's SQL."""
+
+import pytest
+
+from pipeline.sql import quoted
+
+
+@pytest.mark.parametrize(("name", "sql"), [("t", "`t`"), ("a.b", "`a.b`"), ("a`b", "`a``b`"), ("``", "``````")])
+def test_a_quoted_name_is_one_identifier(name: str, sql: str) -> None:
+    assert quoted(name) == sql
