@@ -43,7 +43,6 @@ class TransactionCoordinator(HostedCoordinator[TransactionShard]):
         self._config = transaction_config(config)
         self.metrics = TransactionMetrics()
         self.markers = TransactionMarkers(node)
-        self._states: dict[int, TransactionShard] = {}
         runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
             TRANSACTION_STATE_TOPIC_NAME, ROWS, self._new_state, clock=node.clock, wheel=node.wheel
         )
@@ -52,7 +51,7 @@ class TransactionCoordinator(HostedCoordinator[TransactionShard]):
 
     def _new_state(self, shard: Shard[TransactionShard]) -> TransactionShard:
         partition = self._node.partitions.get(TRANSACTION_STATE_TOPIC_NAME, shard.partition)
-        state = TransactionShard(
+        return TransactionShard(
             shard,
             0 if partition is None else partition.leader_epoch,
             self._config,
@@ -61,35 +60,33 @@ class TransactionCoordinator(HostedCoordinator[TransactionShard]):
             self._node.producer_ids.take,
             self._transaction_version,
         )
-        self._states[shard.partition] = state
-        return state
 
     def _transaction_version(self) -> int:
         return self._node.features.levels.get(TRANSACTION_VERSION, 0)
 
     def holds(self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[TopicPartition]) -> bool:
         """Whether the producer's open transaction has all of the partitions, as of the end of the log."""
-        state = self._states.get(self.partition_for(transactional_id))
-        return state is not None and _holds(state, transactional_id, producer, partitions)
+        shard = self.runtime.shard(self.partition_for(transactional_id))
+        return shard is not None and _holds(shard.state, transactional_id, producer, partitions)
 
     def holds_for_good(
         self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[TopicPartition]
     ) -> bool:
         """`holds`, and nothing that this rests on can be lost any more."""
-        state = self._states.get(self.partition_for(transactional_id))
-        return state is not None and state.shard.is_settled and _holds(state, transactional_id, producer, partitions)
+        shard = self.runtime.shard(self.partition_for(transactional_id))
+        return shard is not None and shard.is_settled and _holds(shard.state, transactional_id, producer, partitions)
 
     def metadata(self) -> Iterator[tuple[str, TransactionMetadata]]:
         """Every transactional id of the shards that are loaded, for metrics."""
-        for state in self._states.values():
-            if state.active:
-                yield from state.items()
+        for shard in self.runtime.shards():
+            if shard.state is not None:
+                yield from shard.state.items()
 
 
 def _holds(
-    state: TransactionShard, transactional_id: str, producer: ProducerEpoch, partitions: Collection[TopicPartition]
+    state: TransactionShard | None, transactional_id: str, producer: ProducerEpoch, partitions: Collection[TopicPartition]
 ) -> bool:
-    if not state.active:
+    if state is None:
         return False
     try:
         return len(state.verify_partitions(transactional_id, producer, partitions)) == len(partitions)

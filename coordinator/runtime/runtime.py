@@ -90,6 +90,10 @@ class CoordinatorRuntime(Generic[S]):
         shard = self._shards.get(partition)
         return self._not_here() if shard is None else shard.end_transaction(producer, coordinator_epoch, committed)
 
+    def shard(self, partition: int) -> Shard[S] | None:
+        """None: this node does not coordinate the partition."""
+        return self._shards.get(partition)
+
     def shards(self) -> Collection[Shard[S]]:
         """Every shard of this node, loading or not."""
         return self._shards.values()

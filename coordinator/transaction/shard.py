@@ -49,7 +49,6 @@ class TransactionShard:
     ) -> None:
         self.shard = shard
         self.metrics = metrics
-        self.active = False
         self._by_id: dict[str, TransactionMetadata] = {}
         self._config = config
         self._new_producer_id = new_producer_id
@@ -228,7 +227,6 @@ class TransactionShard:
 
     def loaded(self) -> None:
         """Transactions that were decided go on to their end."""
-        self.active = True
         for transactional_id, metadata in self._by_id.items():
             if metadata.state in PREPARED:
                 self._markers.send_when_durable(transactional_id, metadata)
@@ -236,7 +234,6 @@ class TransactionShard:
         self._schedule_expiry()
 
     def unloaded(self) -> None:
-        self.active = False
         self._markers.stop()
 
     def _schedule_timeouts(self) -> None:
