@@ -62,11 +62,6 @@ class RecordError(KafkaError):
         self.in_request = in_request
 
 
-def for_code(code: int) -> type[KafkaError]:
-    """The class that stands for a wire code. Raises KeyError for 0 (no error) and ValueError for an unknown code."""
-    return type_by_code[ErrorCode(code)]
-
-
 # One line a code, however long.
 # ruff: noqa: E501
 # fmt: off

@@ -78,9 +78,6 @@ class BrokerConfig:
         assert isinstance(value, int)
         return value
 
-    def optional_integer(self, name: str) -> int | None:
-        return None if self.values[name] is None else self.integer(name)
-
     def boolean(self, name: str) -> bool:
         value = self.values[name]
         assert isinstance(value, bool)

@@ -84,7 +84,10 @@ class TransactionCoordinator(HostedCoordinator[TransactionShard]):
 
 
 def _holds(
-    state: TransactionShard | None, transactional_id: str, producer: ProducerEpoch, partitions: Collection[TopicPartition]
+    state: TransactionShard | None,
+    transactional_id: str,
+    producer: ProducerEpoch,
+    partitions: Collection[TopicPartition],
 ) -> bool:
     if state is None:
         return False

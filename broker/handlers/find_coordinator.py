@@ -49,7 +49,6 @@ class OneCoordinator:
     node_id: int
     host: str
     port: int
-    coordinators: tuple[Coordinator, ...] = ()
 
 
 Answer = FindCoordinatorResponse | OneCoordinator

@@ -39,7 +39,6 @@ class OneGroup:
     throttle_time: timedelta
     topics: Sequence[OffsetFetchResponseTopics]
     error_code: ErrorCode
-    groups: tuple[OffsetFetchResponseGroup, ...] = ()
 
 
 Answer = OffsetFetchResponse | OneGroup

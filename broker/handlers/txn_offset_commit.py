@@ -6,14 +6,16 @@ partition to the transaction; before, AddOffsetsToTxn must have.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable
 from inspect import isawaitable
+from itertools import starmap
 from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 from kio.schema.txn_offset_commit.v5 import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kio.schema.txn_offset_commit.v5.response import TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic
 
+from broker.coordinators.offset_commits import Answered, Refused, answered, split
 from broker.metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from broker.network.answers import when_done
 from broker.network.context import RequestContext
@@ -32,17 +34,15 @@ FIRST_VERSION_WITH_TRANSACTION_ABORTABLE = 4
 FIRST_VERSION_OF_TRANSACTIONS_V2 = 5
 
 Answer = TxnOffsetCommitResponse
-Named = dict[str, list[TxnOffsetCommitResponsePartition]]
-Topic = tuple[str, list[TxnOffsetCommitResponsePartition]]
 
 new_response = maker(TxnOffsetCommitResponse)
 new_topic = maker(TxnOffsetCommitResponseTopic)
 
 
 def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> Answer | Awaitable[Answer]:
-    offsets, refused = _split(ctx, request)
+    offsets, refused = split(ctx.node.topics, request.topics)
     if not offsets:
-        return _response(refused.items())
+        return _response(answered(request.topics, refused, ()))
     if not request.group_id:
         raise InvalidGroupId
     partition = _groups_partition(ctx, request.group_id)
@@ -70,7 +70,7 @@ async def _when_admitted(
     ctx: RequestContext,
     request: TxnOffsetCommitRequest,
     offsets: list[OffsetToCommit],
-    refused: Named,
+    refused: Refused,
     admitted: Awaitable[Refusals],
 ) -> Answer:
     answer = _commit(ctx, request, offsets, refused, await admitted)
@@ -81,7 +81,7 @@ def _commit(
     ctx: RequestContext,
     request: TxnOffsetCommitRequest,
     offsets: list[OffsetToCommit],
-    refused: Named,
+    refused: Refused,
     refusals: Refusals,
 ) -> Answer | Awaitable[Answer]:
     for error in refusals.values():
@@ -95,61 +95,25 @@ def _commit(
         transaction=ProducerEpoch(request.producer_id, request.producer_epoch),
     )
     answer = ctx.node.group_coordinator.write(request.group_id, lambda state: state.offsets.commit(commit))
-    return when_done(answer, lambda codes: _response(_merged(request, refused, zip(offsets, codes, strict=True))))
-
-
-def _split(ctx: RequestContext, request: TxnOffsetCommitRequest) -> tuple[list[OffsetToCommit], Named]:
-    offsets: list[OffsetToCommit] = []
-    refused: Named = {}
-    for topic in request.topics:
-        if ctx.node.topics.get(topic.name) is None:
-            refused.setdefault(topic.name, [])  # answered even without partitions
-        for asked in topic.partitions:
-            index = asked.partition_index
-            if ctx.node.partitions.get(topic.name, index) is None:
-                refused.setdefault(topic.name, []).append(_partition(index, ErrorCode.unknown_topic_or_partition))
-            else:
-                offsets.append(
-                    OffsetToCommit(
-                        topic.name,
-                        index,
-                        asked.committed_offset,
-                        asked.committed_leader_epoch,
-                        asked.committed_metadata,
-                    )
-                )
-    return offsets, refused
-
-
-def _merged(
-    request: TxnOffsetCommitRequest, refused: Named, codes: Iterable[tuple[OffsetToCommit, ErrorCode]]
-) -> Iterable[Topic]:
-    """With nothing refused a topic that is named twice is answered twice; otherwise it is one."""
-    if not refused:
-        by_index = iter(codes)
-        return [
-            (topic.name, [_partition(asked.partition_index, next(by_index)[1]) for asked in topic.partitions])
-            for topic in request.topics
-            if topic.partitions
-        ]
-    merged = {topic: list(partitions) for topic, partitions in refused.items()}
-    for offset, code in codes:
-        merged.setdefault(offset.topic, []).append(_partition(offset.partition, code))
-    return merged.items()
+    return when_done(
+        answer, lambda codes: _response(answered(request.topics, refused, zip(offsets, codes, strict=True)))
+    )
 
 
 def _partition(index: int, code: ErrorCode) -> TxnOffsetCommitResponsePartition:
     return TxnOffsetCommitResponsePartition(partition_index=index, error_code=code)
 
 
-def _response(topics: Iterable[Topic]) -> Answer:
+def _response(topics: Answered) -> Answer:
     return new_response(
         throttle_time=ZERO,
-        topics=tuple(new_topic(name=name, partitions=tuple(partitions)) for name, partitions in topics),
+        topics=tuple(
+            new_topic(name=name, partitions=tuple(starmap(_partition, partitions))) for name, partitions in topics
+        ),
     )
 
 
 def error_response(ctx: RequestContext, request: TxnOffsetCommitRequest, error: KafkaError) -> Answer:
     """The error for every partition that the coordinator was asked about."""
-    offsets, refused = _split(ctx, request)
-    return _response(_merged(request, refused, [(offset, error.code) for offset in offsets]))
+    offsets, refused = split(ctx.node.topics, request.topics)
+    return _response(answered(request.topics, refused, [(offset, error.code) for offset in offsets]))

@@ -1,7 +1,7 @@
 """Making a log shorter (Kafka's UnifiedLog.truncateTo, truncateFullyAndStartAt, maybeIncrementLogStartOffset).
 
-Truncation is for replicas, which drop what their new leader does not have: with one node nothing calls it yet. It blocks
-on the device, since it happens once per leader change and what was cut must not come back.
+Truncation is for replicas, which drop what their new leader does not have: with one node nothing calls it yet. It
+blocks on the device, since it happens once per leader change and what was cut must not come back.
 """
 
 from functools import partial

@@ -1,6 +1,5 @@
 """Every code of Kafka has its exception."""
 
-import pytest
 from kio.schema.errors import ErrorCode
 
 from protocol import errors
@@ -9,7 +8,6 @@ from protocol import errors
 def test_every_code_has_a_class() -> None:
     assert set(errors.type_by_code) == set(ErrorCode) - {ErrorCode.none}
     for code, kind in errors.type_by_code.items():
-        assert errors.for_code(int(code)) is kind
         assert getattr(errors, kind.__name__) is kind
         assert kind().code is code
         assert kind().message == kind.default_message != ""
@@ -30,10 +28,4 @@ def test_a_special_case_keeps_its_parents_code() -> None:
         """One more reason."""
 
     assert Special("why").code is ErrorCode.invalid_request
-    assert errors.for_code(42) is errors.InvalidRequest
-
-
-@pytest.mark.parametrize(("code", "error"), [(0, KeyError), (9999, ValueError)])
-def test_what_is_no_error(code: int, error: type[Exception]) -> None:
-    with pytest.raises(error):
-        errors.for_code(code)
+    assert errors.type_by_code[ErrorCode.invalid_request] is errors.InvalidRequest

@@ -1,0 +1,81 @@
+"""What OffsetCommit and TxnOffsetCommit have in common: what goes to the coordinator, and the order of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from kio.schema.errors import ErrorCode
+
+from broker.metadata.topics import Topics
+from coordinator.group.offsets.offsets import OffsetToCommit
+
+Answered = Sequence[tuple[str, Sequence[tuple[int, ErrorCode]]]]
+"""Topics with an error code for each partition, in the order of the answer."""
+
+Refused = dict[str, list[tuple[int, ErrorCode]]]
+
+
+class RequestPartition(Protocol):
+    """A partition of either request."""
+
+    @property
+    def partition_index(self) -> int: ...
+    @property
+    def committed_offset(self) -> int: ...
+    @property
+    def committed_leader_epoch(self) -> int: ...
+    @property
+    def committed_metadata(self) -> str | None: ...
+
+
+class RequestTopic(Protocol):
+    """A topic of either request."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def partitions(self) -> Iterable[RequestPartition]: ...
+
+
+def split(topics: Topics, requested: Iterable[RequestTopic]) -> tuple[list[OffsetToCommit], Refused]:
+    """What the coordinator is asked about, and the partitions that are not there, which it never hears of."""
+    offsets: list[OffsetToCommit] = []
+    refused: Refused = {}
+    for topic in requested:
+        name = topic.name
+        known = topics.get(name)
+        if known is None:
+            refused.setdefault(name, [])  # answered even without partitions
+        count = 0 if known is None else len(known.partitions)
+        for one in topic.partitions:
+            index = one.partition_index
+            if 0 <= index < count:
+                offsets.append(
+                    OffsetToCommit(
+                        name, index, one.committed_offset, one.committed_leader_epoch, one.committed_metadata
+                    )
+                )
+            else:
+                refused.setdefault(name, []).append((index, ErrorCode.unknown_topic_or_partition))
+    return offsets, refused
+
+
+def answered(
+    requested: Iterable[RequestTopic], refused: Refused, codes: Iterable[tuple[OffsetToCommit, ErrorCode]]
+) -> Answered:
+    """Refused partitions come first, as in Kafka, and a topic that is named twice is then one.
+
+    With nothing refused the answer has the topics of the request, twice what is named twice.
+    """
+    if not refused:
+        by_index = iter(codes)
+        return [
+            (topic.name, [(one.partition_index, next(by_index)[1]) for one in topic.partitions])
+            for topic in requested
+            if topic.partitions
+        ]
+    by_topic = {name: list(partitions) for name, partitions in refused.items()}
+    for offset, code in codes:
+        by_topic.setdefault(offset.topic, []).append((offset.partition, code))
+    return list(by_topic.items())
