@@ -11,8 +11,10 @@ from typing import TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
+INT8 = Struct(">b")
 INT16 = Struct(">h")
 INT32 = Struct(">i")
+INT64 = Struct(">q")
 LONGEST_STRING = 0x7FFF
 
 

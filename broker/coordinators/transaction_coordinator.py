@@ -9,8 +9,9 @@ from broker.coordinators.hosted import HostedCoordinator
 from broker.coordinators.transaction_markers import TransactionMarkers
 from broker.metadata.topic_names import TRANSACTION_STATE_TOPIC_NAME
 from coordinator.runtime.runtime import CoordinatorRuntime
+from coordinator.topic_partition import TopicPartition
 from coordinator.transaction.config import TransactionConfig
-from coordinator.transaction.metadata import TopicPartition, TransactionMetadata
+from coordinator.transaction.metadata import TransactionMetadata
 from coordinator.transaction.metrics import TransactionMetrics
 from coordinator.transaction.shard import ROWS, TransactionShard
 from protocol.errors import KafkaError

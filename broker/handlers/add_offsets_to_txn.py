@@ -12,7 +12,7 @@ from broker.network.answers import when_done
 from broker.network.context import RequestContext
 from broker.network.old_clients import fencing_known_from
 from coordinator.runtime.outcome import ProducerEpoch
-from coordinator.transaction.metadata import V1
+from coordinator.transaction.metadata import TV_0
 from protocol.durations import ZERO
 from protocol.entities import maker
 from protocol.errors import InvalidRequest, KafkaError
@@ -31,7 +31,7 @@ def handle(ctx: RequestContext, request: AddOffsetsToTxnRequest) -> Answer | Awa
     producer = ProducerEpoch(request.producer_id, request.producer_epoch)
     answer = ctx.node.transaction_coordinator.write(
         request.transactional_id,
-        lambda state: state.add_partitions(request.transactional_id, producer, (partition,), V1),
+        lambda state: state.add_partitions(request.transactional_id, producer, (partition,), TV_0),
     )
     return when_done(answer, lambda _: new_response(throttle_time=ZERO, error_code=ErrorCode.none))
 

@@ -26,7 +26,8 @@ from broker.network.answers import when_all_settled
 from broker.network.context import RequestContext
 from broker.network.old_clients import fencing_known_from
 from coordinator.runtime.outcome import ProducerEpoch
-from coordinator.transaction.metadata import V1, V2, TopicPartition, by_topic
+from coordinator.topic_partition import TopicPartition
+from coordinator.transaction.metadata import TV_0, TV_2, by_topic
 from protocol.api_table import API_BY_NAME
 from protocol.durations import ZERO
 from protocol.entities import maker
@@ -128,7 +129,7 @@ def _ask(ctx: RequestContext, wanted: Wanted) -> Any:
             wanted.transactional_id,
             lambda state: state.verify_partitions(wanted.transactional_id, wanted.producer, wanted.partitions),
         )
-    client_version = V1 if ctx.version < FIRST_VERSION_BETWEEN_BROKERS else V2
+    client_version = TV_0 if ctx.version < FIRST_VERSION_BETWEEN_BROKERS else TV_2
     return coordinator.write(
         wanted.transactional_id,
         lambda state: state.add_partitions(wanted.transactional_id, wanted.producer, wanted.partitions, client_version),

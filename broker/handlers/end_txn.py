@@ -15,7 +15,7 @@ from broker.network.answers import when_done
 from broker.network.context import RequestContext
 from broker.network.old_clients import fencing_known_from
 from coordinator.runtime.outcome import ProducerEpoch
-from coordinator.transaction.metadata import V1, V2
+from coordinator.transaction.metadata import TV_0, TV_2
 from protocol.durations import ZERO
 from protocol.entities import maker
 from protocol.errors import InvalidRequest, KafkaError
@@ -29,7 +29,7 @@ new_response = maker(EndTxnResponse)
 def handle(ctx: RequestContext, request: EndTxnRequest) -> EndTxnResponse | Awaitable[EndTxnResponse]:
     if not request.transactional_id:
         raise InvalidRequest
-    client_version = V2 if ctx.version >= FIRST_VERSION_OF_TRANSACTIONS_V2 else V1
+    client_version = TV_2 if ctx.version >= FIRST_VERSION_OF_TRANSACTIONS_V2 else TV_0
     producer = ProducerEpoch(request.producer_id, request.producer_epoch)
     answer = ctx.node.transaction_coordinator.write(
         request.transactional_id,

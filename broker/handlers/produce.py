@@ -42,11 +42,11 @@ from protocol.errors import (
 )
 from protocol.hot.common import TopicKey
 from protocol.hot.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     PartitionRecords,
     ProduceRequest,
     ProduceResponse,
-    RecordError,
     decode_request,
     encode_response,
 )
@@ -293,7 +293,7 @@ def _tell(answer: PartitionProduceResponse, error: KafkaError) -> None:
     answer.error_code = int(error.code)
     if isinstance(error, errors.RecordError):
         answer.error_message = error.message if error.on_wire else None
-        answer.record_errors = tuple(RecordError(*one) for one in error.record_errors)
+        answer.record_errors = tuple(BatchIndexAndErrorMessage(*one) for one in error.record_errors)
 
 
 def _close_if_refused(topics: list[tuple[TopicKey, list[PartitionProduceResponse]]]) -> None:

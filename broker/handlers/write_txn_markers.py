@@ -19,8 +19,9 @@ from kio.schema.write_txn_markers.v1.response import (
 
 from broker.network.answers import when_all_settled
 from broker.network.context import RequestContext
+from coordinator.topic_partition import TopicPartition
 from coordinator.transaction.marker_port import EndMarker
-from coordinator.transaction.metadata import TopicPartition, by_topic
+from coordinator.transaction.metadata import by_topic
 from protocol.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,

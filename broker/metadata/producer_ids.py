@@ -62,13 +62,12 @@ class ProducerIds:
     def _use_claimed(self) -> None:
         """Goes on with the block that has been claimed, if the present one is used up."""
         claim = self._claiming
-        if self._block.left or claim is None or not claim.done() or claim.cancelled() or claim.exception() is not None:
+        if self._block.left or claim is None or not claim.done() or _has_failed(claim):
             return
         self._block, self._claiming = claim.result(), None
 
     def _claim_started(self) -> asyncio.Task[_Block]:
-        failed = self._claiming is not None and self._claiming.done() and self._claiming.exception() is not None
-        if self._claiming is None or failed:
+        if self._claiming is None or _has_failed(self._claiming):
             self._claiming = asyncio.create_task(retrying(self._claim), name="producer-id-block")
             self._claiming.add_done_callback(_told_to_the_next_caller)
         return self._claiming
@@ -79,6 +78,10 @@ class ProducerIds:
         version = 0 if current is None else current.version
         await self._store.commit({KEY: version}, {KEY: json.dumps({"first": first + BLOCK_SIZE}).encode()})
         return _Block(first, first + BLOCK_SIZE)
+
+
+def _has_failed(claim: asyncio.Task[_Block]) -> bool:
+    return claim.done() and (claim.cancelled() or claim.exception() is not None)
 
 
 def _told_to_the_next_caller(claim: asyncio.Task[_Block]) -> None:

@@ -13,7 +13,8 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator.runtime.outcome import ProducerEpoch
-from coordinator.transaction.metadata import V2, TopicPartition
+from coordinator.topic_partition import TopicPartition
+from coordinator.transaction.metadata import TV_2
 from protocol.errors import (
     ConcurrentTransactions,
     CoordinatorLoadInProgress,
@@ -154,7 +155,7 @@ class _Admission:
             return refused
         if self._clients.adds_partitions:
             return self._coordinator.write(
-                transactional_id, lambda state: state.add_partitions(transactional_id, producer, wanted, V2)
+                transactional_id, lambda state: state.add_partitions(transactional_id, producer, wanted, TV_2)
             )
         return self._coordinator.read(
             transactional_id, lambda state: state.verify_partitions(transactional_id, producer, wanted)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import structlog
 
 from coordinator.runtime.outcome import Outcome
+from coordinator.topic_partition import TopicPartition
 from coordinator.transaction.marker_port import EndMarker
-from coordinator.transaction.metadata import NO_PARTITIONS, TopicPartition, TransactionMetadata
+from coordinator.transaction.metadata import NO_PARTITIONS, TransactionMetadata
 from protocol.errors import (
     InvalidProducerEpoch,
     KafkaError,

@@ -7,21 +7,20 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from coordinator.runtime.outcome import ProducerEpoch
+from coordinator.topic_partition import TopicPartition
 from coordinator.transaction.states import AT_REST, PREDECESSORS, TransactionState
 from protocol.internal.transaction_records import TransactionLogValue, new_log_value
 from protocol.records.batch import NO_PRODUCER_ID, NO_TIMESTAMP
-
-TopicPartition = tuple[str, int]
 
 NO_EPOCH = -1
 LARGEST_EPOCH = 2**15 - 1
 LAST_EPOCH_FOR_CLIENTS = LARGEST_EPOCH - 1
 """The epoch after it is kept for the coordinator, so that it can always fence."""
 
-V1 = 0
-"""Clients before transactions V2: the epoch stays over transactions."""
-V2 = 2
-"""KIP-890: the epoch is bumped at every end of a transaction."""
+TV_0 = 0
+"""Kafka's `TransactionVersion` of clients before transactions V2: the epoch stays over transactions."""
+TV_2 = 2
+"""Transactions V2 (KIP-890): the epoch is bumped at every end of a transaction."""
 
 NO_PARTITIONS: frozenset[TopicPartition] = frozenset()
 
@@ -47,7 +46,7 @@ class TransactionMetadata(NamedTuple):
     start_ms: int = NO_TIMESTAMP
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID
-    client_version: int = V1
+    client_version: int = TV_0
     last_producer_epoch: int = NO_EPOCH
 
     @property
@@ -98,15 +97,15 @@ class TransactionMetadata(NamedTuple):
         return self.to(
             TransactionState.PREPARE_EPOCH_FENCE,
             producer_epoch=self.producer_epoch + 1,
-            last_producer_epoch=self.producer_epoch if client_version >= V2 else NO_EPOCH,
+            last_producer_epoch=self.producer_epoch if client_version >= TV_2 else NO_EPOCH,
             client_version=client_version,
         )
 
     def prepared(
         self, commit: bool, client_version: int, now_ms: int, next_producer_id: int = NO_PRODUCER_ID
     ) -> TransactionMetadata:
-        """The outcome is decided; with V2 the epoch is bumped, where a fence has not done it already."""
-        bump = client_version >= V2 and self.state is not TransactionState.PREPARE_EPOCH_FENCE
+        """The outcome is decided; with transactions V2 the epoch is bumped, where a fence has not done it already."""
+        bump = client_version >= TV_2 and self.state is not TransactionState.PREPARE_EPOCH_FENCE
         return self.to(
             TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT,
             producer_epoch=self.producer_epoch + 1 if bump else self.producer_epoch,

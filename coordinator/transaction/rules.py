@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from coordinator.runtime.outcome import ProducerEpoch
+from coordinator.topic_partition import TopicPartition
 from coordinator.transaction.metadata import (
     LAST_EPOCH_FOR_CLIENTS,
     NO_EPOCH,
     NO_PARTITIONS,
-    V1,
-    V2,
-    TopicPartition,
+    TV_0,
+    TV_2,
     TransactionMetadata,
 )
 from coordinator.transaction.states import PREPARED, TransactionState
@@ -157,7 +157,7 @@ def end_transaction(
     """
     if current is None:
         raise InvalidPidMapping
-    if client_version < V2:
+    if client_version < TV_2:
         return _end_v1(current, producer, commit, now_ms)
     return _end_v2(current, producer, commit, new_producer_id, now_ms)
 
@@ -172,7 +172,7 @@ def _end_v1(
     if current.state in PREPARED:
         raise ConcurrentTransactions
     if current.state is TransactionState.ONGOING:
-        return current.prepared(commit, V1, now_ms)
+        return current.prepared(commit, TV_0, now_ms)
     _check_repeated(current, commit)
     return None
 
@@ -200,7 +200,7 @@ def _end_v2(
     if commit and current.state is not TransactionState.ONGOING:
         raise InvalidTxnState
     next_producer_id = new_producer_id() if current.epochs_exhausted else NO_PRODUCER_ID
-    return current.prepared(commit, V2, now_ms, next_producer_id)
+    return current.prepared(commit, TV_2, now_ms, next_producer_id)
 
 
 def _epoch_is_valid(state: TransactionState, present: bool, one_behind: bool, used_up: bool) -> bool:

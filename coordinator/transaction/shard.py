@@ -10,9 +10,10 @@ import structlog
 
 from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, Position, ProducerEpoch, new_record
 from coordinator.runtime.state_machine import RecordRow, rows_by_id
+from coordinator.topic_partition import TopicPartition
 from coordinator.transaction import rules
 from coordinator.transaction.marker_sender import MarkerSender
-from coordinator.transaction.metadata import TopicPartition, TransactionMetadata
+from coordinator.transaction.metadata import TransactionMetadata
 from coordinator.transaction.states import AT_REST, PREPARED, TransactionState
 from protocol.errors import ConcurrentTransactions, InvalidTxnTimeout, KafkaError
 from protocol.internal.transaction_records import TRANSACTION_LOG, TransactionLogValue

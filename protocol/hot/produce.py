@@ -31,12 +31,12 @@ from protocol.hot.common import (
 from protocol.primitives import Buffer, DecodeError, append_uvarint, read_uvarint, skip_tagged_fields, underflow
 
 __all__ = [
+    "BatchIndexAndErrorMessage",
     "LeaderIdAndEpoch",
     "NodeEndpoint",
     "PartitionProduceResponse",
     "ProduceRequest",
     "ProduceResponse",
-    "RecordError",
     "decode_request",
     "encode_response",
 ]
@@ -66,7 +66,7 @@ class ProduceRequest:
     topics: list[tuple[TopicKey, list[PartitionRecords]]]
 
 
-class RecordError(NamedTuple):
+class BatchIndexAndErrorMessage(NamedTuple):
     """A record, by its index in the batch, because of which the batch was dropped (KIP-467)."""
 
     batch_index: int
@@ -82,7 +82,7 @@ class PartitionProduceResponse:
     base_offset: int = -1
     log_append_time_ms: int = -1
     log_start_offset: int = -1
-    record_errors: tuple[RecordError, ...] = ()
+    record_errors: tuple[BatchIndexAndErrorMessage, ...] = ()
     error_message: str | None = None
     current_leader: LeaderIdAndEpoch = UNKNOWN_LEADER
 

@@ -29,8 +29,9 @@ from protocol.internal.consumer_group_values import (
     ConsumerGroupTargetAssignmentMetadataValue,
     Partitions,
 )
-from protocol.internal.fields import INT8, INT16, INT32, INT64, NO_TAGS, FieldReader
+from protocol.internal.fields import NO_TAGS, FieldReader
 from protocol.internal.schema import RecordSchema
+from protocol.primitives import INT8, INT16, INT32, INT64
 
 __all__ = [
     "CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT",

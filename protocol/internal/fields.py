@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Mapping
+from struct import Struct
 from uuid import UUID
 
-from protocol.primitives import append_uvarint
-
-INT8 = struct.Struct(">b")
-INT16 = struct.Struct(">h")
-INT32 = struct.Struct(">i")
-INT64 = struct.Struct(">q")
+from protocol.primitives import INT8, INT16, INT32, INT64, append_uvarint
 
 _NULL_STRING = b"\xff\xff"
 _NULL_COMPACT = b"\x00"
@@ -86,7 +81,7 @@ class FieldReader:
     def int64(self) -> int:
         return int(self._fixed(INT64))
 
-    def _fixed(self, kind: struct.Struct) -> int:
+    def _fixed(self, kind: Struct) -> int:
         value: int = kind.unpack_from(self._data, self._pos)[0]
         self._pos += kind.size
         return value

@@ -12,8 +12,9 @@ from typing import NamedTuple
 from uuid import UUID
 
 from protocol.internal import fields
-from protocol.internal.fields import INT16, INT32, FieldReader
+from protocol.internal.fields import FieldReader
 from protocol.internal.schema import RecordSchema
+from protocol.primitives import INT16, INT32, INT64
 from protocol.records.batch import NO_TIMESTAMP
 
 LEGACY_OFFSET_COMMIT_ID = 0
@@ -142,7 +143,7 @@ def _group_metadata_value(value: GroupMetadataValue) -> bytes:
         INT32.pack(value.generation),
         fields.string(value.protocol),
         fields.string(value.leader),
-        fields.INT64.pack(value.current_state_timestamp),
+        INT64.pack(value.current_state_timestamp),
         INT32.pack(len(value.members)),
     ]
     for member in value.members:

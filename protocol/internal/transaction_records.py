@@ -11,8 +11,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from protocol.internal import fields
-from protocol.internal.fields import INT16, INT32, INT64, NO_TAGS, FieldReader
+from protocol.internal.fields import NO_TAGS, FieldReader
 from protocol.internal.schema import RecordSchema
+from protocol.primitives import INT16, INT32, INT64
 from protocol.records.batch import NO_PRODUCER_ID, NO_TIMESTAMP
 
 TRANSACTION_LOG_ID = 0

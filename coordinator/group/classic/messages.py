@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.classic.protocols import MemberProtocol
+from protocol.consumer_protocol import NO_GENERATION
 
 T = TypeVar("T")
 
@@ -18,7 +19,6 @@ Reply: TypeAlias = Callable[[T], None]
 """Answers a parked request."""
 
 UNKNOWN_MEMBER_ID = ""
-NO_GENERATION = -1
 
 
 class JoinRequest(NamedTuple):

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
-from coordinator.group.classic.messages import NO_GENERATION
 from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE
 from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.regex import ResolvedRegex
 from coordinator.group.consumer.states import ConsumerGroupState
 from coordinator.group.group_port import GroupType
+from protocol.consumer_protocol import NO_GENERATION
 from protocol.errors import (
     GroupNotEmpty,
     IllegalGeneration,

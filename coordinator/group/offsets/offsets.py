@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.offsets.store import CommittedOffset, OffsetStore, TopicPartition
+from coordinator.group.offsets.store import CommittedOffset, OffsetStore
 from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, ProducerEpoch
+from coordinator.topic_partition import TopicPartition
 from protocol.errors import GroupIdNotFound, IllegalGeneration, KafkaError, StaleMemberEpoch
 from protocol.internal.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
 from protocol.java_strings import utf16_length

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from coordinator.runtime.outcome import Position
+from coordinator.topic_partition import TopicPartition
 from protocol.internal.group_records import OffsetCommitKey, OffsetCommitValue
 from protocol.records.batch import NO_PRODUCER_ID
-
-TopicPartition = tuple[str, int]
 
 
 class CommittedOffset(NamedTuple):

@@ -12,11 +12,11 @@ import pytest
 
 from protocol.api_table import API_BY_NAME
 from protocol.hot.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceResponse,
     ProduceResponse,
-    RecordError,
     decode_request,
     encode_response,
 )
@@ -49,7 +49,7 @@ def light_partition(p: Any) -> PartitionProduceResponse:
         partition.log_append_time_ms = round(p.log_append_time.timestamp() * 1000)
     partition.log_start_offset = getattr(p, "log_start_offset", -1)
     partition.record_errors = tuple(
-        RecordError(e.batch_index, e.batch_index_error_message) for e in getattr(p, "record_errors", ())
+        BatchIndexAndErrorMessage(e.batch_index, e.batch_index_error_message) for e in getattr(p, "record_errors", ())
     )
     partition.error_message = getattr(p, "error_message", None)
     if hasattr(p, "current_leader"):
@@ -98,7 +98,7 @@ def test_responses_are_kios_bytes(version: int, generator: Any, kio_bytes: Any) 
 
 
 def test_fields_that_a_version_lacks_are_left_out() -> None:
-    errors, leader = (RecordError(3, "bad"),), LeaderIdAndEpoch(1, 2)
+    errors, leader = (BatchIndexAndErrorMessage(3, "bad"),), LeaderIdAndEpoch(1, 2)
     endpoints = (NodeEndpoint(1, "h", 2),)
     full = ProduceResponse([("t", [PartitionProduceResponse(0, 0, 5, -1, 3, errors, "why", leader)])], 0, endpoints)
     for version in range(3, 10):

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.runtime.shard import Shard
+from coordinator.topic_partition import TopicPartition
 from coordinator.transaction.config import TransactionConfig
 from coordinator.transaction.marker_port import EndMarker, WriteMarker
-from coordinator.transaction.metadata import V2, TopicPartition, TransactionMetadata
+from coordinator.transaction.metadata import TV_2, TransactionMetadata
 from coordinator.transaction.metrics import TransactionMetrics
 from coordinator.transaction.shard import ROWS, TransactionShard
 from protocol.errors import InvalidProducerEpoch, KafkaError, NotEnoughReplicas
@@ -102,7 +103,7 @@ class Rig:
         self.log = MemoryLog()
         self.partitions = Partitions()
         self.metrics = TransactionMetrics()
-        self.server_version = V2
+        self.server_version = TV_2
         self._config = TransactionConfig(**config)
         self._next_producer_id = 100
         self._wheel = TimingWheel(self.clock)
@@ -154,7 +155,7 @@ class Rig:
         return answer
 
     def add(
-        self, producer: ProducerEpoch, *partitions: TopicPartition, name: str = "tx", version: int = V2
+        self, producer: ProducerEpoch, *partitions: TopicPartition, name: str = "tx", version: int = TV_2
     ) -> Future[None]:
         return self.runtime.write(0, lambda state: state.add_partitions(name, producer, partitions, version))
 
@@ -162,7 +163,9 @@ class Rig:
         found = self.runtime.read(0, lambda state: state.verify_partitions(name, producer, partitions)).result()
         return len(found) == len(partitions)
 
-    def end(self, producer: ProducerEpoch, commit: bool, name: str = "tx", version: int = V2) -> Future[ProducerEpoch]:
+    def end(
+        self, producer: ProducerEpoch, commit: bool, name: str = "tx", version: int = TV_2
+    ) -> Future[ProducerEpoch]:
         return self.runtime.write(0, lambda state: state.end_transaction(name, producer, commit, version))
 
     # -- what is there

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, ProducerEpoch
-from coordinator.transaction.metadata import LAST_EPOCH_FOR_CLIENTS, V1, V2
+from coordinator.transaction.metadata import LAST_EPOCH_FOR_CLIENTS, TV_0, TV_2
 from protocol.errors import ConcurrentTransactions, InvalidTxnTimeout, ProducerFenced
 from protocol.internal.transaction_records import TRANSACTION_LOG
 from tests.unit.coordinator.transaction.rig import Rig
@@ -31,7 +31,7 @@ async def test_a_timeout_out_of_bounds_is_refused_and_makes_nothing(timeout_ms: 
     assert rig.state() == "none"
 
 
-@pytest.mark.parametrize("version", [V1, V2])
+@pytest.mark.parametrize("version", [TV_0, TV_2])
 async def test_an_open_transaction_is_fenced_and_aborted_first(version: int) -> None:
     rig = await Rig().started()
     old = rig.producer()
@@ -42,7 +42,7 @@ async def test_an_open_transaction_is_fenced_and_aborted_first(version: int) -> 
     assert rig.state() == "PrepareAbort"
     with pytest.raises(ConcurrentTransactions):
         rig.producer()
-    with pytest.raises(ProducerFenced if version == V1 else ConcurrentTransactions):
+    with pytest.raises(ProducerFenced if version == TV_0 else ConcurrentTransactions):
         rig.end(old, commit=True, version=version).result()
     rig.partitions.release()
     rig.clock.advance(1000)
@@ -151,7 +151,7 @@ async def test_the_transaction_of_the_last_epoch_ends_with_a_new_id() -> None:
     assert rig.end(after, commit=True).result() == ProducerEpoch(after.producer_id, 1)
 
 
-@pytest.mark.parametrize("version", [V1, V2])
+@pytest.mark.parametrize("version", [TV_0, TV_2])
 async def test_the_log_goes_on_saying_which_transactions_its_client_has(version: int) -> None:
     """As a Kafka 4.1 writes ClientTransactionVersion."""
     rig = await Rig().started()

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from coordinator.runtime.outcome import ProducerEpoch
-from coordinator.transaction.metadata import V1, V2
+from coordinator.transaction.metadata import TV_0, TV_2
 from protocol.errors import ConcurrentTransactions, InvalidPidMapping, InvalidTxnState, KafkaError, ProducerFenced
 from tests.unit.coordinator.transaction.rig import MINUTE_MS, Rig
 
@@ -82,7 +82,7 @@ class Coordinator(RuleBasedStateMachine):
 
     # -- clients
 
-    @rule(name=st.sampled_from(NAMES), version=st.sampled_from((V1, V2)))
+    @rule(name=st.sampled_from(NAMES), version=st.sampled_from((TV_0, TV_2)))
     def a_producer_starts(self, name: str, version: int) -> None:
         async def start() -> None:
             answer = self.rig.init(name)
@@ -109,7 +109,7 @@ class Coordinator(RuleBasedStateMachine):
         if client is None:
             return
         for number, partition in enumerate(partitions):
-            if client.lost_a_write or client.fenced or (client.version == V1 and not self.asked(client, partition)):
+            if client.lost_a_write or client.fenced or (client.version == TV_0 and not self.asked(client, partition)):
                 break
             self.sent += 1
             self.writes.append(Write(client, client.producer, client.transaction, partition, self.sent))
@@ -122,7 +122,7 @@ class Coordinator(RuleBasedStateMachine):
         """AddPartitionsToTxn of an old client; whether it was answered well."""
 
         async def ask() -> bool:
-            answer = self.rig.add(client.producer, partition, name=client.name, version=V1)
+            answer = self.rig.add(client.producer, partition, name=client.name, version=TV_0)
             return self.well(client, answer)
 
         return self.runner.run(ask())
@@ -145,7 +145,7 @@ class Coordinator(RuleBasedStateMachine):
 
         async def append() -> None:
             try:
-                if write.client.version == V2:
+                if write.client.version == TV_2:
                     added = self.rig.add(write.producer, write.partition, name=write.client.name)
                     if not self.well(write.client, added):
                         write.client.lost_a_write = True
@@ -172,7 +172,7 @@ class Coordinator(RuleBasedStateMachine):
 
     def end(self, client: Client, commit: bool) -> None:
         on_their_way = any(write.client is client and write.transaction is client.transaction for write in self.writes)
-        if on_their_way and (commit or client.version == V1):
+        if on_their_way and (commit or client.version == TV_0):
             return
         if client.lost_a_write:
             commit = False
@@ -208,7 +208,7 @@ class Coordinator(RuleBasedStateMachine):
                 assert client.ending is not None
                 client.transaction.outcomes &= {client.ending}
                 client.transaction, client.ending, client.lost_a_write = Transaction(), None, False
-                client.producer = answer.result() if client.version == V2 else client.producer
+                client.producer = answer.result() if client.version == TV_2 else client.producer
             elif isinstance(error, InvalidTxnState | ProducerFenced | InvalidPidMapping):
                 client.fenced, client.ending = True, None
         self.under_way = waiting

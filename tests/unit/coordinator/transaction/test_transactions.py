@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.marker_sender import FIRST_RETRY_MS, LONGEST_RETRY_MS
-from coordinator.transaction.metadata import V1, V2
+from coordinator.transaction.metadata import TV_0, TV_2
 from protocol.errors import (
     ConcurrentTransactions,
     InvalidPidMapping,
@@ -21,7 +21,7 @@ from protocol.errors import (
 from tests.unit.coordinator.transaction.rig import MINUTE_MS, Rig
 
 P, Q = ("topic", 0), ("topic", 1)
-BOTH = pytest.mark.parametrize("version", [V1, V2])
+BOTH = pytest.mark.parametrize("version", [TV_0, TV_2])
 OUTCOMES = pytest.mark.parametrize("commit", [True, False])
 
 
@@ -35,7 +35,7 @@ async def test_from_empty_to_complete(version: int, commit: bool) -> None:
     after = rig.end(producer, commit, version=version).result()
     outcome = "Commit" if commit else "Abort"
     assert rig.states_in_log() == ["Empty", "Ongoing", "Ongoing", f"Prepare{outcome}", f"Complete{outcome}"]
-    assert after.producer_epoch == (1 if version == V2 else 0)
+    assert after.producer_epoch == (1 if version == TV_2 else 0)
     for partition in (P, Q):
         assert rig.partitions.log(partition).records == [(after, commit)]
     assert (rig.metrics.committed, rig.metrics.aborted) == (int(commit), int(not commit))
@@ -85,7 +85,7 @@ async def test_while_markers_travel_nothing_new_may_begin(version: int) -> None:
             rig.verified(who, {P})
         for commit in (True, False):
             with pytest.raises(error):
-                rig.end(who, commit, version=V1).result()
+                rig.end(who, commit, version=TV_0).result()
     rig.partitions.release()
     rig.clock.advance(1000)
     assert rig.end(producer, commit=True, version=version).result() == after
@@ -101,7 +101,7 @@ async def test_others_are_told_apart() -> None:
         (ProducerEpoch(producer.producer_id + 1, 0), InvalidPidMapping),
         (ProducerEpoch(producer.producer_id, 1), ProducerFenced),
     ):
-        for request in (rig.add(who, P), rig.end(who, commit=True), rig.end(who, commit=False, version=V1)):
+        for request in (rig.add(who, P), rig.end(who, commit=True), rig.end(who, commit=False, version=TV_0)):
             with pytest.raises(error):
                 request.result()
     assert rig.state() == "Empty"
@@ -117,7 +117,7 @@ async def test_an_abort_of_nothing_bumps_the_epoch_and_a_commit_is_refused() -> 
     assert rig.end(producer, commit=False).result() == after
     for commit in (True, False):
         with pytest.raises(InvalidTxnState):
-            rig.end(rig.producer(), commit, version=V1).result()
+            rig.end(rig.producer(), commit, version=TV_0).result()
 
 
 @BOTH
@@ -151,7 +151,7 @@ async def test_a_decision_lost_with_the_log_was_never_told() -> None:
     assert rig.end(producer, commit=False).result().producer_epoch == 1
 
 
-@pytest.mark.parametrize(("version", "server_version"), [(V1, V1), (V1, V2), (V2, V2)])
+@pytest.mark.parametrize(("version", "server_version"), [(TV_0, TV_0), (TV_0, TV_2), (TV_2, TV_2)])
 async def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(
     version: int, server_version: int
 ) -> None:
@@ -165,7 +165,7 @@ async def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fen
     assert rig.state() == "CompleteAbort"
     assert rig.partitions.log(P).records == [((producer.producer_id, 1), False)]
     with pytest.raises(ProducerFenced):
-        rig.end(producer, commit=True, version=V1).result()
+        rig.end(producer, commit=True, version=TV_0).result()
     assert rig.metrics.timed_out == 1
 
 
