@@ -13,7 +13,8 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from timing.clock import ManualClock, Timer
+from tests.doubles.clock import ManualClock
+from timing.clock import Timer
 from timing.wheel import TimingWheel
 
 

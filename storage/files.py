@@ -1,6 +1,6 @@
 """The only door to disk: what the log asks of a file system, and the operating system's answer.
 
-Nothing else in the program opens, reads, renames or syncs a file. Tests put `memory_files.MemoryFileSystem` here.
+Nothing else in the program opens, reads, renames or syncs a file. Tests put a file system in memory here.
 Every method raises OSError as the operating system would; the caller decides what that means for its log.
 """
 

@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from storage.memory_files import MemoryFileSystem
-from timing.clock import ManualClock
+from tests.doubles.clock import ManualClock
+from tests.doubles.files import MemoryFileSystem
 
 T = TypeVar("T")
 

@@ -25,9 +25,9 @@ from broker.security.scram_credentials import ScramCredentials
 from protocol import messages
 from protocol.api_table import API_BY_NAME
 from protocol.errors import KafkaError
-from storage.memory_files import MemoryFileSystem
-from storage.workers import LoopWorkers
-from timing.clock import ManualClock
+from tests.doubles.clock import ManualClock
+from tests.doubles.files import MemoryFileSystem
+from tests.doubles.workers import LoopWorkers
 
 
 @dataclass(eq=False)

@@ -16,10 +16,11 @@ from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Listener, Listeners
 from broker.network.connection import Connection
 from broker.node import Node, Seams
-from storage.memory_files import MemoryFileSystem, Unsynced
-from storage.workers import LoopWorkers, QueuedWorkers, Workers
+from storage.workers import Workers
+from tests.doubles.clock import ManualClock, settle
+from tests.doubles.files import MemoryFileSystem, Unsynced
+from tests.doubles.workers import LoopWorkers, QueuedWorkers
 from tests.unit.broker.wire import answer, frame
-from timing.clock import ManualClock, settle
 
 HIGH_WATER = 64 * 1024
 """From so many unsent bytes on a transport asks its protocol to stop writing, as asyncio's and uvloop's do."""

@@ -11,9 +11,9 @@ import pytest
 
 from broker.network.connection import LARGEST_SCRATCH_BYTES, MAX_OVERLAPPING, SCRATCH_BYTES
 from broker.network.outbox import LONGEST_WAIT_MS, QUIET_MS
+from tests.doubles.clock import settle
 from tests.unit.broker.rig import HIGH_WATER, Client, Rig
 from tests.unit.broker.wire import answer, batch, correlation_of, fetch, frame, produce, sized
-from timing.clock import settle
 
 METADATA: dict[str, Any] = {
     "topics": (),

@@ -13,13 +13,13 @@ import pytest
 from kio.schema.offset_commit.v9.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kio.schema.offset_fetch.v9.request import OffsetFetchRequestGroup
 
-from storage.memory_files import MemoryFileSystem, Unsynced
+from tests.doubles.clock import ManualClock
+from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.test_transactions import Producer, begun
 from tests.unit.broker.wire import batch, produce
 from tests.unit.storage.cleaning import records
 from tests.unit.storage.test_crash_points import READING, committed_view
-from timing.clock import ManualClock
 
 CONFIG = {
     "log.flush.interval.messages": "1",

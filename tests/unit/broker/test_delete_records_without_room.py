@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsTopic
 
-from storage.memory_files import Fault
+from tests.doubles.files import Fault
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.test_partition_hosting import append, create
 

@@ -16,10 +16,10 @@ from broker.network.context import CloseConnection
 from protocol import messages
 from protocol.api_table import API_TABLE, Api
 from protocol.errors import NotController
+from tests.doubles.clock import settle
 from tests.unit.broker.rig import Rig
 from tests.unit.broker.wire import answer, batch, entity_frame, frame, produce, sized
 from tests.unit.protocol.conftest import Generator
-from timing.clock import settle
 
 every_api = pytest.mark.parametrize("api", API_TABLE, ids=lambda api: api.name)
 

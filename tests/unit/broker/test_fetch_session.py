@@ -18,7 +18,7 @@ from broker.partitions.fetch_session import (
     Target,
 )
 from protocol.hot.fetch_response import FetchPartitionResponse
-from timing.clock import ManualClock
+from tests.doubles.clock import ManualClock
 
 
 def target(topic: str, partition: int = 0, offset: int = 0) -> Target:

@@ -10,9 +10,9 @@ import pytest
 from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsTopic
 from kio.schema.metadata.v12.request import MetadataRequestTopic
 
+from tests.doubles.clock import settle
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import NOW, answer, batch, fetch, frame, produce
-from timing.clock import settle
 
 
 @pytest.fixture

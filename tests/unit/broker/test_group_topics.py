@@ -10,8 +10,8 @@ from uuid import UUID
 from broker.coordinators.group_topics import GroupTopics
 from broker.metadata.local_store import LocalMetadataStore
 from broker.metadata.topics import Topic, Topics, assign
-from storage.memory_files import MemoryFileSystem
-from storage.workers import LoopWorkers
+from tests.doubles.files import MemoryFileSystem
+from tests.doubles.workers import LoopWorkers
 
 
 async def viewed() -> tuple[Topics, GroupTopics, LocalMetadataStore]:

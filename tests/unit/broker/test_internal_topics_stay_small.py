@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from storage.log.partition_log import PartitionLog
 from storage.log.segment_recovery import whole_batches
-from storage.memory_files import Unsynced
+from tests.doubles.clock import settle
+from tests.doubles.files import Unsynced
 from tests.unit.broker.rig import Rig
 from tests.unit.broker.test_crash_points_of_a_node import Run, committed_offset
 from tests.unit.broker.test_transactions import CONFIG, Producer, begun, read
-from timing.clock import settle
 
 COMMITS = 60
 

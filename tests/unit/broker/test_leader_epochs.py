@@ -9,10 +9,10 @@ import pytest
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition, OffsetForLeaderTopic
 
 from protocol.records.batch import read_header
-from storage.memory_files import Unsynced
+from tests.doubles.clock import settle
+from tests.doubles.files import Unsynced
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import batch, fetch, produce
-from timing.clock import settle
 
 STARTS = 3
 

@@ -12,10 +12,10 @@ from structlog.testing import capture_logs
 
 from broker.node import Stopped
 from storage.folders.log_move import LogMove
-from storage.memory_files import Fault
+from tests.doubles.clock import settle
+from tests.doubles.files import Fault
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import batch, fetch, produce
-from timing.clock import settle
 
 FOLDERS = {"log.dirs": "/one,/two,/three", "log.retention.check.interval.ms": "1000"}
 

@@ -15,8 +15,9 @@ from broker.metadata.files import LOG_NAME, SNAPSHOT_NAME, MetadataFiles
 from broker.metadata.local_store import LocalMetadataStore
 from broker.metadata.store import Change, MetadataStoreFailed, VersionConflict, Versioned, retrying
 from storage.files import File, OsFileSystem
-from storage.memory_files import Fault, MemoryFileSystem
-from storage.workers import LoopWorkers, ThreadWorkers
+from storage.workers import ThreadWorkers
+from tests.doubles.files import Fault, MemoryFileSystem
+from tests.doubles.workers import LoopWorkers
 
 FS = OsFileSystem()
 

@@ -12,8 +12,8 @@ from broker.metadata.entries import Commit
 from broker.metadata.files import MetadataFiles
 from broker.metadata.local_store import LocalMetadataStore
 from broker.metadata.store import MetadataStoreFailed
-from storage.memory_files import Fault, MemoryFileSystem, Unsynced
-from storage.workers import LoopWorkers
+from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
+from tests.doubles.workers import LoopWorkers
 
 KEYS = st.sampled_from(["/a", "/b", "/c"])
 COMMIT = st.tuples(st.dictionaries(KEYS, st.binary(max_size=30), max_size=3), st.sets(KEYS, max_size=1))

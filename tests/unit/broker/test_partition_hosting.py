@@ -10,10 +10,10 @@ import pytest
 from kio.schema.create_partitions.v3.request import CreatePartitionsTopic
 from kio.schema.create_topics.v7.request import CreatableTopic
 
-from storage.memory_files import Unsynced
+from tests.doubles.clock import settle
+from tests.doubles.files import Unsynced
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import answer, batch, produce
-from timing.clock import settle
 
 SECOND = timedelta(seconds=1)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from broker import process
-from timing.clock import ManualClock
+from tests.doubles.clock import ManualClock
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ import gc
 from datetime import timedelta
 from typing import Any
 
-from storage.memory_files import Fault, Unsynced
-from storage.workers import QueuedWorkers
+from tests.doubles.clock import settle
+from tests.doubles.files import Fault, Unsynced
+from tests.doubles.workers import QueuedWorkers
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import answer, batch, fetch, produce
-from timing.clock import settle
 
 _MINUTE = timedelta(minutes=1)
 

@@ -12,9 +12,10 @@ from broker.metadata.producer_ids import BLOCK_SIZE, ProducerIds
 from broker.metadata.store import MetadataStoreFailed
 from protocol.errors import CoordinatorLoadInProgress
 from storage.files import OsFileSystem
-from storage.memory_files import MemoryFileSystem
-from storage.workers import LoopWorkers, ThreadWorkers
-from timing.clock import settle
+from storage.workers import ThreadWorkers
+from tests.doubles.clock import settle
+from tests.doubles.files import MemoryFileSystem
+from tests.doubles.workers import LoopWorkers
 
 
 async def opened(folder: Path) -> LocalMetadataStore:

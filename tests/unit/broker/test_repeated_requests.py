@@ -17,10 +17,10 @@ from broker.network.dispatch import LONGEST_REPEATED_BYTES
 from protocol import messages
 from protocol.api_table import API_TABLE, Api
 from protocol.errors import UnknownMemberId
+from tests.doubles.clock import settle
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import answer, correlation_of, entity_frame, sized
 from tests.unit.protocol.conftest import Generator
-from timing.clock import settle
 
 REPEATING = ("heartbeat", "consumer_group_heartbeat")
 

@@ -11,10 +11,10 @@ import pytest
 from broker.config.listeners import Listener
 from broker.network.server import FINISH_MS, ListenError
 from broker.node import Stopped
-from storage.workers import QueuedWorkers
+from tests.doubles.clock import settle
+from tests.doubles.workers import QueuedWorkers
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import answer, batch, fetch, frame, produce
-from timing.clock import settle
 
 
 async def admitted(client: Client) -> bool:

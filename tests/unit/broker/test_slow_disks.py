@@ -14,11 +14,11 @@ from kio.schema.offset_commit.v9.request import OffsetCommitRequestPartition, Of
 
 from broker.node import Stopped
 from protocol.records.build import Record, build_batch
-from storage.memory_files import Fault, MemoryFileSystem
+from tests.doubles.clock import ManualClock, settle
+from tests.doubles.files import Fault, MemoryFileSystem
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import answer, batch, fetch, produce
 from tests.unit.slow_disk import SlowDisk, SlowWorkers
-from timing.clock import ManualClock, settle
 
 MANY = 10
 HALF_A_MINUTE = 30_000

@@ -14,9 +14,9 @@ from kio.schema.create_partitions.v3.request import CreatePartitionsTopic
 from kio.schema.create_topics.v7.request import CreatableTopic
 from kio.schema.delete_topics.v6.request import DeleteTopicState
 
+from tests.doubles.clock import settle
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import answer, batch, fetch, frame, produce
-from timing.clock import settle
 
 SOON = timedelta(seconds=30)
 METADATA: dict[str, Any] = {

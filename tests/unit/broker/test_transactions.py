@@ -16,11 +16,11 @@ from broker.monitoring.collector import registry_of
 from broker.network.connection import LARGEST_SCRATCH_BYTES, SCRATCH_BYTES
 from coordinator.hashing import partition_for
 from coordinator.runtime.shard import ShardStatus
-from storage.memory_files import Unsynced
-from storage.workers import LoopWorkers, QueuedWorkers
+from tests.doubles.clock import settle
+from tests.doubles.files import Unsynced
+from tests.doubles.workers import LoopWorkers, QueuedWorkers
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import answer, batch, fetch, frame, produce
-from timing.clock import settle
 
 CONFIG = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
 MINUTE = timedelta(minutes=1)

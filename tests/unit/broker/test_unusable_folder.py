@@ -10,10 +10,10 @@ from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsets
 from kio.schema.metadata.v12.request import MetadataRequestTopic
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition, OffsetForLeaderTopic
 
-from storage.memory_files import Fault
+from tests.doubles.clock import settle
+from tests.doubles.files import Fault
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import batch, fetch, produce
-from timing.clock import settle
 
 FOLDERS = {"log.dirs": "/one,/two", "offsets.topic.num.partitions": "2"}
 LATEST = -1

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from storage.checkpoint_file import CorruptCheckpointError
 from storage.log.leader_epochs import FILE_NAME, LeaderEpochs
-from storage.memory_files import MemoryFileSystem
+from tests.doubles.files import MemoryFileSystem
 
 FOLDER = "/data/t-0"
 

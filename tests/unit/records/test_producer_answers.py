@@ -6,8 +6,8 @@ from protocol.errors import KafkaError
 from protocol.records.batch import read_header
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
 from storage.append_types import AppendOrigin
-from storage.memory_files import MemoryFileSystem
 from storage.producers.producer_state import Duplicate, ProducerStateManager
+from tests.doubles.files import MemoryFileSystem
 from tests.unit.records.ask_kafka_producers import ANSWERS, FIRST_PRODUCER_ID
 from tests.unit.records.producer_steps import Marker, Step, steps
 

@@ -18,8 +18,8 @@ from protocol.records.batch import MAX_SEQUENCE, read_header
 from protocol.records.build import Record, build_batch
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
 from storage.append_types import AppendOrigin
-from storage.memory_files import MemoryFileSystem
 from storage.producers.producer_state import CompletedTxn, Duplicate, ProducerStateManager
+from tests.doubles.files import MemoryFileSystem
 
 NOW = 1_700_000_000_000
 FOLDER = "/data/t-0"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from storage.memory_files import MemoryFileSystem
 from storage.segments.txn_index import AbortedTxn, CorruptTxnIndexError, TxnIndex
+from tests.doubles.files import MemoryFileSystem
 
 FOLDER = "/data/t-0"
 TXNS = [AbortedTxn(1, 100, 105, 103), AbortedTxn(2, 103, 110, 111), AbortedTxn(1, 111, 120, 121)]

@@ -11,7 +11,7 @@ from protocol.records.markers import ControlRecordType, EndTransactionMarker, bu
 from storage.append_types import AppendOrigin, LogConfig
 from storage.folders.log_move import LogMove
 from storage.log.partition_log import PartitionLog
-from storage.memory_files import MemoryFileSystem
+from tests.doubles.files import MemoryFileSystem
 from tests.unit.storage.support import NOW, Rig, append, batch, contents
 from tests.unit.storage.test_unusable_folders import TwoFolders
 

@@ -15,9 +15,9 @@ from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
 from storage.log.log_services import LogServices
 from storage.log.partition_log import PartitionLog
-from storage.memory_files import MemoryFileSystem
-from storage.workers import QueuedWorkers
-from timing.clock import ManualClock
+from tests.doubles.clock import ManualClock
+from tests.doubles.files import MemoryFileSystem
+from tests.doubles.workers import QueuedWorkers
 
 TOPIC_ID = UUID(int=0x1234)
 T = TypeVar("T")

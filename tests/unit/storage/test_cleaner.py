@@ -9,7 +9,7 @@ from storage.append_types import LogConfig
 from storage.cleaner.log_cleaner import CleanerConfig
 from storage.cleaner.offset_map import BYTES_PER_KEY
 from storage.log.partition_log import PartitionLog
-from storage.memory_files import Fault, MemoryFileSystem, Unsynced
+from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
 from tests.unit.storage.cleaning import Kept, batches, clean, end_txn, keyed, put, records
 from tests.unit.storage.support import NOW, Rig, append
 

@@ -15,8 +15,8 @@ from protocol.records.build import encode_record, pack_batch
 from storage.cleaner import cleaner as cleaner_module
 from storage.cleaner.log_cleaner import CleanerConfig
 from storage.log.log_services import DESCRIPTORS_RETRY_MS
-from storage.memory_files import Fault, MemoryFileSystem
-from storage.workers import QueuedWorkers
+from tests.doubles.files import Fault, MemoryFileSystem
+from tests.doubles.workers import QueuedWorkers
 from tests.unit.storage.cleaning import clean, cleaner, keyed, put, records, run
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, contents
 from tests.unit.storage.test_cleaner import COMPACT, kept, roll

@@ -11,8 +11,8 @@ from storage.append_types import LogConfig
 from storage.cleaner.log_cleaner import CleanerConfig
 from storage.cleaner.offset_map import BYTES_PER_KEY
 from storage.log.partition_log import PartitionLog
-from storage.memory_files import MemoryFileSystem, Unsynced
 from storage.segments.txn_index import collect_aborted
+from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.unit.storage.cleaning import Kept, batches, cleaner, end_txn, last_stable_offset, put, records, run
 from tests.unit.storage.support import Rig
 

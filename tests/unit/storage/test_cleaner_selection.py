@@ -9,10 +9,10 @@ from storage.append_types import LogConfig
 from storage.cleaner.selection import LogToClean, examine
 from storage.folders.checkpoints import TopicPartition
 from storage.log.partition_log import PartitionLog
-from storage.memory_files import MemoryFileSystem
+from tests.doubles.clock import ManualClock
+from tests.doubles.files import MemoryFileSystem
 from tests.unit.storage.cleaning import clean, cleaner, end_txn, last_stable_offset, put, records, run
 from tests.unit.storage.support import NOW, Rig
-from timing.clock import ManualClock
 
 COMPACT = LogConfig(compact=True, delete=False)
 HOUR = 3_600_000

@@ -10,7 +10,7 @@ from protocol.records.build import Record, iter_records
 from storage.append_types import LogConfig
 from storage.files import write_file_atomically
 from storage.folders.checkpoints import CLEANER, OffsetCheckpoint, TopicPartition
-from storage.memory_files import MemoryFileSystem
+from tests.doubles.files import MemoryFileSystem
 from tests.unit.storage.cleaning import clean
 from tests.unit.storage.support import Rig
 

@@ -15,8 +15,8 @@ from protocol.records.build import iter_records
 from storage.append_types import LogConfig
 from storage.log.partition_log import PartitionLog
 from storage.log.retention import delete_old_segments
-from storage.memory_files import MemoryFileSystem, Unsynced
 from storage.segments.txn_index import collect_aborted
+from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.unit.storage.cleaning import Kept, batches, clean, end_txn, last_stable_offset, put, records
 from tests.unit.storage.support import NOW, Rig
 

@@ -8,8 +8,8 @@ from protocol.errors import KafkaStorage
 from storage.append_types import LogConfig
 from storage.files import read_file, write_file_atomically
 from storage.folders import partition_metadata
-from storage.memory_files import MemoryFileSystem
 from storage.tools.repair import repair_partition
+from tests.doubles.files import MemoryFileSystem
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents
 from tests.unit.storage.test_unusable_folders import TwoFolders
 

@@ -8,7 +8,7 @@ from storage.append_types import LogConfig
 from storage.folders import log_move
 from storage.log.leader_epochs import LeaderEpochs
 from storage.log.partition_log import PartitionLog
-from storage.memory_files import MemoryFileSystem, Unsynced
+from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.unit.storage.moving import CONFIG, MovingRig, finish
 from tests.unit.storage.support import Rig, append, contents, headers_in
 

@@ -13,7 +13,7 @@ from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
 from storage.log.log_services import LogServices
 from storage.log.partition_log import PartitionLog
-from storage.memory_files import Fault, MemoryFileSystem, Unsynced
+from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
 from tests.unit.storage.cleaning import clean, end_txn, keyed, last_stable_offset, put, records
 from tests.unit.storage.support import TOPIC_ID, Rig, append, batch, contents, now, read
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from storage.files import FileSystem, OsFile, OsFileSystem, read_file, write_file_atomically, write_fully
-from storage.memory_files import Fault, MemoryFileSystem, Unsynced
+from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
 
 Make = Callable[[], tuple[FileSystem, str]]
 

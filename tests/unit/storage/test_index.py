@@ -3,8 +3,8 @@
 import pytest
 
 from storage.files import read_file, write_file_atomically
-from storage.memory_files import MemoryFileSystem
 from storage.segments.index import CorruptIndexError, OffsetIndex, TimeIndex, TimestampOffset
+from tests.doubles.files import MemoryFileSystem
 
 BASE = 1 << 33
 

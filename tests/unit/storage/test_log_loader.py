@@ -9,7 +9,7 @@ from protocol.records.markers import ControlRecordType, EndTransactionMarker, bu
 from storage.append_types import AppendOrigin, LogConfig
 from storage.files import read_file, write_file_atomically
 from storage.log.partition_log import PartitionLog
-from storage.memory_files import MemoryFileSystem
+from tests.doubles.files import MemoryFileSystem
 from tests.unit.storage.cleaning import end_txn, put
 from tests.unit.storage.support import NOW, Rig, append, batch, contents, read
 

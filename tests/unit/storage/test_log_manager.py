@@ -8,7 +8,7 @@ from storage.files import OsFileSystem, read_file, write_file_atomically
 from storage.folders.checkpoints import OffsetCheckpoint, TopicPartition
 from storage.folders.log_dirs import LogDirError, LogDirs
 from storage.folders.log_names import delete_name, parse
-from storage.memory_files import MemoryFileSystem, Unsynced
+from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents, now
 
 LOG = "/data/t-0/00000000000000000000.log"

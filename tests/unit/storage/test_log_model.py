@@ -8,7 +8,7 @@ from protocol.records.batch import read_header
 from storage.append_types import LogConfig
 from storage.log.partition_log import PartitionLog
 from storage.log.segment_recovery import whole_batches
-from storage.memory_files import MemoryFileSystem, Unsynced
+from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.unit.storage.support import NOW, Rig, append, batch, contents
 
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=100, segment_index_bytes=96)

@@ -11,7 +11,7 @@ import pytest
 
 from protocol.errors import KafkaStorage, NotLeaderOrFollower
 from storage.folders.log_move import LogMove, MoveEndedError
-from storage.memory_files import Fault, MemoryFileSystem, Unsynced
+from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
 from tests.unit.storage.moving import (
     CONFIG,
     UNIQUE,

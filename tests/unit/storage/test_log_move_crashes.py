@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from storage.memory_files import MemoryFileSystem, Unsynced
+from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.unit.storage.moving import CONFIG, MovingRig, fill, finish, folders
 from tests.unit.storage.support import append, batch, contents
 from tests.unit.storage.test_unusable_folders import folder_of

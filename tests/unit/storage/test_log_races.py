@@ -11,9 +11,9 @@ from protocol.errors import KafkaStorage, NotLeaderOrFollower
 from storage.append_types import LogConfig
 from storage.folders.checkpoints import RECOVERY_POINT, OffsetCheckpoint, TopicPartition
 from storage.log.retention import delete_old_segments
-from storage.memory_files import Fault, MemoryFileSystem
 from storage.segments.index import OffsetIndex, TimeIndex, TimestampOffset
-from storage.workers import QueuedWorkers
+from tests.doubles.files import Fault, MemoryFileSystem
+from tests.doubles.workers import QueuedWorkers
 from tests.unit.storage.cleaning import end_txn, put
 from tests.unit.storage.support import TOPIC_ID, Rig, append, batch, headers_in, now
 

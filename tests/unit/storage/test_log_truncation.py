@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage.memory_files import MemoryFileSystem
+from tests.doubles.files import MemoryFileSystem
 from tests.unit.storage.support import Rig, append, batch
 
 

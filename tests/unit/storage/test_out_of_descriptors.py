@@ -10,7 +10,7 @@ from storage.append_types import AppendOrigin, LogConfig
 from storage.log.log_services import DESCRIPTORS_RETRY_MS
 from storage.log.partition_log import PartitionLog
 from storage.log.retention import delete_old_segments
-from storage.memory_files import Fault, MemoryFileSystem
+from tests.doubles.files import Fault, MemoryFileSystem
 from tests.unit.storage.moving import marker
 from tests.unit.storage.support import NOW, Rig, append, contents, now
 

@@ -11,8 +11,8 @@ from protocol.records.build import Record, build_batch
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
 from storage.append_types import AppendOrigin, LogConfig
 from storage.log.time_lookup import TimestampOffsetEpoch
-from storage.memory_files import Fault, MemoryFileSystem
 from storage.segments.segment import LogOffsetMetadata
+from tests.doubles.files import Fault, MemoryFileSystem
 from tests.unit.storage.support import NOW, Rig, append, batch, contents, headers_in, now, read
 
 

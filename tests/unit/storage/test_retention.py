@@ -7,7 +7,7 @@ from protocol.records.build import Record, build_batch
 from storage.append_types import LogConfig
 from storage.log.partition_log import PartitionLog
 from storage.log.retention import delete_old_segments
-from storage.memory_files import Fault, MemoryFileSystem, Unsynced
+from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
 from tests.unit.storage.support import NOW, Rig, append, batch, contents, headers_in, now, read
 
 FOLDER = "/data/t-0"

@@ -4,7 +4,7 @@ import errno
 
 from storage.append_types import LogConfig
 from storage.log.retention import delete_old_segments
-from storage.memory_files import Fault, MemoryFileSystem
+from tests.doubles.files import Fault, MemoryFileSystem
 from tests.unit.storage.cleaning import clean, put, records
 from tests.unit.storage.support import Rig, append
 from tests.unit.storage.test_cleaner import COMPACT, roll

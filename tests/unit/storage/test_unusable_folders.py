@@ -12,7 +12,7 @@ from storage.folders.log_dirs import LogDirError, LogDirs
 from storage.folders.log_manager import LogManager
 from storage.log.log_services import LogServices
 from storage.log.partition_log import PartitionLog
-from storage.memory_files import MemoryFileSystem
+from tests.doubles.files import MemoryFileSystem
 from tests.unit.storage.support import TOPIC_ID, Rig, append, contents
 
 OTHER_ID = UUID(int=0x5678)

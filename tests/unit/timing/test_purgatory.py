@@ -3,7 +3,7 @@ from collections.abc import Callable
 
 import pytest
 
-from timing.clock import ManualClock
+from tests.doubles.clock import ManualClock
 from timing.purgatory import DelayedOperation, Purgatory
 from timing.wheel import TimingWheel
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from timing.clock import ManualClock
+from tests.doubles.clock import ManualClock
 from timing.wheel import TimerTask, TimingWheel
 
 
@@ -97,10 +97,10 @@ def test_tasks_added_by_callbacks_after_the_loop_was_late_run_in_time() -> None:
         if len(ran) < 50:
             wheel.add(20, again)
 
-    # The loop is held up at 5 for 95 ms: the wheel's timer, due at 10, is served at 100.
+    # The loop is held up for 100 ms: the wheel's timer, due at 10, is served at 100.
     wheel.add(10, again)
     wheel.add(30, lambda: ran.append(-clock.monotonic_ms()))
-    clock._now_ms = 100
+    clock.stall(100)
     clock.advance(0)
     assert ran == [100, -100]
     clock.advance(40)
@@ -113,7 +113,7 @@ def test_a_task_added_when_another_is_overdue_does_not_take_its_place() -> None:
     ran: list[tuple[str, float]] = []
     wheel.add(5, lambda: ran.append(("overdue", clock.monotonic_ms())))
     # The loop serves something else first at 20; then 25 is the next round's time of the bucket of 5.
-    clock._now_ms = 20
+    clock.stall(20)
     wheel.add(5, lambda: ran.append(("later", clock.monotonic_ms())))
     clock.advance(0)
     assert ran == [("overdue", 20)]

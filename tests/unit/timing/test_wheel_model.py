@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from timing.clock import ManualClock
+from tests.doubles.clock import ManualClock
 from timing.wheel import TimerTask, TimingWheel
 
 
@@ -70,9 +70,9 @@ class WheelAgainstList(RuleBasedStateMachine):
     @rule(ms=steps, added=st.lists(delays, max_size=3))
     def stall_the_loop(self, ms: float, added: list[float]) -> None:
         """Time passes, and nothing due in it is served before its end, where tasks are added first."""
-        now = self.clock._now_ms + ms
+        now = self.clock.monotonic_ms() + ms
         late = [e for e in self.entries if e.ran_at is None and not e.cancelled and e.deadline + self.tick_ms <= now]
-        self.clock._now_ms = now
+        self.clock.stall(ms)
         for delay in added:
             self.add_entry(delay)
         self.clock.advance(0)

@@ -36,9 +36,9 @@ from coordinator.group.shard import ROWS, GroupShard
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.runtime.shard import Shard
 from protocol.internal.group_records import GROUP_METADATA, GroupMetadataValue
+from tests.doubles.clock import ManualClock
 from tests.unit.coordinator.group.topics_in_memory import TopicsInMemory
 from tests.unit.coordinator.memory_log import MemoryLog
-from timing.clock import ManualClock
 from timing.purgatory import Purgatory
 from timing.wheel import TimingWheel
 

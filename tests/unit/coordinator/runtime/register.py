@@ -9,8 +9,8 @@ from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.runtime.shard import Shard
 from coordinator.runtime.state_machine import RecordRow, rows_by_id
 from protocol.internal.schema import RecordSchema
+from tests.doubles.clock import ManualClock
 from tests.unit.coordinator.memory_log import MemoryLog
-from timing.clock import ManualClock
 from timing.wheel import TimingWheel
 
 NUMBER: RecordSchema[str, int] = RecordSchema(

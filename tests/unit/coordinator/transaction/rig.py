@@ -20,8 +20,8 @@ from coordinator.transaction.shard import ROWS, TransactionShard
 from protocol.errors import InvalidProducerEpoch, KafkaError, NotEnoughReplicas
 from protocol.internal.transaction_records import TRANSACTION_LOG
 from protocol.records.batch import read_header
+from tests.doubles.clock import ManualClock
 from tests.unit.coordinator.memory_log import MemoryLog
-from timing.clock import ManualClock
 from timing.wheel import TimingWheel
 
 MINUTE_MS = 60_000
