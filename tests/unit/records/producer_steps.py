@@ -6,10 +6,13 @@ coordinator sends to the partition.
 
 import random
 from dataclasses import dataclass
+from pathlib import Path
 
 from protocol.records.batch import MAX_SEQUENCE, advance_sequence
 from protocol.records.build import Record, build_batch
 
+ANSWERS = Path(__file__).with_name("kafka_producers.json")
+FIRST_PRODUCER_ID = 1_000_000
 SEED = 20250921
 STEPS = 400
 

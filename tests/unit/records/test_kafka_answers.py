@@ -1,4 +1,4 @@
-"""The validator gives each case the answer that Apache Kafka 4.1 gave (see ask_kafka.py)."""
+"""The validator gives each case the answer that Apache Kafka 4.1 gave (tests/recorders/ask_kafka.py)."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 from protocol.errors import KafkaError
 from storage.append_types import AppendOrigin, LogConfig
 from storage.log.validator import validate
-from tests.unit.records.ask_kafka import ANSWERS, describe, normal
+from tests.unit.records.answers import ANSWERS, describe, normal
 from tests.unit.records.cases import CASES, Case
 
 NOW = 1_700_000_000_000

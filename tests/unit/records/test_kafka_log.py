@@ -1,4 +1,7 @@
-"""Files written by Apache Kafka 4.1 (fetch_kafka_log.py) are read, and come out of the same batches byte for byte."""
+"""Files written by Apache Kafka 4.1 are read, and come out of the same batches byte for byte.
+
+`tests/recorders/fetch_kafka_log.py` had Kafka write them.
+"""
 
 from pathlib import Path
 

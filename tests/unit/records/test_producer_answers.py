@@ -1,4 +1,4 @@
-"""ProducerStateManager answers a long walk of producers as Apache Kafka 4.1 did (see ask_kafka_producers.py)."""
+"""ProducerStateManager answers a long walk of producers as Apache Kafka 4.1 did (recorders/ask_kafka_producers.py)."""
 
 import json
 
@@ -8,8 +8,7 @@ from protocol.records.markers import ControlRecordType, EndTransactionMarker, bu
 from storage.append_types import AppendOrigin
 from storage.producers.producer_state import Duplicate, ProducerStateManager
 from tests.doubles.files import MemoryFileSystem
-from tests.unit.records.ask_kafka_producers import ANSWERS, FIRST_PRODUCER_ID
-from tests.unit.records.producer_steps import Marker, Step, steps
+from tests.unit.records.producer_steps import ANSWERS, FIRST_PRODUCER_ID, Marker, Step, steps
 
 NOW = 1_700_000_000_000
 

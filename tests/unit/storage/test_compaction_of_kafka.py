@@ -1,4 +1,4 @@
-"""Segments that Apache Kafka 4.1 compacted, compacted here: the same segments come out (see record_compaction)."""
+"""Segments that Apache Kafka 4.1 compacted, compacted here: the same come out (recorders/record_compaction.py)."""
 
 import json
 from pathlib import Path

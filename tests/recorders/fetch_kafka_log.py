@@ -1,6 +1,6 @@
 """Have a real Apache Kafka write a log with transactions and keep its files in `kafka_log/`.
 
-Run by hand from the repository's root: `python -m tests.unit.records.fetch_kafka_log 127.0.0.1:19092 ITS-DATA-FOLDER`.
+Run by hand from the repository's root: `python -m tests.recorders.fetch_kafka_log 127.0.0.1:19092 ITS-DATA-FOLDER`.
 """
 
 import shutil
@@ -11,7 +11,8 @@ from pathlib import Path
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-FILES = Path(__file__).with_name("kafka_log")
+from tests.unit.records.test_kafka_log import FILES
+
 SEGMENT_MS = 1500
 
 

@@ -1,23 +1,19 @@
 """Take a real Apache Kafka through `producer_steps` and write its answers to `kafka_producers.json`.
 
-Run by hand from the repository's root: `python -m tests.unit.records.ask_kafka_producers 127.0.0.1:19092`.
+Run by hand from the repository's root: `python -m tests.recorders.ask_kafka_producers 127.0.0.1:19092`.
 """
 
 import json
 import sys
 import time
-from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 from kio.schema.write_txn_markers.v1 import request as markers_request
 from kio.schema.write_txn_markers.v1 import response as markers_response
 from kio.serial import entity_reader
 
-from tests.unit.records.ask_kafka import Client, encode
-from tests.unit.records.producer_steps import Marker, steps
-
-ANSWERS = Path(__file__).with_name("kafka_producers.json")
-FIRST_PRODUCER_ID = 1_000_000
+from tests.recorders.ask_kafka import Client, encode
+from tests.unit.records.producer_steps import ANSWERS, FIRST_PRODUCER_ID, Marker, steps
 
 
 def send_marker(client: Client, topic: str, marker: Marker) -> int:

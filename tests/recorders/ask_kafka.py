@@ -1,18 +1,16 @@
 """Show every case to a real Apache Kafka and write its answers to `kafka_answers.json`.
 
-Run by hand from the repository's root: `python -m tests.unit.records.ask_kafka 127.0.0.1:19092`. The tests then hold
-the validator to the file. What changes from run to run is replaced by words: TOPIC, NOW, LOW, HIGH.
+Run by hand from the repository's root: `python -m tests.recorders.ask_kafka 127.0.0.1:19092`. `test_kafka_answers`
+then holds the validator to the file.
 """
 
 import datetime
 import io
 import json
-import re
 import socket
 import struct
 import sys
 import time
-from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 from kio.schema.fetch.v11 import request as fetch_request
@@ -21,11 +19,9 @@ from kio.schema.produce.v8 import request as produce_request
 from kio.schema.produce.v8 import response as produce_response
 from kio.serial import entity_reader, entity_writer
 
-from protocol.records.batch import BatchHeader, read_header
-from protocol.records.build import Record, iter_records
+from protocol.records.batch import read_header
+from tests.unit.records.answers import ANSWERS, describe, normal
 from tests.unit.records.cases import CASES, Case
-
-ANSWERS = Path(__file__).with_name("kafka_answers.json")
 
 
 class Client:
@@ -81,56 +77,6 @@ def encode(entity: type, request: object) -> bytes:
     out = io.BytesIO()
     entity_writer(entity)(out, request)
     return out.getvalue()
-
-
-def describe(batch: bytes | memoryview, header: BatchHeader, now: int) -> dict[str, object]:
-    """What is in a stored batch, with times relative to `now` and no offsets; LogAppendTime is a word."""
-    appended = header.is_log_append_time
-    return {
-        "attributes": header.attributes,
-        "last_offset_delta": header.last_offset_delta,
-        "base_timestamp": relative(header.base_timestamp, now),
-        "max_timestamp": "NOW" if appended else relative(header.max_timestamp, now),
-        "producer": [header.producer_id, header.producer_epoch, header.base_sequence],
-        "count": header.record_count,
-        "records": [
-            [
-                record.offset - header.base_offset,
-                "NOW" if appended else relative(record.timestamp, now),
-                shown(record.key),
-                shown(record.value),
-                [[shown(key), shown(value)] for key, value in record.headers],
-            ]
-            for record in stored_records(batch, header)
-        ],
-    }
-
-
-def stored_records(batch: bytes | memoryview, header: BatchHeader) -> list[Record]:
-    """The records, or none if Kafka stored what cannot be read."""
-    try:
-        return list(iter_records(batch, header))
-    except ValueError:
-        return []
-
-
-def shown(data: bytes | None) -> str | None:
-    if data is None:
-        return None
-    return data.decode("latin-1") if len(data) < 100 else f"{len(data)} bytes"
-
-
-def relative(timestamp: int, now: int) -> int | str:
-    return f"NOW{timestamp - now:+d}" if abs(timestamp - now) < 1000 * 24 * 3600_000 else timestamp
-
-
-def normal(text: str | None, topic: str, now: int) -> str | None:
-    """A message with what differs between runs replaced."""
-    if text is None:
-        return None
-    text = re.sub(r"within \[-?\d+, -?\d+\]", "within [LOW, HIGH]", text.replace(topic, "TOPIC"))
-    text = re.sub(r"DefaultRecord\(.*?\)\)", "RECORD", text)
-    return re.sub(r"\b1[67]\d{11}\b", lambda found: str(relative(int(found[0]), now)), text)
 
 
 def main(address: str) -> None:
