@@ -21,7 +21,7 @@ run: $(VENV)/.runtime ## a broker on 127.0.0.1:9092 that keeps its data in ./dat
 test: $(VENV)/.dev $(VENV)/.pipeline tools ## every test: unit, conformance, client, crash, pipeline
 	$(PYTEST) -n 2 --dist loadfile $(ARGS) tests
 
-unit: $(VENV)/.dev ## the tests that need no process and no socket, in under a minute
+unit: $(VENV)/.dev ## the tests that start no broker process and need nothing but Python, in under a minute
 	$(PYTEST) -n auto $(ARGS) tests/unit
 
 conformance: $(VENV)/.dev tools ## answers compared with Apache Kafka's
