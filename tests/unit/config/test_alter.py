@@ -70,8 +70,10 @@ def test_operations_that_there_are_not() -> None:
             require_known_operations([Change("retention.ms", DELETE, None), Change("retention.ms", operation, "1")])
 
 
-def test_only_a_deletion_does_without_a_value() -> None:
-    require_well_formed([Change("retention.ms", DELETE, None), Change("cleanup.policy", SET, "")])
+def test_a_deletion_needs_no_value_and_the_empty_one_can_be_set() -> None:
+    changes = [("retention.ms", DELETE, None), ("cleanup.policy", SET, "")]
+    require_well_formed([Change(*change) for change in changes])
+    assert topic({"retention.ms": "5", "cleanup.policy": "compact"}, *changes) == {"cleanup.policy": ""}
 
 
 @pytest.mark.parametrize(

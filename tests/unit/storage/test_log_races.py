@@ -104,13 +104,19 @@ def test_a_checkpoint_that_is_being_written_tells_what_will_be_in_it() -> None:
     checkpoint.write(dict)
     key = TopicPartition("t", 0)
     told: list[bool] = []
-    other = threading.Thread(target=lambda: told.append(key in checkpoint))
+    answered = threading.Event()
+
+    def ask() -> None:
+        told.append(key in checkpoint)
+        answered.set()
+
+    other = threading.Thread(target=ask)
 
     def meanwhile(operation: str, _: str) -> None:
         if operation == "rename":
             fs.hook = None
             other.start()
-            other.join(0.02)
+            assert answered.wait(10), "who asks does not wait for the disk"
 
     fs.hook = meanwhile
     checkpoint.write(lambda: {key: 5})
