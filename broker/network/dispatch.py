@@ -147,6 +147,12 @@ class Dispatcher:
                 raise RuntimeError(f"the API table names {api.name}, which has no handler {route.module_name}")
             self._routes[api.key] = route
 
+    def route(self, api_key: int) -> Route:
+        """The route of an API, its handler module imported."""
+        route = self._routes[api_key]
+        route.load()
+        return route
+
     def dispatch(self, connection: Connection, frame: memoryview) -> Buffers | Pending | None:
         """Handles one request. Returns the reply frame, a reply to come, or None where none is sent (acks=0).
 
