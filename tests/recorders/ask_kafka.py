@@ -1,6 +1,6 @@
 """Show every case to a real Apache Kafka and write its answers to `kafka_answers.json`.
 
-Run by hand from the repository's root: `python -m tests.recorders.ask_kafka 127.0.0.1:19092`. `test_kafka_answers`
+Run by hand from the repository's root: `python -m tests.recorders.ask_kafka 127.0.0.1:19092`. `test_validator_answers`
 then holds the validator to the file.
 """
 
@@ -20,8 +20,8 @@ from kio.schema.produce.v8 import response as produce_response
 from kio.serial import entity_reader, entity_writer
 
 from protocol.records.batch import read_header
-from tests.unit.records.answers import ANSWERS, describe, normal
-from tests.unit.records.cases import CASES, Case
+from tests.unit.storage.log.validator_answers import ANSWERS, describe, normal
+from tests.unit.storage.log.validator_cases import CASES, Case
 
 
 class Client:

@@ -13,7 +13,7 @@ from kio.schema.write_txn_markers.v1 import response as markers_response
 from kio.serial import entity_reader
 
 from tests.recorders.ask_kafka import Client, encode
-from tests.unit.records.producer_steps import ANSWERS, FIRST_PRODUCER_ID, Marker, steps
+from tests.unit.storage.producers.producer_steps import ANSWERS, FIRST_PRODUCER_ID, Marker, steps
 
 
 def send_marker(client: Client, topic: str, marker: Marker) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.unit.records.test_kafka_log import FILES
+from tests.unit.storage.test_kafka_log import FILES
 
 SEGMENT_MS = 1500
 

@@ -124,7 +124,7 @@ def test_every_moment_of_a_swap_reads_as_before_or_after(rig: Rig, split_bytes: 
 
 def test_a_log_of_kafkas_own(tmp_path: Path) -> None:
     """Written by Apache Kafka 4.1, with aborted transactions."""
-    files = Path(__file__).parents[1] / "records" / "kafka_log"
+    files = Path(__file__).parents[1] / "storage" / "kafka_log"
     shutil.copytree(files, tmp_path / "t-0")
     producers = ProducerStateManager(OsFileSystem(), str(files), "t-0")
     index = [TxnIndex(OsFileSystem(), str(files), base) for base in (0, 43)]

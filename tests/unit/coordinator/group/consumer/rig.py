@@ -14,8 +14,8 @@ from coordinator.group.group_port import Group, GroupType
 from protocol.internal.group_records import GROUP_METADATA, OFFSET_COMMIT
 from protocol.internal.schema import record_id
 from protocol.records.build import Record, build_batch
+from tests.unit.coordinator.group.offsets.rig import OffsetRig
 from tests.unit.coordinator.group.rig import GROUP
-from tests.unit.coordinator.offsets.rig import OffsetRig
 
 if TYPE_CHECKING:
     from tests.unit.coordinator.group.consumer.clients import ClassicConsumer, ConsumerClient

@@ -20,9 +20,9 @@ from tests.unit.coordinator.group.consumer.clients import (
     subscription,
 )
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
+from tests.unit.coordinator.group.offsets.rig import offset
 from tests.unit.coordinator.group.rig import EMPTY, PREPARING, STABLE
 from tests.unit.coordinator.group.steps import refused, told, waits
-from tests.unit.coordinator.offsets.rig import offset
 
 NONE, REJOIN = ErrorCode.none, ErrorCode.rebalance_in_progress
 

@@ -16,9 +16,9 @@ from protocol.internal.consumer_group_records import (
 )
 from tests.unit.coordinator.group.consumer.clients import ClassicConsumer, ConsumerClient
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
+from tests.unit.coordinator.group.offsets.rig import offset
 from tests.unit.coordinator.group.rig import GROUP
 from tests.unit.coordinator.group.steps import refused, told
-from tests.unit.coordinator.offsets.rig import offset
 
 NONE = ErrorCode.none
 RETENTION, CHECK = 100_000, 10_000

@@ -6,9 +6,9 @@ from kio.schema.errors import ErrorCode
 from coordinator.group.consumer.states import ConsumerGroupState, MemberState
 from tests.unit.coordinator.group.consumer.clients import ConsumerClient
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
+from tests.unit.coordinator.group.offsets.rig import offset
 from tests.unit.coordinator.group.rig import GROUP
 from tests.unit.coordinator.group.steps import refused
-from tests.unit.coordinator.offsets.rig import offset
 
 STABLE, UNREVOKED, UNRELEASED, UNKNOWN = MemberState
 SESSION = 45_000

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.coordinator.offsets.rig import NONE, OffsetRig, offset
+from tests.unit.coordinator.group.offsets.rig import NONE, OffsetRig, offset
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["live", "loaded"])

@@ -3,9 +3,9 @@
 from protocol.internal.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
 from protocol.records.batch import NO_TIMESTAMP
 from protocol.records.build import Record, build_batch
+from tests.unit.coordinator.group.offsets.rig import GROUP, OffsetRig, offset
 from tests.unit.coordinator.group.rig import Client
 from tests.unit.coordinator.group.steps import stable
-from tests.unit.coordinator.offsets.rig import GROUP, OffsetRig, offset
 
 RETENTION = 100_000
 CHECK = 10_000

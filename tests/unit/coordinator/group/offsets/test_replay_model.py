@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator.group.offsets.store import OffsetStore
-from tests.unit.coordinator.offsets.rig import OffsetRig, offset
+from tests.unit.coordinator.group.offsets.rig import OffsetRig, offset
 
 GROUPS = st.sampled_from(["a", "b"])
 TOPICS = st.sampled_from(["t", "u"])

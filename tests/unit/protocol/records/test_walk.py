@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from protocol.errors import InvalidRecord, KafkaError
 from protocol.records.build import Record, build_batch
 from protocol.records.walk import RecordShape, Walk, exact_walk, fast_walk
-from tests.unit.records.strategies import TIME, record_lists
+from tests.unit.protocol.records.strategies import TIME, record_lists
 
 
 def section_of(records: list[Record]) -> bytes:

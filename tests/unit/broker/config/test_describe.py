@@ -19,7 +19,7 @@ from broker.config.describe import (
 )
 from protocol.errors import InvalidRequest
 
-RECORDED = Path(__file__).parents[2] / "conformance/data/kafka_configs.json"
+RECORDED = Path(__file__).parents[3] / "conformance/data/kafka_configs.json"
 KAFKA: dict[str, Any] = json.loads(RECORDED.read_text())
 SCENARIOS = pytest.mark.parametrize("scenario", KAFKA["scenarios"], ids=lambda s: s["label"])
 

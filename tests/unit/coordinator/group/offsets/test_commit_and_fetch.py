@@ -4,9 +4,9 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from protocol.errors import GroupIdNotFound, IllegalGeneration, UnknownMemberId
+from tests.unit.coordinator.group.offsets.rig import GROUP, NONE, OffsetRig, offset
 from tests.unit.coordinator.group.rig import Client
 from tests.unit.coordinator.group.steps import assign_all, completing, refused, stable
-from tests.unit.coordinator.offsets.rig import GROUP, NONE, OffsetRig, offset
 
 
 async def test_a_simple_consumers_commit_makes_its_group() -> None:

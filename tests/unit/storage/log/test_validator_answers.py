@@ -7,8 +7,8 @@ import pytest
 from protocol.errors import KafkaError
 from storage.append_types import AppendOrigin, LogConfig
 from storage.log.validator import validate
-from tests.unit.records.answers import ANSWERS, describe, normal
-from tests.unit.records.cases import CASES, Case
+from tests.unit.storage.log.validator_answers import ANSWERS, describe, normal
+from tests.unit.storage.log.validator_cases import CASES, Case
 
 NOW = 1_700_000_000_000
 KAFKA = json.loads(ANSWERS.read_text())

@@ -3,9 +3,9 @@
 from kio.schema.errors import ErrorCode
 
 from protocol.errors import GroupIdNotFound, GroupNotEmpty
+from tests.unit.coordinator.group.offsets.rig import GROUP, NONE, OffsetRig, offset
 from tests.unit.coordinator.group.rig import Client
 from tests.unit.coordinator.group.steps import refused, stable
-from tests.unit.coordinator.offsets.rig import GROUP, NONE, OffsetRig, offset
 
 
 async def test_deleted_offsets_are_gone_after_a_restart_too() -> None:

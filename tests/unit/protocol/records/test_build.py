@@ -20,7 +20,7 @@ from protocol.records.batch import (
 from protocol.records.build import Record, build_batch, iter_records
 from protocol.records.compression import Compression
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker, read_end_marker
-from tests.unit.records.strategies import record_lists
+from tests.unit.protocol.records.strategies import record_lists
 
 codecs = st.sampled_from(Compression)
 

@@ -8,7 +8,7 @@ from protocol.records.markers import ControlRecordType, EndTransactionMarker, bu
 from storage.append_types import AppendOrigin
 from storage.producers.producer_state import Duplicate, ProducerStateManager
 from tests.doubles.files import MemoryFileSystem
-from tests.unit.records.producer_steps import ANSWERS, FIRST_PRODUCER_ID, Marker, Step, steps
+from tests.unit.storage.producers.producer_steps import ANSWERS, FIRST_PRODUCER_ID, Marker, Step, steps
 
 NOW = 1_700_000_000_000
 

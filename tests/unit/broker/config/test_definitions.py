@@ -15,7 +15,7 @@ from broker.config.defs.not_needed import ALTERED_ONLY, NOT_NEEDED
 from broker.config.document import document
 from broker.config.kafka_names import alterable, mode_of
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 KAFKA: dict[str, Any] = json.loads((ROOT / "tests/conformance/data/kafka_configs.json").read_text())
 BROKER_ROWS = {row[0]: row for row in KAFKA["broker_definitions"]}
 

@@ -1,6 +1,6 @@
-"""The form in which answers to the cases are kept and compared: what changes from run to run is replaced by words.
+"""The form in which the answers to the validator's cases are kept and compared.
 
-These are TOPIC, NOW, LOW and HIGH.
+What changes from run to run is replaced by words: TOPIC, NOW, LOW, HIGH.
 """
 
 import re
