@@ -117,7 +117,7 @@ class Cleaning:
 
     async def _swap(self, cleaned: LogSegment, group: list[LogSegment]) -> None:
         log = self._log
-        snapshots = [log.producers.forget_snapshot(segment.base_offset) for segment in group[1:]]
+        snapshots = [log.producers.snapshots.forget(segment.base_offset) for segment in group[1:]]
         paths = [path for path in snapshots if path is not None]
         try:
             fresh, doomed = await self._retried(partial(swap_files, log, cleaned, group, paths))

@@ -53,7 +53,7 @@ class LogCopy:
         log = self._log
         active = log.segments.active
         segments = [(one, one.size) for one in log.segments if one.base_offset not in self._complete]
-        snapshots = [one for one in log.producers.snapshot_offsets if one not in self._snapshots]
+        snapshots = [one for one in log.producers.snapshots.offsets if one not in self._snapshots]
         epochs = log.leader_epochs.entries
         for segment, size in segments:
             yield from self._segment_steps(segment, size, is_active=segment is active)

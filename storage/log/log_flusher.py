@@ -260,7 +260,7 @@ class LogFlusher:
         if closing and active.is_touched:
             names += active.index_paths()
         files = _acquire(handles)
-        names += self._producers.take_unsynced()
+        names += self._producers.snapshots.take_unsynced()
         folder = self._folder if self._names_changed or closing else None
         self._sealed = []
         self._names = []

@@ -386,7 +386,7 @@ class PartitionLog:
     def relocate(self, folder: str) -> list[File]:
         """All files lie in another folder now, with the same content; returns open ones, to be closed later."""
         self.folder = folder
-        for part in (self.flusher, self.removal, self.producers, self.leader_epochs):
+        for part in (self.flusher, self.removal, self.producers.snapshots, self.leader_epochs):
             part.relocate(folder)
         return [file for segment in self.segments if (file := segment.relocate(folder)) is not None]
 

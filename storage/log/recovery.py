@@ -93,7 +93,7 @@ def load(request: LoadRequest) -> LoadedState:
     if epochs.truncate_from_start(log_start_offset):
         epochs.save()
     producers = request.producers
-    producers.forget_strays({segment.base_offset for segment in segments})
+    producers.snapshots.delete_strays({segment.base_offset for segment in segments})
     rebuild_producers(producers, segments, log_start_offset, log_end_offset, request.now_ms)
     if not request.clean:
         fs.fsync_dir(folder)
@@ -199,7 +199,7 @@ def rebuild_producers(
             if header.base_offset >= end_offset:
                 break
             if header.last_offset >= start:
-                producers.replay(header, lambda found=batch: found)  # type: ignore[misc]
+                producers.replay(header, batch)
 
 
 def _segment_offsets(fs: FileSystem, folder: str) -> list[int]:

@@ -69,7 +69,7 @@ def _remove(log: PartitionLog, high_watermark: int, breaches: Breaches, reason: 
     log.increment_log_start_offset(following.base_offset)
     for segment in doomed:
         log.segments.remove(segment)
-    snapshots = [log.producers.forget_snapshot(segment.base_offset) for segment in doomed]
+    snapshots = [log.producers.snapshots.forget(segment.base_offset) for segment in doomed]
     log.removal.remove(doomed, [path for path in snapshots if path is not None], log.config.file_delete_delay_ms)
     logger.info(
         "removing segments",

@@ -64,7 +64,7 @@ def recover_segment(segment: LogSegment, producers: ProducerStateManager, epochs
         if not _is_good(header, batch, next_offset, segment.base_offset):
             break
         try:
-            completed = producers.replay(header, lambda found=batch: found)  # type: ignore[misc]
+            completed = producers.replay(header, batch)
         except InvalidRecord:
             break
         segment.note_batch(position, len(batch), header.last_offset, header.max_timestamp)

@@ -4,7 +4,7 @@ The rules are those of Kafka's ProducerStateManager and ProducerAppendInfo (KIP-
 which changes nothing, and published once it is in the log.
 """
 
-from collections.abc import Callable, Set
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -29,10 +29,10 @@ from protocol.records.batch import (
 )
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, read_control_batch
 from storage.append_types import AppendOrigin
-from storage.files import FileSystem, read_file, write_fully
-from storage.producers import producer_snapshot
+from storage.files import FileSystem
 from storage.producers.producer_entry import NO_EPOCH, NO_OFFSET, ProducerStateEntry, new_batch_metadata
 from storage.producers.producer_snapshot import CorruptSnapshotError, SnapshotEntry
+from storage.producers.snapshot_files import SnapshotFiles
 from storage.producers.verifications import Verifications
 
 logger = structlog.get_logger(__name__)
@@ -82,26 +82,23 @@ _new_completed: Callable[[tuple[int, int, int, bool, int]], CompletedTxn] = part
 
 
 class ProducerStateManager:
-    """The producers of one partition, and the snapshot files in its folder.
+    """The producers of one partition.
 
     Attributes:
         producers: by producer id.
         expiration_ms: `producer.id.expiration.ms`.
+        snapshots: the files in the partition's folder from which the producers are restored.
         verifications: producers whose transaction is being asked about.
     """
 
     def __init__(self, fs: FileSystem, folder: str, name: str, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> None:
-        self._fs = fs
-        self._folder = folder
         self._name = name
         self.expiration_ms = expiration_ms
         self.producers: dict[int, ProducerStateEntry] = {}
         self.verifications = Verifications()
         self._open: dict[int, int] = {}  # first offset of each open transaction, ascending -> producer id
         self._unreplicated: dict[int, int] = {}  # first offset of ended transactions -> offset of their marker
-        offsets = map(producer_snapshot.offset_of, fs.listdir(folder))
-        self._snapshots = sorted(offset for offset in offsets if offset is not None)
-        self._unsynced: list[str] = []
+        self.snapshots = SnapshotFiles(fs, folder)
 
     # -- appending
 
@@ -239,15 +236,14 @@ class ProducerStateManager:
         aborted = marker.type is ControlRecordType.ABORT
         return _new_completed((entry.producer_id, first_offset, offset, aborted, next_open))
 
-    def replay(self, header: BatchHeader, read_batch: Callable[[], Buffer]) -> CompletedTxn | None:
-        """Note a batch found in the log while loading; `read_batch` is called for control batches alone.
+    def replay(self, header: BatchHeader, batch: Buffer) -> CompletedTxn | None:
+        """Note a batch found in the log while loading; `batch` is read only if it is a control batch.
 
         Batches without a producer id change nothing. Raises InvalidTxnState and InvalidRecord for what no leader
         appends.
         """
         if not header.has_producer_id:
             return None
-        batch = read_batch() if header.is_control else b""
         update = self.check(batch, header, AppendOrigin.REPLICATION)
         if isinstance(update, Duplicate):
             raise AssertionError("replication knows no duplicates")
@@ -293,20 +289,20 @@ class ProducerStateManager:
         Snapshots outside the log are deleted, and so are corrupt ones. Also the way to truncate. Raises OSError.
         Kafka deletes that of the log's start too, and so knows no producer of a log whose records were all deleted.
         """
-        for offset in [o for o in self._snapshots if o > log_end_offset or o < log_start_offset]:
-            self.delete_snapshot(offset)
+        snapshots = self.snapshots
+        for offset in snapshots.offsets:
+            if not log_start_offset <= offset <= log_end_offset:
+                snapshots.delete(offset)
         self.clear()
-        while self._snapshots:
-            offset = self._snapshots[-1]
-            path = self._snapshot_path(offset)
+        while (newest := snapshots.newest) is not None:
             try:
-                entries = producer_snapshot.decode(read_file(self._fs, path))
+                entries = snapshots.read(newest)
             except CorruptSnapshotError as error:
-                logger.warning("corrupt producer snapshot removed", path=path, error=str(error))
-                self.delete_snapshot(offset)
+                logger.warning("corrupt producer snapshot removed", path=snapshots.path(newest), error=str(error))
+                snapshots.delete(newest)
                 continue
             self._restore(entries, now_ms)
-            return offset
+            return newest
         return log_start_offset
 
     def _restore(self, entries: list[SnapshotEntry], now_ms: int) -> None:
@@ -328,72 +324,16 @@ class ProducerStateManager:
         self._open = {}
         self._unreplicated = {}
 
-    # -- snapshots
-
-    @property
-    def snapshot_offsets(self) -> tuple[int, ...]:
-        """Offsets of the snapshot files, ascending."""
-        return tuple(self._snapshots)
-
     def take_snapshot(self, offset: int) -> str | None:
         """Write the state, which must be that at `offset`, unless a snapshot of it or of a later one exists.
 
-        Returns the path, which `take_unsynced` will list until it is synced. Raises OSError.
+        Returns the path. Raises OSError.
         """
-        if self._snapshots and offset <= self._snapshots[-1]:
+        newest = self.snapshots.newest
+        if newest is not None and offset <= newest:
             return None
-        entries = (row for producer_id in sorted(self.producers) for row in self.producers[producer_id].rows())
-        path = self._snapshot_path(offset)
-        file = self._fs.open(path, create=True)
-        try:
-            file.truncate(0)
-            write_fully(file, producer_snapshot.encode(entries), 0)
-        finally:
-            file.close()
-        self._snapshots.append(offset)
-        self._unsynced.append(path)
-        return path
-
-    def take_unsynced(self) -> list[str]:
-        """Snapshot files written since the last call that still exist; the caller syncs them."""
-        taken, self._unsynced = self._unsynced, []
-        return taken
-
-    def relocate(self, folder: str) -> None:
-        """The snapshot files lie in another folder now."""
-        self._folder = folder
-        self._unsynced = [f"{folder}/{path.rpartition('/')[2]}" for path in self._unsynced]
-
-    def forget_snapshot(self, offset: int) -> str | None:
-        """Its segment goes: the caller removes the file, whose path this is; None if there is no such snapshot."""
-        if offset not in self._snapshots:
-            return None
-        path = self._snapshot_path(offset)
-        self._snapshots.remove(offset)
-        if path in self._unsynced:
-            self._unsynced.remove(path)
-        return path
-
-    def forget_strays(self, segment_bases: Set[int]) -> None:
-        """Delete the snapshots of earlier stops, which go with no segment; the newest stays. Raises OSError.
-
-        The rule is ProducerStateManager.removeStraySnapshots'.
-        """
-        for offset in self._snapshots[:-1]:
-            if offset not in segment_bases:
-                self.delete_snapshot(offset)
-
-    def delete_snapshot(self, offset: int) -> None:
-        """Delete one snapshot; fine if its file is gone. Raises OSError."""
-        path = self._snapshot_path(offset)
-        if self._fs.exists(path):
-            self._fs.unlink(path)
-        self._snapshots.remove(offset)
-        if path in self._unsynced:
-            self._unsynced.remove(path)
-
-    def _snapshot_path(self, offset: int) -> str:
-        return f"{self._folder}/{producer_snapshot.file_name(offset)}"
+        rows = (row for producer_id in sorted(self.producers) for row in self.producers[producer_id].rows())
+        return self.snapshots.write(offset, rows)
 
 
 def _follows(last: int, sequence: int) -> bool:

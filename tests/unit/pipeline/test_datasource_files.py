@@ -131,7 +131,7 @@ def test_a_log_of_kafkas_own(tmp_path: Path) -> None:
     expected = []
     for base in (0, 43):
         for header, batch in batches_in((files / f"{base:020d}.log").read_bytes()):
-            producers.replay(header, lambda found=batch: found)  # type: ignore[misc]
+            producers.replay(header, batch)
             producers.on_high_watermark(header.next_offset)
             aborted = any(
                 txn.producer_id == header.producer_id and txn.first_offset <= header.base_offset <= txn.last_offset

@@ -51,7 +51,7 @@ def batches(base_offset: int) -> list[tuple[BatchHeader, bytes]]:
 def replay(producers: ProducerStateManager, base_offset: int) -> list[CompletedTxn]:
     ended = []
     for header, batch in batches(base_offset):
-        completed = producers.replay(header, lambda found=batch: found)  # type: ignore[misc]
+        completed = producers.replay(header, batch)
         if completed is not None:
             ended.append(completed)
         producers.on_high_watermark(header.next_offset)

@@ -251,7 +251,7 @@ def test_snapshots_are_taken_anew_for_what_is_recovered(fs: MemoryFileSystem) ->
         if name.endswith(".snapshot"):
             fs.unlink(f"/data/t-0/{name}")
     log = rig.kill()
-    assert log.producers.snapshot_offsets == (2, 4, 6, 8, 9)
+    assert log.producers.snapshots.offsets == (2, 4, 6, 8, 9)
     assert log.producers.producers[7].last_sequence == 8
 
 
@@ -270,7 +270,7 @@ def test_a_stray_snapshot_is_of_use(fs: MemoryFileSystem) -> None:
     log = filled(rig, 3)
     log.producers.take_snapshot(log.log_end_offset)  # no segment starts there
     log = rig.restart()
-    assert 3 in log.producers.snapshot_offsets
+    assert 3 in log.producers.snapshots.offsets
     assert log.producers.producers[7].last_sequence == 2
 
 
@@ -279,7 +279,7 @@ def test_snapshots_of_the_future_are_removed(fs: MemoryFileSystem) -> None:
     filled(rig, 3)
     write_file_atomically(fs, "/data/t-0/00000000000000000077.snapshot", b"\x00\x01 of something else")
     log = rig.restart()
-    assert 77 not in log.producers.snapshot_offsets
+    assert 77 not in log.producers.snapshots.offsets
     assert not fs.exists("/data/t-0/00000000000000000077.snapshot")
 
 
@@ -291,7 +291,7 @@ def test_snapshots_past_a_cut_go_and_those_before_it_stay(fs: MemoryFileSystem) 
     file.pwrite(b"\xff", file.size() - 5)
     log = rig.reopen()
     assert log.log_end_offset == 5
-    assert log.producers.snapshot_offsets == (2, 4, 5)
+    assert log.producers.snapshots.offsets == (2, 4, 5)
     assert append(log, batch(b"y", producer_id=7, sequence=5)).first_offset == 5
 
 

@@ -136,7 +136,7 @@ def test_snapshots_go_with_their_segments() -> None:
     rig, log = filled(4, retention_ms=DAY)
     rig.clock.advance(DAY + 3600_001)
     delete(log)
-    assert log.producers.snapshot_offsets == (4, 6)
+    assert log.producers.snapshots.offsets == (4, 6)
 
 
 def test_reads_below_the_new_start_are_out_of_range() -> None:

@@ -1,7 +1,5 @@
 """Producers: a small model of what Kafka keeps, transactions, expiry, snapshots."""
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -162,15 +160,11 @@ def test_transactions_follow_the_model_and_survive_a_restart(steps: list[tuple[i
     for batch in log.batches:
         header = read_header(batch)
         if header.base_offset >= start:
-            loaded.replay(header, read_of(batch))
+            loaded.replay(header, batch)
             loaded.on_high_watermark(header.next_offset)
     assert loaded.first_unstable_offset == log.producers.first_unstable_offset
     saved = {pid: entry.saved() for pid, entry in loaded.producers.items()}
     assert saved == {pid: entry.saved() for pid, entry in log.producers.producers.items()}
-
-
-def read_of(batch: bytes) -> Callable[[], bytes]:
-    return lambda: batch
 
 
 def test_an_ended_transaction_is_unstable_until_the_high_watermark_passes_its_marker() -> None:
@@ -254,13 +248,13 @@ def test_snapshots_outside_the_log_are_deleted() -> None:
         assert log.producers.take_snapshot(offset) is not None
     assert log.producers.take_snapshot(30) is None
     assert log.producers.load(6, 20, NOW) == 20
-    assert log.producers.snapshot_offsets == (10, 20)
-    assert log.producers.take_unsynced() == [f"{FOLDER}/{offset:020d}.snapshot" for offset in (10, 20)]
-    assert log.producers.take_unsynced() == []
-    assert log.producers.forget_snapshot(10) == f"{FOLDER}/{10:020d}.snapshot"
-    assert log.producers.forget_snapshot(10) is None
-    assert log.producers.snapshot_offsets == (20,)
-    assert log.producers.take_unsynced() == []
+    assert log.producers.snapshots.offsets == (10, 20)
+    assert log.producers.snapshots.take_unsynced() == [f"{FOLDER}/{offset:020d}.snapshot" for offset in (10, 20)]
+    assert log.producers.snapshots.take_unsynced() == []
+    assert log.producers.snapshots.forget(10) == f"{FOLDER}/{10:020d}.snapshot"
+    assert log.producers.snapshots.forget(10) is None
+    assert log.producers.snapshots.offsets == (20,)
+    assert log.producers.snapshots.take_unsynced() == []
 
 
 def test_a_snapshot_knows_the_last_five_batches() -> None:
