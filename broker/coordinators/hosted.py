@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from broker.coordinators.coordinator_log import PartitionCoordinatorLog
 from broker.metadata.internal_topics import ensure_internal_topic
 from broker.network.answers import when_all_settled
 from coordinator.hashing import partition_for
+from coordinator.runtime.state_machine import StateMachine
 from protocol.errors import KafkaError, NotCoordinator
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from coordinator.runtime.runtime import CoordinatorRuntime
     from coordinator.runtime.shard import Operation
 
-S = TypeVar("S", bound=Any)
+S = TypeVar("S", bound=StateMachine)
 T = TypeVar("T")
 R = TypeVar("R")
 

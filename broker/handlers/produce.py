@@ -60,6 +60,7 @@ from protocol.records.batch import (
     TRANSACTIONAL_FLAG,
     read_producer,
 )
+from protocol.records.compression import Compression
 from storage.append_types import AppendOrigin
 from storage.log.validator import first_batch_size, single_batch_size
 
@@ -71,7 +72,6 @@ encode = encode_response
 
 FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_WITH_TOPIC_IDS = 13
-ZSTD = 4
 ACKS = (-1, 0, 1)
 ADMIN_CLIENT_ID = "__admin_client"
 NOTHING = memoryview(b"")
@@ -202,18 +202,8 @@ def _check_old_compressions(ctx: RequestContext, request: ProduceRequest) -> Non
                 _partition(ctx, key, index)
             except KafkaError:
                 continue  # reported for that partition alone
-            if records is not None and _first_compression(records) > ZSTD:
+            if records is not None and _first_compression(records) > Compression.ZSTD:
                 raise UnknownServerError
-
-
-def _check_records_without_zstd(records: memoryview) -> None:
-    """What is wrong with one partition's data before its log is asked; the log itself looks for a single batch too.
-
-    Raises UnsupportedCompressionType for zstd, which the request's version does not have.
-    """
-    if _first_compression(records) == ZSTD:
-        raise UnsupportedCompressionType
-    single_batch_size(records)
 
 
 def _first_compression(records: memoryview) -> int:
@@ -224,11 +214,13 @@ def _first_compression(records: memoryview) -> int:
 
 
 def _check_records(version: int, records: memoryview) -> None:
-    """The same, and in every version, where no log is asked."""
-    if version < FIRST_VERSION_WITH_ZSTD:
-        _check_records_without_zstd(records)
-    else:
-        single_batch_size(records)
+    """What is wrong with one partition's data as such: a log would say so too, but for zstd.
+
+    Raises UnsupportedCompressionType for zstd in a version that does not have it, and what `single_batch_size` does.
+    """
+    if version < FIRST_VERSION_WITH_ZSTD and _first_compression(records) == Compression.ZSTD:
+        raise UnsupportedCompressionType
+    single_batch_size(records)
 
 
 def _distinct(request: ProduceRequest) -> list[tuple[TopicKey, list[PartitionRecords]]]:
@@ -266,8 +258,8 @@ def _append(
 ) -> None:
     if records is None:
         records = NOTHING  # Kafka never answers this; here it is refused like data without a batch
-    if ctx.version < FIRST_VERSION_WITH_ZSTD:
-        _check_records_without_zstd(records)
+    if ctx.version < FIRST_VERSION_WITH_ZSTD:  # there Kafka looks at the data before anything else
+        _check_records(ctx.version, records)
     if topic_names.is_internal(partition.topic) and ctx.client_id != ADMIN_CLIENT_ID:
         raise InvalidTopic(f"Cannot append to internal topic {partition.topic}")
     try:

@@ -16,6 +16,7 @@ import json
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import crc32c
 
@@ -106,9 +107,9 @@ def _to_json(commit: Commit) -> dict[str, object]:
     return entry
 
 
-def _from_json(entry: dict[str, dict[str, str]]) -> Commit:
+def _from_json(entry: Mapping[str, Any]) -> Commit:
     return Commit(
-        revision=int(entry["revision"]),  # type: ignore[call-overload]
+        revision=int(entry["revision"]),
         puts={key: value.encode("utf-8", "surrogateescape") for key, value in entry["puts"].items()},
         deletes=tuple(entry.get("deletes", ())),
         versions={key: int(version) for key, version in entry.get("versions", {}).items()},

@@ -15,6 +15,7 @@ from broker.quotas.entities import QUOTA_TYPES, Entity, QuotaType
 from broker.quotas.manager import Client, QuotaManager
 from broker.quotas.mutations import MutationQuota
 from broker.quotas.rate import Rate, TokenBucket, Windows
+from protocol.api_table import API_BY_NAME
 from protocol.durations import MILLISECOND
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from broker.quotas.client_quotas import ClientQuotas
     from protocol.hot.produce import ProduceResponse
 
-PRODUCE, FETCH, WRITE_TXN_MARKERS = 0, 1, 27
+PRODUCE, FETCH, WRITE_TXN_MARKERS = (API_BY_NAME[name].key for name in ("produce", "fetch", "write_txn_markers"))
 PERCENT_PER_MS = 100 / 1000
 NO_LIMIT_BYTES = 2**31 - 1
 
