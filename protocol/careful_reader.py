@@ -1,4 +1,4 @@
-"""Readers of kio's entity classes that trust nothing: every length is checked, and what is wrong reported by its name.
+"""Readers of kio's entity classes that trust nothing: every length is checked, and errors name the field.
 
 kio's own native reader is not used for what clients send: a huge compact array length makes it reserve memory for that
 many elements, and the failed allocation aborts the process (kio 0.6.5). Here no length is believed before it is
@@ -26,7 +26,7 @@ Tagged: TypeAlias = Mapping[int, tuple[Read, Put | None]]
 
 @cache
 def careful_reader(cls: EntityClass, into: EntityClass) -> Read:
-    """See `protocol.reader.entity_reader`, which is quicker and asks this one about all that is not plain."""
+    """As `protocol.reader.entity_reader`, which is quicker and leaves to this one what it cannot read."""
     in_order = [(field_reader(cls, into, plan), setter(into, plan.name)) for plan in fields_in_order(cls)]
     unread = [(setter(into, plan.name), plan.default) for plan in fields_not_read(cls, into)]
     tagged = tagged_readers(cls, into)

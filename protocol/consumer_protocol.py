@@ -1,7 +1,7 @@
 """What members of classic "consumer" groups send each other through the coordinator (Kafka's ConsumerProtocol).
 
-Versions 0 to 3 of ConsumerProtocolSubscription and ConsumerProtocolAssignment; a later one is read as version 3, which
-it has to begin with. The coordinator reads these when members of both protocols share a group (KIP-848).
+Versions 0 to 3 of ConsumerProtocolSubscription and ConsumerProtocolAssignment; a later one is read as version 3, whose
+fields it must begin with. The coordinator reads these when members of both protocols share a group (KIP-848).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class SchemaError(Exception):
 
 
 class AbsurdLengthError(SchemaError):
-    """A length cannot be: negative where nothing may be null, or more than is left. Kafka meets it with a failure that
+    """An impossible length: negative where null is not allowed, or more than is left. Kafka fails on it in a way that
     it does not expect, and so answers UNKNOWN_SERVER_ERROR."""
 
 
@@ -67,7 +67,7 @@ def deserialize_topics(data: bytes) -> list[str]:
 
 
 def deserialize_subscription(data: bytes) -> Subscription:
-    """Raises SchemaError or its kind AbsurdLengthError. Bytes behind the last field are left alone."""
+    """Raises SchemaError or its subclass AbsurdLengthError. Bytes after the last field are ignored."""
     reader = _Reader(data)
     version = _known(reader.int16())
     topics = reader.topics()
@@ -83,7 +83,7 @@ def deserialize_subscription(data: bytes) -> Subscription:
 
 
 def deserialize_assignment(data: bytes) -> Assignment:
-    """Raises SchemaError or its kind AbsurdLengthError. Bytes behind the last field are left alone."""
+    """Raises SchemaError or its subclass AbsurdLengthError. Bytes after the last field are ignored."""
     reader = _Reader(data)
     version = _known(reader.int16())
     return Assignment(version, reader.topic_partitions(), reader.nullable_bytes())

@@ -1,7 +1,7 @@
 """kio's entities, made quickly.
 
-A frozen dataclass's constructor sets each field by a call, three quarters of what the whole takes. Here an object of a
-class with the same slots, which can be assigned to, takes the values, and then becomes one of kio's.
+A frozen dataclass's constructor sets each field by a call, three quarters of its cost. Here an object of a mutable
+class with the same slots takes the values, and then becomes one of kio's.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class RecordError(KafkaError):
     Attributes:
         record_errors: (index in the batch, message) pairs, sent from Produce version 8 on (KIP-467).
         on_wire: Kafka sends the message in the partition's `error_message`; otherwise that is null.
-        in_request: seen in the request itself, before the partition is looked at, of which nothing is said then.
+        in_request: found in the request itself, before the partition is looked up: no log start offset is answered.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ def in_java_order(keys: Collection[Key], capacity: int = 16) -> list[Key]:
 
 
 def in_buckets(keys: Iterable[Key], buckets: int) -> list[Key]:
-    """The order of a `java.util.HashMap` of so many buckets, in each of which the keys are in this order."""
+    """The order of a `java.util.HashMap` with this many buckets; keys in one bucket keep their order here."""
     return sorted(keys, key=lambda key: _spread(key) & buckets - 1)
 
 
@@ -95,12 +95,12 @@ def java_map_hash(entries: Mapping[str, str | None]) -> int:
 
 
 def scala_set(names: Sequence[str]) -> str:
-    """How an `immutable.Set` into which these were put in this order shows itself: above four it is a HashSet."""
+    """`toString` of an `immutable.Set` filled in this order; above four elements it is a HashSet."""
     return f"Set({', '.join(names)})" if len(names) <= 4 else f"HashSet({', '.join(_in_trie_order(names))})"
 
 
 def _in_trie_order(names: Sequence[str], shift: int = 0) -> list[str]:
-    """A node has 32 places, by five bits of the hash: first come those with one name, then the nodes below."""
+    """A node has 32 places, by five bits of the hash: places with one name come first, then the child nodes."""
     places: dict[int, list[str]] = {}
     for name in names:
         places.setdefault(_improved(name) >> shift & 31, []).append(name)

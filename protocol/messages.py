@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 CORRELATION_ID_AT = 4
-"""Where it stands in a response's frame."""
+"""Position of the correlation id in a response's frame, after the size."""
 
 
 @cache

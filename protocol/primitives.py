@@ -99,7 +99,7 @@ def decode_text(data: Buffer, what: str) -> str:
 
 
 def skip_tagged_fields(buf: Buffer, pos: int) -> int:
-    """Position after a section of tagged fields none of which is known."""
+    """Position after a section of tagged fields, all of them unknown."""
     if pos < len(buf) and buf[pos] == 0:
         return pos + 1
     count, pos = read_uvarint(buf, pos)
@@ -111,7 +111,7 @@ def skip_tagged_fields(buf: Buffer, pos: int) -> int:
 
 
 def skip_tagged_field(buf: Buffer, pos: int, tag: int, size: int) -> int:
-    """Position after a field that is not known; of those that are, nobody asks for the announced size (as in Kafka)."""
+    """Position after an unknown tagged field. Of known ones the announced size is not checked (as in Kafka)."""
     if size > len(buf) - pos:
         raise underflow(f"tagged field {tag}", size, buf, pos)
     return pos + size

@@ -6,11 +6,11 @@ from typing import Any
 
 
 class InvalidPatternError(ValueError):
-    """RE2 does not take the pattern; the text is RE2's."""
+    """RE2 rejects the pattern; the text is RE2's."""
 
 
 def quiet_options() -> Any:
-    """What RE2 finds wrong, it is not to print."""
+    """RE2 reports errors to its caller, and prints none."""
     import re2  # most brokers are never asked
 
     options = re2.Options()

@@ -2,11 +2,11 @@
 
 Small requests come by the ten thousand a second, and a call for each field would take most of their time. So the source
 reads in line, and in good faith: neighbouring numbers, with the length or count behind them, by one `struct` call;
-strings and arrays by what length they say. A slice that ends behind the buffer is short without a word, so the position
-is compared with the buffer's size in the end. Where that, or anything else, is wrong, `protocol.careful_reader` reads
-the whole message once more, and says what it is.
+strings and arrays by the length they claim. A slice past the buffer's end is silently short, so at the end the position
+is compared with the buffer's size. If that or anything else is wrong, `protocol.careful_reader` reads the whole message
+again and reports the error.
 
-No memory is taken on a length's word: an array grows by its elements, each of which is in the buffer or raises.
+No memory is reserved for a claimed length: an array grows by its elements, each of which is in the buffer or raises.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Readers of single values, with every length checked, and what is wrong reported by the field's name."""
+"""Readers of single values, with every length checked and errors that name the field."""
 
 from __future__ import annotations
 

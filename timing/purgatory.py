@@ -1,4 +1,4 @@
-"""Operations that wait for something to happen, at most for so long.
+"""Operations that wait for something to happen, until a timeout at the latest.
 
 The rules are Kafka's `DelayedOperation` and `DelayedOperationPurgatory` (core, kafka.server), in one thread. Unlike
 Kafka's, a completed operation leaves the watch lists at once, so there is no purge and no estimate of garbage.
@@ -57,7 +57,7 @@ class Purgatory:
     """Waiting operations of one kind, found by the keys they watch and by their timeouts.
 
     `name` is Kafka's `delayedOperation` tag of the metrics (Produce, Fetch, Rebalance, Heartbeat, ...); `watchers` has
-    the keys that something waits for, and is to be read alone.
+    the keys that something waits for; callers only read it.
     """
 
     def __init__(self, name: str, wheel: TimingWheel) -> None:
@@ -122,7 +122,7 @@ class Purgatory:
         return completed
 
     def complete_all(self) -> None:
-        """Complete whatever waits, whatever its condition: for a node that stops."""
+        """Complete everything that waits, whatever its condition: for a node that stops."""
         for watchers in list(self.watchers.values()):
             for operation in list(watchers):
                 operation.force_complete()

@@ -106,7 +106,7 @@ class TimingWheel:
         return task
 
     def _insert(self, task: TimerTask) -> None:
-        """Put a task, whose tick is after the current one, in the bucket of the finest level that reaches so far."""
+        """Put a task, whose tick is after the current one, in the bucket of the finest level that reaches that far."""
         size = self._wheel_size
         level, unit = 0, 1
         while (slot := task.expiration // unit) - self._current // unit >= size:

@@ -16,7 +16,7 @@ I32 = Struct(">i")
 
 
 class LeaderIdAndEpoch(NamedTuple):
-    """The leader that a client should have asked, and its epoch (KIP-951); -1: not told."""
+    """The leader that a client should have asked, and its epoch (KIP-951); -1: not given."""
 
     leader_id: int = -1
     leader_epoch: int = -1

@@ -59,10 +59,10 @@ _REPLICA_STATE = Struct(">iq")
 _I64 = Struct(">q")
 
 
-# Not frozen, as are none of the hot path's: a frozen dataclass takes three times as long to make.
+# Not frozen, like all classes of the hot path: a frozen dataclass takes three times as long to make.
 @dataclass(slots=True)
 class FetchPartition:
-    """What is asked of one partition. `high_watermark` is what the follower that asks knows (KIP-1166)."""
+    """What is asked of one partition. `high_watermark` is the one that the requesting follower knows (KIP-1166)."""
 
     partition: int
     fetch_offset: int
@@ -234,5 +234,5 @@ def _read_request_tags(version: int, request: FetchRequest, buf: Buffer, pos: in
 
 
 def _not_yet(tag: int, version: int) -> DecodeError:
-    """Kafka takes tags that it does not know, but none that it knows of a later version."""
+    """Kafka accepts unknown tags, but rejects a tag that it knows from a later version."""
     return DecodeError(f"tag {tag} is not valid for version {version}")

@@ -44,7 +44,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class EpochEndOffset(NamedTuple):
-    """A leader epoch and the offset after its last record (KIP-595); -1: not told."""
+    """A leader epoch and the offset after its last record (KIP-595); -1: not given."""
 
     epoch: int = -1
     end_offset: int = -1
@@ -61,7 +61,7 @@ NO_EPOCH = EpochEndOffset()
 NO_SNAPSHOT = SnapshotId()
 
 
-# Not frozen, as are none of the hot path's: a frozen dataclass takes three times as long to make.
+# Not frozen, like all classes of the hot path: a frozen dataclass takes three times as long to make.
 @dataclass(slots=True)
 class FetchPartitionResponse:
     """One partition's answer, at first as Kafka fills it in for a partition with an error.

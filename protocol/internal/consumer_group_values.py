@@ -30,7 +30,7 @@ class ConsumerGroupPartitionMetadataKey(NamedTuple):
 
 
 class ConsumerGroupPartitionMetadataValue(NamedTuple):
-    """What the group's topics looked like to Kafka 4.0; nobody needs to know, so it stays encoded."""
+    """What the group's topics looked like to Kafka 4.0; nothing reads it, so it stays encoded."""
 
     encoded: bytes
 
@@ -43,7 +43,7 @@ class ConsumerGroupMemberMetadataKey(NamedTuple):
 
 
 class ClassicMemberMetadata(NamedTuple):
-    """What a member said of itself that uses the classic protocol; `protocols` are (name, metadata)."""
+    """How a member that uses the classic protocol described itself; `protocols` are (name, metadata)."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -83,7 +83,7 @@ class ConsumerGroupTargetAssignmentMemberKey(NamedTuple):
 
 
 class ConsumerGroupTargetAssignmentMemberValue(NamedTuple):
-    """What the member shall have in the end."""
+    """The partitions that the member is to own once reconciled."""
 
     partitions: Partitions
 

@@ -60,7 +60,7 @@ def tagged_fields(tags: Mapping[int, bytes]) -> bytes:
 
 
 class FieldReader:
-    """Reads fields one after the other; what ends too early raises struct.error, IndexError or ValueError."""
+    """Reads fields one after the other; truncated input raises struct.error, IndexError or ValueError."""
 
     __slots__ = ("_data", "_flexible", "_pos")
 

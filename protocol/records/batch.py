@@ -32,7 +32,7 @@ _PRODUCER = struct.Struct(">qhi")
 
 MAGIC_AT = 16
 ATTRIBUTES_LOW_AT = 22
-"""Where in a batch its magic byte is, and the byte of its attributes that has all the flags."""
+"""Positions in a batch of its magic byte and of the attributes' low byte, which has all the flags."""
 _CRC_AT = 17
 _ATTRIBUTES_AT = 21
 _MAX_TIMESTAMP_AT = 35
@@ -117,7 +117,7 @@ class BatchHeader(NamedTuple):
 pack_fields = _HEADER.pack
 """The 61 bytes of a header whose fields, in the order of `BatchHeader`, are given."""
 
-_new_tuple = tuple.__new__  # what BatchHeader._make comes to: the fields are all there
+_new_tuple = tuple.__new__  # `BatchHeader._make` without its check of the number of fields
 _unpack_header = _HEADER.unpack_from
 
 
@@ -153,7 +153,7 @@ def set_max_timestamp(
 ) -> BatchHeader:
     """Write timestamp type and largest timestamp into the batch at `pos`, recompute the CRC, return the new header.
 
-    Nothing is touched when both stand already; otherwise attributes without a meaning are cleared as well (Kafka's
+    Nothing is changed when both are set already; otherwise attributes without a meaning are cleared as well (Kafka's
     DefaultRecordBatch.setMaxTimestamp).
     """
     if header.max_timestamp == max_timestamp and header.is_log_append_time == log_append_time:

@@ -61,7 +61,7 @@ def encode_record(
 
 
 def _encode_deltas(timestamp_delta: int, offset_delta: int) -> bytes:
-    """With the attributes, which mean nothing, in front."""
+    """The two deltas, behind the attributes byte, which is unused."""
     return b"\x00" + encode_varint(timestamp_delta) + encode_varint(offset_delta)
 
 

@@ -74,7 +74,7 @@ def _walk(section: bytes, count: int) -> Walk:  # noqa: PLR0912, PLR0915 (in one
             else:
                 size += (byte << 7) + (_last(section, pos + 2) << 14) - 0x4080
                 start = pos + 3
-        time = section[start + 1]  # behind the attributes, which mean nothing
+        time = section[start + 1]  # behind the attributes, which are unused
         pos = start + 2
         if time >= 0x80:
             byte = section[pos]
