@@ -12,7 +12,7 @@ class AppendOrigin(Enum):
 
     CLIENT = auto()  # everything is checked
     REPLICATION = auto()  # the leader has checked it: taken as it is
-    COORDINATOR = auto()  # this broker's own records and transaction markers: producer epochs alone
+    COORDINATOR = auto()  # this broker's own records and transaction markers: only producer epochs are checked
 
 
 class AppendInfo(NamedTuple):
@@ -34,7 +34,7 @@ class AppendInfo(NamedTuple):
     duplicate: bool = False
 
 
-# Without a call in Python, as all that is made for each batch.
+# Made without a call in Python, like everything that each batch needs.
 new_append_info: Callable[[tuple[int, int, int, int, bool]], AppendInfo] = partial(tuple.__new__, AppendInfo)
 
 

@@ -22,7 +22,7 @@ _DEVICE_FAILURES = frozenset({errno.EIO, errno.EROFS, errno.ENXIO, errno.ENODEV}
 
 
 def is_out_of_descriptors(error: Exception) -> bool:
-    """Whether a file could not be opened since too many are: nothing was done to it."""
+    """Whether a file could not be opened because too many are open: nothing was done to it."""
     return isinstance(error, OSError) and error.errno in _OUT_OF_DESCRIPTORS
 
 

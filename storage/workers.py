@@ -1,6 +1,6 @@
 """Where blocking disk work goes: a few threads, whose results come back to the loop.
 
-Work that may hang for long without all other having to wait for it goes to a lane of its own, that is, other threads.
+Work that may hang goes to a lane of its own, that is, to other threads, so that no other work waits for it.
 """
 
 import asyncio

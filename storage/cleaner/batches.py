@@ -10,8 +10,8 @@ from storage.segments.segment import LogSegment
 def batches_of(segment: LogSegment, start: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
     """(header, bytes) of every batch from the position `start`, a batch's, to the segment's end.
 
-    Raises OSError, and ValueError where something else than a batch comes before the end, for which Kafka's cleaner
-    leaves a log alone (CorruptRecordException).
+    Raises OSError, and ValueError if anything but a batch comes before the end: Kafka's cleaner then leaves the log
+    alone (CorruptRecordException).
     """
     end = start
     for position, header, batch in whole_batches(segment.file.open(), start, segment.size):

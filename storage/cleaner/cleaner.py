@@ -75,9 +75,9 @@ class Cleaning:
         return clean_to
 
     async def _flush(self, end_offset: int) -> None:
-        """What is not on the device may be lost, and must not have taken the place of what is.
+        """What is not on the device may be lost, so it must not replace what is.
 
-        That goes for markers too, wherever they are: without its marker a transaction commits nothing.
+        The same holds for markers, wherever they are: without its marker a transaction commits nothing.
         """
         while self._log.flushed.offset < end_offset:
             self._log.flush()
@@ -130,7 +130,7 @@ class Cleaning:
         log.removal.unlink_later(group, doomed, log.config.file_delete_delay_ms)
 
     async def _retried(self, work: Callable[[], T]) -> T:
-        """The result of what can neither be undone nor left half done; waits for room, and for descriptors."""
+        """Runs work that can be neither undone nor left half done, until there is room and a free descriptor for it."""
         while True:
             try:
                 return await self._workers.call(work)
@@ -172,7 +172,7 @@ def _last_records(log: PartitionLog) -> dict[int, LastRecord]:
 def _create(log: PartitionLog, first: LogSegment, now_ms: int) -> LogSegment:
     """The new segment, for a group that starts with `first`; blocking.
 
-    What is left behind would, after a crash, make recovery take a finished segment for a half-made one.
+    A leftover file would make recovery after a crash take a finished segment for a half-made one.
     """
     fs = log.services.fs
     base_offset, jitter_ms = first.base_offset, first.jitter_ms

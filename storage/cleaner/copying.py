@@ -38,7 +38,7 @@ class CleanerStats:
 
 @dataclass(slots=True)
 class CopyRules:
-    """One cleaning's view of a log. `upper_bound` is the offset that the cleaning does not go past."""
+    """One cleaning's view of a log. The cleaning does not go past the offset `upper_bound`."""
 
     offsets: OffsetMap
     transactions: CleanedTransactions

@@ -65,14 +65,14 @@ class LogCleaner:
         self._stopping = False
 
     def configure(self, config: CleanerConfig) -> None:
-        """Go by this from the next log on, with as many tasks as it says there are threads."""
+        """Apply from the next log on, with as many tasks as `config.threads`."""
         self._config = config
         self._tasks = [task for task in self._tasks if not task.done()]
         while len(self._tasks) < config.threads and not self._stopping:
             self._tasks.append(asyncio.ensure_future(self._run()))
 
     async def stop(self) -> None:
-        """Ends what runs at its next step, without waiting for whole logs."""
+        """Stops each cleaning at its next step, without finishing its log."""
         self._stopping = True
         for task in self._resting:
             task.cancel()
@@ -80,7 +80,7 @@ class LogCleaner:
 
     @property
     def threads(self) -> int:
-        """How many tasks it has, at work or waiting."""
+        """Number of tasks, at work or waiting."""
         return sum(not task.done() for task in self._tasks)
 
     def is_busy_with(self, log: PartitionLog) -> bool:
@@ -95,7 +95,7 @@ class LogCleaner:
             try:
                 cleaned = await self.run_once()
             except Exception:
-                logger.exception("the log cleaner failed")
+                logger.exception("log cleaner failed")
             if not cleaned and not self._stopping:
                 self._resting.add(task)
                 await self._services.clock.sleep(max(self._config.backoff_ms, 1))
@@ -118,7 +118,7 @@ class LogCleaner:
     # -- choosing
 
     async def _choose(self) -> LogToClean | None:
-        """What it finds is true as of now: nothing is awaited after the last look at the log."""
+        """The answer holds when this returns: nothing is awaited after the last look at the log."""
         self._uncleanable = [log for log in self._uncleanable if self._manager.get(log.topic, log.partition) is log]
         while True:
             best: LogToClean | None = None
@@ -191,7 +191,7 @@ class LogCleaner:
             # The log itself is as it was, or offline by now; a full disk may have room again later.
             self._leave_alone(log, str(error))
             return
-        except Exception:  # nobody foresaw it; the other logs must not wait for this one
+        except Exception:  # not foreseen; the other logs must not wait for this one
             logger.exception("log cannot be cleaned", partition=name)
             self._uncleanable.append(log)
             return
@@ -212,7 +212,7 @@ class LogCleaner:
             took_ms=round(self._services.clock.monotonic_ms() - began_ms),
         )
         if stats.records_without_key:
-            logger.warning("records without key were removed", partition=name, records=stats.records_without_key)
+            logger.warning("records without key removed", partition=name, records=stats.records_without_key)
         log.cleaned_to = clean_to
         await self._workers.call(self._manager.checkpoint_cleaned_offsets)
 
@@ -223,8 +223,8 @@ class LogCleaner:
         offsets = OffsetMap(config.dedupe_buffer_size // threads, config.load_factor)
         return offsets, Slices(self._services.clock, self._workers, config.max_bytes_per_second / threads)
 
-    def _leave_alone(self, log: PartitionLog, reason: str) -> None:
-        logger.error("cleaning failed", partition=f"{log.topic}-{log.partition}", reason=reason)
+    def _leave_alone(self, log: PartitionLog, error: str) -> None:
+        logger.error("cleaning failed", partition=f"{log.topic}-{log.partition}", error=error)
         until_ms = self._services.clock.monotonic_ms() + self._config.backoff_ms
         self._put_off[TopicPartition(log.topic, log.partition)] = until_ms
 

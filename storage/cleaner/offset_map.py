@@ -12,7 +12,7 @@ _ONE_TABLE = 1 << 15
 _TABLES = 64
 """A large table that grows would hold the interpreter, and so the loop, for a tenth of a second."""
 BYTES_PER_KEY = 160
-"""What an entry takes here at most: a bytes object and an int of the interpreter, and its slot in a growing table."""
+"""Most bytes that an entry takes: a bytes object, an int of the interpreter, and a slot in a growing table."""
 _MOST_FLAGS = 1 << 24
 
 
@@ -60,7 +60,7 @@ class OffsetMap:
         return sum(map(len, self._tables))
 
     def put_all(self, keys: Sequence[bytes], offsets: Sequence[int]) -> bool:
-        """Note later records of keys, in ascending order; false if the map is full, with some of them noted."""
+        """Note later records of keys, offsets ascending; false if the map became full before all were noted."""
         if keys and max(map(len, keys)) >= _DIGEST_BYTES:
             keys = [key if len(key) < _DIGEST_BYTES else _digest(key) for key in keys]
         tables = self._tables
@@ -111,7 +111,7 @@ class OffsetMap:
     # -- what becomes of whole batches
 
     def note_unmapped(self, first_offset: int, last_offset: int) -> None:
-        """These offsets were read, but not into the map."""
+        """These offsets were read, but their keys were not put into the map."""
         self._unmapped.append((first_offset, last_offset))
 
     def note_tombstone(self, base_offset: int) -> None:
@@ -123,7 +123,7 @@ class OffsetMap:
         self._flaggable = False
 
     def flag_latest(self, start: int) -> Steps[None]:
-        """Make `of_batch` useful, once the map is filled with what is from `start` on."""
+        """Make `of_batch` useful, once the map holds the keys from `start` on."""
         size = self.latest_offset + 1 - start
         if not self._flaggable or not 0 < size <= _MOST_FLAGS:
             return

@@ -23,7 +23,7 @@ def section_of(batch: Buffer, header: BatchHeader) -> bytes:
 
 
 def views(section: bytes, count: int, at: int = 0) -> Iterator[View]:
-    """So many records from a position on. Raises ValueError or IndexError when they are malformed.
+    """`count` records from position `at` on. Raises ValueError or IndexError when they are malformed.
 
     The varints of one and two bytes, which are nearly all, are read in place: cleaning spends its time here.
     """
@@ -38,7 +38,7 @@ def views(section: bytes, count: int, at: int = 0) -> Iterator[View]:
         else:
             size, at = read_varint(section, at)
         end = at + size
-        time_at = at = at + 1  # attributes mean nothing
+        time_at = at = at + 1  # attributes are unused
         while section[at] >= 0x80:
             at += 1
         at += 1
@@ -77,7 +77,7 @@ class Keys(NamedTuple):
 
 
 def keys_of(section: bytes, at: int, count: int, base_offset: int) -> Keys:
-    """The keys of so many records from a position on, as `views` reads them."""
+    """The keys of `count` records from position `at` on, as `views` reads them."""
     keys: list[bytes] = []
     offsets: list[int] = []
     has_tombstone = False

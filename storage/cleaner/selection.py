@@ -1,4 +1,4 @@
-"""Which part of a log may be compacted, and how much it needs that (Kafka's LogCleanerManager)."""
+"""Which part of a log may be compacted, and how urgently (Kafka's LogCleanerManager)."""
 
 from dataclasses import dataclass
 
@@ -44,7 +44,7 @@ def examine(log: PartitionLog, cleaned_to: int | None, last_stable_offset: int, 
     first_dirty = start if cleaned_to is None else cleaned_to
     if not start <= first_dirty <= log.log_end_offset:
         if first_dirty > start or not log.config.delete:
-            logger.warning("cleaning starts anew", partition=f"{log.topic}-{log.partition}", cleaned_to=first_dirty)
+            logger.warning("cleaning starts over", partition=f"{log.topic}-{log.partition}", cleaned_to=first_dirty)
         first_dirty = start
     sealed = _sealed_from(log, first_dirty)
     uncleanable = min(last_stable_offset, log.segments.active.base_offset)
@@ -66,7 +66,7 @@ def examine(log: PartitionLog, cleaned_to: int | None, last_stable_offset: int, 
 
 
 def _sealed_from(log: PartitionLog, offset: int) -> list[LogSegment]:
-    """The segments but for the active one, from that which holds `offset` on."""
+    """The sealed segments from the one that holds `offset` on."""
     active = log.segments.active
     return [] if active.base_offset < offset else [one for one in log.segments.from_offset(offset) if one is not active]
 

@@ -1,4 +1,4 @@
-"""Long work beside a loop that must not wait: a slice of it in a worker thread, a pause, and so on."""
+"""Long work beside a loop that must not wait: slices in a worker thread, with pauses between them."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -30,7 +30,7 @@ class Slices:
         self._bytes = 0
 
     async def run(self, steps: Steps[T], check: Callable[[], None]) -> T:
-        """The steps' result; before each slice `check` may raise, which ends them."""
+        """The steps' result. `check` is called before each slice; if it raises, the work ends."""
         result: list[T] = []
 
         def slice_of_it() -> bool:

@@ -6,6 +6,6 @@ from typing import TypeVar
 T = TypeVar("T")
 
 Steps = Generator[int, None, T]
-"""Yields often, each time the bytes read and written since; may be left for good at any yield."""
+"""Yields often, each time the bytes read and written since the last yield; may be abandoned at any yield."""
 
 RECORDS_A_STEP = 200

@@ -1,4 +1,4 @@
-"""Putting a cleaned segment in the place of those that it was made of (Kafka's LocalLog.replaceSegments).
+"""Replacing segments by the cleaned one made of them (Kafka's LocalLog.replaceSegments).
 
 Whatever rename the machine stops at, `storage.log.recovery` finds either all of the old segments or the whole new one:
 the new files are `.cleaned` until they are on the device, and `.swap` until the old ones are out of the way.
@@ -18,7 +18,7 @@ class CleaningAbortedError(Exception):
 def swap_files(
     log: PartitionLog, cleaned: LogSegment, replaced: Sequence[LogSegment], snapshots: Sequence[str]
 ) -> tuple[LogSegment, list[str]]:
-    """Rename everything; blocking. Returns the segment as it is now, and the files that are to go.
+    """Rename everything; blocking. Returns the segment as it is now, and the files to remove.
 
     `snapshots` are the paths of producer snapshots that go with the old segments. Raises OSError, after which it may
     be called once more to go on, and CleaningAbortedError if the log was deleted.
@@ -40,7 +40,7 @@ def swap_files(
 
 @contextmanager
 def undeleted(log: PartitionLog) -> Iterator[None]:
-    """While the log's files may be touched: it is not deleted meanwhile. Raises CleaningAbortedError if it is."""
+    """A context in which the log is not deleted, so its files may be touched. Raises CleaningAbortedError if it is."""
     with log.removal.lock:
         if log.removal.is_stopped:
             raise CleaningAbortedError
@@ -48,7 +48,7 @@ def undeleted(log: PartitionLog) -> Iterator[None]:
 
 
 def sync_folder(log: PartitionLog) -> None:
-    """Make sure of the names in the log's folder. Raises OSError, CleaningAbortedError if the folder is gone."""
+    """Sync the names in the log's folder. Raises OSError, CleaningAbortedError if the folder is gone."""
     try:
         log.services.fs.fsync_dir(log.folder)
     except FileNotFoundError:

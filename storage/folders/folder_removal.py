@@ -22,7 +22,7 @@ def remove_folder(fs: FileSystem, path: str) -> None:
 
 
 def remove_folder_later(services: LogServices, folder: str, delay_ms: int, files: Sequence[File] = ()) -> None:
-    """Remove a folder, and close its open files, `delay_ms` from now. What cannot be removed the next start does."""
+    """Remove a folder, and close its open files, `delay_ms` from now. The next start removes what is left."""
 
     def close_and_remove() -> None:
         for file in files:

@@ -1,4 +1,4 @@
-"""The checkpoint files of every log folder: offsets that a load goes by, and the high watermarks."""
+"""The checkpoint files of every log folder: offsets that loading starts from, and the high watermarks."""
 
 from collections.abc import Callable, Mapping
 
@@ -23,7 +23,7 @@ OffsetOf = Callable[[PartitionLog], int | None]
 
 
 class LogCheckpoints:
-    """`logs` are the open logs, `root` gives the folder of each, `moving` where some will be, too.
+    """`logs` are the open logs, `root` gives the folder of each, `moving` the additional folder of those being moved.
 
     Folders that failed are left alone.
     """
@@ -47,11 +47,11 @@ class LogCheckpoints:
         }
 
     def read(self, log_dir: LogDir, name: str) -> dict[TopicPartition, int]:
-        """All offsets; none from a file that cannot be made sense of. Raises OSError."""
+        """All offsets; none from an unreadable file. Raises OSError."""
         try:
             return self._files[log_dir.path, name].read()
         except CorruptCheckpointError as error:
-            logger.warning("checkpoint is unreadable, starting from 0", error=str(error))
+            logger.warning("checkpoint unreadable, starting from 0", error=str(error))
             return {}
 
     def write_all(self, name: str, offset_of: OffsetOf | None = None, *, folder: str | None = None) -> None:
@@ -75,12 +75,12 @@ class LogCheckpoints:
             self._write(log_dir, name, _OFFSETS[name])
 
     def write_folder(self, log_dir: LogDir) -> None:
-        """What a load of one folder goes by. Raises OSError."""
+        """Write the checkpoints that loading one folder reads. Raises OSError."""
         for name, offset_of in _OFFSETS.items():
             self._write(log_dir, name, offset_of)
 
     def forget_predecessor(self, key: TopicPartition, log_dir: LogDir) -> None:
-        """Take what a deleted partition of that name left in the checkpoints out of them, lest a load believes it."""
+        """Remove a deleted partition of that name from the checkpoints, so that no load uses its offsets."""
         for name, offset_of in _OFFSETS.items():
             if key in self._files[log_dir.path, name]:
                 self._write(log_dir, name, offset_of)
@@ -115,4 +115,4 @@ def _told_start(log: PartitionLog) -> int | None:
 
 
 _OFFSETS: dict[str, OffsetOf] = {RECOVERY_POINT: _recovery_point, LOG_START: _told_start, CLEANER: _cleaned_to}
-"""What the checkpoints that a load goes by say of a log."""
+"""What the checkpoints read by a load say of a log."""

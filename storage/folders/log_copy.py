@@ -13,7 +13,7 @@ from storage.segments.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, LogSegment, f
 
 CHUNK = 4 << 20
 SYNCED_TOGETHER = 16 << 20
-"""More that waits to be written back, and the kernel holds up whoever writes: the loop, too."""
+"""Bytes copied between syncs. With more dirty pages the kernel stalls whoever writes, the loop included."""
 
 Step = Callable[[], None]
 
@@ -110,7 +110,7 @@ class LogCopy:
         self._copied[name] = size
 
     def _copy_whole(self, name: str) -> None:
-        """Copy a small file anew."""
+        """Copy a small file whole, replacing the copy."""
         self._write(name, read_file(self._fs, f"{self._log.folder}/{name}"), 0)
 
     def _write(self, name: str, data: bytes, start: int) -> None:

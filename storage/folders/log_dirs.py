@@ -85,7 +85,7 @@ class LogDirs:
                 if path == paths[0]:
                     raise
                 failures[path] = error
-                logger.error("log directory is offline", path=path, error=str(error))
+                logger.error("log directory offline", path=path, error=str(error))
                 return None
 
         def prepare(path: str) -> LogDir:
@@ -115,7 +115,7 @@ class LogDirs:
             self._fs.fsync_dir(log_dir.path)
 
     def mark_clean(self, broker_epoch: int, spoiled: Collection[str] = ()) -> None:
-        """Everything is on disk, but in these folders: the last thing a stopping broker writes. Raises OSError."""
+        """Everything but the `spoiled` folders is on disk: the last thing a stopping broker writes. Raises OSError."""
         content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
         for log_dir in self.dirs:
             if log_dir.failed or log_dir.path in spoiled:
@@ -123,7 +123,7 @@ class LogDirs:
             write_file_atomically(self._fs, f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}", content)
 
     def unlock(self) -> None:
-        """Let another process have the folders."""
+        """Unlock the folders for another process."""
         _release(self._unlock)
 
 
@@ -169,6 +169,6 @@ def _one_cluster(found: Mapping[str, MetaProperties | None], cluster_id: str | N
 def _prepare(fs: FileSystem, path: str, known: MetaProperties | None, new: MetaProperties, now_ms: int) -> LogDir:
     if known is None or known.directory_id is None:
         meta_properties.write(fs, path, new, now_ms)
-        logger.info("formatted a log directory", path=path, cluster_id=new.cluster_id, directory_id=new.directory_id)
+        logger.info("log directory formatted", path=path, cluster_id=new.cluster_id, directory_id=new.directory_id)
         known = new
     return LogDir(path, known.directory_id or "", fs.exists(f"{path}/{CLEAN_SHUTDOWN_FILE}"))

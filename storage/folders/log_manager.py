@@ -32,7 +32,7 @@ class LogManager:
 
     Attributes:
         any_failed: whether a log went offline, or was not there, since the start.
-        closed: how many logs `close` is through with.
+        closed: how many logs `close` has dealt with.
         logs: every open log, by partition.
         moving: the folders that logs are being copied to; retention and cleaning leave those alone.
         services: the file system, clock, workers and random source given.
@@ -74,11 +74,11 @@ class LogManager:
     ) -> "LogManager":
         """Load every log; those of a folder that was not closed in good order are recovered, some in parallel.
 
-        Blocking. `config_for` gives a topic's configuration, `topic_id_of` its id. A log that makes no sense is
+        Blocking. `config_for` gives a topic's configuration, `topic_id_of` its id. A damaged log is
         offline; so are all of a folder that fails meanwhile, unless that is the first. Raises OSError, KafkaStorage.
         """
         manager = cls(services, dirs, new_id=new_id, producer_expiration_ms=producer_expiration_ms)
-        started = told = services.clock.monotonic_ms()
+        started = last_logged_ms = services.clock.monotonic_ms()
         found = find_all(manager._fs, manager._checkpoints, dirs, new_id, manager.fail_folder)
         unclean = [log_dir.path for log_dir in dirs.dirs if not log_dir.clean and not log_dir.failed]
         if found and unclean:
@@ -95,12 +95,12 @@ class LogManager:
             manager._take(log, item.log_dir, topic_id_of(item.partition.topic))
             if item.log_dir.failed:
                 log.fail(OSError("its log directory has failed"))
-            if services.clock.monotonic_ms() - told >= PROGRESS_MS:
-                told = services.clock.monotonic_ms()
+            if services.clock.monotonic_ms() - last_logged_ms >= PROGRESS_MS:
+                last_logged_ms = services.clock.monotonic_ms()
                 logger.info("loading logs", done=done, of=len(found), last=str(item.partition))
         if found:
             took = round(services.clock.monotonic_ms() - started)
-            logger.info("loaded logs", partitions=len(found), took_ms=took, clean=not unclean)
+            logger.info("logs loaded", partitions=len(found), took_ms=took, clean=not unclean)
         return manager
 
     # -- loading
@@ -117,7 +117,7 @@ class LogManager:
                 raise
             return error
         except Exception as error:  # the other logs must not wait for this one
-            logger.exception("log is damaged, see `odradek log repair`", folder=found.folder)
+            logger.exception("log damaged, see `odradek log repair`", folder=found.folder)
             if found.log_dir.clean:
                 self._damaged.add(found.partition)
             return self._offline_log(found, topic_id, config, error, found.log_dir)
@@ -140,9 +140,9 @@ class LogManager:
         )
 
     def _take(self, log: PartitionLog, log_dir: LogDir, topic_id: UUID | None) -> None:
-        """Count a loaded log in; of two of a partition, the one that is not of the topic's id is what a deletion left.
+        """Register a loaded log. Of two logs of a partition, the one without the topic's id was left by a deletion.
 
-        Raises KafkaStorage where that does not decide it.
+        Raises KafkaStorage if the id does not decide.
         """
         key = TopicPartition(log.topic, log.partition)
         other = self.logs.get(key)
@@ -175,7 +175,7 @@ class LogManager:
     def absent_log(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog | None:
         """An offline log for a partition that no usable folder has, if a folder failed that may have it; for the start.
 
-        Which folder a partition lies in is noted nowhere but in that folder. Raises OSError.
+        Which folder a partition lies in is recorded only in that folder. Raises OSError.
         """
         failed = next((one for one in self._dirs.dirs if one.failed), None)
         if failed is None:
@@ -199,7 +199,7 @@ class LogManager:
     def plan_log(
         self, topic: str, partition: int, topic_id: UUID, config: LogConfig, leader_epoch: int
     ) -> Callable[[], PartitionLog]:
-        """Chooses the folder of a new log, the one with the fewest; what is returned makes the log and may block.
+        """Chooses the folder with the fewest logs for a new one; the function returned makes the log and may block.
 
         That may run in any thread and raises KafkaStorage; `sync_folders` follows the last of several. `adopt` the log
         on the loop, or `abandon` the plan.
@@ -242,7 +242,7 @@ class LogManager:
         return log
 
     def sync_folders(self) -> None:
-        """Makes sure of the folders of new logs; blocking, any thread. Raises KafkaStorage."""
+        """Syncs the names of new logs' folders; blocking, any thread. Raises KafkaStorage."""
         try:
             for log_dir in self._dirs.dirs:
                 if not log_dir.failed:
@@ -251,11 +251,11 @@ class LogManager:
             raise KafkaStorage(f"Cannot create logs: {error}") from error
 
     def adopt(self, log: PartitionLog) -> None:
-        """Counts a log that was made among those of this node."""
+        """Registers a log made by a plan."""
         self.logs[TopicPartition(log.topic, log.partition)] = log
 
     def abandon(self, topic: str, partition: int, log: PartitionLog | None) -> Callable[[], None]:
-        """Gives up a plan and the log made by it; what is returned removes the files, may block and raises OSError."""
+        """Gives up a plan and its log; the function returned removes the files, may block and raises OSError."""
         key = TopicPartition(topic, partition)
         folder = f"{self._leave(key)}/{log_names.folder_name(key)}"
         if log is not None:
@@ -295,7 +295,7 @@ class LogManager:
         raise LogDirNotFound(f"{path} is none of log.dirs")
 
     def checkpoint_folder(self, log_dir: LogDir) -> None:
-        """Write what a load of one folder goes by; blocking. Raises OSError."""
+        """Write the checkpoints that loading one folder reads; blocking. Raises OSError."""
         self._checkpoints.write_folder(log_dir)
 
     def settle_move(self, log: PartitionLog, target: LogDir) -> None:
@@ -342,7 +342,7 @@ class LogManager:
         if log_dir.failed:
             return
         log_dir.failed = True
-        logger.error("log directory is offline", path=log_dir.path, error=str(error))
+        logger.error("log directory offline", path=log_dir.path, error=str(error))
         for key, log in list(self.logs.items()):
             if self._root.get(key) == log_dir.path:
                 log.fail(error)

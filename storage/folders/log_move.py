@@ -45,7 +45,7 @@ RETRY_MS = 1
 
 
 class MoveEndedError(Exception):
-    """The move was given up: the log is gone or offline, or somebody wants it elsewhere."""
+    """The move was cancelled: the log is gone or offline, or is to be moved elsewhere."""
 
 
 class LogMove:
@@ -90,7 +90,7 @@ class LogMove:
         self._cancelled = True
 
     async def run(self) -> None:
-        """Copy, catch up, change places. What fails leaves the log where it is; retention and cleaning rest meanwhile.
+        """Copy, catch up, change places. A failure leaves the log where it is; retention and cleaning pause meanwhile.
 
         Raises MoveEndedError, OSError, KafkaError if the log went offline while it changed places.
         """
@@ -140,12 +140,12 @@ class LogMove:
         self._manager.checkpoint_folder(self.target)
 
     def _discard(self) -> None:
-        """Remove the copy; the next start does it where this fails."""
+        """Remove the copy; if this fails, the next start does it."""
         try:
             if self._fs.exists(self._copy.folder):
                 remove_folder(self._fs, self._copy.folder)
         except OSError as error:
-            logger.error("cannot remove the copy of a log", folder=self._copy.folder, error=str(error))
+            logger.error("partition copy not removed", folder=self._copy.folder, error=str(error))
 
     async def _round(self) -> None:
         """Copy what is there now and not in the copy yet."""
@@ -212,7 +212,7 @@ class LogMove:
         return old_folder, old_files
 
     def _take_locks(self, locks: ExitStack) -> bool:
-        """Nobody opens a file by its name meanwhile; false if somebody does just now."""
+        """Lock every file against being opened by name; false if one is being opened right now."""
         wanted: list[Lock] = [lock for segment in self.log.segments for lock in segment.locks()]
         for lock in (*wanted, self.log.leader_epochs.writing):
             if not lock.acquire(blocking=False):
@@ -221,13 +221,13 @@ class LogMove:
         return True
 
     def _rename(self, folder: str) -> list[File]:
-        """Gives the copy another name, and the log that for its own; the locks are held."""
+        """Renames the copy and points the log at it; the caller holds the locks."""
         self._fs.rename(self._copy.folder, folder)
         self._copy.folder = folder
         return self.log.relocate(folder)
 
     def _failed(self, error: OSError) -> Exception:
-        """Which of the two the next start takes is open: neither may grow any more."""
+        """It is uncertain which of the two the next start takes: neither may grow."""
         if self._manager.logs.get(self._key) is not self.log:
             return MoveEndedError()
         return self.log.fail(KafkaStorage(f"It could not change places: {error}"))
@@ -252,7 +252,7 @@ class LogMove:
         remove_folder_later(self._manager.services, doomed, delay_ms, old_files)
 
     async def _surely(self, work: Step, may_pass: Callable[[Exception], bool] = is_out_of_descriptors) -> None:
-        """Do it, again and again while what hinders it may pass: there is no way back. A failed sync never passes."""
+        """Retry the work while its failure may pass: there is no way back. A failed sync is never retried."""
         while True:
             try:
                 await self._workers.call(work)
@@ -267,7 +267,7 @@ class LogMove:
             raise error
         if self._stopping:
             raise MoveEndedError
-        logger.warning("a log that changes places waits", partition=str(self._key), error=str(error))
+        logger.warning("partition move waiting for disk", partition=str(self._key), error=str(error))
         await self._clock.sleep(DESCRIPTORS_RETRY_MS)
         self._check_current()
 

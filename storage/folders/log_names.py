@@ -31,7 +31,7 @@ def future_name(partition: TopicPartition, unique: UUID) -> str:
 
 
 def moved_name(partition: TopicPartition, unique: UUID) -> str:
-    """The name of a copy that is whole and takes the place of any other folder of the partition."""
+    """The name of a complete copy, which counts instead of any other folder of the partition."""
     return f"{folder_name(partition)}.{unique.hex}{MOVED_SUFFIX}"
 
 

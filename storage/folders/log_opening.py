@@ -54,21 +54,21 @@ def find_all(
 ) -> list[Found]:
     """The logs of every usable folder, none of which counts as cleanly shut down any more.
 
-    A folder that gives an error is done without (`fail`), unless it is the first. Blocking; raises OSError.
+    A folder with an I/O error is skipped (`fail`), unless it is the first. Blocking; raises OSError.
     """
 
     def each(look: Callable[[LogDir], T]) -> list[tuple[LogDir, T]]:
-        told = []
+        results = []
         for number, log_dir in enumerate(dirs.dirs):
             if log_dir.failed:
                 continue
             try:
-                told.append((log_dir, look(log_dir)))
+                results.append((log_dir, look(log_dir)))
             except OSError as error:
                 if number == 0:
                     raise
                 fail(log_dir, error)
-        return told
+        return results
 
     for log_dir, moved in each(partial(moved_logs, fs)):
         others = [one for one in dirs.dirs if one is not log_dir and not one.failed]
@@ -92,7 +92,7 @@ def find_logs(fs: FileSystem, checkpoints: LogCheckpoints, log_dir: LogDir) -> l
         partition = log_names.parse(name)
         if partition is None or partition.topic == "__cluster_metadata" or not fs.is_dir(path):
             if name.endswith(log_names.STRAY_SUFFIX):
-                logger.warning("ignoring a folder", path=path)
+                logger.warning("stray folder ignored", path=path)
             continue
         recovery_point, log_start = recovery_points.get(partition, 0), log_starts.get(partition, 0)
         found.append(Found(partition, log_dir, recovery_point, log_start, cleaned.get(partition)))
@@ -170,11 +170,11 @@ def open_log(
 
 
 def read_topic_id(fs: FileSystem, found: Found, expected: UUID | None) -> UUID | None:
-    """The topic id in a log's folder; a damaged file is written anew with the `expected` one. Raises OSError."""
+    """The topic id in a log's folder; a damaged file is rewritten with the `expected` one. Raises OSError."""
     try:
         return partition_metadata.read(fs, found.folder)
     except CorruptPartitionMetadataError as error:
-        logger.warning("writing a damaged file anew", partition=str(found.partition), reason=str(error))
+        logger.warning("partition.metadata damaged", partition=str(found.partition), error=str(error))
     if expected is not None:
         partition_metadata.write(fs, found.folder, expected)
         fs.fsync_dir(found.folder)
@@ -191,9 +191,9 @@ def offline_log(
     state_folder: str,
     host: LogHost,
 ) -> PartitionLog:
-    """What stands for a log that cannot be used: it knows what the checkpoints say, and its files are left alone.
+    """A placeholder for a log that cannot be used: it knows what the checkpoints say, and its files are left alone.
 
-    Its state is looked for where there is none, in `state_folder`, which is no log's. Any thread; raises OSError.
+    Its state is empty: it is loaded from `state_folder`, which holds no log. Any thread; raises OSError.
     """
     topic, index = found.partition
     log = PartitionLog(

@@ -24,7 +24,7 @@ class EpochEntry(NamedTuple):
 
 
 def lines_of(entries: Iterable[EpochEntry]) -> list[str]:
-    """As the checkpoint has them."""
+    """The checkpoint's lines."""
     return [f"{entry.epoch} {entry.start_offset}" for entry in entries]
 
 
@@ -77,7 +77,7 @@ class LeaderEpochs:
         self.latest = entries[-1].epoch if entries else UNDEFINED_EPOCH
 
     def begin(self, epoch: int, start_offset: int) -> None:
-        """`epoch` starts at the log's end. Whoever puts records of it on the device saves it first."""
+        """`epoch` starts at the log's end. It must be saved before records of it are on the device."""
         self._unsaved |= self._put(EpochEntry(epoch, start_offset))
 
     def is_unsaved(self, end_offset: int) -> bool:
@@ -92,13 +92,13 @@ class LeaderEpochs:
         while kept and (kept[-1].epoch >= new.epoch or kept[-1].start_offset >= new.start_offset):
             removed = kept.pop()
             if removed.start_offset != new.start_offset:
-                logger.warning("leader epoch entry contradicted", path=self._path, removed=removed, new=new)
+                logger.warning("conflicting leader epoch removed", path=self._path, removed=removed, new=new)
         kept.append(new)
         self.latest = new.epoch
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(epoch found, its end offset) for OffsetForLeaderEpoch; (-1, -1) if that cannot be told.
+        """(epoch found, its end offset) for OffsetForLeaderEpoch; (-1, -1) if unknown.
 
         The epoch found is the largest one not above `epoch`, its end the start of the next one, or the log's end. Below
         the first known epoch it is `epoch` itself, which ends where the first one starts.
@@ -147,7 +147,7 @@ class LeaderEpochs:
         self._write()
 
     def relocate(self, folder: str) -> None:
-        """The file lies in another folder now; the caller holds `writing`."""
+        """The file was moved to another folder; the caller holds `writing`."""
         self._path = f"{folder}/{FILE_NAME}"
 
     def clear(self) -> None:
@@ -156,7 +156,7 @@ class LeaderEpochs:
         self._write()
 
     def retire(self) -> None:
-        """The log is deleted: another one may lie in its folder by now, and nothing is written any more."""
+        """The log is deleted: its folder may hold another log by now, so nothing is written from here on."""
         self._retired = True
 
     def _write(self) -> None:

@@ -24,7 +24,7 @@ logger = structlog.get_logger(__name__)
 class _Work:
     """What one flush must sync: open files, files by name, and the folder if names changed in it.
 
-    `epochs` are to be saved too, lest the recovery point passes an epoch that no file has.
+    `epochs` are saved too, so that the recovery point never passes an epoch that no file has.
     `target` is the log's end when the flush was prepared, `generation` the log's count of truncations then, `release`
     lets the open files go.
     """
@@ -42,7 +42,7 @@ class _Work:
     _error: OSError | None = None
 
     def run(self) -> None:
-        """Blocking; any thread. Done once: who comes second waits for the first, and fares like it. Raises OSError."""
+        """Blocking; any thread. Done once: a second caller waits for and shares the outcome. Raises OSError."""
         with self._turn:
             if self._error is not None:
                 raise self._error
@@ -68,13 +68,13 @@ class _Work:
 
 
 def _save_or_wait(epochs: LeaderEpochs) -> None:
-    """Without room, or a descriptor, the next flush saves them: the records are on the device, and tell them too."""
+    """Without room or a free descriptor the next flush saves them: records on the device carry them too."""
     try:
         epochs.save()
     except OSError as error:
         if not is_passing(error):
             raise
-        logger.warning("leader epochs are saved later", error=str(error))
+        logger.warning("leader epochs not saved, retried at the next flush", error=str(error))
 
 
 class LogFlusher:
@@ -82,7 +82,7 @@ class LogFlusher:
 
     A request that comes during a flush is served by the next one, together with all others. A failed flush is never
     retried: the kernel may have dropped the dirty pages, and a second one would lie. A file that could not be opened,
-    since too many are, has not been flushed at all: that is tried again.
+    because too many are open, has not been flushed at all: that is tried again.
 
     Attributes:
         flushed: the log's end as of the last flush; its offset is the recovery point.
@@ -151,7 +151,7 @@ class LogFlusher:
             self._sealed.append(sealed)
 
     def lower(self, offset: int) -> None:
-        """The log is about to end at an offset: a flush that began before proves nothing any more."""
+        """The log is about to end at an offset: a flush that began before does not count."""
         self._generation += 1
         if self.flushed.offset > offset:
             self.flushed = LogOffsetMetadata(offset)
@@ -206,7 +206,7 @@ class LogFlusher:
             action()
 
     def stop(self) -> None:
-        """No flush starts any more."""
+        """No flush starts from here on."""
         self._stopped = True
 
     def request(self) -> None:
@@ -236,7 +236,7 @@ class LogFlusher:
             return
         try:
             if running is not None:
-                running.run()  # what it was given is not done for sure, and is not in `work`
+                running.run()  # it may not have been done, and is not in `work`
             work.run()
         except OSError as error:
             raise self._failed(error) from error

@@ -50,7 +50,7 @@ class LogSegments:
             self.active = self._segments[-1]
 
     def replace(self, old: list[LogSegment], new: LogSegment) -> None:
-        """Sealed segments that follow one another give way to one."""
+        """Replace consecutive sealed segments by one."""
         for segment in old:
             self.remove(segment)
         self.add(new)
@@ -89,7 +89,7 @@ class LogSegments:
     def batch_start(self, offset: int) -> int:
         """The base offset of that batch; `offset` itself if there is none. Raises OSError.
 
-        Asked again and again for the log's start, so the last answer is kept.
+        Often called for the log's start, so the last answer is kept.
         """
         if self._found is not None and self._found[0] == offset:
             return self._found[1]
@@ -102,7 +102,7 @@ class LogSegments:
         return base_offset
 
     def note_truncated(self) -> None:
-        """Other batches may come to be where some were."""
+        """Forget the last answer: other batches may lie there from now on."""
         self._found = None
 
     def from_offset(self, offset: int) -> list[LogSegment]:

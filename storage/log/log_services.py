@@ -10,7 +10,7 @@ from storage.workers import Workers
 from timing.clock import Clock
 
 DESCRIPTORS_RETRY_MS = 1_000
-"""How soon is tried again what the process had no descriptor for, because too many were open."""
+"""Delay before a retry of what failed because too many files were open."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def truncate_fully(log: "PartitionLog", offset: int, log_start_offset: int) -> N
 
 
 def _lower_recovery_point(log: "PartitionLog", offset: int) -> None:
-    """On disk too, and first: or the next load trusts, unsynced, what will be appended below the old one."""
+    """First, and on disk too: else the next load trusts unsynced records appended later below the old one."""
     log.flusher.lower(offset)
     if log.cleaned_to is not None:
         log.cleaned_to = min(log.cleaned_to, offset)

@@ -1,7 +1,7 @@
 """One partition's log: appends, reads and truncates (Kafka's UnifiedLog and LocalLog).
 
 Everything here runs on the loop and never awaits; only `ReadPlan.read`, flushes and lookups by time use worker threads.
-A disk error, but for want of room, takes the log offline for good: from then on every call raises KafkaStorage, and
+A disk error other than lack of room takes the log offline for good: from then on every call raises KafkaStorage, and
 nothing is acknowledged.
 """
 
@@ -37,7 +37,7 @@ class PartitionLog:
         on_offline: called once, when a disk error takes the log offline.
         config: the topic's configuration; replace it when that changes.
         cleaned_to: the offset up to which the log was compacted; None if it never was.
-        held_back: appends are refused for a moment, until the log lies in another folder.
+        held_back: appends are refused for a moment, until the move to another folder is done.
     """
 
     __slots__ = (
@@ -156,7 +156,7 @@ class PartitionLog:
         return new_append_info((base_offset, last_offset, log_append_time, self.log_start_offset, False))
 
     def _note_aborted(self, segment: LogSegment, completed: CompletedTxn) -> None:
-        """No room is no failure here: the entry is written with the next one, or when the segment is sealed."""
+        """Lack of room is no failure here: the entry is written with the next one, or when the segment is sealed."""
         try:
             segment.note_aborted(completed)
         except OSError as error:
@@ -164,11 +164,11 @@ class PartitionLog:
                 raise self.fail(error) from error
 
     def _failed_append(self, error: OSError) -> KafkaError:
-        """What to raise once the log is as before."""
+        """Cut the failed append off; returns what to raise."""
         try:
             self.segments.active.cut_back()
         except OSError as second:
-            logger.error("append left a part behind", partition=self._name, error=str(second))
+            logger.error("failed append left a partial batch", partition=self._name, error=str(second))
             return self.fail(error)
         return self.failure(error)
 
@@ -300,7 +300,7 @@ class PartitionLog:
 
     @property
     def flushed(self) -> LogOffsetMetadata:
-        """How far the log is on the device for sure; its offset is the recovery point."""
+        """How far the log is known to be on the device; its offset is the recovery point."""
         return self.flusher.flushed
 
     def flush(self) -> None:
@@ -324,7 +324,7 @@ class PartitionLog:
         if self._offline is None:
             self._offline = KafkaStorage(f"The log of {self._name} in {self.folder} is offline: {error}")
             self.flusher.stop()
-            logger.error("log is offline", partition=self._name, folder=self.folder, error=str(error))
+            logger.error("log offline", partition=self._name, folder=self.folder, error=str(error))
             if self.on_offline is not None:
                 self.on_offline(self, error)
             self.host.failed(error)
@@ -375,7 +375,7 @@ class PartitionLog:
         self.flusher.flush_now()
 
     def retire(self) -> None:
-        """The partition is deleted: no call works any more, and no disk error of it counts."""
+        """The partition is deleted: every later call fails, and its disk errors are ignored."""
         self.flusher.stop()
         self.removal.stop()
         self.leader_epochs.retire()

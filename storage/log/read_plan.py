@@ -1,4 +1,4 @@
-"""A read of one log, decided but not done: which bytes, and whether they are at hand (Kafka's LogSegment.read)."""
+"""A read of one log, planned but not done: which bytes, and whether memory holds them (Kafka's LogSegment.read)."""
 
 from collections.abc import Callable
 
@@ -96,9 +96,9 @@ class ReadPlan:
         return b""
 
     def aborted_transactions(self, size: int, log_end_offset: int) -> list[AbortedTxn]:
-        """Those that touch the `size` bytes that were read.
+        """The aborted transactions that touch the `size` bytes read.
 
-        The segment may have been removed or compacted meanwhile: what it knew itself counts all the same.
+        The segment may have been removed or compacted meanwhile: its own transaction index still counts.
         """
         segment = self.segment
         if segment is None:

@@ -77,7 +77,7 @@ def load(request: LoadRequest) -> LoadedState:
     log_end_offset = _find_end(segments, request, epochs)
     if segments and log_end_offset < request.log_start_offset:
         logger.warning(
-            "log ends before its start offset: starting anew",
+            "log ends before its start offset: starting an empty one",
             partition=request.name,
             log_end_offset=log_end_offset,
             log_start_offset=request.log_start_offset,
@@ -108,16 +108,16 @@ def _leader_epochs(request: LoadRequest) -> tuple[LeaderEpochs, LoadRequest]:
     try:
         return LeaderEpochs(fs, folder), request
     except CorruptCheckpointError as error:
-        logger.warning("finding out leader epochs from the log", partition=request.name, reason=str(error))
+        logger.warning("rebuilding leader epochs from the log", partition=request.name, error=str(error))
     fs.unlink(f"{folder}/{EPOCHS_FILE}")
-    # A scan takes no gap for lost writes up to the recovery point, and nothing is lost after a clean stop.
+    # Up to the recovery point a scan takes no gap for lost writes; after a clean stop nothing is lost at all.
     sure = UNBOUNDED if request.clean else request.recovery_point
     cleaned_to = max(request.cleaned_to or 0, sure)
     return LeaderEpochs(fs, folder), replace(request, clean=False, recovery_point=0, cleaned_to=cleaned_to)
 
 
 def _find_end(segments: list[LogSegment], request: LoadRequest, epochs: LeaderEpochs) -> int:
-    """The log's end, once what is not to be trusted is recovered; segments after a cut are removed from the list."""
+    """The log's end, once segments that cannot be trusted are recovered; those after a cut leave the list."""
     first_to_scan = _first_to_scan(segments, request)
     if first_to_scan < len(segments):
         return _scan(segments, first_to_scan, request, epochs)
@@ -131,7 +131,7 @@ def _empty(request: LoadRequest, base_offset: int) -> LogSegment:
 
 
 def _first_to_scan(segments: list[LogSegment], request: LoadRequest) -> int:
-    """Position in the list of the first segment not to be trusted; its length if all are fine."""
+    """Position in the list of the first segment that cannot be trusted; its length if all can."""
     unflushed = len(segments)
     if not request.clean:
         unflushed = max(0, sum(segment.base_offset <= request.recovery_point for segment in segments) - 1)
@@ -139,7 +139,7 @@ def _first_to_scan(segments: list[LogSegment], request: LoadRequest) -> int:
         try:
             segment.check_indexes()
         except (CorruptIndexError, CorruptTxnIndexError, FileNotFoundError) as error:
-            logger.warning("rebuilding indexes", partition=request.name, segment=segment.base_offset, reason=str(error))
+            logger.warning("rebuilding indexes", partition=request.name, segment=segment.base_offset, error=str(error))
             return position
     return unflushed
 
@@ -156,7 +156,7 @@ def _scan(segments: list[LogSegment], first: int, request: LoadRequest, epochs: 
         # Compaction leaves gaps too, but goes no further than the checkpoints say. A clean stop has lost nothing.
         known = max(log_end_offset, request.recovery_point, request.cleaned_to or 0)
         if not request.clean and segment.base_offset > known:
-            logger.warning("segment after a gap", partition=request.name, segment=segment.base_offset)
+            logger.warning("removing segments after a gap", partition=request.name, segment=segment.base_offset)
             _remove(request.fs, segments[position:])
             del segments[position:]
             break

@@ -11,7 +11,7 @@ from storage.segments.segment import LogSegment
 logger = structlog.get_logger(__name__)
 
 Breaches = Callable[[LogSegment, LogSegment | None], bool]
-"""(segment, the one after it) -> whether the segment is to go."""
+"""(segment, the one after it) -> whether the segment is removed."""
 
 
 def delete_old_segments(log: PartitionLog, high_watermark: int) -> int:
@@ -82,7 +82,7 @@ def _remove(log: PartitionLog, high_watermark: int, breaches: Breaches, reason: 
 
 
 def _rolled(log: PartitionLog) -> bool:
-    """False where there is no room for a new segment: what goes instead makes some. Raises OSError."""
+    """False if there is no room for a new segment: removing the other segments makes some. Raises OSError."""
     try:
         log.roll()
     except OSError as error:
@@ -93,7 +93,7 @@ def _rolled(log: PartitionLog) -> bool:
 
 
 def _doomed(log: PartitionLog, high_watermark: int, breaches: Breaches) -> list[LogSegment]:
-    """The oldest segments, as far as they breach; never an empty active one (UnifiedLog.deletableSegments)."""
+    """The oldest segments, while they breach; never an empty active one (UnifiedLog.deletableSegments)."""
     found = []
     segments = list(log.segments)
     for position, segment in enumerate(segments):

@@ -24,9 +24,9 @@ class SegmentRemoval:
     """The files of one log that are on their way out.
 
     Attributes:
-        lock: held while files are renamed, so that a folder is never renamed, and made anew, under somebody's feet.
-            Never while anything is synced: the loop takes it when the log is deleted.
-        unsynced: removals of which a power failure may yet bring segments back.
+        lock: held while files are renamed, so that a folder is not renamed and recreated meanwhile.
+            Never held during a sync: the loop takes it when the log is deleted.
+        unsynced: removals that a power failure may still undo.
     """
 
     __slots__ = ("_failed", "_flusher", "_folder", "_services", "_stopped", "lock", "unsynced")

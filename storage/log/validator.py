@@ -72,7 +72,7 @@ def validate(
     """Check one partition's record set and make it what the topic stores; `topic_partition` is for messages.
 
     The bytes are patched in place if they are writable, else copied. Records that came through replication were checked
-    by their leader: of them only the header and the CRC are.
+    by their leader: only the header and the CRC are checked again.
 
     Raises CorruptMessage, InvalidRecord, InvalidTimestamp, MessageTooLarge, and UnknownServerError where Kafka answers
     with that (a compression that is unknown or does not unpack).
@@ -102,7 +102,7 @@ def validate(
 
 
 def _keeps(config: LogConfig, batch: memoryview) -> bool:
-    """Whether the topic stores the batch byte for byte: neither compressed anew nor given another time."""
+    """Whether the topic stores the batch byte for byte: neither recompressed nor given another time."""
     if config.message_timestamp_type != "CreateTime":
         return False
     kept = config.compression_type
@@ -127,13 +127,13 @@ def single_batch_size(buf: memoryview) -> int:
 def first_batch_size(buf: memoryview, pos: int = 0) -> int:
     """Size of the whole batch at `pos`, 0 if there is none (Kafka's ByteBufferLogInputStream.nextBatchSize).
 
-    Raises CorruptMessage for one that cannot be.
+    Raises CorruptMessage for an impossible header.
     """
     remaining = len(buf) - pos
     if remaining < LOG_OVERHEAD:
         return 0
     (length,) = _LENGTH.unpack_from(buf, pos + 8)
-    # What is wrong with the first header Kafka notices before it looks at partitions, and then it sends the text.
+    # Kafka checks the first header before it looks at partitions, and sends the text of what it finds.
     if length < _SMALLEST_LENGTH:
         raise CorruptMessage(
             f"Record size {length} is less than the minimum record overhead ({_SMALLEST_LENGTH})", on_wire=pos == 0
@@ -235,7 +235,7 @@ def _rebuild(
     log_append_time: int,
     topic_partition: str,
 ) -> Validated:
-    """Write the records anew in the topic's compression, with offsets 0, 1, 2, ... (Kafka's MemoryRecordsBuilder)."""
+    """Rewrite the records in the topic's compression, with offsets 0, 1, 2, ... (Kafka's MemoryRecordsBuilder)."""
     records = [
         Record(index, record.timestamp, record.key, record.value, _clean_headers(record))
         for index, record in enumerate(decode_section(section, header))

@@ -59,7 +59,7 @@ class ProducerStateEntry:
             self.producer_epoch = producer_epoch
 
     def saved(self) -> SnapshotEntry:
-        """As Kafka's snapshots hold it: of the batches the last one alone."""
+        """The row of Kafka's snapshots, which hold only the last batch."""
         last = self.batches[-1] if self.batches else BatchMetadata(-1, -1, -1, -1, -1)
         return SnapshotEntry(
             producer_id=self.producer_id,

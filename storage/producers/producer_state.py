@@ -59,7 +59,7 @@ class ProducerUpdate(NamedTuple):
     marker_timestamp: int
 
 
-# Without a call in Python, as all that is made for every batch.
+# Made without a call in Python, like everything that each batch needs.
 _new_update: Callable[[tuple[ProducerStateEntry, BatchHeader, EndTransactionMarker | None, int]], ProducerUpdate]
 _new_update = partial(tuple.__new__, ProducerUpdate)
 
@@ -145,12 +145,12 @@ class ProducerStateManager:
         )
         if origin is not AppendOrigin.REPLICATION:
             raise InvalidProducerEpoch(text)
-        logger.warning("replicated batch of an old producer epoch", detail=text)
+        logger.warning("replicated batch of an old producer epoch", error=text)
 
     def _check_sequence(self, entry: ProducerStateEntry, header: BatchHeader) -> None:
         """A producer without an epoch (never seen, or expired) may start anywhere, a new epoch at 0.
 
-        Unless something else was tried before, and refused for the time being.
+        An earlier sequence that was tried, but refused for a while, must come first.
         """
         if self.verifications.is_out_of_order(header.producer_id, header.base_sequence, bool(entry.batches)):
             raise OutOfOrderSequence(
@@ -176,13 +176,13 @@ class ProducerStateManager:
         self, batch: Buffer, header: BatchHeader, entry: ProducerStateEntry, origin: AppendOrigin
     ) -> ProducerUpdate:
         try:
-            told = read_control_batch(batch, header)
+            parsed = read_control_batch(batch, header)
         except ValueError as error:
             raise InvalidRecord(f"A control batch in {self._name} holds no transaction marker: {error}") from error
-        if told is None:
+        if parsed is None:
             # Compaction has removed the whole transaction, its marker included.
             return ProducerUpdate(entry, header, None, -1)
-        marker, timestamp = told
+        marker, timestamp = parsed
         if marker is None:
             raise InvalidRecord(f"A control batch of a producer in {self._name} does not end a transaction.")
         self._check_epoch(entry, header, origin)
@@ -287,7 +287,7 @@ class ProducerStateManager:
         """Start over from the newest good snapshot within the log; returns the offset from which to `replay`.
 
         Snapshots outside the log are deleted, and so are corrupt ones. Also the way to truncate. Raises OSError.
-        Kafka deletes that of the log's start too, and so knows no producer of a log whose records were all deleted.
+        Kafka also deletes the snapshot at the log's start, and so forgets the producers of a log without records.
         """
         snapshots = self.snapshots
         for offset in snapshots.offsets:

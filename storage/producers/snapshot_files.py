@@ -54,12 +54,12 @@ class SnapshotFiles:
         return taken
 
     def relocate(self, folder: str) -> None:
-        """The files lie in another folder now."""
+        """The snapshot files were moved to another folder."""
         self._folder = folder
         self._unsynced = [f"{folder}/{path.rpartition('/')[2]}" for path in self._unsynced]
 
     def forget(self, offset: int) -> str | None:
-        """Its segment goes: the caller removes the file, whose path this is; None if there is no such snapshot."""
+        """Its segment is removed, and the caller removes the file: its path, None if there is no such snapshot."""
         if offset not in self._offsets:
             return None
         path = self.path(offset)

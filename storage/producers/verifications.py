@@ -1,14 +1,14 @@
 """Producers whose first append of a transaction is being verified (KIP-890; Kafka's VerificationStateEntry)."""
 
 KEPT = 1000
-"""Producers of a partition; those never verified would pile up, so beyond these the oldest are forgotten."""
+"""Producers kept per partition. Those never verified would pile up, so beyond this many the oldest are forgotten."""
 
 
 class Verifications:
     """The lowest sequence number that each producer has tried since one partition saw its last transactional batch.
 
-    An append may be refused for a while, as when the coordinator loads: until it is tried again, a later one must not
-    get ahead of it, for which no sequence would be out of order in a log that knows nothing of the producer.
+    An append may be refused for a while, as when the coordinator loads. Until it is tried again, a later one must not
+    get ahead of it: in a log that knows nothing of the producer, no sequence number is out of order.
     """
 
     __slots__ = ("_tried",)
@@ -20,9 +20,9 @@ class Verifications:
         return producer_id in self._tried
 
     def begin(self, producer_id: int, epoch: int, sequence: int, supports_epoch_bump: bool) -> None:
-        """Notes an append that is to be verified; a newer epoch starts anew.
+        """Notes an append that waits for verification; a newer epoch starts afresh.
 
-        `supports_epoch_bump`: it is of transactions V2. As in Kafka, what the first attempt says counts.
+        `supports_epoch_bump`: the append is of transactions V2. As in Kafka, the first attempt's value counts.
         """
         tried = self._tried
         known = tried.get(producer_id)
@@ -34,7 +34,7 @@ class Verifications:
             tried[producer_id] = (epoch, sequence, known[2])
 
     def is_out_of_order(self, producer_id: int, sequence: int, has_batches: bool) -> bool:
-        """An earlier batch was tried and has to come first, or, with transactions V2, that of sequence 0.
+        """An earlier batch was tried and must come first, or, with transactions V2, the batch of sequence 0.
 
         `has_batches`: the log knows batches of the producer.
         """

@@ -22,7 +22,7 @@ _OFFSET_ENTRY = struct.Struct(">II")
 
 
 class CorruptIndexError(Exception):
-    """The index file cannot be right for its segment; rebuild it from the log."""
+    """The index file does not match its segment; rebuild it from the log."""
 
 
 class TimestampOffset(NamedTuple):
@@ -94,9 +94,9 @@ class _IndexFile:
 
 
 class _Index(ABC):
-    """What is in memory of an index, for as long as it is used.
+    """The part of an index that is in memory, while it is in use.
 
-    A reader in another thread goes by the pair that it got from `load`, which stays right, whatever is dropped.
+    A reader in another thread uses the pair it got from `load`, which stays valid even if the index is dropped.
     """
 
     __slots__ = ("_entries", "_file", "_used")
@@ -150,7 +150,7 @@ class _Index(ABC):
         return self._entries is not None
 
     def drop_if_idle(self) -> None:
-        """Forget what the file holds if nobody asked since the last call; for indexes that do not grow any more."""
+        """Forget what the file holds if nobody asked since the last call; for indexes that no longer grow."""
         if self._entries is not None and not self._used and self._file.written == len(self._entries[0]):
             self._entries = None
         self._used = False

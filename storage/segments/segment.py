@@ -22,6 +22,7 @@ SWAP_SUFFIX = ".swap"
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 _INDEX_GROUP = 256
+"""Index entries kept in memory before they are written to the files: one write for many entries."""
 
 
 def file_name(base_offset: int, suffix: str) -> str:
@@ -245,7 +246,7 @@ class LogSegment:
         self.write_indexes()
 
     def drop_idle_indexes(self) -> None:
-        """Give back the memory of indexes that were not used since the last call; for sealed segments."""
+        """Free the memory of indexes not used since the last call; for sealed segments."""
         self.offset_index.drop_if_idle()
         self.time_index.drop_if_idle()
 

@@ -25,7 +25,7 @@ class AbortedTxn(NamedTuple):
 
 
 class CorruptTxnIndexError(ValueError):
-    """The file holds what no transaction index does; rebuild it from the segment."""
+    """The file is no valid transaction index; rebuild it from the segment."""
 
 
 class TxnIndex:
@@ -99,7 +99,7 @@ class TxnIndex:
 
 
 def collect_aborted(indexes: Iterable[TxnIndex], fetch_offset: int, upper_bound_offset: int) -> list[AbortedTxn]:
-    """What a read-committed fetch of [fetch_offset, upper_bound_offset) must be told.
+    """What a read-committed fetch of [fetch_offset, upper_bound_offset) must be given: the aborted transactions.
 
     `indexes` are those of the segments from the one that holds `fetch_offset` on, in order.
     """

@@ -1,4 +1,4 @@
-"""Making a damaged log whole: as recovery after a crash does it, over all of the log, and with nothing thrown away."""
+"""Repairing a damaged log: recovery as after a crash, over the whole log, and with nothing thrown away."""
 
 import os
 
@@ -17,7 +17,7 @@ _ALL_CLEANED = 2**63 - 1
 
 
 def repair_data_folder(fs: FileSystem, path: str) -> None:
-    """Remove checkpoints that cannot be read: the next start does without. Raises OSError."""
+    """Remove unreadable checkpoints; the next start does not need them. Raises OSError."""
     for name in CHECKPOINTS:
         try:
             OffsetCheckpoint(fs, path, name).read()
@@ -27,7 +27,7 @@ def repair_data_folder(fs: FileSystem, path: str) -> None:
 
 
 def repair_partition(fs: FileSystem, folder: str, now_ms: int) -> int:
-    """Cut the log at its first bad batch, and make its indexes, snapshots and epochs anew. Returns where it ends now.
+    """Cut the log at its first bad batch, and rebuild its indexes, snapshots and epochs. Returns its new end offset.
 
     Raises OSError.
     """
