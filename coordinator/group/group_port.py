@@ -74,10 +74,10 @@ class Group(Protocol):
         transactional: bool,
         knows_member_epochs: bool,
     ) -> None:
-        """Raises what a commit gets that may not be made (Kafka's Group.validateOffsetCommit)."""
+        """Raises the error for a commit that is not allowed (Kafka's Group.validateOffsetCommit)."""
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Raises what a member gets that may not read offsets (Kafka's Group.validateOffsetFetch)."""
+        """Raises the error for a read of offsets that is not allowed (Kafka's Group.validateOffsetFetch)."""
 
     def offset_commit_accepted(self, member_id: str) -> None:
         """Soft state: a commit keeps the member's session alive where Kafka lets it (Stable, PreparingRebalance)."""
@@ -89,10 +89,10 @@ class Group(Protocol):
         """Raises GroupNotEmpty or GroupIdNotFound."""
 
     def is_subscribed_to_topic(self, topic: str) -> bool:
-        """Whether any member is; True while that is not known for a group of consumers that has members."""
+        """Whether any member subscribes to the topic; True while a group with members has unknown subscriptions."""
 
     def offset_expires_from(self, commit_timestamp_ms: int) -> int | None:
-        """From when offsets.retention.minutes count for an offset committed then; None: not now."""
+        """When offsets.retention.minutes starts for an offset committed at that time; None: not now."""
 
 
 class Groups(Protocol):
@@ -105,7 +105,7 @@ class Groups(Protocol):
         """Everything is replayed: sessions of the members found may be started."""
 
     def unloaded(self) -> None:
-        """Given up; nothing is called after this."""
+        """The shard is unloaded; nothing is called after this."""
 
     def find(self, group_id: str) -> Group | None: ...
 

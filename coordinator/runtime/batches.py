@@ -11,6 +11,8 @@ from protocol.records.compression import Compression
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
 
 _MOST_BYTES_BESIDE_KEY_AND_VALUE = 32
+"""A record's other fields, as varints at their longest: size 5, attributes 1, timestamp delta 10, offset delta 5, key
+and value size 5 each, number of headers 1."""
 
 KeyAndValue = tuple[bytes, bytes | None]
 
@@ -22,7 +24,10 @@ def encode_batches(
     compression: Compression,
     limit: int | None,
 ) -> list[tuple[bytearray, Sequence[CoordinatorRecord]]]:
-    """Batches and what is in them: one, or if `limit` is given as many as keep each below so many bytes."""
+    """(batch, its records) pairs: one, or with `limit` as many as keep each batch within that many bytes.
+
+    A record that is larger by itself has a batch of its own.
+    """
     encoded = [
         (schema.encode_key(key), None if value is None else schema.encode_value(value))
         for schema, key, value in records
@@ -67,6 +72,7 @@ def _batch(
 
 
 def encode_end_marker(producer: ProducerEpoch, coordinator_epoch: int, committed: bool, now_ms: int) -> bytearray:
+    """The control batch that ends the producer's transaction (Kafka's EndTransactionMarker); `now_ms` is wall time."""
     kind = ControlRecordType.COMMIT if committed else ControlRecordType.ABORT
     return build_end_marker(
         EndTransactionMarker(kind, coordinator_epoch),

@@ -1,4 +1,4 @@
-"""What the failure of an append means to a coordinator's client (Kafka's CoordinatorOperationExceptionHelper)."""
+"""The error that a coordinator's client gets for a failed append (Kafka's CoordinatorOperationExceptionHelper)."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ logger = structlog.get_logger(__name__)
 
 
 async def replay_log(log: LogPort, rows: Mapping[int, RecordRow], state: StateMachine, name: str) -> int:
-    """The number of records replayed. Raises KafkaError from the log, and ValueError for records that make no sense."""
+    """The number of records replayed. Raises KafkaError from the log, and ValueError for malformed records."""
     count = 0
     async for piece in log.batches():
         count += replay_batches(piece, rows, state, name)
@@ -54,7 +54,7 @@ def _replay_control(record: Record, header: BatchHeader, state: StateMachine) ->
 def _replay_record(
     record: Record, header: BatchHeader, rows: Mapping[int, RecordRow], state: StateMachine, name: str
 ) -> None:
-    """A type that is not known is passed over, so that an older broker can read a newer one's log (KIP-915)."""
+    """A record of unknown type is skipped, so that an older broker can read a newer one's log (KIP-915)."""
     if record.key is None:
         raise ValueError(f"a record of {name} at offset {record.offset} has no key")
     try:
@@ -62,7 +62,7 @@ def _replay_record(
     except struct.error as error:
         raise ValueError(f"the key of the record of {name} at offset {record.offset} is too short") from error
     if row is None:
-        logger.warning("unknown record type passed over", shard=name, offset=record.offset)
+        logger.warning("record of unknown type skipped", shard=name, offset=record.offset)
         return
     schema = row.schema
     value = None if record.value is None else schema.decode_value(record.value)

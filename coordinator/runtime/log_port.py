@@ -15,7 +15,7 @@ class LogPort(Protocol):
 
     @property
     def high_watermark(self) -> int:
-        """The offset below which nothing can be lost any more."""
+        """The high watermark: nothing below it can be lost."""
 
     @property
     def log_end_offset(self) -> int:

@@ -20,14 +20,14 @@ Effects = Callable[[KafkaError | None], None]
 
 
 class CoordinatorRecord(NamedTuple):
-    """One record to be written; `value` None is a tombstone."""
+    """One record to write; `value` None is a tombstone."""
 
     schema: RecordSchema[Any, Any]
     key: Any
     value: Any
 
 
-# Without a call in Python, as all that is made for each request.
+# Made without a call in Python, like everything that each request needs.
 new_record: Callable[[tuple[RecordSchema[Any, Any], Any, Any]], CoordinatorRecord] = partial(
     tuple.__new__, CoordinatorRecord
 )

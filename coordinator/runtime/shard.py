@@ -54,7 +54,7 @@ class ShardStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings(Generic[S]):
-    """What all shards of one runtime share; `log_failed` is called for a shard that wants loading anew."""
+    """What all shards of one runtime share; `log_failed` is called for a shard that must load again."""
 
     loop: AbstractEventLoop
     clock: Clock
@@ -93,13 +93,13 @@ class Shard(Generic[S]):
 
     @property
     def is_settled(self) -> bool:
-        """Whether everything that was written is committed: what the state says is there for good."""
+        """Whether everything written is committed, so that nothing in the state can be lost."""
         return not self._parked and self._committed >= self._written
 
     # -- messages
 
     def write(self, operation: Operation[S, T]) -> Future[T]:
-        """The answer of `operation`; it is done already where nothing has to be waited for."""
+        """The answer of `operation`; already done if there is nothing to wait for."""
         if self._busy:
             promised: Future[T] = self._create_future()
             self._mailbox.append((operation, promised))
@@ -189,13 +189,13 @@ class Shard(Generic[S]):
     # -- writing
 
     def _write(self, state: S, outcome: Outcome[Any]) -> KafkaError | None:
-        """Append and replay the records. Returns the error after a failure, whose consequences have been drawn."""
+        """Append and replay the records. Returns the error of a failure, which has been handled."""
         producer = outcome.transaction
         try:
             batches = self._encode(outcome)
         except Exception:
             # A bug of the state machine. Like records that are too large it fails this operation, not the shard.
-            logger.exception("records that cannot be encoded", shard=self.name)
+            logger.exception("records cannot be encoded", shard=self.name)
             return self._append_failed(RecordBatchTooLarge(), outcome.effects)
         for batch, records in batches:
             try:
@@ -203,13 +203,13 @@ class Shard(Generic[S]):
             except KafkaError as error:
                 return self._append_failed(error, outcome.effects)
             except Exception:
-                logger.exception("unexpected error in an append", shard=self.name)
+                logger.exception("unexpected error while records were appended", shard=self.name)
                 return self._give_up(UnknownServerError())  # nobody knows whether the log has the records
             self._written = offset + len(records)
             try:
                 self._replay(state, records, offset, NO_PRODUCER if producer is None else producer)
             except Exception:
-                logger.exception("unexpected error in replay", shard=self.name)
+                logger.exception("unexpected error while records were replayed", shard=self.name)
                 return self._give_up(UnknownServerError())
         return None
 
@@ -242,22 +242,22 @@ class Shard(Generic[S]):
         except KafkaError as error:
             return self._failed_with(self._append_failed(error, None))
         except Exception:
-            logger.exception("unexpected error in an append of a marker", shard=self.name)
+            logger.exception("unexpected error while a marker was appended", shard=self.name)
             return self._failed_with(self._give_up(UnknownServerError()))
         self._written = offset + 1
         try:
             state.replay_end_marker(producer.producer_id, producer.producer_epoch, committed)
         except Exception:
-            logger.exception("unexpected error in replay of a marker", shard=self.name)
+            logger.exception("unexpected error while a marker was replayed", shard=self.name)
             return self._failed_with(self._give_up(UnknownServerError()))
         return self._answered(None, None)
 
     def _run_effects(self, effects: Effects, error: KafkaError | None) -> bool:
-        """False after an exception: soft state cannot be trusted any more, and the shard starts over."""
+        """False after an exception: soft state can no longer be trusted, and the shard starts over."""
         try:
             effects(error)
         except Exception:
-            logger.exception("unexpected error in effects", shard=self.name)
+            logger.exception("unexpected error in an operation's effects", shard=self.name)
             self._give_up(UnknownServerError())
             return False
         return True
@@ -317,7 +317,7 @@ class Shard(Generic[S]):
         logger.debug("coordinator loaded", shard=self.name, records=replayed, ms=round(took, 1))
 
     def unload(self, status: ShardStatus = ShardStatus.CLOSED) -> None:
-        """This node is not, or can not be, the coordinator of the partition."""
+        """This node is no longer, or cannot be, the coordinator of the partition."""
         self._drop(NotCoordinator())
         self.status = status
 
@@ -325,7 +325,7 @@ class Shard(Generic[S]):
         self._give_up(errors.translate(error))
 
     def _give_up(self, error: KafkaError) -> KafkaError:
-        """Nothing that is not in the log counts any more: start over from it."""
+        """Throw the state away and load again from the log."""
         if self._state is not None:
             self._drop(error)
             self.status = ShardStatus.LOADING
@@ -361,7 +361,7 @@ def _resolve(future: Future[Any], value: Any, error: KafkaError | None) -> None:
 
 
 def _forward(source: Future[Any], target: Future[Any]) -> None:
-    """Pass on what becomes of one future to another."""
+    """Copy one future's outcome to another."""
 
     def pass_on(done: Future[Any]) -> None:
         if done.cancelled():

@@ -1,4 +1,4 @@
-"""A shard's timers: they run as messages, and only if they still stand for what they were set for."""
+"""A shard's timers: they run as messages, and only if not cancelled or replaced."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ Settle = Callable[["Future[Any]", Any, "KafkaError | None"], None]
 
 
 class Waiter(Generic[T]):
-    """Made by `Shard.waiter()` and returned as an outcome's reply; answered once, by whichever operation comes to it.
+    """Made by `Shard.waiter()` and returned as an outcome's reply; answered once, by any operation.
 
     The answer is held back until everything written by then is committed. Answering again is harmless: the first
     answer counts, as does the shard's, which fails its waiters when it unloads.

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 
 class EndMarker(NamedTuple):
-    """What ends a producer's transaction in a partition (KIP-98)."""
+    """A marker that ends a producer's transaction in a partition (KIP-98)."""
 
     producer_id: int
     producer_epoch: int
@@ -23,8 +23,8 @@ class MarkerPort(Protocol):
     """Writes end markers to the partitions' leaders."""
 
     def marker_writer(self, marker: EndMarker) -> WriteMarker:
-        """What writes the marker to a partition (topic, index); None once it is written for good, or a future of that.
+        """Write the marker to a partition (topic, index): None if it is durable, else a future that ends then.
 
-        Both raise KafkaError: UnknownTopicOrPartition where the partition does not exist any more,
+        Both raise KafkaError: UnknownTopicOrPartition where the partition no longer exists,
         InvalidProducerEpoch and TransactionCoordinatorFenced as the partition's log does, and others that pass.
         """

@@ -35,7 +35,7 @@ LONGEST_RETRY_MS = 2_000
 class _Sending:
     """One prepared transaction: the partitions without a marker, and those of them whose marker is on its way.
 
-    `tries` counts how often all that was left has been tried.
+    `tries` counts the rounds in which all remaining partitions were tried.
     """
 
     __slots__ = ("in_flight", "left", "prepared", "transactional_id", "tries")
@@ -96,7 +96,7 @@ class MarkerSender:
             except KafkaError as error:
                 self._failed(sending, partition, error)
                 continue
-            except Exception:  # a bug; the transaction is to end all the same
+            except Exception:  # a bug; the transaction must end all the same
                 logger.exception("unexpected error while a transaction marker was written")
                 self._failed(sending, partition, UnknownServerError())
                 continue
@@ -110,9 +110,9 @@ class MarkerSender:
         return self._complete_if_all_written(sending)
 
     def _came(self, sending: _Sending, partition: TopicPartition, written: Future[None]) -> None:
-        """A marker's fate, outside of any message."""
+        """Called with a marker's outcome, outside of any message."""
         if self._stopped:
-            written.exception()  # whoever loads the log next goes on
+            written.exception()  # whichever coordinator loads the log next goes on
             return
 
         def settle(_: TransactionShard) -> Outcome[None] | None:
@@ -135,19 +135,19 @@ class MarkerSender:
     def _failed(self, sending: _Sending, partition: TopicPartition, error: KafkaError) -> None:
         """A partition that is gone, or where a newer epoch writes, needs no marker; else it is tried again for ever.
 
-        Where a newer coordinator has written, this one is not to: whoever loads the log next goes on.
+        Once a newer coordinator has written, this one stops: whichever loads the log next goes on.
         """
         topic, index = partition
         log = logger.bind(
             transactional_id=sending.transactional_id, partition=f"{topic}-{index}", error=error.code.name
         )
         if isinstance(error, UnknownTopicOrPartition | InvalidProducerEpoch):
-            log.warning("no transaction marker is needed")
+            log.warning("transaction marker not needed")
             sending.left.discard(partition)
         elif isinstance(error, TransactionCoordinatorFenced):
             log.error("transaction marker refused: a newer coordinator has written")
         else:
-            if sending.tries.bit_count() == 1:  # rarer and rarer
+            if sending.tries.bit_count() == 1:  # at powers of two only
                 log.warning("transaction marker not written yet", tries=sending.tries)
             self._state.metrics.marker_retries += 1
             self._try_again(sending)

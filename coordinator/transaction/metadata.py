@@ -26,7 +26,7 @@ NO_PARTITIONS: frozenset[TopicPartition] = frozenset()
 
 
 class IllegalTransition(RuntimeError):
-    """A state was to be entered from one that it cannot follow: a bug."""
+    """A transition that is not allowed: a bug."""
 
 
 class TransactionMetadata(NamedTuple):
@@ -118,7 +118,7 @@ class TransactionMetadata(NamedTuple):
 
     @property
     def next_producer(self) -> ProducerEpoch:
-        """Who the producer of a prepared transaction is after it; the next id once the epochs of one are used up."""
+        """The producer after a prepared transaction; the next id once the epochs of the present one are used up."""
         if self.next_producer_id == NO_PRODUCER_ID:
             return ProducerEpoch(self.producer_id, self.producer_epoch)
         return ProducerEpoch(self.next_producer_id, 0)
@@ -137,7 +137,7 @@ class TransactionMetadata(NamedTuple):
         )
 
     def with_last_epoch(self, last_producer_epoch: int) -> TransactionMetadata:
-        """As it comes from the log, which does not have that epoch."""
+        """As loaded from the log, which does not hold `last_producer_epoch`."""
         return _new_metadata((*self[:-1], last_producer_epoch))
 
     def _other_than(self, producer_id: int) -> int:
@@ -161,7 +161,7 @@ class TransactionMetadata(NamedTuple):
         return _new_metadata((producer_id, producer_epoch, timeout_ms, state, partitions, *rest, NO_EPOCH))
 
 
-# Without a call in Python: one is made from every record of a transaction, and the log has its fields in this order.
+# Made without a call in Python: one from every record of a transaction, and the log has its fields in this order.
 _new_metadata: Callable[[tuple[Any, ...]], TransactionMetadata] = partial(tuple.__new__, TransactionMetadata)
 
 _STATES = {int(state): state for state in TransactionState}

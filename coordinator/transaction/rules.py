@@ -1,4 +1,4 @@
-"""What each request makes of a transactional id: the new state, nothing, or an error (Kafka's TransactionCoordinator).
+"""What each request does to a transactional id: the new state, nothing, or an error (Kafka's TransactionCoordinator).
 
 Pure functions of the present state; None for `current` is an id that is not known. They raise KafkaError.
 """
@@ -36,7 +36,7 @@ def init_producer_id(
 ) -> TransactionMetadata:
     """Empty with the producer to answer, or PrepareAbort: the transaction found is to be aborted first.
 
-    `expected` is who the client takes itself for (KIP-360). Raises ProducerFenced and ConcurrentTransactions, and
+    `expected` is the producer that the client has (KIP-360). Raises ProducerFenced and ConcurrentTransactions, and
     what `new_producer_id` does.
     """
     if current is None:
@@ -73,7 +73,7 @@ def _with_new_id(
     new_producer_id: NewProducerId,
     now_ms: int,
 ) -> TransactionMetadata:
-    """No epoch is left: an id of its own, unless the client has been fenced by another."""
+    """No epoch is left: a new producer id, unless another producer has fenced the client."""
     last_epoch = NO_EPOCH
     if expected is not None:
         if expected.producer_epoch not in (current.producer_epoch, current.last_producer_epoch):
@@ -119,7 +119,7 @@ def add_partitions(
 ) -> TransactionMetadata | None:
     """Ongoing with the partitions; None if they are in the transaction already.
 
-    Raises ConcurrentTransactions (first: whoever asks may be early), InvalidPidMapping, ProducerFenced.
+    Raises ConcurrentTransactions (first: the client may be early), InvalidPidMapping, ProducerFenced.
     """
     if current is not None and current.state in PREPARED:
         raise ConcurrentTransactions
@@ -210,6 +210,6 @@ def _epoch_is_valid(state: TransactionState, present: bool, one_behind: bool, us
 
 
 def _check_repeated(current: TransactionMetadata, commit: bool) -> None:
-    """Raises unless a transaction ended the way that is asked for."""
+    """Raises unless a transaction ended the way requested."""
     if current.state is TransactionState.EMPTY or current.committed is not commit:
         raise InvalidTxnState

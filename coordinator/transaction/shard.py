@@ -121,7 +121,7 @@ class TransactionShard:
     def end_transaction(
         self, transactional_id: str, producer: ProducerEpoch, commit: bool, client_version: int
     ) -> Outcome[ProducerEpoch]:
-        """Who the producer is from now on. Raises what `rules.end_transaction` does."""
+        """The producer id and epoch from now on. Raises what `rules.end_transaction` does."""
         current = self._by_id.get(transactional_id)
         target = rules.end_transaction(current, producer, commit, client_version, self._new_producer_id, self._now_ms())
         if target is None:
@@ -134,7 +134,7 @@ class TransactionShard:
     def complete(
         self, transactional_id: str, prepared: TransactionMetadata, then: Callable[[KafkaError | None], None]
     ) -> Outcome[None] | None:
-        """Every marker is written; None if the transaction is another by now. `then` hears how the append went."""
+        """Every marker is written; None if the id has another transaction by now. `then` gets the append's outcome."""
         if self._by_id.get(transactional_id) is not prepared:
             return None
 
@@ -149,7 +149,7 @@ class TransactionShard:
         return self._move(transactional_id, prepared.completed(self._now_ms()), None, completed)
 
     def _abort_timed_out(self) -> None:
-        """One message for each, so that each is a batch of its own."""
+        """One message for each, so that each gets a batch of its own."""
         self._schedule_timeouts()
         now_ms = self._now_ms()
         for transactional_id, metadata in self._by_id.items():
@@ -215,7 +215,7 @@ class TransactionShard:
         return effects
 
     def replay(self, transactional_id: str, value: TransactionLogValue | None, _position: Position) -> None:
-        """The only way that durable state changes."""
+        """The only way in which durable state changes."""
         if value is None:
             self._by_id.pop(transactional_id, None)
         else:

@@ -107,12 +107,12 @@ def _cleaned_to(log: PartitionLog) -> int | None:
     return log.cleaned_to
 
 
-def _told_start(log: PartitionLog) -> int | None:
+def _start_to_save(log: PartitionLog) -> int | None:
     """Only starts that the first segment's name does not say (LogManager.checkpointLogStartOffsetsInDir)."""
     if log.removal.unsynced or log.log_start_offset > log.segments.first.base_offset:
         return log.log_start_offset
     return None
 
 
-_OFFSETS: dict[str, OffsetOf] = {RECOVERY_POINT: _recovery_point, LOG_START: _told_start, CLEANER: _cleaned_to}
+_OFFSETS: dict[str, OffsetOf] = {RECOVERY_POINT: _recovery_point, LOG_START: _start_to_save, CLEANER: _cleaned_to}
 """What the checkpoints read by a load say of a log."""

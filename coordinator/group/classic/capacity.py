@@ -9,8 +9,8 @@ from coordinator.group.classic.states import GroupState
 def has_room(group: ClassicGroup, member_id: str, limit: int) -> bool:
     """Whether the member (an empty id: a new one) may join.
 
-    While a rebalance is prepared, those count who have joined: a group may be above a limit that was lowered, and it is
-    the last to join that are turned away.
+    During a rebalance only members that have joined count: if the limit was lowered below the group's size, the last
+    to join are refused.
     """
     member = group.members.get(member_id)
     match group.state:

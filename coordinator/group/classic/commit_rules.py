@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def validate_offset_commit(
     group: ClassicGroup, member_id: str, group_instance_id: str | None, generation: int, transactional: bool
 ) -> None:
-    """Raises what the commit gets that may not be made (Kafka's `ClassicGroup.validateOffsetCommit`).
+    """Raises the error for a commit that is not allowed (Kafka's `ClassicGroup.validateOffsetCommit`).
 
     Without members a group takes commits of anyone who gives no generation (simple consumers, admin clients); with
     members, those of its present generation, and any transactional one that names no member (KIP-447).
@@ -57,7 +57,7 @@ def validate_delete(group: ClassicGroup) -> None:
 
 
 def offset_expires_from(group: ClassicGroup, commit_timestamp_ms: int) -> int | None:
-    """From when the retention of an offset committed then counts; None: not now (KIP-211, KIP-496).
+    """When the retention of an offset committed at that time starts; None: not now (KIP-211, KIP-496).
 
     Simple consumers' count from the commit. A group's count from when it became Empty (from the commit where an old
     record does not say), and, for topics that it no longer subscribes to, from the commit while it is Stable.

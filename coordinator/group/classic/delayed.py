@@ -11,7 +11,7 @@ from timing.purgatory import DelayedOperation
 class DelayedJoin(DelayedOperation):
     """The join phase: over when all members have joined, at the latest after the rebalance timeout.
 
-    `over` ends the phase there and then. `expired(operation)` passes the expiry on as a message.
+    `over` ends the phase at once. `expired(operation)` passes the expiry on as a message.
     """
 
     __slots__ = ("_all_joined", "_expired", "_group", "_over")
@@ -40,7 +40,7 @@ class DelayedJoin(DelayedOperation):
 
 
 class InitialDelayedJoin(DelayedOperation):
-    """A span of the join phase of a group that was empty: nobody's joining ends it, since more may come.
+    """A span of the join phase of a group that was empty: no member's joining ends it, since more may come.
 
     After `delay_ms`, another span follows if somebody joined meanwhile, within the `remaining_ms` of the rebalance
     timeout.

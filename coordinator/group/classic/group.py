@@ -38,7 +38,7 @@ class ClassicGroup(Roster):
 
     What a restart finds is what the last GroupMetadata record said: a group that is Empty, or Stable with members and
     their assignments. `restore` puts that in place, for loading and at work alike. Everything on the way from one
-    record to the next (joins, the generation of a rebalance that is not through) is soft state: a restart forgets it.
+    record to the next (joins, the generation of a rebalance that is not complete) is soft state: a restart forgets it.
 
     `pending_sync` are the members that have not sent a SyncGroup in this generation. `subscribed_topics` is None while
     they are unknown. `join_phase` and `sync_phase` are the operations that wait for these phases' ends.
@@ -96,7 +96,7 @@ class ClassicGroup(Roster):
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     def enter(self, state: GroupState, now_ms: int) -> None:
-        """The next state. Raises RuntimeError for one that may not follow the present one."""
+        """Enters a state. Raises RuntimeError for one that may not follow the present one."""
         if not self.state.may_precede(state):
             raise RuntimeError(f"group {self.group_id} cannot go from {self.state.value} to {state.value}")
         self._keeper.entering(self, state)
@@ -160,11 +160,11 @@ class ClassicGroup(Roster):
         )
 
     def emptied_record(self, now_ms: int) -> GroupMetadataValue:
-        """The generation that begins with nobody in it."""
+        """The next generation, without members."""
         return GroupMetadataValue(self.protocol_type or "", self.generation + 1, None, None, now_ms, ())
 
     def restore(self, value: GroupMetadataValue, now_ms: int) -> None:
-        """What a record says is so from now on. Members that are here keep what no record holds."""
+        """Applies a record. Members that are present keep their soft state."""
         protocol = value.protocol or ""
         self.put_in_place({saved.member_id: self._restored(saved, protocol) for saved in value.members})
         self.protocol_type = value.protocol_type or None

@@ -71,7 +71,7 @@ class ClassicGroups:
         self.forget(key.group)
 
     def forget(self, group_id: str) -> None:
-        """There is no classic group of that name any more."""
+        """The classic group of that name is gone."""
         group = self._groups.pop(group_id, None)
         if group is not None:
             self._give_up(group)
@@ -102,7 +102,7 @@ class ClassicGroups:
     # -- load and unload
 
     def loaded(self) -> None:
-        """The members of the groups in the log are alive until they prove dead; a group that is too large shrinks."""
+        """Members found in the log count as alive until their sessions expire; a group that is too large rebalances."""
         for group in self._groups.values():
             for member in group.members.values():
                 self.sessions.restart(group, member)
@@ -111,7 +111,7 @@ class ClassicGroups:
                 self.rebalances.prepare(group, reason)
 
     def unloaded(self) -> None:
-        """The shard has failed whoever waits; timers and counts are ours."""
+        """The shard has failed all waiters; timers and counts are ended here."""
         for group in self._groups.values():
             self._give_up(group)
             self.metrics.groups[group.state] -= 1

@@ -20,7 +20,7 @@ logger = structlog.get_logger(__name__)
 
 
 def heartbeat(groups: ClassicGroups, request: HeartbeatRequest) -> Outcome[ErrorCode]:
-    """REBALANCE_IN_PROGRESS, which is a sign of life too, is the answer; other refusals are raised."""
+    """Answers REBALANCE_IN_PROGRESS, a sign of life too; other refusals are raised."""
     group = groups.find(request.group_id)
     if group is None:
         raise UnknownMemberId
@@ -51,7 +51,7 @@ def session_ended(groups: ClassicGroups, group_id: str, member_id: str, session:
         return
     if member.is_waiting:
         return
-    logger.info("member has failed", group=group_id, member=member_id)
+    logger.info("member session expired", group=group_id, member=member_id)
     groups.metrics.expired_members += 1
     groups.rebalances.remove(group, member)
     if group.state is GroupState.PREPARING_REBALANCE:

@@ -29,7 +29,7 @@ logger = structlog.get_logger(__name__)
 
 
 def check_request(request: JoinRequest, config: GroupConfig) -> ErrorCode:
-    """What is wrong with the request by itself, whichever coordinator it is for.
+    """The error of a request that is wrong in itself, whichever coordinator it is for.
 
     Deviation: a "consumer" subscription with an impossible length is refused with INVALID_REQUEST. Kafka takes it,
     fails with UNKNOWN_SERVER_ERROR when the join phase ends, and leaves the other members without an answer.
@@ -48,7 +48,7 @@ def _is_absurd(request: JoinRequest) -> bool:
         try:
             subscribed_topics(protocol.metadata)
         except AbsurdLengthError as error:
-            logger.warning("absurd subscription refused", group=request.group_id, error=str(error))
+            logger.warning("subscription with an impossible length refused", group=request.group_id, error=str(error))
             return True
         except SchemaError:
             continue
@@ -87,7 +87,7 @@ def admit(groups: ClassicGroups, group: ClassicGroup, request: JoinRequest, repl
     elif request.member_id == UNKNOWN_MEMBER_ID:
         _admit_unknown(groups, group, request, reply)
     elif request.member_id in group.pending and request.group_instance_id is not None:
-        reply(JoinAnswer(UNKNOWN_MEMBER_ID, ErrorCode.unknown_server_error))  # Kafka breaks over it
+        reply(JoinAnswer(UNKNOWN_MEMBER_ID, ErrorCode.unknown_server_error))  # Kafka fails on it
     elif groups.sessions.end_pending(group, request.member_id):
         add_member(groups, group, request, request.member_id, reply)
     else:
@@ -145,7 +145,7 @@ def _admit_known(groups: ClassicGroups, group: ClassicGroup, request: JoinReques
 def add_member(
     groups: ClassicGroups, group: ClassicGroup, request: JoinRequest, member_id: str, reply: Reply[JoinAnswer]
 ) -> None:
-    """A new member, who waits for the rebalance that it causes, or that goes on."""
+    """A new member, which waits for the rebalance that it starts or joins."""
     member = Member(
         member_id,
         request.group_instance_id,

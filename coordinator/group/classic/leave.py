@@ -22,9 +22,9 @@ LeaveAnswer = tuple[ErrorCode, ...]
 
 
 def leave(groups: ClassicGroups, request: LeaveRequest) -> Outcome[LeaveAnswer]:
-    """A group that is not there knows none of the members.
+    """Every member is unknown to a group that does not exist.
 
-    The answer comes by a message of its own, after what the leaving set off: that nobody is left is recorded.
+    The answer comes by a message of its own, after those the leaving caused: an empty group is recorded by then.
     """
     group = groups.find(request.group_id)
     if group is None:
@@ -61,7 +61,7 @@ def _remove(groups: ClassicGroups, group: ClassicGroup, leaver: Leaver) -> Error
 
 def _log(group: ClassicGroup, member_id: str, leaver: Leaver, *, pending: bool) -> None:
     logger.info(
-        "member has left group through explicit `LeaveGroup` request",
+        "member left the group",
         group=group.group_id,
         member=member_id,
         state=group.state_name,

@@ -17,7 +17,7 @@ class Member:
     """One member of a classic group (Kafka's `ClassicGroupMember`).
 
     What a restart finds is `member_id` to `assignment`, with the group's protocol alone in `protocols`; the rest is
-    about now. Timeouts are in milliseconds. `awaiting_join` and `awaiting_sync` answer the member's parked request.
+    soft state. Timeouts are in milliseconds. `awaiting_join` and `awaiting_sync` answer the member's parked request.
     `is_new`: it has not been sent its member id with a generation yet, so it cannot send heartbeats. `session` is the
     session that runs; an expiry that carries another one is stale.
     """

@@ -13,7 +13,7 @@ class GroupMetrics:
     """Counts over all shards of a node (Kafka's `GroupCoordinatorMetrics`).
 
     `groups`: groups by state. `completed_rebalances`: assignments taken from leaders. `expired_members`: members
-    removed because their session, or a phase of a rebalance, went by without a sign of them.
+    removed because their session, or a phase of a rebalance, ended without a sign of life.
     """
 
     groups: Counter[GroupState] = field(default_factory=Counter)

@@ -17,9 +17,9 @@ class MemberProtocol(NamedTuple):
 
 
 def names_of(protocols: Iterable[MemberProtocol]) -> frozenset[str]:
-    """Each once. Deviation: in Kafka a name that a member repeats counts as often, and may leave no common protocol.
+    """Each name once. Deviation: Kafka counts a name that a member repeats each time, and may find no common protocol.
 
-    Then nobody is answered when the join phase ends.
+    Then no member is answered when the join phase ends.
     """
     return frozenset([protocol.name for protocol in protocols])
 
@@ -32,7 +32,7 @@ def common_protocols(members: Iterable[tuple[MemberProtocol, ...]]) -> frozenset
 def choose_protocol(members: Iterable[tuple[MemberProtocol, ...]], candidates: Container[str]) -> str:
     """The one of `candidates` with most votes: each member votes for the first of its protocols that is one.
 
-    Among equals it is the one that Kafka (`ClassicGroup.selectProtocol`) meets first in its hash map. Each member must
+    Of equals it is the one that Kafka (`ClassicGroup.selectProtocol`) meets first in its hash map. Each member must
     support a candidate.
     """
     votes = Counter(

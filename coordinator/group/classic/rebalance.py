@@ -44,7 +44,7 @@ class Rebalances:
     # -- the join phase
 
     def prepare_if_possible(self, group: ClassicGroup, reason: str) -> None:
-        """Start a rebalance, or, where one is being prepared, end its join phase if that can end."""
+        """Start a rebalance or, if one is being prepared, end its join phase if possible."""
         if group.can_rebalance:
             self.prepare(group, reason)
         else:
@@ -77,7 +77,7 @@ class Rebalances:
         self._purgatory.check_and_complete(_join_key(group))
 
     def member_gone(self, group: ClassicGroup) -> None:
-        """Somebody expected is given up: end the join phase if nobody else is expected, be it in the initial delay."""
+        """An expected member is gone: end the join phase if nobody else is expected, even within the initial delay."""
         if group.state is GroupState.PREPARING_REBALANCE and group.all_joined:
             self._complete_join(group)
 
@@ -128,7 +128,7 @@ class Rebalances:
             self._begin_generation(group)
 
     def _emptied(self, group: ClassicGroup) -> Outcome[None] | None:
-        """The operation that records that nobody is left. Nothing comes between it and what reported it."""
+        """The operation that records the empty group. Nothing runs between it and what emptied the group."""
         if group.state is not GroupState.PREPARING_REBALANCE or group.members:
             return None
         value = group.emptied_record(self._now())
@@ -184,14 +184,14 @@ class Rebalances:
 
     def _answer_syncs(self, group: ClassicGroup, error: ErrorCode) -> None:
         for member in group.members.values():
-            # Whose session ended while they waited had been let be, so a new one must start.
+            # A session that expired while its member waited was ignored, so a new one must start.
             if member.answer_sync(assignment_of(group, member) if error is ErrorCode.none else SyncAnswer(error)):
                 self._sessions.restart(group, member)
 
     # -- members that go
 
     def remove(self, group: ClassicGroup, member: Member) -> None:
-        """Takes a member out; if it waits, it learns that it is not known any more."""
+        """Takes a member out; a parked request of it is answered UNKNOWN_MEMBER_ID."""
         self._sessions.end(member)
         group.answer_join(member, JoinAnswer("", ErrorCode.unknown_member_id))
         member.answer_sync(SyncAnswer(ErrorCode.unknown_member_id))
@@ -203,10 +203,10 @@ class Rebalances:
             self._metrics.expired_members += 1
         if members:
             ids = [member.member_id for member in members]
-            logger.info("removed members", group=group.group_id, members=ids, why=why)
+            logger.info("members removed", group=group.group_id, members=ids, reason=why)
 
     def give_up(self, group: ClassicGroup) -> None:
-        """The group is not looked after here any more."""
+        """This node no longer coordinates the group."""
         self._end(group.join_phase)
         self._end(group.sync_phase)
 

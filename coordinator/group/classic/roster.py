@@ -31,7 +31,7 @@ class Roster:
         self.static_ids: dict[str, str] = {}
         """Member ids by instance id."""
         self.awaiting_join = 0
-        """How many members wait for the answer to a JoinGroup."""
+        """Number of members that wait for the answer to a JoinGroup."""
         self._supporters: Counter[str] = Counter()
 
     @property
@@ -100,7 +100,7 @@ class Roster:
         member.awaiting_join = reply
 
     def rejoin(self, member: Member, request: JoinRequest, reply: Reply[JoinAnswer]) -> None:
-        """A member joins again. An earlier JoinGroup of it that waits still is answered REBALANCE_IN_PROGRESS.
+        """A member joins again. An earlier JoinGroup of it that still waits is answered REBALANCE_IN_PROGRESS.
 
         Deviation: Kafka never answers the earlier one.
         """
@@ -136,7 +136,7 @@ class Roster:
         )
 
     def put_in_place(self, members: Mapping[str, Member]) -> None:
-        """These are the members."""
+        """Replaces all members."""
         self.members = {}
         self.static_ids = {}
         self._supporters = Counter()

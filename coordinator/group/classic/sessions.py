@@ -1,4 +1,4 @@
-"""The members' sessions: whoever gives no sign of life for a session timeout is gone."""
+"""The members' sessions: a member without a sign of life for its session timeout is gone."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 class DelayedHeartbeat(DelayedOperation):
     """A session: over when there was no sign of life for its timeout (Kafka's `DelayedHeartbeat`).
 
-    A sign of life only puts `ends_ms` off; that the time is not come is found out when `due_ms` is there, and then the
-    session waits on. So a heartbeat costs no timer. Both are times of the monotonic clock.
+    A sign of life only moves `ends_ms`. When the timer fires at `due_ms` and `ends_ms` is later, the session waits on.
+    So a heartbeat costs no timer. Both are times of the monotonic clock.
     """
 
     __slots__ = ("_expired", "due_ms", "ends_ms")
@@ -42,7 +42,7 @@ class DelayedHeartbeat(DelayedOperation):
 
 
 class Sessions:
-    """Starts and ends the sessions of one shard's members; `ended(group id, member id, session)` hears of expiries."""
+    """Starts and ends the sessions of one shard's members; calls `ended(group id, member id, session)` on expiry."""
 
     def __init__(self, clock: Clock, purgatory: Purgatory, ended: Callable[[str, str, DelayedHeartbeat], None]) -> None:
         self._clock = clock

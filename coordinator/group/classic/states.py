@@ -32,16 +32,16 @@ class GroupState(Enum):
                    UNKNOWN_MEMBER_ID
     session ends   nobody there        removed; may complete   removed; a rebalance     removed; a rebalance
                                        the join phase
-    restart        Empty               the last record's state the last record's state  Stable, sessions anew
+    restart        Empty               the last record's state the last record's state  Stable, new sessions
     ============== =================== ======================= ======================== ============================
 
     A Dead group has been deleted: a request finds no group of that name, and only a JoinGroup without a member id gets
-    other than UNKNOWN_MEMBER_ID; it makes the group anew.
+    anything but UNKNOWN_MEMBER_ID; it creates a new group.
 
-    In PreparingRebalance and CompletingRebalance whoever waits for an answer is alive, whatever its session says, but a
+    In PreparingRebalance and CompletingRebalance a member waiting for an answer is alive, whatever its session, but a
     new member's first JoinGroup waits five minutes at most. The join phase ends when all members have joined, or at the
-    rebalance timeout without the dynamic members that did not; where nobody syncs within another rebalance timeout,
-    those who did not are removed. A group that loses its last member goes through PreparingRebalance to Empty.
+    rebalance timeout without the dynamic members that did not; if members do not sync within another rebalance timeout,
+    they are removed. A group that loses its last member goes through PreparingRebalance to Empty.
     """
 
     EMPTY = "Empty"

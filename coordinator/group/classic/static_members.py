@@ -28,7 +28,7 @@ logger = structlog.get_logger(__name__)
 
 
 def keeps_assignment(group: ClassicGroup, request: JoinRequest, max_size: int) -> bool:
-    """Whether the join is that of a known static member that came back to a Stable group whose protocol stays.
+    """Whether a known static member rejoins a Stable group whose protocol stays the same.
 
     Then it gets the assignment of the one before it, and the others notice nothing.
     """
@@ -48,8 +48,8 @@ def keeps_assignment(group: ClassicGroup, request: JoinRequest, max_size: int) -
 def take_place_in_stable_group(groups: ClassicGroups, group: ClassicGroup, request: JoinRequest) -> Outcome[JoinAnswer]:
     """The operation that records the new member id, for a join that `keeps_assignment`.
 
-    A client that does not know `skip_assignment` is told that the member which led before leads, so that it does not
-    assign anything; one that does is told the members if it leads.
+    A client that does not know `skip_assignment` is told that the former leader leads, so that it assigns
+    nothing; one that does gets the members if it leads.
     """
     assert request.group_instance_id is not None, "a static member's"
     old_leader = group.leader_id
@@ -67,7 +67,7 @@ def take_place_in_stable_group(groups: ClassicGroups, group: ClassicGroup, reque
         if error is not None:
             return
         logger.info(
-            "static member took its place again",
+            "static member rejoined",
             group=group.group_id,
             group_instance_id=request.group_instance_id,
             member=new.member_id,
@@ -122,7 +122,7 @@ def _successor(groups: ClassicGroups, old: Member, request: JoinRequest) -> Memb
 
 
 def _fence(groups: ClassicGroups, group: ClassicGroup, old: Member) -> None:
-    """The old member id is no good any more, and whoever waits with it learns so."""
+    """The old member id is invalid from now on; its parked requests are answered so."""
     groups.sessions.end(old)
     group.answer_join(old, JoinAnswer(old.member_id, ErrorCode.fenced_instance_id))
     old.answer_sync(SyncAnswer(ErrorCode.fenced_instance_id))

@@ -23,4 +23,4 @@ def _read(metadata: bytes) -> frozenset[str]:
 
 
 _read_again = lru_cache(maxsize=128)(_read)
-"""A subscription is read more than once, and mostly that of one member is that of all."""
+"""A subscription is read more than once, and mostly all members have the same."""

@@ -30,7 +30,7 @@ logger = structlog.get_logger(__name__)
 
 
 def sync(groups: ClassicGroups, request: SyncRequest) -> Outcome[SyncAnswer]:
-    """Raises the KafkaError of a refused one."""
+    """Raises the KafkaError with which the request is refused."""
     group = groups.find(request.group_id)
     if group is None or group.is_empty:
         raise UnknownMemberId
@@ -54,8 +54,8 @@ def sync(groups: ClassicGroups, request: SyncRequest) -> Outcome[SyncAnswer]:
     return _assign(groups, group, request, waiter)
 
 
-def _contradicts(told: str | None, chosen: str | None) -> bool:
-    return told is not None and chosen is not None and told != chosen
+def _contradicts(named: str | None, chosen: str | None) -> bool:
+    return named is not None and chosen is not None and named != chosen
 
 
 def _park(groups: ClassicGroups, group: ClassicGroup, member: Member, waiter: Waiter[SyncAnswer]) -> None:

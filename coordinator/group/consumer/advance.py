@@ -27,7 +27,7 @@ logger = structlog.get_logger(__name__)
 
 
 def record_member(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, change: Change) -> bool:
-    """Writes down what the member says anew; True if it subscribes to other topics by name."""
+    """Records what the member changed about itself; True if it subscribes to other topics by name."""
     if after is before or after == before:
         return False
     change.records.append(records.member(group.group_id, after))
@@ -43,7 +43,7 @@ def advance(
     bump: bool,
     change: Change,
 ) -> ConsumerMember:
-    """The member as it is after the request, which said that it is `member` and no longer `before`.
+    """The member after a request that turned it from `before` into `member`.
 
     `bump`: the group epoch rises in any case. `owned`: see `reconcile`.
     """
@@ -77,7 +77,7 @@ def members_with(group: ConsumerGroup, member: ConsumerMember) -> Mapping[str, C
 def _refresh(
     groups: ConsumerGroups, group: ConsumerGroup, members: Iterable[ConsumerMember], bump: bool, change: Change
 ) -> None:
-    """The group epoch rises if it must, or if a topic that somebody subscribes to is not what it was."""
+    """The group epoch rises if it must, or if a subscribed topic has changed."""
     group_id = group.group_id
     names = topics_of(members, group.resolved)
     metadata_hash = groups.metadata_hash(names)

@@ -1,4 +1,4 @@
-"""What an operation on a consumer group has come to so far."""
+"""The changes that an operation on a consumer group has collected so far."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 class Change:
     """The records to write, and what to do about soft state (timers, whoever waits) once they are written.
 
-    `epoch` is the group's new epoch, None while it stays. `otherwise` is done if the records could not be written.
+    `epoch` is the group's new epoch, None while it stays. `otherwise` runs if the records could not be written.
     """
 
     __slots__ = ("after", "epoch", "otherwise", "records")

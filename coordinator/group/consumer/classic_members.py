@@ -1,8 +1,8 @@
 """Members of the classic protocol in a consumer group: to them it looks like one that rebalances cooperatively.
 
-The parts of Kafka's `GroupMetadataManager` whose names end in `ToConsumerGroup`. Such a member has its member epoch as
+The parts of Kafka's `GroupMetadataManager` whose names end in `ToConsumerGroup`. Such a member uses its member epoch as
 the generation, and learns by REBALANCE_IN_PROGRESS that it must join: to take its next step, not to wait for others.
-Where nothing is written nothing can fail, so SyncGroup and Heartbeat set timers at once.
+SyncGroup and Heartbeat write nothing, so nothing can fail and they set timers at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.leave import remove
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.membership import check_not_fenced, check_room, known_static_member, static_member
-from coordinator.group.consumer.messages import NOT_TOLD
+from coordinator.group.consumer.messages import UNCHANGED
 from coordinator.group.consumer.states import MemberState
 from coordinator.runtime.outcome import Outcome
 from protocol.consumer_protocol import SchemaError, deserialize_subscription
@@ -63,7 +63,7 @@ def join(groups: ConsumerGroups, group: ConsumerGroup, request: JoinRequest) -> 
     change = Change()
     if request.group_instance_id is None:
         before = group.members.get(member_id) or ConsumerMember(member_id)
-        logger.info("member joins the consumer group", group=group.group_id, member=member_id, protocol="classic")
+        logger.info("member joined the consumer group", group=group.group_id, member=member_id, protocol="classic")
     else:
         before = static_member(group, member_id, request.group_instance_id, is_unknown, change, is_classic=True)
     return _join(groups, group, before, request, change)
@@ -80,7 +80,7 @@ def _join(
         instance_id=before.instance_id if request.group_instance_id is None else request.group_instance_id,
         rack_id=subscription.rack_id or before.rack_id,
         rebalance_timeout_ms=(
-            before.rebalance_timeout_ms if request.rebalance_timeout_ms == NOT_TOLD else request.rebalance_timeout_ms
+            before.rebalance_timeout_ms if request.rebalance_timeout_ms == UNCHANGED else request.rebalance_timeout_ms
         ),
         topics=frozenset(subscription.topics),
         client_id=request.client_id,
@@ -137,7 +137,7 @@ def sync(groups: ConsumerGroups, group: ConsumerGroup, request: SyncRequest) -> 
 
 
 def heartbeat(groups: ConsumerGroups, group: ConsumerGroup, request: HeartbeatRequest) -> Outcome[ErrorCode]:
-    """REBALANCE_IN_PROGRESS if there is a step to take, as answer; other refusals are raised."""
+    """Answers REBALANCE_IN_PROGRESS if there is a step to take; other refusals are raised."""
     member, _ = _member(group, request.member_id, request.group_instance_id, request.generation_id)
     groups.timeouts.start_session(group.group_id, member)
     may_get_more = member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_partitions(member)

@@ -15,7 +15,7 @@ from coordinator.group.consumer.topics_port import TopicsPort
 
 
 class TopicAssignment(NamedTuple):
-    """The partitions of one topic that there is."""
+    """Partitions of one existing topic."""
 
     topic_id: UUID
     topic: str
@@ -23,7 +23,7 @@ class TopicAssignment(NamedTuple):
 
 
 class DescribedMember(NamedTuple):
-    """A member with what it has now, and what it is to have."""
+    """A member with its present and its target assignment."""
 
     member: ConsumerMember
     assigned: Sequence[TopicAssignment]

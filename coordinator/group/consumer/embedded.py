@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def by_topic_id(partitions: Sequence[tuple[str, Sequence[int]]], topics: TopicsPort) -> Partitions:
-    """Partitions by topic names, without the topics that are not there."""
+    """Partitions by topic names, without topics that do not exist."""
     found: dict[UUID, frozenset[int]] = {}
     for name, indexes in partitions:
         image = topics.by_name(name)

@@ -72,6 +72,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> ConsumerGroupState:
+        """Derived from the epochs and the members (Kafka's `ConsumerGroup.maybeUpdateGroupState`)."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.epoch > self.assignment_epoch:
@@ -90,7 +91,7 @@ class ConsumerGroup:
 
     @property
     def subscribed_topics(self) -> frozenset[str]:
-        """Those of all members, by name and by regular expression, whether they exist or not."""
+        """The topics that members subscribe to by name or regular expression, whether they exist or not."""
         if self._subscribed_topics is None:
             self._subscribed_topics = frozenset().union(
                 *(member.topics for member in self.members.values()),
@@ -100,7 +101,7 @@ class ConsumerGroup:
 
     @property
     def subscribed_regexes(self) -> Mapping[str, int]:
-        """How many members subscribe to each; those alone that somebody subscribes to."""
+        """Number of subscribers of each topic that has any."""
         if self._subscribed_regexes is None:
             self._subscribed_regexes = Counter(member.regex for member in self.members.values() if member.regex)
         return self._subscribed_regexes
@@ -109,7 +110,7 @@ class ConsumerGroup:
     def is_homogeneous(self) -> bool:
         """Whether all subscribe to the same topics, as of the last change of a member.
 
-        As in Kafka what a regular expression stood for counts as long as it is there, also when nobody has it any more.
+        As in Kafka, a resolved regular expression counts until it is removed, even when no member uses it.
         """
         if self._homogeneous is None:
             self._homogeneous = is_homogeneous(self.members.values(), self.resolved.values())
@@ -127,16 +128,16 @@ class ConsumerGroup:
         return None if member_id is None else self.member(member_id)
 
     def target_of(self, member: ConsumerMember) -> Partitions:
-        """What it is to own; a static member that takes another's place takes the other's target."""
+        """The member's target; a static member that replaces another takes over the other's."""
         owner = member.member_id if member.instance_id is None else self.static_ids.get(member.instance_id, "")
         return self.target.get(owner, NO_PARTITIONS)
 
     def is_free(self, topic: UUID, partition: int) -> bool:
-        """Whether no member owns it, nor has to give it up yet."""
+        """Whether no member owns it or still has to give it up."""
         return partition not in self._partition_epochs.get(topic, ())
 
     def waits_for_partitions(self, member: ConsumerMember) -> bool:
-        """Whether others have not given up all that the member is to get."""
+        """Whether others still own part of the member's target."""
         return any(
             partition not in member.assigned.get(topic, ()) and not self.is_free(topic, partition)
             for topic, partitions in self.target.get(member.member_id, NO_PARTITIONS).items()
@@ -157,7 +158,7 @@ class ConsumerGroup:
         transactional: bool,
         knows_member_epochs: bool,
     ) -> None:
-        """A transactional commit may name no member; without members anyone may commit who gives no epoch."""
+        """A transactional commit may name no member; in an empty group anyone may commit without an epoch."""
         if generation < 0 and self.is_empty:
             return
         if transactional and generation == NO_GENERATION and not member_id and group_instance_id is None:
@@ -180,7 +181,7 @@ class ConsumerGroup:
         """It is no sign of life: heartbeats alone are."""
 
     def validate_offset_delete(self) -> None:
-        """Of any group, unless it subscribes to the topic."""
+        """Offsets of any topic that the group does not subscribe to may be deleted."""
 
     def validate_delete(self) -> None:
         if not self.is_empty:
@@ -190,7 +191,7 @@ class ConsumerGroup:
         return topic in self.subscribed_topics
 
     def offset_expires_from(self, commit_timestamp_ms: int) -> int | None:
-        """An offset's retention counts from its commit; it is asked of topics that nobody subscribes to."""
+        """An offset's retention counts from its commit; only called for topics without subscribers."""
         return commit_timestamp_ms
 
     # -- replay
@@ -214,7 +215,7 @@ class ConsumerGroup:
         self._subscribed_topics = self._subscribed_regexes = self._homogeneous = None
 
     def _release(self, member: ConsumerMember | None) -> None:
-        """What is owned at another epoch by now is another member's: compaction may have taken steps between away."""
+        """A partition owned at another epoch is another member's: compaction may have removed the steps in between."""
         if member is None:
             return
         for owned in (member.assigned, member.pending_revocation):
@@ -237,7 +238,7 @@ class ConsumerGroup:
         self.target.pop(member_id, None)
 
     def _disown(self, member_id: str, but: Partitions) -> None:
-        """A partition that was given to another before it is taken from this one stays the other's."""
+        """A partition given to another member before it is taken from this one stays with the other."""
         for topic, indexes in self.target.get(member_id, NO_PARTITIONS).items():
             owners = self.owners.get(topic, {})
             for index in indexes - but.get(topic, frozenset()):
@@ -247,7 +248,7 @@ class ConsumerGroup:
                 self.owners.pop(topic, None)
 
     def set_resolved(self, regex: str, resolved: ResolvedRegex | None) -> None:
-        """None: nobody subscribes to it any more."""
+        """None: no member subscribes to it now."""
         self._homogeneous = self.is_homogeneous  # what is resolved later does not change it
         if resolved is None:
             self.resolved.pop(regex, None)
@@ -256,16 +257,16 @@ class ConsumerGroup:
         self._subscribed_topics = None
 
 
-def _check_epoch(member: ConsumerMember, told: int) -> None:
-    if told != member.epoch:
+def _check_epoch(member: ConsumerMember, epoch: int) -> None:
+    if epoch != member.epoch:
         raise IllegalGeneration if member.is_classic else StaleMemberEpoch
 
 
 def is_homogeneous(members: Iterable[ConsumerMember], resolved: Iterable[ResolvedRegex] = ()) -> bool:
     """Whether all subscribe to the same topics, as Kafka counts it (`ConsumerGroup.subscriptionType`).
 
-    With regular expressions that means: all to a single one, and none to a topic by name. Without, `resolved` are what
-    is left of some.
+    With regular expressions that means: all to a single one, and none to a topic by name. Without any, `resolved` holds
+    leftovers.
     """
     every = list(members)
     regexes = {member.regex for member in every if member.regex}

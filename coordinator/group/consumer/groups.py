@@ -66,7 +66,7 @@ class ConsumerGroups:
     def obtain(self, group_id: str, create: bool, change: Change) -> ConsumerGroup:
         """The group as it is, or, for one that joins it, a new one or what a classic group is to become.
 
-        Raises GroupIdNotFound where there is none and there cannot be one.
+        Raises GroupIdNotFound if there is none and it may not be created.
         """
         group = self.by_id.get(group_id)
         if group is None and create:
@@ -81,7 +81,7 @@ class ConsumerGroups:
     # -- topics
 
     def metadata_hash(self, names: Iterable[str]) -> int:
-        """What those of these topics that exist are like, as Kafka puts it into one number."""
+        """Kafka's hash over those of these topics that exist."""
         hashes = {}
         for name in names:
             found = self._topic_hashes.get(name)
@@ -92,7 +92,7 @@ class ConsumerGroups:
         return group_hash(hashes)
 
     def topic_changed(self, name: str) -> None:
-        """Groups that subscribe to the topic look at it again with their next heartbeat."""
+        """Groups that subscribe to the topic check it again at their next heartbeat."""
         self._topic_hashes.pop(name, None)
         for group in self.by_id.values():
             if name in group.subscribed_topics:
@@ -106,7 +106,7 @@ class ConsumerGroups:
     # -- load
 
     def loaded(self) -> None:
-        """The members found in the log are alive until they prove dead."""
+        """Members found in the log count as alive until their sessions expire."""
         for group in self.by_id.values():
             for member in group.members.values():
                 self.timeouts.start_session(group.group_id, member)

@@ -12,7 +12,7 @@ from coordinator.group.consumer.config import ConsumerGroupConfig
 from coordinator.group.consumer.leave import leave
 from coordinator.group.consumer.member import JOINING, LEFT, LEFT_FOR_A_WHILE, ConsumerMember
 from coordinator.group.consumer.membership import check_epoch, check_room, static_member
-from coordinator.group.consumer.messages import NOT_TOLD, ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from coordinator.group.consumer.messages import UNCHANGED, ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from coordinator.group.consumer.regexes import update_regexes
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import InvalidRequest, UnsupportedAssignor
@@ -26,14 +26,14 @@ logger = structlog.get_logger(__name__)
 
 
 def check_request(request: ConsumerHeartbeat, config: ConsumerGroupConfig) -> None:
-    """Raises InvalidRequest or UnsupportedAssignor for what is wrong with the request by itself."""
+    """Raises InvalidRequest or UnsupportedAssignor for a request that is wrong in itself."""
     if request.names_itself or request.member_epoch > 0 or request.member_epoch == LEFT:
         _check_text(request.member_id, "MemberId")
     _check_text(request.group_id, "GroupId")
     _check_text(request.instance_id, "InstanceId")
     _check_text(request.rack_id, "RackId")
     if request.member_epoch == JOINING:
-        if request.rebalance_timeout_ms == NOT_TOLD:
+        if request.rebalance_timeout_ms == UNCHANGED:
             raise InvalidRequest("RebalanceTimeoutMs must be provided in first request.")
         if request.owned is None or request.owned:
             raise InvalidRequest("TopicPartitions must be empty when (re-)joining.")
@@ -66,7 +66,7 @@ def heartbeat(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outcome[Con
     group = groups.obtain(request.group_id, joins, change)
     check_room(group, request.member_id, groups.config.max_size)
     before = _member(groups, group, request, joins, change)
-    member = _told(before, request)
+    member = _updated(before, request)
     bump = group.epoch == 0
     bump |= record_member(group, before, member, change)
     bump |= update_regexes(groups, group, before, member, change)
@@ -86,20 +86,20 @@ def heartbeat(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outcome[Con
 def _member(
     groups: ConsumerGroups, group: ConsumerGroup, request: ConsumerHeartbeat, joins: bool, change: Change
 ) -> ConsumerMember:
-    """The member as it was before; a new one has no assignment. One that joins as a static one may be in any epoch."""
+    """The member as it was before; a new one has no assignment. A joining static member may give any epoch."""
     member_id = request.member_id or groups.new_member_id()
     if request.instance_id is not None:
         known = static_member(group, member_id, request.instance_id, joins, change, is_classic=False)
     else:
         known = group.members.get(member_id, ConsumerMember(member_id)) if joins else group.member(member_id)
         if joins:
-            logger.info("member joins the consumer group", group=group.group_id, member=member_id, protocol="consumer")
+            logger.info("member joined the consumer group", group=group.group_id, member=member_id, protocol="consumer")
     if request.instance_id is None or not joins:
         check_epoch(known, request.member_epoch, request.owned)
     return known
 
 
-def _told(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
+def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
     """The member with what it says about itself; whoever sends this request speaks the consumer protocol."""
     same_client = member.client_id == request.client_id and member.client_host == request.client_host
     if request.tells_nothing and same_client and member.classic is None:
@@ -108,7 +108,7 @@ def _told(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
         instance_id=member.instance_id if request.instance_id is None else request.instance_id,
         rack_id=member.rack_id if request.rack_id is None else request.rack_id,
         rebalance_timeout_ms=(
-            member.rebalance_timeout_ms if request.rebalance_timeout_ms == NOT_TOLD else request.rebalance_timeout_ms
+            member.rebalance_timeout_ms if request.rebalance_timeout_ms == UNCHANGED else request.rebalance_timeout_ms
         ),
         assignor=member.assignor if request.assignor is None else request.assignor,
         topics=member.topics if request.topics is None else frozenset(request.topics),

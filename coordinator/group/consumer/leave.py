@@ -48,7 +48,7 @@ def leave(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outcome[Consume
 def remove(groups: ConsumerGroups, group: ConsumerGroup, members: Sequence[ConsumerMember]) -> Change:
     """Takes members out; where only members of the classic protocol remain, the group becomes a classic one.
 
-    Raises GroupIdNotFound where it cannot.
+    Raises GroupIdNotFound if it cannot.
     """
     change = Change()
     if not members:

@@ -1,4 +1,4 @@
-"""Who may be in a consumer group, and as whom: its size, member epochs, static members (KIP-345 within KIP-848)."""
+"""Who may be in a consumer group, and as what: its size, member epochs, static members (KIP-345 within KIP-848)."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def check_room(group: ConsumerGroup, member_id: str, limit: int) -> None:
         raise GroupMaxSizeReached(f"The consumer group has reached its maximum capacity of {limit} members.")
 
 
-def check_epoch(member: ConsumerMember, told: int, owned: Partitions | None) -> None:
-    """Raises FencedMemberEpoch unless it is the member's epoch.
+def check_epoch(member: ConsumerMember, epoch: int, owned: Partitions | None) -> None:
+    """Raises FencedMemberEpoch unless `epoch` is the member's.
 
-    The one before is as good while the member owns nothing that it should not: the answer may have been lost.
+    The previous epoch is accepted while the member owns nothing it should not: the answer may have been lost.
     """
-    if told > member.epoch:
+    if epoch > member.epoch:
         raise FencedMemberEpoch(
-            f"The consumer group member has a greater member epoch ({told}) than the one known by the group "
+            f"The consumer group member has a greater member epoch ({epoch}) than the one known by the group "
             f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin."
         )
-    if told < member.epoch and (told != member.previous_epoch or not _is_part_of(owned, member.assigned)):
+    if epoch < member.epoch and (epoch != member.previous_epoch or not _is_part_of(owned, member.assigned)):
         raise FencedMemberEpoch(
-            f"The consumer group member has a smaller member epoch ({told}) than the one known by the group "
+            f"The consumer group member has a smaller member epoch ({epoch}) than the one known by the group "
             f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin."
         )
 
@@ -66,7 +66,7 @@ def check_not_fenced(member: ConsumerMember, member_id: str, instance_id: str) -
 def static_member(
     group: ConsumerGroup, member_id: str, instance_id: str, joins: bool, change: Change, *, is_classic: bool
 ) -> ConsumerMember:
-    """A static member that joins, which may be in the place of another, or one that is there.
+    """A static member that joins, perhaps in the place of another, or one that is known.
 
     Raises what `known_static_member` does, and UnreleasedInstanceId while the other one is there: one that speaks the
     consumer protocol must have said that it leaves for a while.
@@ -96,7 +96,7 @@ def static_member(
 
 
 def _replace(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, change: Change) -> None:
-    """The timers of the one before go on, and find nobody."""
+    """The replaced member's timers go on, and find no member."""
     group_id = group.group_id
     change.records += records.member_tombstones(group_id, before.member_id)
     change.records += (

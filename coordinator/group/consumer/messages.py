@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from coordinator.group.consumer.assignment import Partitions
 
-NOT_TOLD = -1
+UNCHANGED = -1
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerHeartbeat:
-    """A ConsumerGroupHeartbeat request; None, or NOT_TOLD, where the member says nothing new.
+    """A ConsumerGroupHeartbeat request; None, or UNCHANGED, for fields that the member reports as unchanged.
 
     `names_itself`: the request's version is one in which members make their own ids (KIP-1082, from version 1 on).
     """
@@ -32,10 +32,10 @@ class ConsumerHeartbeat:
 
     @property
     def tells_nothing(self) -> bool:
-        """Whether it is a sign of life alone, or says no more than what the member owns."""
+        """Whether it is only a sign of life, or reports nothing but what the member owns."""
         return (
             self.topics is None
-            and self.rebalance_timeout_ms == NOT_TOLD
+            and self.rebalance_timeout_ms == UNCHANGED
             and self.instance_id is None
             and self.rack_id is None
             and self.regex is None
@@ -46,7 +46,7 @@ class ConsumerHeartbeat:
     def is_full(self) -> bool:
         """Whether the member says all about itself, as it does after an error: then it is sent its assignment."""
         tells_subscription = self.topics is not None or self.regex is not None
-        return self.rebalance_timeout_ms != NOT_TOLD and tells_subscription and self.owned is not None
+        return self.rebalance_timeout_ms != UNCHANGED and tells_subscription and self.owned is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ class ConsumerGroupMetrics:
     """Counts over all shards of a node.
 
     `rebalances`: rises of group epochs for new subscriptions or topics (Kafka's `consumer-group-rebalance-count`).
-    `expired_members`: members removed since nothing was heard of them in time.
+    `expired_members`: members removed after a timeout.
     """
 
     rebalances: int = 0

@@ -47,7 +47,7 @@ class Migration:
         self._classic = classic
 
     def not_here(self, group_id: str, what: str = "Group") -> KafkaError:
-        """There is no consumer group of that name; `what` Kafka calls one that is not there at all."""
+        """There is no consumer group of that name; `what` is Kafka's word for a group that does not exist."""
         if self._classic.find(group_id) is not None:
             return GroupIdNotFound(f"Group {group_id} is not a consumer group.")
         return GroupIdNotFound(f"{what} {group_id} not found.")
@@ -55,7 +55,7 @@ class Migration:
     # -- to a consumer group
 
     def upgrade(self, group_id: str, change: Change) -> ConsumerGroup:
-        """What is to become of the classic group, or of nothing. Raises GroupIdNotFound where it must stay as it is."""
+        """The consumer group to join: converted or new. Raises GroupIdNotFound if the group must stay classic."""
         before = self._classic.find(group_id)
         if before is None:
             return ConsumerGroup(group_id)
@@ -90,7 +90,7 @@ class Migration:
         for member in before.members.values():
             converted = self._converted_member(before, member, name)
             if any(not group.is_free(topic, index) for topic, found in converted.assigned.items() for index in found):
-                raise UnknownServerError  # Kafka breaks over what an assignor gave to two members
+                raise UnknownServerError  # Kafka fails on partitions that an assignor gave to two members
             group.set_target(converted.member_id, converted.assigned)
             group.put_member(converted)
         group.metadata_hash = self._groups.metadata_hash(group.subscribed_topics)
@@ -209,14 +209,14 @@ class Migration:
 
 
 def _send_back(group: ClassicGroup) -> None:
-    """Whoever waits for the group's rebalance is to join anew, also if the group then stays as it is."""
+    """Members that wait for the group's rebalance must join again, even if the group then stays as it is."""
     for member in group.members.values():
         group.answer_join(member, JoinAnswer(member.member_id, ErrorCode.rebalance_in_progress))
         member.answer_sync(SyncAnswer(ErrorCode.rebalance_in_progress))
 
 
 def _protocol_of_all(group: ClassicGroup) -> str:
-    """The group's; where that is not chosen yet, or not known to all members any more, the one they would choose."""
+    """The group's protocol; if none is chosen yet, or not all members support it now, the one they would choose."""
     common = common_protocols(member.protocols for member in group.members.values())
     if group.protocol_name is not None and group.protocol_name in common:
         return group.protocol_name

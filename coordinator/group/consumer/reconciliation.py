@@ -1,4 +1,4 @@
-"""How a member comes from what it owns to what it is to own (Kafka's CurrentAssignmentBuilder).
+"""How a member gets from what it owns to its target (Kafka's CurrentAssignmentBuilder).
 
 A partition moves in two steps: its owner gives it up, then the next one gets it. A member stays at its epoch until it
 has said that it no longer owns what it must give up, and is given what the others have given up by then.
@@ -15,7 +15,7 @@ from coordinator.group.consumer.states import MemberState
 from protocol.errors import FencedMemberEpoch
 
 IsFree = Callable[[UUID, int], bool]
-"""Whether nobody owns a partition, nor has to give it up yet."""
+"""Whether nobody owns a partition or still has to give it up."""
 
 _NONE: frozenset[int] = frozenset()
 
@@ -23,7 +23,7 @@ _NONE: frozenset[int] = frozenset()
 def reconcile(
     member: ConsumerMember, target_epoch: int, target: Partitions, owned: Partitions | None, is_free: IsFree
 ) -> ConsumerMember:
-    """The member's next state, or itself where it cannot go on.
+    """The member's next state, or itself if it cannot go on.
 
     `owned` is what the member says that it owns, None if it says nothing. Raises FencedMemberEpoch for a member in a
     state that is not known here, unless it owns nothing.

@@ -75,14 +75,14 @@ def subscription_metadata_tombstone(group_id: str) -> CoordinatorRecord:
 
 
 def member_tombstones(group_id: str, member_id: str) -> Iterator[CoordinatorRecord]:
-    """In the order that Kafka's replay asks for."""
+    """In the order that Kafka's replay requires."""
     yield _current_assignment_tombstone(group_id, member_id)
     yield _target_tombstone(group_id, member_id)
     yield _member_tombstone(group_id, member_id)
 
 
 def group_tombstones(group: ConsumerGroup, replaced: Mapping[str, str] | None = None) -> Iterator[CoordinatorRecord]:
-    """What ends a group. `replaced` gives the new ids of members that records before these have replaced."""
+    """The tombstones that delete a group. `replaced`: new ids of members that earlier records have replaced."""
     group_id = group.group_id
     member_ids = [(replaced or {}).get(member_id, member_id) for member_id in group.members]
     for member_id in member_ids:
@@ -101,7 +101,7 @@ def group_tombstones(group: ConsumerGroup, replaced: Mapping[str, str] | None = 
 
 
 def group_creation(group: ConsumerGroup) -> Iterator[CoordinatorRecord]:
-    """What makes a group as it is: one that was a classic group before."""
+    """The records that create a group as it is, after its conversion from a classic one."""
     group_id = group.group_id
     members: Iterable[ConsumerMember] = group.members.values()
     for one in members:

@@ -24,13 +24,13 @@ _TEXTS = {
     "invalid perl operator": "invalid or unsupported Perl syntax",
     "invalid named capture group": "invalid named capture",
 }
-"""RE2's words, and those of its Java port, which Kafka hands on."""
+"""RE2's error texts, and those of its Java port, which Kafka passes on to clients."""
 
 _LITERAL = re.compile(r"\\Q.*?(?:\\E|$)|\\.|\[\^?\]?[^]]*\]", re.DOTALL)
 _NAMED_GROUP = re.compile(r"\(\?P?<(\w+)>")
 
 MOST_AT_ONCE = 5_000
-"""In RE2's instructions: for larger expressions together its memory may not do, and it says so to nobody."""
+"""In RE2's instructions. A larger combined expression may exceed RE2's memory, which it does not report."""
 
 
 class ResolvedRegex(NamedTuple):
@@ -54,13 +54,13 @@ def compile_regex(regex: str) -> Any:
     except InvalidPatternError as error:
         raise _invalid(regex, _why(str(error))) from error
     names = _NAMED_GROUP.findall(_LITERAL.sub("", regex))
-    if len(names) != len(set(names)):  # RE2 takes it, its Java port does not
+    if len(names) != len(set(names)):  # RE2 accepts it, its Java port does not
         raise _invalid(regex, "duplicate capture group name")
     return compiled
 
 
-def _why(told: str) -> str:
-    kind, _, where = told.partition(": ")
+def _why(text: str) -> str:
+    kind, _, where = text.partition(": ")
     if where.startswith("(?<"):  # the Java port knows no other operator that begins so
         return "invalid named capture"
     return _TEXTS.get(kind, kind)
@@ -73,7 +73,7 @@ def _invalid(regex: str, why: str) -> InvalidRegularExpression:
 def resolve(regexes: Iterable[str], topics: Iterable[str], version: int, now_ms: int) -> dict[str, ResolvedRegex]:
     """What each of the expressions matches among these topics: nothing, if it is not valid.
 
-    A log that Kafka wrote may hold such a one: it takes some that RE2 does not.
+    A log that Kafka wrote may hold an invalid one: Kafka accepts some that RE2 does not.
     """
     patterns = {regex: _valid(regex) for regex in regexes}
     found = _matches({regex: pattern for regex, pattern in patterns.items() if pattern is not None}, list(topics))

@@ -59,14 +59,14 @@ def update_regexes(
 
 
 def _is_due(groups: ConsumerGroups, group: ConsumerGroup, wanted: int, is_new: bool) -> bool:
-    """All of a group are matched at once: the first one's time and version stand for every one's."""
+    """All expressions of a group are matched at once, so the first one's time and version hold for all."""
     last = next(iter(group.resolved.values()), None)
     if last is None:
         return True
     age_ms = groups.shard.clock.wall_ms() - last.timestamp_ms
     if age_ms <= MIN_REFRESH_INTERVAL_MS:
         return False
-    # A version ahead of ours is one of Kafka's, whose log this was: it says nothing here.
+    # A version ahead of ours comes from a log that Kafka wrote, and means nothing here.
     has_new_topics = not groups.topics.newest <= last.version <= groups.topics.version
     is_old = age_ms > groups.config.regex_refresh_interval_ms
     return is_new or wanted != len(group.resolved) or has_new_topics or is_old
@@ -91,5 +91,5 @@ def refresh(groups: ConsumerGroups, group_id: str, regexes: Collection[str]) -> 
         raise_epoch(group, metadata_hash, change)
         change.after.append(groups.metrics.count_rebalance)
         change.after.append(lambda: groups.mark_fresh(group_id))
-    logger.info("matched regular expressions", group=group_id, expressions=list(found))
+    logger.info("regular expressions matched", group=group_id, expressions=list(found))
     return change.outcome(None)

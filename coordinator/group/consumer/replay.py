@@ -1,7 +1,7 @@
 """What the records of `__consumer_offsets` do to a consumer group: the only way in which it changes.
 
-Compaction may have taken away steps between two records, so each is taken as it stands, and nothing is asked of what
-came before it. A tombstone of what is not there does nothing.
+Compaction may have taken away steps between two records, so each is applied as it stands, whatever came
+before it. A tombstone of something unknown does nothing.
 """
 
 from __future__ import annotations

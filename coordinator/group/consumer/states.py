@@ -13,7 +13,7 @@ class ConsumerGroupState(Enum):
     ASSIGNING = "Assigning"
     """The target assignment is older than the group epoch: it is made with the next heartbeat."""
     RECONCILING = "Reconciling"
-    """Some member has not come to the target assignment yet."""
+    """Some member has not reached the target assignment yet."""
     STABLE = "Stable"
 
 
@@ -25,7 +25,7 @@ class MemberState(IntEnum):
     UNREVOKED_PARTITIONS = 1
     """It must give up partitions before it can go on to the next epoch."""
     UNRELEASED_PARTITIONS = 2
-    """It is at the target's epoch, but other members have not given up all that it is to get."""
+    """It is at the target's epoch, but other members have not given up all of its target yet."""
     UNKNOWN = 127
     """A state of some later Kafka's."""
 

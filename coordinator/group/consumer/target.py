@@ -1,4 +1,4 @@
-"""The target assignment: made anew for each group epoch (Kafka's TargetAssignmentBuilder)."""
+"""The target assignment, computed for each group epoch (Kafka's TargetAssignmentBuilder)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def make_target(
     """Everybody's new target by member id, the differences from the present one being added to `change`.
 
     `members` are the group's, with the changes that `change` holds; `homogeneous`: all subscribe to the same topics.
-    Raises UnknownServerError where the assignor fails.
+    Raises UnknownServerError if the assignor fails.
     """
     spec = _spec(group, members, homogeneous, topics)
     epoch = change.epoch_of(group)
@@ -44,9 +44,9 @@ def make_target(
         assigned = ASSIGNORS[assignor](spec)
     except AssignmentFailed as error:
         text = f"Failed to compute a new target assignment for epoch {epoch}: {error}"
-        logger.error("no target assignment", group=group.group_id, epoch=epoch, assignor=assignor, error=str(error))
+        logger.error("target assignment failed", group=group.group_id, epoch=epoch, assignor=assignor, error=str(error))
         raise UnknownServerError(text) from error
-    logger.info("computed a new target assignment", group=group.group_id, epoch=epoch, assignor=assignor)
+    logger.info("target assignment computed", group=group.group_id, epoch=epoch, assignor=assignor)
     for member_id in spec.members:
         partitions = assigned.get(member_id, NO_PARTITIONS)
         if partitions != group.target.get(member_id):

@@ -24,7 +24,7 @@ JOIN = "join"
 SYNC = "sync"
 
 RETRY_MS = 500
-"""When a removal that could not be written is tried again."""
+"""Delay before a removal that could not be written is tried again, ms."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Timeouts:
     """The timers of one shard's members, which end as messages.
 
     A member has a session. One that speaks the consumer protocol has a rebalance timeout to give up partitions in; one
-    that speaks the classic protocol has it to join in, once told that it must, and again to sync in.
+    that speaks the classic protocol has one to join in, once told to, and another to sync in.
     """
 
     def __init__(self, groups: ConsumerGroups) -> None:
@@ -49,7 +49,7 @@ class Timeouts:
         self._sessions: dict[tuple[str, str], _Session] = {}
 
     def start_session(self, group_id: str, member: ConsumerMember) -> None:
-        """The member has given a sign of life, which mostly only puts off the end of its session: no timer is set."""
+        """The member has given a sign of life, which usually only moves the end of its session: no timer is set."""
         if member.classic is None:
             timeout_ms = self._groups.config.session_timeout_of(group_id)
         else:
@@ -117,7 +117,7 @@ class Timeouts:
         )
 
     def _fence(self, key: tuple[str, str, str], reason: str) -> Outcome[None] | None:
-        """Removes the member. `key` is that of the timer that ended, as which the removal is tried again."""
+        """Removes the member. `key` is that of the expired timer; a failed removal is retried under it."""
         kind, group_id, member_id = key
         group = self._groups.find(group_id)
         member = None if group is None else group.members.get(member_id)

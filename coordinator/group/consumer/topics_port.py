@@ -1,4 +1,4 @@
-"""What the coordinator must know of the topics that there are (Kafka's MetadataImage)."""
+"""What the coordinator needs to know of existing topics (Kafka's MetadataImage)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TopicsPort(Protocol):
 
     @property
     def version(self) -> int:
-        """It rises with every change of a topic, and never falls, also over restarts."""
+        """It rises with every change of a topic, and never falls, even over restarts."""
 
     @property
     def newest(self) -> int:

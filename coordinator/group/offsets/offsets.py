@@ -128,7 +128,7 @@ class Offsets:
         member_id: str | None = None,
         member_epoch: int = -1,
     ) -> Fetched:
-        """The offsets of `wanted`, or with None all of the group. What is not there is left out.
+        """The offsets of `wanted`, or with None all of the group. Unknown ones are left out.
 
         Raises what `Group.validate_offset_fetch` does for a member of a consumer group.
         """
@@ -178,7 +178,7 @@ class Offsets:
         return group
 
     def all_tombstones(self, group_id: str) -> list[CoordinatorRecord]:
-        """What removes every offset of a group, pending ones too."""
+        """The tombstones for every offset of a group, pending ones too."""
         return [tombstone(group_id, topic, partition) for topic, partition in self.store.places_of_group(group_id)]
 
     def delete_groups(self, group_ids: Iterable[str]) -> Outcome[dict[str, ErrorCode]]:

@@ -60,12 +60,12 @@ class OffsetStore:
         return group in self._open_transactions
 
     def places_of_group(self, group: str) -> list[TopicPartition]:
-        """What the group, or an open transaction, has a commit for, each once."""
+        """The partitions for which the group, or an open transaction, has a commit, each once."""
         offsets = (self.of_group(group), *self._pending_of(group))
         return list(dict.fromkeys((topic, partition) for one in offsets for topic in one for partition in one[topic]))
 
     def places_of_topic(self, topic: str) -> list[tuple[str, int]]:
-        """(group, partition) that there is a commit for, pending or not, each once."""
+        """Each (group, partition) with a commit, pending or not, once."""
         found: dict[tuple[str, int], None] = {}
         for group in {**self._by_group, **dict.fromkeys(self._open_transactions)}:
             for one in (self.of_group(group), *self._pending_of(group)):
@@ -99,7 +99,7 @@ class OffsetStore:
         of_topic[partition] = offset
 
     def _remove(self, group: str, topic: str, partition: int) -> None:
-        """A tombstone takes the pending commits along."""
+        """A tombstone removes the pending commits too."""
         offsets = self._by_group.get(group, {})
         for one in (offsets, *self._pending_of(group)):
             of_topic = one.get(topic, {})

@@ -1,7 +1,7 @@
 """The members of a topic by how many partitions they have: who gets the next one, who gives the next one away.
 
 Both are the halves of Kafka's UniformHeterogeneousAssignmentBuilder.MemberAssignmentBalancer. Members are numbers, and
-`sizes` has the partitions of each by its number; whoever moves a partition keeps it up to date.
+`sizes` holds each member's number of partitions; whoever moves a partition updates it.
 """
 
 from __future__ import annotations

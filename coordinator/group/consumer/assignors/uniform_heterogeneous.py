@@ -16,7 +16,7 @@ from coordinator.group.consumer.assignors.spec import AssignmentFailed, GroupSpe
 from protocol.uuids import to_text
 
 _ROUNDS = 16
-"""How often every topic is balanced at most; overlapping subscriptions may need many rounds for small gains."""
+"""Most rounds of balancing over all topics; overlapping subscriptions may need many rounds for small gains."""
 _NOBODY = -1
 
 
@@ -70,7 +70,7 @@ def _topics(spec: GroupSpec) -> dict[UUID, _Topic]:
 
 
 def _balance(work: _Work, topics: list[_Topic]) -> None:
-    """Until every topic since the last with a move, or since the first of all, had none."""
+    """Until a full round over the topics brings no move."""
     last = None
     for _ in range(_ROUNDS):
         for topic in topics:
@@ -81,7 +81,7 @@ def _balance(work: _Work, topics: list[_Topic]) -> None:
 
 
 class _Work:
-    """The assignment as it comes to be. Members are numbered in the group's order."""
+    """The assignment while it is built. Members are numbered in the group's order."""
 
     def __init__(self, spec: GroupSpec, topics: dict[UUID, _Topic]) -> None:
         self._members = list(spec.members.values())
@@ -91,7 +91,7 @@ class _Work:
         self._drafts: list[Draft | None] = [None] * len(self._members)
 
     def revoke(self) -> None:
-        """Takes from members what they do not subscribe to (any more)."""
+        """Takes from members the partitions of topics that they do not subscribe to."""
         for number, member in enumerate(self._members):
             subscribed = frozenset(member.topics)
             for topic_id, partitions in member.assigned.items():
