@@ -35,10 +35,10 @@ from timing.clock import SystemClock  # noqa: E402
 logger = structlog.get_logger("broker")
 
 LAST_WORK_MS = 2000
-"""How long a process that is through with its data waits for what its threads still do: files are removed, say."""
+"""How long a process that has closed its data waits for its threads, which may still remove files."""
 
 START_PATIENCE_MS = 3000
-"""How long a start that is to be stopped may still take to come to its end, and so to a stop in good order."""
+"""How long a start may go on after a signal to stop; if it ends in time, the stop is a clean one."""
 
 
 @click.group()
@@ -103,19 +103,19 @@ async def _serve(loaded: Loaded, ready_fd: int | None, exit_with_parent: bool) -
         loop.add_reader(sys.stdin.fileno(), _watch_parent, loop, stop)
     descriptors, allowed = process.allow_many_descriptors()
     if descriptors != allowed:
-        logger.info("raised the limit of open files", before=descriptors, now=allowed)
+        logger.info("open file limit raised", before=descriptors, now=allowed)
     process.reuse_freed_memory()
     try:
         if not await process.unless_stopped(node.start(), stop, seams.clock, START_PATIENCE_MS):
-            logger.warning("stopped during the start: the next one recovers the logs anew")
+            logger.warning("stopped during startup; the next start recovers the logs again")
             _leave(1)
     except (ListenError, LogDirError, CorruptMetadata, KafkaError, OSError) as error:
-        logger.error("cannot start", reason=str(error))
+        logger.error("cannot start", error=str(error))
         return 1
     try:
         http_port = await node.start_http()
     except ListenError as error:
-        logger.error("cannot start", reason=str(error))
+        logger.error("cannot start", error=str(error))
         await node.stop()
         return 1
     process.spare_loaded_modules_collection()
@@ -134,7 +134,7 @@ async def _serve(loaded: Loaded, ready_fd: int | None, exit_with_parent: bool) -
 
 
 def _leave(status: int) -> NoReturn:
-    """Ends the process at once: the interpreter would wait for its threads, for a read that hangs, say."""
+    """Ends the process at once: the interpreter would wait for its threads, which may hang in a read."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
@@ -153,7 +153,7 @@ def _tell_ready(ready_fd: int, node: Node, http_port: int | None) -> None:
         host = f"[{address.host}]" if ":" in address.host else address.host
         listeners[name] = f"{host}:{address.port}"
     line = {"ready": True, "listeners": listeners, "bound": node.bound_listeners, "http": http_port, "pid": os.getpid()}
-    with contextlib.suppress(BrokenPipeError), os.fdopen(ready_fd, "w") as descriptor:  # nobody may be left to read it
+    with contextlib.suppress(BrokenPipeError), os.fdopen(ready_fd, "w") as descriptor:  # the reader may be gone
         descriptor.write(json.dumps(line) + "\n")
 
 

@@ -1,4 +1,7 @@
-"""Log lines: structlog to standard error, for people on a terminal and as JSON lines otherwise."""
+"""Log lines: structlog to standard error, for people on a terminal and as JSON lines otherwise.
+
+Of the fields, `error` is the text of an exception and `partition` a partition's name as in `topic-0`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ def configure(level: str = "info", line_format: str = "auto", file: TextIO | Non
     """Set up all logging of the process: structlog's, and the standard library's for asyncio and aiohttp.
 
     `level` and `line_format` are the values of `odradek.log.level` and `odradek.log.format`; lines go to `file`, by
-    default standard error. Calls below the level cost no more than finding that out.
+    default standard error. Calls below the level cost only the check.
     """
     file = file or sys.stderr
     severity = logging.getLevelNamesMapping()[level.upper()]
@@ -52,7 +55,7 @@ def configure(level: str = "info", line_format: str = "auto", file: TextIO | Non
 
 
 def log_loop_exceptions(loop: asyncio.AbstractEventLoop, metrics: Metrics) -> None:
-    """Make an exception that reaches the loop (from a callback, or a task nobody awaits) a log line and count it."""
+    """Log and count every exception that reaches the loop (from a callback, or a task nobody awaits)."""
     log = structlog.get_logger("asyncio")
 
     def handle(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 STOP_PATIENCE_MS = 30_000
-"""A stop during which nothing at all gets done for so long ends all the same; the next start recovers the logs."""
+"""A stop that makes no progress for this long is given up; the next start recovers the logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Node:
     # -- start
 
     async def start(self) -> None:
-        """Recovers the data and opens the listeners. What fails leaves nothing open, and the data as after a stop.
+        """Recovers the data and opens the listeners. A failure leaves nothing open, and the data as after a stop.
 
         Raises LogDirError if a data folder cannot be used, ListenError if a listener cannot be bound.
         """
@@ -206,8 +206,8 @@ class Node:
         undo.push_async_callback(seams.workers.call, self._close_logs)
         try:
             await self.topics.raise_leader_epochs()
-        except MetadataStoreFailed as error:  # a full disk, say: what is there is served all the same
-            logger.warning("leader epochs stay as they were", reason=str(error))
+        except MetadataStoreFailed as error:  # a full disk, say: existing data is served all the same
+            logger.warning("leader epochs not raised", error=str(error))
         self.partitions = Partitions(
             self.topics, self.logs, self._log_config, self._partition_advanced, self._partition_deleted
         )
@@ -254,7 +254,7 @@ class Node:
     # -- what happens to partitions
 
     def _partition_advanced(self, partition: Partition) -> None:
-        """Records became visible: whoever waits for them may be answered."""
+        """Records became visible: requests that wait for them may be answered."""
         key = partition.key
         for purgatory in self._waiting_for_records:
             if key in purgatory.watchers:  # seldom, and asked at every append
@@ -274,7 +274,7 @@ class Node:
     # -- stop
 
     async def stop(self) -> Stopped:
-        """Answers what is in flight, flushes all and notes the clean shutdown, as far as the disk allows that."""
+        """Answers what is in flight, flushes the logs and records the clean shutdown, as far as the disk allows."""
         self.not_ready = "stopping"
         self.stopping = True
         logger.info("stopping")
@@ -289,7 +289,7 @@ class Node:
                 self.clock, self._end_work(), lambda: (self._ending, self.logs.closed), STOP_PATIENCE_MS
             )
         except StuckError:
-            logger.error("a device does not answer, the data is left as it is", waiting_for=self._ending)
+            logger.error("disk not responding; giving up the clean shutdown", waiting_for=self._ending)
             stopped = Stopped.STUCK
         if self._http is not None:
             await self._http.stop()
@@ -297,7 +297,7 @@ class Node:
         return stopped
 
     async def _end_work(self) -> Stopped:
-        """What waits for devices, one after the other."""
+        """The steps that may wait for a device, one after the other."""
         works: dict[str, Callable[[], Awaitable[None]]] = {
             "new topics": self.auto_topics.stop,
             "moves of logs": self.log_moves.stop,
@@ -312,7 +312,7 @@ class Node:
             try:
                 await work()
             except (OSError, KafkaError) as error:
-                logger.error("the data could not be put on disk in good order", of=name, reason=str(error))
+                logger.error("data not flushed cleanly", of=name, error=str(error))
                 stopped = Stopped.UNCLEAN
             except Exception:
                 logger.exception("unexpected error during the stop", of=name)  # what comes after it is not to suffer

@@ -1,4 +1,4 @@
-"""Waiting for work that a hung device may never let end."""
+"""Waiting for work that a hung device may block for ever."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from timing.clock import Clock
 T = TypeVar("T")
 
 CHECKS = 10
+"""How many times within `patience_ms` the progress is looked at."""
 
 
 class StuckError(Exception):
-    """Nothing was done for as long as there was patience for."""
+    """The work made no progress for `patience_ms`."""
 
 
 async def while_it_gets_on(
     clock: Clock, work: Coroutine[Any, Any, T], progress: Callable[[], object], patience_ms: float
 ) -> T:
-    """The result of `work`, whose `progress` is another value whenever something of it was done.
+    """The result of `work`; `progress()` returns another value whenever some of it was done.
 
-    Raises StuckError if it was the same for `patience_ms`; the work is left where it is.
+    Raises StuckError if that stayed the same for `patience_ms`; the work is left running.
     """
     task = asyncio.ensure_future(work)
     seen, times = progress(), 0

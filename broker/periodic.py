@@ -1,4 +1,4 @@
-"""What a node does every so often."""
+"""Jobs that a node runs at intervals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEVER_MS = 2**40
 
 
 class Periodic:
-    """Runs jobs, each with a fixed pause after its last end. One that fails is logged and has its next turn."""
+    """Runs jobs, each with a fixed pause after its last end. A failed job is logged and runs again."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -27,7 +27,7 @@ class Periodic:
     def every(
         self, pause_ms: float, name: str, job: Callable[[], Awaitable[None]], *, first_ms: float | None = None
     ) -> None:
-        """Run `job` first after `first_ms`, or `pause_ms`, and again and again `pause_ms` after it ended."""
+        """Run `job` after `first_ms` (default `pause_ms`), and again `pause_ms` after each end."""
         if self._stopped or pause_ms >= NEVER_MS:
             return
 
@@ -46,10 +46,10 @@ class Periodic:
         try:
             await job()
         except Exception:
-            logger.exception("a periodic job failed", job=name)
+            logger.exception("periodic job failed", job=name)
 
     async def stop(self) -> None:
-        """Starts no job any more and waits for those that run."""
+        """Starts no further job and waits for those that run."""
         self._stopped = True
         for timer in self._timers.values():
             timer.cancel()

@@ -1,4 +1,4 @@
-"""What a broker asks of its own process: descriptors, memory used again, short garbage collections, an early end."""
+"""What a broker does to its own process: descriptors, reuse of memory, short garbage collections, an early end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def allow_many_descriptors() -> tuple[int, int]:
 def reuse_freed_memory() -> None:
     """Has the C library keep freed buffers of the size of requests and record data for the next ones.
 
-    By default it gives them back, and the kernel then clears and maps every page anew: that was half of the work of a
+    By default it gives them back, and the kernel then clears and maps every page again: that was half of the work of a
     Fetch and a quarter of that of a Produce. Nothing happens where there is no glibc.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
@@ -42,7 +42,7 @@ def reuse_freed_memory() -> None:
 async def unless_stopped(
     work: Coroutine[Any, Any, None], stop: asyncio.Event, clock: Clock, patience_ms: float
 ) -> bool:
-    """Do the work; false if `stop` is set and it has not come to its end `patience_ms` later. Raises what it raises."""
+    """Do the work; false if it has not ended `patience_ms` after `stop` was set. Raises what it raises."""
 
     async def give_up() -> None:
         await stop.wait()
@@ -57,5 +57,5 @@ async def unless_stopped(
 
 
 def spare_loaded_modules_collection() -> None:
-    """Keeps full garbage collections, several milliseconds each, from walking all that was loaded at the start."""
+    """Keeps full garbage collections, several milliseconds each, from walking everything loaded at the start."""
     gc.freeze()

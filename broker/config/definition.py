@@ -17,7 +17,7 @@ Value = bool | int | float | str | tuple[str, ...] | None
 _INTEGER = r"[+-]?\d+"
 _DOUBLE = r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)"
 _COMMA = r"(?a:\s*,\s*)"
-# What Java's `trim` takes off: fewer characters than Unicode calls white.
+# What Java's `trim` removes: fewer characters than Unicode calls white.
 _SPACE = "".join(map(chr, range(33)))
 
 
@@ -157,7 +157,7 @@ def _parse_type(name: str, text: str, kind: ConfigType) -> Value:
 
 
 def parse_integer(text: str, bits: int) -> int | None:
-    """As Java parses a signed number of so many bits; None for a text that is none."""
+    """As Java parses a signed number of `bits` bits; None for any other text."""
     bound = 1 << (bits - 1)
     return int(text) if re.fullmatch(_INTEGER, text) and -bound <= int(text) < bound else None
 
@@ -225,7 +225,7 @@ def one_of(*allowed: str, ignore_case: bool = False) -> Check:
 
 
 def java_class(known: str | None) -> Check:
-    """A class that a JVM without plugins finds, which is none but `known`."""
+    """A class that a JVM without plugins finds: only `known`."""
 
     def refuse(value: Value) -> tuple[object, str] | None:
         return None if value == known else (value, f"Class {value} could not be found.")

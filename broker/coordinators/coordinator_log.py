@@ -60,12 +60,12 @@ class PartitionCoordinatorLog:
             if not whole:
                 raise CorruptMessage(f"{partition.topic}-{partition.index} is cut short at offset {offset}.")
             yield data[:whole]
-        if log.is_offline:  # since the last read: nobody is notified any more
+        if log.is_offline:  # since the last read: no listener is notified
             raise log.storage_error()
 
 
 def _whole_batches(data: memoryview, offset: int) -> tuple[int, int]:
-    """How many bytes the whole batches at the front take, and the offset after them."""
+    """The size in bytes of the whole batches at the front, and the offset after them."""
     at = 0
     while at + LOG_OVERHEAD <= len(data):
         end = at + LOG_OVERHEAD + _LENGTH.unpack_from(data, at + _LENGTH_AT)[0]

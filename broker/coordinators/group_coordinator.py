@@ -36,6 +36,7 @@ CONSUMER_PREFIX = "consumer."
 
 
 def group_config(config: BrokerConfig) -> GroupConfig:
+    """The group coordinator's settings, in ms and bytes (Kafka's `GroupCoordinatorConfig`)."""
     return GroupConfig(
         min_session_timeout_ms=config.integer("group.min.session.timeout.ms"),
         max_session_timeout_ms=config.integer("group.max.session.timeout.ms"),
@@ -48,6 +49,7 @@ def group_config(config: BrokerConfig) -> GroupConfig:
 
 
 def consumer_group_config(node: Node) -> ConsumerGroupConfig:
+    """The settings of KIP-848 groups, in ms; its `overrides` look up a group's own configuration (`GroupConfig`)."""
     config = node.config
     policy = config.string("group.consumer.migration.policy").lower()
 
@@ -79,7 +81,7 @@ def require_consumer_protocol(node: Node) -> None:
 
 
 class GroupCoordinator(HostedCoordinator[GroupShard]):
-    """Takes the messages for groups, by group id.
+    """Routes the messages for groups, by group id.
 
     `rebalances` and `heartbeats` are the purgatories of the joins and syncs, and of the sessions, that wait.
     """
@@ -126,7 +128,7 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
         return f"{prefix}-{uuids.random_uuid(self._random)}"
 
     def _topic_changed(self, old: Topic | None, new: Topic | None) -> None:
-        """A topic that is gone, or made anew, takes its committed offsets along."""
+        """The committed offsets of a deleted or recreated topic are removed."""
         changed = new or old
         for shard in self.runtime.shards():
             if shard.state is not None and changed is not None:

@@ -20,7 +20,7 @@ class GroupTopics:
         self._topics = node.topics
         self._racks = {node.node_id: node.config.optional_string("broker.rack")}
         self._images: dict[UUID, tuple[Topic, TopicImage]] = {}
-        """What was made of each topic, which another takes the place of when it changes."""
+        """The view of each topic, replaced when the topic changes."""
         self.newest = self._topics.revision
         self._topics.subscribe(self._changed)
 

@@ -1,4 +1,4 @@
-"""The coordinators of this node: which shards it runs, over which partitions, and who asks them what."""
+"""The coordinators of this node: which shards it runs, over which partitions, and how they are called."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ class HostedCoordinator(Generic[S]):
         self.runtime = runtime
 
     def start(self) -> None:
-        """Loads what is here, then follows the topic. Call it once the partitions are open."""
+        """Loads the shards of partitions hosted here, then follows the topic. Call it once the partitions are open."""
         topic = self._node.topics.get(self._topic)
         if topic is not None:
             self._load(topic)
         self._node.topics.subscribe(self._changed)
 
     def stop(self) -> None:
-        """Unloads every shard: whoever waits is answered."""
+        """Unloads every shard: waiting requests are answered."""
         self.runtime.unload_all()
 
     async def ensure_topic(self) -> None:
-        """Makes the internal topic unless it is there, and waits until its shards are loaded.
+        """Creates the internal topic if it does not exist, and waits until its shards are loaded.
 
-        Raises CoordinatorNotAvailable where it cannot be made.
+        Raises CoordinatorNotAvailable if it cannot be created.
         """
         if self._node.topics.get(self._topic) is None:
             await ensure_internal_topic(self._node, self._topic)
@@ -100,7 +100,7 @@ class HostedCoordinator(Generic[S]):
         for index in range(len(topic.partitions)):
             partition = node.partitions.get(topic.name, index)
             if partition is None or partition.log.is_offline:
-                continue  # what is in an offline log is not known: no answer is better than that there is nothing
+                continue  # an offline log's content is unknown: no answer is better than an empty one
             if index not in self.runtime:
                 self.runtime.load(index, PartitionCoordinatorLog(partition, node.clock, buffer_bytes))
 

@@ -1,7 +1,7 @@
-"""The state of share groups (KIP-932; Kafka's `ShareCoordinatorService`), of which nobody is the coordinator.
+"""The state of share groups (KIP-932; Kafka's `ShareCoordinatorService`), which has no coordinator here.
 
 `share.version` is 0, as in a Kafka 4.1 whose operator did not ask for share groups: there is no `__share_group_state`,
-and whoever asks for a partition's state gets NOT_COORDINATOR.
+and requests for a partition's state get NOT_COORDINATOR.
 """
 
 from __future__ import annotations

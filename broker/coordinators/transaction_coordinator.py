@@ -35,7 +35,7 @@ def transaction_config(config: BrokerConfig) -> TransactionConfig:
 
 
 class TransactionCoordinator(HostedCoordinator[TransactionShard]):
-    """Takes the messages for transactions, by transactional id."""
+    """Routes the messages for transactions, by transactional id."""
 
     load_buffer_config = "transaction.state.log.load.buffer.size"
 
@@ -73,7 +73,7 @@ class TransactionCoordinator(HostedCoordinator[TransactionShard]):
     def holds_for_good(
         self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[TopicPartition]
     ) -> bool:
-        """`holds`, and nothing that this rests on can be lost any more."""
+        """As `holds`, and everything that the answer depends on is committed."""
         shard = self.runtime.shard(self.partition_for(transactional_id))
         return shard is not None and shard.is_settled and _holds(shard.state, transactional_id, producer, partitions)
 

@@ -14,7 +14,7 @@ from protocol.errors import InvalidRequest
 from protocol.java_collections import in_java_order
 
 USUAL_CONTROLLER = "CONTROLLER"
-"""How the controller's listener is called mostly, where none is configured: this node needs none."""
+"""The controller listener's usual name, if none is configured: this node needs none."""
 
 
 def handle(ctx: RequestContext, request: AddRaftVoterRequest) -> NoReturn:
@@ -23,11 +23,11 @@ def handle(ctx: RequestContext, request: AddRaftVoterRequest) -> NoReturn:
     default = configured[0].upper() if configured else USUAL_CONTROLLER
     endpoints = {listener.name.upper(): listener for listener in request.listeners}
     if default not in endpoints:
-        told = ", ".join(
+        text = ", ".join(
             _shown(name, endpoints[name]) for name in in_java_order(list(endpoints), capacity=len(request.listeners))
         )
         raise InvalidRequest(
-            f"Add voter request didn't include the endpoint (Endpoints(endpoints={{{told}}})) for the default listener "
+            f"Add voter request didn't include the endpoint (Endpoints(endpoints={{{text}}})) for the default listener "
             f"ListenerName({default})"
         )
     refuse("adding")

@@ -31,15 +31,15 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
             return _response(ErrorCode.invalid_request, ())
         ctx.connection.client_software = software
     features = ctx.node.features
-    lowest_told = 0 if ctx.version >= FIRST_VERSION_WITH_FEATURES_FROM_ZERO else 1
+    lowest_shown = 0 if ctx.version >= FIRST_VERSION_WITH_FEATURES_FROM_ZERO else 1
     return ApiVersionsResponse(
         error_code=ErrorCode.none,
-        api_keys=tuple(_told(api) for api in API_TABLE if api.advertised),
+        api_keys=tuple(_served(api) for api in API_TABLE if api.advertised),
         throttle_time=ZERO,
         supported_features=tuple(
             SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
             for name, (lowest, highest) in SUPPORTED.items()
-            if lowest >= lowest_told
+            if lowest >= lowest_shown
         ),
         finalized_features_epoch=features.epoch,
         finalized_features=tuple(
@@ -51,9 +51,9 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
 
 
 def unsupported_version() -> ApiVersionsResponse:
-    """The answer, in version 0, to a version too new: what of this one API is served (KIP-511)."""
+    """The answer, in version 0, to a version too new: the versions of this API that are served (KIP-511)."""
     return _response(
-        ErrorCode.unsupported_version, tuple(_told(api) for api in API_TABLE if api.key == API_VERSIONS_KEY)
+        ErrorCode.unsupported_version, tuple(_served(api) for api in API_TABLE if api.key == API_VERSIONS_KEY)
     )
 
 
@@ -65,5 +65,5 @@ def _response(error_code: ErrorCode, api_keys: tuple[ApiVersion, ...]) -> ApiVer
     return ApiVersionsResponse(error_code=error_code, api_keys=api_keys, throttle_time=ZERO)
 
 
-def _told(api: Api) -> ApiVersion:
+def _served(api: Api) -> ApiVersion:
     return ApiVersion(api_key=api.key, min_version=api.advertised_lowest, max_version=api.highest)

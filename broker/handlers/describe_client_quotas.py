@@ -50,7 +50,7 @@ def _entry(entity: Entity, values: Mapping[str, float]) -> EntryData:
 
 
 def _check(components: Sequence[ComponentData]) -> None:
-    """:raises InvalidRequest, UnsupportedVersion: The first thing that is wrong with the filter."""
+    """Raises InvalidRequest or UnsupportedVersion for the first fault of the filter."""
     seen: set[str] = set()
     for component in components:
         kind = component.entity_type

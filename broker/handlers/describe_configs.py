@@ -72,9 +72,9 @@ def _configs(
     keys, name = resource.configuration_keys, resource.resource_name
     match resource.resource_type:
         case ResourceType.TOPIC:
-            return [_told(request, entry) for entry in _topic(node, name, keys)]
+            return [_described(request, entry) for entry in _topic(node, name, keys)]
         case ResourceType.BROKER:
-            return [_told(request, entry) for entry in _broker(node, name, keys)]
+            return [_described(request, entry) for entry in _broker(node, name, keys)]
         case ResourceType.BROKER_LOGGER:
             return _loggers(node, name, keys)
         case ResourceType.GROUP:
@@ -137,7 +137,7 @@ def _of_resource(
     keys: Collection[str] | None,
     source: int,
 ) -> list[DescribeConfigsResourceResult]:
-    told: list[DescribeConfigsResourceResult] = []
+    described: list[DescribeConfigsResourceResult] = []
     for name, definition in definitions.items():
         if keys and name not in keys:
             continue
@@ -146,7 +146,7 @@ def _of_resource(
         # Kafka names a group's defaults as synonyms, a subscription's it does not.
         shows_synonym = is_set or source == GROUP_SOURCE
         synonym = DescribeConfigsSynonym(name=name, value=value, source=source if is_set else DEFAULT_SOURCE)
-        told.append(
+        described.append(
             DescribeConfigsResourceResult(
                 name=name,
                 value=value,
@@ -158,10 +158,10 @@ def _of_resource(
                 documentation=definition.doc if request.include_documentation else None,
             )
         )
-    return told
+    return described
 
 
-def _told(request: DescribeConfigsRequest, entry: ConfigEntry) -> DescribeConfigsResourceResult:
+def _described(request: DescribeConfigsRequest, entry: ConfigEntry) -> DescribeConfigsResourceResult:
     synonyms = entry.synonyms if request.include_synonyms else ()
     return DescribeConfigsResourceResult(
         name=entry.name,

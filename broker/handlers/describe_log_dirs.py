@@ -31,8 +31,8 @@ def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogD
     by_dir: defaultdict[str, dict[str, list[DescribeLogDirsPartition]]] = defaultdict(lambda: defaultdict(list))
     for partition in node.partitions:
         if wanted is None or partition.key in wanted:
-            for path, told in _replicas(node, partition):
-                by_dir[path][partition.topic].append(told)
+            for path, replica in _replicas(node, partition):
+                by_dir[path][partition.topic].append(replica)
     return DescribeLogDirsResponse(
         throttle_time=ZERO,
         error_code=ErrorCode.none,
@@ -48,18 +48,18 @@ def log_dirs(node: Node) -> list[str]:
 def _replicas(node: Node, partition: Partition) -> Iterator[tuple[str, DescribeLogDirsPartition]]:
     """The partition's log, and its copy in another folder if it is being moved; each with its folder."""
 
-    def told(size: int, offset_lag: int, *, is_future: bool) -> DescribeLogDirsPartition:
+    def replica(size: int, offset_lag: int, *, is_future: bool) -> DescribeLogDirsPartition:
         return DescribeLogDirsPartition(
             partition_index=partition.index, partition_size=size, offset_lag=offset_lag, is_future_key=is_future
         )
 
     log = partition.log
-    # The lag of a replica is that behind the high watermark, which no leader has.
+    # A replica's lag is its distance from the high watermark; a leader has none.
     folder = os.path.abspath(os.path.dirname(log.folder))
-    yield folder, told(log.size, 0, is_future=False)
+    yield folder, replica(log.size, 0, is_future=False)
     move = node.log_moves.future_of(log)
     if move is not None and folder != os.path.abspath(move.target.path):
-        yield os.path.abspath(move.target.path), told(move.size, log.log_end_offset - move.copied_to, is_future=True)
+        yield os.path.abspath(move.target.path), replica(move.size, log.log_end_offset - move.copied_to, is_future=True)
 
 
 def _result(node: Node, path: str, by_topic: dict[str, list[DescribeLogDirsPartition]]) -> DescribeLogDirsResult:

@@ -58,9 +58,9 @@ Reading = Generator["ReadPlan", Buffer, None]
 
 
 def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
-    """Answers at once where `min_bytes` are at hand, an error has to be reported, or no wait is allowed."""
+    """Answers at once if `min_bytes` are in memory, there is an error, or no wait is allowed."""
     by_id = ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS
-    # A partition named twice keeps its first place and what was last said of it, as in Kafka.
+    # A partition named twice keeps its first place and its last fields, as in Kafka.
     wanted = {
         (key, asked.partition): _target(ctx, key, asked) for key, partitions in request.topics for asked in partitions
     }
@@ -107,7 +107,7 @@ def _target(ctx: RequestContext, key: TopicKey, asked: FetchPartition) -> Target
 
 
 def _advance(reading: Reading, data: Buffer | None = None) -> ReadPlan | None:
-    """Goes on, with the bytes last asked for, as long as the next are at hand.
+    """Goes on with `data`, read for the last plan, as long as the page cache has the next bytes.
 
     Returns the first plan that would wait for the device, or None at the end.
     """
@@ -121,7 +121,7 @@ def _advance(reading: Reading, data: Buffer | None = None) -> ReadPlan | None:
 
 
 class Fetch:
-    """One request: what it reads, and the answer made of it."""
+    """One request: what it reads, and its answer."""
 
     def __init__(self, ctx: RequestContext, request: FetchRequest, context: FetchContext, by_id: bool) -> None:
         self._ctx = ctx
@@ -147,11 +147,12 @@ class Fetch:
         )
 
     async def finish(self, reading: Reading, plan: ReadPlan | None) -> FetchResponse:
+        """Reads on from `plan`, waits up to `max_wait_ms` for `min_bytes` (Kafka's `DelayedFetch`), and answers."""
         await self._read_on(reading, plan)
         if not self.answerable:
             await self._wait()
             if self._ctx.node.throttling.enabled:
-                self._ctx.connection.spent_ms()  # waiting costs the client's quota nothing
+                self._ctx.connection.spent_ms()  # waiting does not count for the client's quota
             reading = self.read(again=True)
             await self._read_on(reading, _advance(reading))
         return self.response()
@@ -176,12 +177,12 @@ class Fetch:
         finally:
             operation.force_complete()
 
-    # -- reading --
+    # -- reading
 
     def read(self, *, again: bool = False) -> Reading:
         """Reads the partitions in the order of the request, within the limits on bytes (KIP-74).
 
-        Partitions that were not known at first come behind the others, and neither end a wait nor gain by it.
+        Partitions unknown at first come after the others; they neither end a wait nor are read again after it.
         """
         self._results, self._watched, self._read_bytes, self._failed = [], [], 0, False
         left = self._max_bytes
@@ -272,13 +273,13 @@ class Fetch:
             ]
 
     def _diverges(self, target: Target, partition: Partition, result: FetchPartitionResponse) -> bool:
-        """KIP-595: says where the log parted from the one that the client read before."""
+        """KIP-595: where the log diverges from the one that the client read before."""
         epoch, end_offset = partition.end_offset_for_epoch(target.last_fetched_epoch)
         if epoch < 0 or end_offset < 0 or target.fetch_offset < partition.log_start_offset:
             raise OffsetOutOfRange
         if epoch < target.last_fetched_epoch or end_offset < target.fetch_offset:
             result.diverging_epoch = EpochEndOffset(epoch, end_offset)
-            self._failed = True  # to be answered at once
+            self._failed = True  # answered at once
             return True
         return False
 
@@ -289,9 +290,10 @@ class Fetch:
         result.records = b""
         self._ctx.node.metrics.request_error("fetch", error.code)
 
-    # -- the answer --
+    # -- the answer
 
     def response(self) -> FetchResponse:
+        """The answer with what was read; over a quota it has no records, but the time to wait (KIP-219)."""
         if self._ctx.node.throttling.enabled:
             throttle_ms = self._ctx.node.throttling.fetch_ms(self._ctx, self._size)
             if throttle_ms:
@@ -313,15 +315,16 @@ class Fetch:
         return response
 
     def _endpoint(self) -> NodeEndpoint:
-        """Where the leader is to be found (KIP-951): here."""
+        """The leader's address (KIP-951): this node's."""
         node = self._ctx.node
         address = node.advertised[self._ctx.connection.listener_name]
         return NodeEndpoint(node.node_id, address.host, address.port, node.config.optional_string("broker.rack"))
 
     def _size(self) -> int:
-        """Bytes that the answer would have, with its size before and without its header, as Kafka counts them."""
+        """Bytes of the answer with its size prefix and without its header, as Kafka counts them."""
         _, _, results = self._context.preview(self._results)
         by_topic = groupby(results, key=lambda one: one[0].key[0])
         response = FetchResponse([(key, [result for _, result in group]) for key, group in by_topic])
+        # The correlation id and, in flexible versions, an empty section of tagged fields.
         header_size = 5 if self._ctx.version >= FIRST_FLEXIBLE_VERSION else 4
         return sum(map(len, encode_response(response, self._ctx.version, 0))) - header_size

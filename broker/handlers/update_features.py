@@ -1,6 +1,6 @@
 """UpdateFeatures 0-2 (KIP-584, KIP-1022). All updates are made or none; versions 0 and 1 name each in the answer.
 
-Deviation: the levels are kept and told, but nothing in this broker behaves otherwise for them.
+Deviation: the levels are stored and reported, but do not change this broker's behaviour.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ logger = structlog.get_logger(__name__)
 
 
 class AutoTopicCreation:
-    """Makes topics with the broker's defaults while whoever asked is answered, as in Kafka, that they are not there."""
+    """Creates topics with the broker's defaults; meanwhile, as in Kafka, clients are told they do not exist."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -30,7 +30,7 @@ class AutoTopicCreation:
         self._tasks: set[Task[None]] = set()
 
     def begin(self, names: Iterable[str], quota: MutationQuota) -> None:
-        """Returns at once. What is being made already is not made twice. `quota` is that of the client who asked."""
+        """Returns at once. Topics already being created are left out. `quota` is the asking client's."""
         wanted = [name for name in names if name not in self._in_flight]
         if wanted and not self._node.stopping:
             self._in_flight.update(wanted)
@@ -39,7 +39,7 @@ class AutoTopicCreation:
             task.add_done_callback(self._tasks.discard)
 
     async def stop(self) -> None:
-        """Returns when nothing is being made any more."""
+        """Returns when no creation is under way."""
         if self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -49,7 +49,7 @@ class AutoTopicCreation:
                 if not self._node.stopping:
                     await self._create(name, quota)
             except KafkaError as error:
-                logger.error("topic not created", topic=name, error=error.code.name, reason=error.message)
+                logger.error("topic not created", topic=name, code=error.code.name, error=error.message)
             except Exception:
                 logger.exception("unexpected error while a topic was created", topic=name)
                 self._node.metrics.unhandled_errors += 1
@@ -63,5 +63,5 @@ class AutoTopicCreation:
             quota.charge(name, len(topic.partitions))
             await node.topics.create([topic])
         except (TopicExists, VersionConflict):
-            return  # one that another request just made is as good
+            return  # another request has just created it
         logger.info("topic created on first use", topic=name, partitions=len(topic.partitions))

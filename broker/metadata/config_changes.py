@@ -32,7 +32,7 @@ LOG_LEVELS = ("DEBUG", "ERROR", "FATAL", "INFO", "TRACE", "WARN")
 
 @dataclass(frozen=True, slots=True)
 class ResourceChange:
-    """What is asked for one resource; `incremental` changes are made to what is set, others replace it."""
+    """What is asked for one resource; `incremental` changes modify what is set, others replace it."""
 
     resource_type: int
     name: str

@@ -49,8 +49,8 @@ def encode_entry(commits: list[Commit]) -> bytes:
 def decode_entries(data: bytes, name: str, covered: int = 0) -> Iterator[tuple[int, list[Commit]]]:
     """Yield (end position, commits) of each whole entry, stopping at a torn tail.
 
-    Raises CorruptMetadata, with the file's `name`, if a bad entry has a good one after it, unless the bad one can have
-    held but revisions up to `covered`, which a snapshot has: a crash while the log is emptied may leave any part of it.
+    Raises CorruptMetadata, with the file's `name`, if a bad entry has a good one after it, unless the bad one can only
+    have held revisions up to `covered`, which a snapshot has: a crash while the log is emptied may leave any of it.
     """
     position = 0
     while position < len(data):
@@ -117,7 +117,7 @@ def _from_json(entry: Mapping[str, Any]) -> Commit:
 
 
 def apply(state: dict[str, Versioned], commit: Commit) -> dict[str, Versioned | None]:
-    """Change `state` as `commit` says, and return what became of each key it touched."""
+    """Apply `commit` to `state`, and return the new entry of each key it touched."""
     changed: dict[str, Versioned | None] = dict.fromkeys(commit.deletes)
     for key, value in commit.puts.items():
         changed[key] = Versioned(value, commit.versions.get(key, commit.revision))

@@ -50,14 +50,14 @@ def plan_internal_topic(node: Node, name: str) -> Topic | None:
 
 
 async def ensure_internal_topic(node: Node, name: str) -> None:
-    """Makes the topic unless it is there. Raises CoordinatorNotAvailable where that cannot be."""
+    """Creates the topic if it does not exist. Raises CoordinatorNotAvailable if that fails."""
     while node.topics.get(name) is None:
         try:
             topic = plan_internal_topic(node, name)
             assert topic is not None, f"{name} is no internal topic"
             await node.topics.create([topic])
         except (TopicExists, VersionConflict):
-            continue  # somebody else was quicker
+            continue  # another request was quicker
         except KafkaError as error:
             logger.error("internal topic not created", topic=name, error=error.message)
             raise CoordinatorNotAvailable from error

@@ -86,7 +86,7 @@ class LocalMetadataStore:
         for key, version in expected.items():
             if self._newest_version(key) != version:
                 await self._settled()
-                await asyncio.sleep(0)  # the watches of what it lost against are called
+                await asyncio.sleep(0)  # the watches for the commit that won are called
                 raise VersionConflict(key, version, self._newest_version(key))
         self._last_assigned += 1
         commit = Commit(self._last_assigned, dict(puts), tuple(deletes))
@@ -141,7 +141,7 @@ class LocalMetadataStore:
         except (OSError, MetadataStoreFailed) as error:
             self._fail(group, error)
             return
-        except Exception as error:  # whoever waits must be answered, whatever it was
+        except Exception as error:  # waiting callers must be answered, whatever it was
             logger.exception("unexpected error while metadata was written")
             self._fail(group, error)
             return
@@ -178,7 +178,7 @@ class LocalMetadataStore:
         self._snapshot_at_bytes = self._snapshot_after_bytes
 
     def _refuse(self, group: _Group, error: OSError) -> None:
-        """Nothing of the group is in the log: it fails alone, and with it those that were to come after it."""
+        """Nothing of the group is in the log: it fails, and with it the commits queued after it."""
         group, self._waiting = group + self._waiting, []
         self._last_assigned = self._revision
         self._undurable.clear()

@@ -34,11 +34,11 @@ class ProducerIds:
 
     @property
     def is_ready(self) -> bool:
-        """Whether there is an id at hand."""
+        """Whether an id is available without a wait."""
         return self._block.left > 0
 
     async def ready(self) -> None:
-        """Returns when there was an id at hand.
+        """Returns once an id is available.
 
         Raises MetadataStoreFailed, or VersionConflict (see `retrying`), when no block can be claimed.
         """
@@ -47,7 +47,7 @@ class ProducerIds:
             self._use_claimed()
 
     def take(self) -> int:
-        """An id at hand. Raises CoordinatorLoadInProgress, as Kafka answers until it has claimed a block."""
+        """The next id of the block. Raises CoordinatorLoadInProgress, as Kafka does until it has claimed a block."""
         self._use_claimed()
         block = self._block
         if not block.left:
@@ -60,7 +60,7 @@ class ProducerIds:
         return producer_id
 
     def _use_claimed(self) -> None:
-        """Goes on with the block that has been claimed, if the present one is used up."""
+        """Switches to the claimed block, if the present one is used up."""
         claim = self._claiming
         if self._block.left or claim is None or not claim.done() or _has_failed(claim):
             return
@@ -69,7 +69,7 @@ class ProducerIds:
     def _claim_started(self) -> asyncio.Task[_Block]:
         if self._claiming is None or _has_failed(self._claiming):
             self._claiming = asyncio.create_task(retrying(self._claim), name="producer-id-block")
-            self._claiming.add_done_callback(_told_to_the_next_caller)
+            self._claiming.add_done_callback(_mark_retrieved)
         return self._claiming
 
     async def _claim(self) -> _Block:
@@ -84,7 +84,7 @@ def _has_failed(claim: asyncio.Task[_Block]) -> bool:
     return claim.done() and (claim.cancelled() or claim.exception() is not None)
 
 
-def _told_to_the_next_caller(claim: asyncio.Task[_Block]) -> None:
-    """A claim ahead of need that fails has nobody waiting: the loop is not to report it as lost."""
+def _mark_retrieved(claim: asyncio.Task[_Block]) -> None:
+    """Nobody waits for a claim ahead of need: asyncio must not report its exception as never retrieved."""
     if not claim.cancelled():
         claim.exception()

@@ -12,7 +12,7 @@ from protocol.errors import InconsistentClusterId, InvalidRequest, UnsupportedVe
 def check_voter(
     ctx: RequestContext, cluster_id: str | None, voter_id: int, directory_id: UUID | None, request: str
 ) -> None:
-    """Raises InconsistentClusterId, and InvalidRequest for what cannot be a voter."""
+    """Raises InconsistentClusterId, and InvalidRequest for an invalid voter."""
     ours = ctx.node.cluster_id
     if cluster_id is not None and cluster_id != ours:
         raise InconsistentClusterId(f'The given id "{cluster_id}" doesn\'t match the cluster id "{ours}"')

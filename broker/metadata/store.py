@@ -16,7 +16,7 @@ from protocol.errors import KafkaStorage
 T = TypeVar("T")
 
 MOST_ATTEMPTS = 1_000
-"""More is no competition but an error of ours, and must not take the loop for ever."""
+"""Most retries: more conflicts mean a bug here, which must not occupy the loop for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class VersionConflict(Exception):
 
 
 class MetadataStoreFailed(KafkaStorage):
-    """The store cannot make anything durable any more, or the outcome of a commit is unknown."""
+    """The store can no longer make anything durable, or the outcome of a commit is unknown."""
 
 
 class MetadataStore(Protocol):
@@ -86,7 +86,7 @@ class MetadataStore(Protocol):
 
 
 async def retrying(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Read, decide and commit again where another writer came between. Raises VersionConflict after too many times."""
+    """Read, decide and commit again if another writer came between. Raises VersionConflict after too many tries."""
     for _ in range(MOST_ATTEMPTS - 1):
         try:
             return await attempt()

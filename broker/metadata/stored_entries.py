@@ -17,7 +17,7 @@ NOTHING: Entry = MappingProxyType({})
 class StoredEntries(Generic[K]):
     """JSON objects by key. Reads are answered from memory, and see a change as soon as the call that made it returns.
 
-    `path` is where below `prefix` a key's entry is, `key` its inverse. An empty entry is one that is not there.
+    `path` is where below `prefix` a key's entry is, `key` its inverse. An empty entry counts as absent.
     """
 
     def __init__(self, store: MetadataStore, prefix: str, path: Callable[[K], str], key: Callable[[str], K]) -> None:

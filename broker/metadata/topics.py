@@ -50,13 +50,13 @@ Listener = Callable[[Topic | None, Topic | None], None]
 
 
 class Host(Protocol):
-    """Who keeps the logs of partitions."""
+    """Keeps the logs of partitions."""
 
     async def prepare(self, topics: Iterable[Topic]) -> None:
         """Make the logs that these topics lack; KafkaStorage if one cannot be made."""
 
     async def discard(self) -> None:
-        """Remove what was prepared and not taken up."""
+        """Remove the logs that were prepared but not used."""
 
 
 def assign(replicas: Iterable[int]) -> PartitionAssignment:
@@ -68,7 +68,7 @@ def assign(replicas: Iterable[int]) -> PartitionAssignment:
 class Topics:
     """Reads are answered from memory, and see a change as soon as the call that made it returns.
 
-    `revision` is the store's as far as it shows in what is read here: the store's own may be ahead for a moment.
+    `revision` is that of the store's last commit seen here: the store itself may be ahead for a moment.
     A topic is one key, so every change is whole or absent after a crash. Each change raises VersionConflict when
     another writer came between (see `store.retrying`) and MetadataStoreFailed when it cannot be made durable.
     """
@@ -82,7 +82,7 @@ class Topics:
         self._collisions: defaultdict[str, set[str]] = defaultdict(set)
         self._listeners: list[Listener] = []
         self._host: Host | None = None
-        self._growing = asyncio.Lock()  # one at a time, lest two prepare the same log
+        self._growing = asyncio.Lock()  # one at a time, so that two never prepare the same log
 
     @classmethod
     async def open(cls, store: MetadataStore) -> Topics:
@@ -142,7 +142,7 @@ class Topics:
             await self._grow({topic.name: self._versions[topic.name] for topic in grown}, grown)
 
     async def _grow(self, expected: Mapping[str, int], topics: Collection[Topic]) -> None:
-        """Commits topics once the logs of their new partitions are there: who sees a partition can use it."""
+        """Commits topics once the logs of their new partitions exist: a visible partition can be used."""
         if self._host is None:
             await self._commit(expected, puts=topics)
             return
@@ -154,7 +154,7 @@ class Topics:
             raise
 
     async def raise_leader_epochs(self) -> None:
-        """The node is back: every partition lost its leader and has it again, an epoch each, as in KRaft."""
+        """After a restart every partition's leader is elected again, with a new epoch, as in KRaft."""
         raised = [
             replace(
                 topic,

@@ -79,7 +79,7 @@ class ClientTelemetry:
             self._version += 1
 
     def subscription(self, ctx: RequestContext, instance_id: UUID) -> Instance:
-        """What the client is to push. Raises ThrottlingQuotaExceeded if it asks again within its interval."""
+        """What the client must push. Raises ThrottlingQuotaExceeded if it asks again within its interval."""
         instance = self._instance(ctx, instance_id)
         now = ctx.node.clock.monotonic_ms()
         if now - max(instance.last_get_ms, instance.last_push_ms) >= instance.interval_ms:
@@ -167,13 +167,13 @@ class ClientTelemetry:
             assert isinstance(own_interval, int)
             metrics.update(wanted)
             interval_ms = min(interval_ms, own_interval)
-        told = ("*",) if "*" in metrics else tuple(sorted(metrics))
+        names = ("*",) if "*" in metrics else tuple(sorted(metrics))
         return Instance(
             connection=weakref.ref(ctx.connection),
             subscriptions_version=self._version,
-            metrics=told,
+            metrics=names,
             interval_ms=interval_ms,
-            subscription_id=_subscription_id(told, interval_ms, instance_id),
+            subscription_id=_subscription_id(names, interval_ms, instance_id),
         )
 
 
@@ -182,7 +182,7 @@ def _matches(patterns: dict[str, re.Pattern[str]], attributes: dict[str, str]) -
 
 
 def _is_match(pattern: re.Pattern[str], text: str) -> bool:
-    """By RE2 where it knows all of the pattern: Python's engine may take for ever over one of a few characters."""
+    """By RE2 if it accepts the pattern: Python's engine may take for ever over a short one."""
     try:
         return compile_pattern(pattern.pattern).fullmatch(text) is not None
     except InvalidPatternError:

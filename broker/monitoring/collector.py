@@ -46,9 +46,9 @@ def process_registry() -> CollectorRegistry:
 
 
 class MetricsCollector(Collector):
-    """Makes prometheus_client's metric families out of plain counters, at every scrape anew.
+    """Builds prometheus_client's metric families from plain counters, afresh at every scrape.
 
-    A caller that goes by `ask` may give the loop a turn between two steps, and have families made in another thread.
+    A caller of `ask` may give the loop a turn between two steps, and have families made in another thread.
     """
 
     def __init__(self, metrics: Metrics) -> None:
@@ -123,13 +123,13 @@ class MetricsCollector(Collector):
             if not isinstance(values, int | float) and not callable(values):
                 values = list(values)
         except Exception:
-            logger.exception("a metric cannot be read", metric=reading.name)
+            logger.exception("metric not read", metric=reading.name)
             self._metrics.unhandled_errors += 1
             return _nothing
         return partial(self._family, reading, values)
 
     def _family(self, reading: Reading, values: Values) -> Metric | None:
-        """None if it fails, which is no reason to report nothing of the others."""
+        """None if it fails: the other metrics are still reported."""
         new = GaugeMetricFamily if reading.kind is Kind.GAUGE else CounterMetricFamily
         family = new(reading.name, reading.documentation, labels=reading.labels)
         if isinstance(values, int | float):
@@ -139,7 +139,7 @@ class MetricsCollector(Collector):
             for labels, value in values() if callable(values) else values:
                 family.add_metric(labels, value)
         except Exception:
-            logger.exception("a metric cannot be read", metric=reading.name)
+            logger.exception("metric not read", metric=reading.name)
             self._metrics.unhandled_errors += 1
             return None
         return family

@@ -36,7 +36,7 @@ class Committed(NamedTuple):
 
 
 def register_group_metrics(node: Node, coordinator: GroupCoordinator) -> None:
-    """Registers what is read when `/metrics` is asked."""
+    """Registers the readings for `/metrics`."""
     gauge = node.metrics.gauge
     groups = coordinator.metrics
     gauge(f"{MANAGER}numgroups", "Groups.", (), lambda: sum(groups.groups.values()))
@@ -123,36 +123,36 @@ def _consumer_groups(node: Node) -> None:
         ("consumergroup",),
         lambda: [((group.group_id,), len(group.members)) for shard in _shards(node) for group in shard.groups.all()],
     )
-    told = _CommittedOffsets(node)
-    node.metrics.walks.append(told.walk)
+    committed = _CommittedOffsets(node)
+    node.metrics.walks.append(committed.walk)
     gauge(
         f"{EXPORTER}current_offset",
         "The group's committed offset in the partition.",
         PARTITION,
-        lambda: told.of_partitions(lambda one: one.offset),
+        lambda: committed.of_partitions(lambda one: one.offset),
     )
     gauge(
         f"{EXPORTER}lag",
         "Records of the partition from the group's committed offset on.",
         PARTITION,
-        lambda: told.of_partitions(lambda one: one.lag),
+        lambda: committed.of_partitions(lambda one: one.lag),
     )
     gauge(
         f"{EXPORTER}current_offset_sum",
         "The group's committed offsets in all partitions of the topic.",
         TOPIC,
-        lambda: told.of_topics(lambda one: one.offset),
+        lambda: committed.of_topics(lambda one: one.offset),
     )
     gauge(
         f"{EXPORTER}lag_sum",
         "The group's lag in all partitions of the topic.",
         TOPIC,
-        lambda: told.of_topics(lambda one: one.lag),
+        lambda: committed.of_topics(lambda one: one.lag),
     )
 
 
 class _CommittedOffsets:
-    """All committed offsets as of the last walk: thousands of them are looked at once a scrape, some in each turn."""
+    """All committed offsets as of the last walk: a scrape walks through thousands, a few in each turn of the loop."""
 
     def __init__(self, node: Node) -> None:
         self._node = node

@@ -86,7 +86,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A metric that is asked for when scraped: a number, or with labels, pairs of label values and a number.
+    """A metric that is read when scraped: a number, or with labels, pairs of label values and a number.
 
     `read` is called on the loop. What it may return instead, a function that gives the pairs, is called in any thread.
     """
@@ -104,7 +104,7 @@ class Metrics:
     def __init__(self) -> None:
         self.topics = defaultdict[str, TopicCounters](TopicCounters)
         self.deleted_topics = TopicCounters()
-        """What topics counted that are no more: the sums over all topics never fall."""
+        """Counts of deleted topics: the sums over all topics never fall."""
         self.requests = defaultdict[str, RequestCounters](RequestCounters)
         self.readings: dict[str, Reading] = {}
         self.walks: list[Callable[[], Iterator[None]]] = []
@@ -112,7 +112,7 @@ class Metrics:
         self.unhandled_errors = 0
         self.loop_lag_s = Histogram(LAG_BOUNDS_S)
 
-    # -- where requests are served --
+    # -- where requests are served
 
     def produced(self, topic: str, messages: int, size: int) -> None:
         """A batch of `messages` records in `size` bytes was appended to a partition."""
@@ -142,10 +142,10 @@ class Metrics:
         errors = self.requests[api].errors
         errors[error] = errors.get(error, 0) + 1
 
-    # -- elsewhere --
+    # -- elsewhere
 
     def topic_deleted(self, topic: str) -> None:
-        """Stop telling of a topic, as Kafka's `BrokerTopicStats.removeMetrics` does."""
+        """Stop reporting a topic, as Kafka's `BrokerTopicStats.removeMetrics` does."""
         counters = self.topics.pop(topic, None)
         if counters is not None:
             self.deleted_topics.add(counters)

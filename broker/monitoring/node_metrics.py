@@ -17,7 +17,7 @@ PARTITION = ("topic", "partition")
 
 
 def register_gauges(node: Node) -> None:
-    """Registers what is read when `/metrics` is asked."""
+    """Registers the readings for `/metrics`."""
     _partitions(node)
     _connections(node)
     _waiting(node)

@@ -1,4 +1,4 @@
-"""Answers that mostly are there at once, without a task for those that are."""
+"""Answers that are usually there at once, and then need no task."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 class Later(Generic[T, R]):
-    """`then` of a future's result. To await it is possible; dispatch rather looks inside, which needs no task."""
+    """`then` of a future's result. It can be awaited; dispatch looks inside instead, which needs no task."""
 
     __slots__ = ("future", "then")
 
@@ -42,7 +42,7 @@ def when_all_settled(futures: Sequence[Future[T]], then: Callable[[list[T | Kafk
 def ask_each(
     keys: Iterable[K], ask: Callable[[K], Future[T]], then: Callable[[Mapping[K, T | KafkaError]], R]
 ) -> R | Awaitable[R]:
-    """`then` of the results by key, as `when_all_settled`; a key that is named twice is asked about once."""
+    """`then` of the results by key, as `when_all_settled`; a key that is named twice is looked up once."""
     distinct = list(dict.fromkeys(keys))
     return when_all_settled([ask(key) for key in distinct], lambda found: then(dict(zip(distinct, found, strict=True))))
 

@@ -21,7 +21,7 @@ logger = structlog.get_logger(__name__)
 
 SCRATCH_BYTES = 4 * 1024
 LARGEST_SCRATCH_BYTES = 64 * 1024
-"""The buffer that a connection's small requests share: it grows once, when a client is seen to fill it."""
+"""The buffer that a connection's small requests share: it grows once, when a client fills it."""
 
 LARGE_STEP_BYTES = 1024 * 1024
 """A larger request gets a buffer of its own, at first of this size at most: an announcement alone takes no memory."""
@@ -30,13 +30,14 @@ SEND_AT_BYTES = 64 * 1024
 """Replies are gathered up to this size before they are sent."""
 
 WRITING_PAUSED, THROTTLED, TURNED_AWAY = 1, 2, 4
-"""Why a connection handles no further request: it has unsent replies, or too many of its client came."""
+"""Why a connection handles no further request: unsent replies, a quota (KIP-219), or a limit on connections."""
 
 MAX_OVERLAPPING = 256
 """Produce requests of one connection that may wait for their acknowledgement at once."""
 
 MAX_OVERLAPPING_BYTES = 32 * 1024 * 1024
-"""From so many bytes of waiting Produce requests on the next one waits too: their records stay in memory so long."""
+"""Once waiting Produce requests hold this many bytes, no further request is handled: their records stay in memory until
+they are acknowledged."""
 
 
 class Reply:
@@ -92,7 +93,7 @@ class Connection(asyncio.BufferedProtocol):
         self._got_eof = False
         self._handling = False
 
-    # -- transport events --
+    # -- transport events
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -105,7 +106,7 @@ class Connection(asyncio.BufferedProtocol):
             self._turn_away(refused_ms)
 
     def _turn_away(self, delay_ms: int) -> None:
-        """Closes, maybe later, so that the client does not come back at once; nothing that it sends is answered."""
+        """Closes, perhaps later so that the client does not come back at once; its requests are not answered."""
         if delay_ms:
             self._blocked |= TURNED_AWAY
             self._throttle_timer = self._server.wheel.add(delay_ms, self.abort)
@@ -154,10 +155,10 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active_ms = self._monotonic_ms()
         self._handle_received()
 
-    # -- requests --
+    # -- requests
 
     def _handle_received(self) -> None:
-        """Handles every whole frame received, as long as nothing in flight stands in the way."""
+        """Handles every whole frame received, until something in flight must be waited for."""
         if self._handling:
             return
         self._handling = True
@@ -171,7 +172,7 @@ class Connection(asyncio.BufferedProtocol):
                     self._start = self._end = 0
                     break
         except CloseConnection as error:
-            logger.warning("connection closed", client=self.client_host, reason=str(error))
+            logger.warning("connection closed", client=self.client_host, error=str(error))
             self._closing = True  # as soon as the requests before this one are answered
         finally:
             self._handling = False
@@ -197,7 +198,9 @@ class Connection(asyncio.BufferedProtocol):
         )
 
     def _next_overlaps(self) -> bool:
-        """Whether the next request may be handled while others wait, as far as what was received shows its API."""
+        """Whether the next request may be handled while others wait, if enough was received to know its API.
+
+        A frame is its size (4 bytes), the API key (2 bytes) and the rest; `_large` holds it without the size."""
         if self._large is not None:
             key = self._large[:2]
         elif self._end - self._start >= 6:
@@ -282,14 +285,14 @@ class Connection(asyncio.BufferedProtocol):
         try:
             reply.buffers = pending.finish()
         except CloseConnection as error:
-            logger.warning("connection closed", client=self.client_host, reason=str(error))
+            logger.warning("connection closed", client=self.client_host, error=str(error))
             self.close()
             return
         if self._transport is not None:
             self._handle_received()
 
     def _take_answers(self) -> None:
-        """Gathers the answers whose turn has come."""
+        """Gathers the replies that are next in order."""
         replies = self._replies
         while replies and replies[0].done:
             reply = replies.popleft()
@@ -344,16 +347,16 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._transport.resume_reading()
 
-    # -- quotas --
+    # -- quotas
 
     def spent_ms(self) -> float:
-        """Time since this was last asked, or since the request, or what it had to wait for, was there."""
+        """See `Peer.spent_ms`."""
         now_ms = self._monotonic_ms()
         spent_ms, self.last_active_ms = now_ms - self.last_active_ms, now_ms
         return spent_ms
 
     def throttle(self, throttle_ms: int) -> None:
-        """Handles no further request for so long (KIP-219); what is in flight is answered."""
+        """Handles no further request for `throttle_ms` (KIP-219); what is in flight is answered."""
         until_ms = self._monotonic_ms() + throttle_ms
         if self._transport is None or until_ms <= self._throttled_until_ms:
             return
@@ -368,7 +371,7 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active_ms = self._monotonic_ms()
         self._handle_received()
 
-    # -- closing --
+    # -- closing
 
     @property
     def idle(self) -> bool:

@@ -1,4 +1,4 @@
-"""What a handler is given beside its request."""
+"""What a handler gets besides its request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class CloseConnection(Exception):
-    """The request's connection is to be closed without an answer, and it alone; the text is for the log."""
+    """Closes the request's connection, without an answer; the text is for the log."""
 
 
 class Peer(Protocol):
@@ -25,11 +25,11 @@ class Peer(Protocol):
     client_software: tuple[str, str]
 
     def spent_ms(self) -> float:
-        """The time since this was last asked, or since what was received or waited for last was there."""
+        """Milliseconds since the last call, or since the last data arrived or wait ended, whichever is later."""
         ...
 
     def throttle(self, throttle_ms: int) -> None:
-        """Read no further request for so long."""
+        """Handle no further request for `throttle_ms` (KIP-219)."""
         ...
 
 

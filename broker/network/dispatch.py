@@ -35,7 +35,7 @@ Buffers = bytes | bytearray | list[Any]
 """A reply frame: one buffer, or the list of its parts."""
 
 LATER = (Later, asyncio.Future, CoroutineType)
-"""What a handler returns in place of a response that is still to come."""
+"""What a handler returns for a response that comes later."""
 
 
 DRAIN_MS = 3000
@@ -43,17 +43,17 @@ DRAIN_MS = 3000
 
 _unpack_start = Struct(">ii").unpack_from  # API key and version, correlation id
 AFTER_CORRELATION_ID = 8
-"""Where a request goes on after it."""
+"""Where a request goes on after its correlation id."""
 
 LONGEST_REPEATED_BYTES = 1024
-"""A larger request is not kept for its next time: each connection keeps one."""
+"""Larger requests are not kept for repetition: each connection keeps one."""
 
 
 @dataclass(eq=False, slots=True)
 class Pending:
     """A reply to come, of `finish` once `work` is done; a connection's next request waits for an `exclusive` one.
 
-    `finish` is to be called once, also where nobody waits for the reply any more. It raises CloseConnection.
+    `finish` must be called once, even if nobody waits for the reply. It raises CloseConnection.
     """
 
     work: asyncio.Future[Any]
@@ -68,7 +68,7 @@ class Pending:
 
 
 class Repeated(NamedTuple):
-    """A request that its client sends again and again, as heartbeats are: only the correlation id is another then."""
+    """A request that its client repeats, such as a heartbeat: only the correlation id differs."""
 
     size: int
     key_and_version: int
@@ -80,7 +80,7 @@ class Repeated(NamedTuple):
 
 
 class ByVersion(dict[int, T]):
-    """What is made for a version of an API when that is first asked for."""
+    """What is prepared for a version of an API at its first use."""
 
     def __init__(self, make: Callable[[int], T]) -> None:
         self._make = make
@@ -156,7 +156,7 @@ class Dispatcher:
     def dispatch(self, connection: Connection, frame: memoryview) -> Buffers | Pending | None:
         """Handles one request. Returns the reply frame, a reply to come, or None where none is sent (acks=0).
 
-        :raises CloseConnection: The connection is to be closed: no API, version or body that Kafka would answer.
+        Raises CloseConnection for an API, version or body that Kafka does not answer either.
         """
         repeated = connection.repeated
         if (
@@ -173,7 +173,7 @@ class Dispatcher:
             route, ctx, request = self._read(connection, frame)
             if request is None:
                 return self._too_new(route, ctx.correlation_id)
-        started = connection.last_active_ms  # when the request, or what it had to wait for, was there
+        started = connection.last_active_ms  # when the request arrived or its wait ended
         try:
             response = route.handle(ctx, request)
         except Exception as error:  # noqa: BLE001 - the one edge where errors become answers
@@ -279,13 +279,13 @@ class Dispatcher:
         return messages.encode_response(route.api, module.unsupported_version(), 0, correlation_id)
 
     async def drain(self) -> None:
-        """Waits for the work of tasks begun, also of those whose connection is gone, but for `DRAIN_MS` at most."""
+        """Waits at most `DRAIN_MS` for running tasks, including those whose connection is gone."""
         clock = self._node.clock
         deadline = clock.monotonic_ms() + DRAIN_MS
         while self._tasks and clock.monotonic_ms() < deadline:
             await clock.sleep(5)
         if self._tasks:
-            logger.warning("requests are given up", requests=len(self._tasks))
+            logger.warning("requests abandoned at shutdown", requests=len(self._tasks))
 
 
 def _itself(response: Any) -> Any:

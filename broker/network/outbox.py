@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from timing.clock import Clock
 
 LONGEST_WAIT_MS = 2.0
-"""A reply that waits so long already when a request is read leaves once that one is handled."""
+"""A reply held this long is sent right after the request being handled."""
 
 QUIET_MS = 0.1
-"""A request that came so long after the last reply left was waited for: more of them are hardly there yet."""
+"""After this much silence a reply is sent at once: no other request is likely to be pending."""
 
 
 class Outbox:
-    """Connections whose replies go out once the loop has handled all that it found received.
+    """Connections whose replies are sent once the loop has handled everything received.
 
     A write to a socket wakes its reader, which costs the writer about as much as a small request does. Connections
     whose readers share a thread, as a client's mostly do, cost one waking for what is written in one go. The reply to a
@@ -45,7 +45,7 @@ class Outbox:
         self.send_overdue(now_ms)
 
     def send_overdue(self, now_ms: float) -> None:
-        """For a request that has no reply yet, or none at all, so that those before it do not wait for many such."""
+        """For a request without a reply (yet): replies before it must not wait for many of these."""
         if now_ms - self._since_ms > LONGEST_WAIT_MS and self._waiting:
             self._send()
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 LEAST_BACKLOG = 1024
-"""Clients that come back all at once after a restart, and that the loop has not accepted yet."""
+"""The listen backlog: after a restart all clients come back at once, before the loop accepts them."""
 DEFAULT_RECEIVE_BUFFER = 100 << 10
 FINISH_MS = 3000
 """How long a stopping server waits for answers in flight."""
@@ -89,10 +89,10 @@ class Server:
                 raise _cannot_listen(listener, error) from error
             logger.info("listening", listener=listener.name, host=listener.host or "*", port=self.bound[listener.name])
 
-    # -- connections --
+    # -- connections
 
     def admit(self, connection: Connection) -> int | None:
-        """Counts a new connection, unless a limit refuses it: then it is to be closed after so many milliseconds."""
+        """Counts a new connection: None, or if a limit refuses it, the milliseconds after which to close it."""
         if self._stopping:
             return 0
         host = connection.client_host
@@ -117,7 +117,7 @@ class Server:
         return None
 
     def size_buffers(self, transport: asyncio.BaseTransport) -> None:
-        """Asks for the socket buffers that are configured.
+        """Sets the configured sizes of the socket's buffers.
 
         Kafka's small send buffer keeps what is sent within the CPU's cache, a quarter less work for a Fetch. Its small
         receive buffer would make a large Produce a third more work, so its default is not asked for.
@@ -131,6 +131,7 @@ class Server:
             sock.setsockopt(SOL_SOCKET, SO_RCVBUF, self._receive_buffer)
 
     def forget(self, connection: Connection) -> None:
+        """The connection is lost: undoes what `admit` counted. Harmless for one that was turned away."""
         if connection not in self.connections:
             self._turned_away.discard(connection)
             return
@@ -154,7 +155,7 @@ class Server:
     def _check_idle_in(self, delay_ms: float, connection: Connection) -> None:
         self._idle_timers[connection] = self._node.wheel.add(delay_ms, lambda: self._check_idle(connection))
 
-    # -- the end --
+    # -- the end
 
     async def stop(self) -> None:
         """Stops accepting, answers what is in flight, closes every connection."""

@@ -26,7 +26,7 @@ class Watched:
 
 
 class DelayedFetch(DelayedOperation):
-    """Completes when enough bytes are there, or when what it reads is no longer as it was; then `ready` is set."""
+    """Completes when enough bytes are there, or a partition it reads has changed; then `ready` is set."""
 
     __slots__ = ("_current", "_isolation_level", "_min_bytes", "_ready", "_watched")
 
@@ -46,6 +46,7 @@ class DelayedFetch(DelayedOperation):
         self._ready = ready
 
     def try_complete(self) -> bool:
+        """Kafka's rule (`DelayedFetch.tryComplete`): true also once a read moved to another segment, or was fenced."""
         available = 0
         for one in self._watched:
             if not self._current(one.partition) or one.partition.log.is_offline:

@@ -17,7 +17,7 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 
 EVICTION_MS = 120_000
-"""A session unused for so long gives way to a new one (Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS)."""
+"""A session unused for this long, in ms, gives way to a new one (Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS)."""
 
 Key = tuple[TopicKey, int]
 """(topic name up to Fetch 12, topic id from 13 on; partition index)."""
@@ -33,23 +33,23 @@ class Target:
     max_bytes: int
     current_leader_epoch: int
     last_fetched_epoch: int
-    told_high_watermark: int = -1
-    told_log_start_offset: int = -1
+    sent_high_watermark: int = -1
+    sent_log_start_offset: int = -1
 
     def must_tell(self, result: FetchPartitionResponse, *, note: bool = True) -> bool:
         """Whether an incremental answer has to name this partition; with `note`, notes what is sent."""
         changed = (
             bool(result.records)
-            or self.told_high_watermark != result.high_watermark
-            or self.told_log_start_offset != result.log_start_offset
+            or self.sent_high_watermark != result.high_watermark
+            or self.sent_log_start_offset != result.log_start_offset
             or result.error_code != 0
             or result.diverging_epoch is not NO_EPOCH
         )
         if not note:
             return changed
         # An error resets what was sent, so that the partition is named again once the error is gone.
-        self.told_high_watermark = result.high_watermark if result.error_code == 0 else -1
-        self.told_log_start_offset = result.log_start_offset
+        self.sent_high_watermark = result.high_watermark if result.error_code == 0 else -1
+        self.sent_log_start_offset = result.log_start_offset
         return changed
 
 
@@ -97,13 +97,13 @@ class FetchContext(Protocol):
         ...
 
     def preview(self, results: Results) -> tuple[int, int, Results]:
-        """What `respond` would say, without a session made or changed: for an answer that a quota holds back."""
+        """As `respond`, without making or changing a session: for an answer that a quota holds back."""
         ...
 
 
 @dataclass(slots=True)
 class SessionError:
-    """A request whose session is not as it believes."""
+    """A request with an unknown session or a wrong epoch."""
 
     error: ErrorCode
     targets: Sequence[Target] = ()
@@ -136,8 +136,8 @@ class FullFetch:
 
     def respond(self, results: Results) -> tuple[int, int, Results]:
         for target, result in results:
-            target.told_high_watermark = result.high_watermark
-            target.told_log_start_offset = result.log_start_offset
+            target.sent_high_watermark = result.high_watermark
+            target.sent_log_start_offset = result.log_start_offset
         session_id = self.cache.create({target.key: target for target, _ in results}, self.uses_topic_ids)
         return ErrorCode.none, session_id, results
 
@@ -156,19 +156,19 @@ class Incremental:
     def respond(self, results: Results) -> tuple[int, int, Results]:
         if self.session.epoch != self.epoch:
             return ErrorCode.invalid_fetch_session_epoch, self.session.id, []
-        told = []
+        changed = []
         for target, result in results:
             if target.must_tell(result):
-                told.append((target, result))
+                changed.append((target, result))
                 if result.records:
                     self.session.served(target)
-        return ErrorCode.none, self.session.id, told
+        return ErrorCode.none, self.session.id, changed
 
     def preview(self, results: Results) -> tuple[int, int, Results]:
         if self.session.epoch != self.epoch:
             return self.respond(results)
-        told = [(target, result) for target, result in results if target.must_tell(result, note=False)]
-        return ErrorCode.none, self.session.id, told
+        changed = [(target, result) for target, result in results if target.must_tell(result, note=False)]
+        return ErrorCode.none, self.session.id, changed
 
 
 class FetchSessionCache:

@@ -28,7 +28,7 @@ class Partitions:
     """Opens, creates and deletes the logs that the topics ask for (Kafka's `ReplicaManager`, for its own part).
 
     The store is the truth: a folder whose topic is gone is removed, a partition without a folder gets an empty one. But
-    while a folder of `log.dirs` cannot be used, a partition without one may lie there: it is offline, not made anew.
+    while a folder of `log.dirs` cannot be used, a partition without one may lie there: it is offline, not recreated.
     """
 
     def __init__(
@@ -77,14 +77,14 @@ class Partitions:
                 try:
                     await self._logs.delete_log(topic_partition)
                 except (KafkaStorage, OSError) as error:  # the next start removes it
-                    logger.error("stray partition not removed", partition=str(topic_partition), reason=str(error))
+                    logger.error("stray partition not removed", partition=str(topic_partition), error=str(error))
         for topic in self._topics.all():
             self._open(topic)
         self._topics.host_by(self)
         self._topics.subscribe(self._changed)
 
     def is_current(self, partition: Partition) -> bool:
-        """Whether it is still hosted here, and not deleted or made anew."""
+        """Whether it is still hosted here, and not deleted or recreated."""
         return self._by_key.get(partition.key) is partition
 
     def reconfigure(self) -> None:
@@ -116,12 +116,12 @@ class Partitions:
         keys = list(plans)
         work = [partial(make, keys[start::PREPARING]) for start in range(PREPARING)]
         ended = await asyncio.gather(*map(self._logs.services.workers.call, work), return_exceptions=True)
-        for error in ended:  # no sooner than all are at rest
+        for error in ended:  # not before all have ended
             if error is not None:
                 raise error
 
     async def discard(self) -> None:
-        """Removes the logs that were prepared and not hosted."""
+        """Removes logs that were prepared but not hosted."""
         removals = [self._logs.abandon(*key, made) for key, made in self._prepared.items()]
         self._prepared.clear()
 
@@ -132,7 +132,7 @@ class Partitions:
         try:
             await self._logs.services.workers.call(remove)
         except OSError as error:  # the next start removes them
-            logger.error("cannot remove the folder of a partition that was not created", reason=str(error))
+            logger.error("folder of a failed creation not removed", error=str(error))
 
     def _open(self, topic: Topic) -> None:
         config = self._config_of(topic)
@@ -177,6 +177,6 @@ class Partitions:
             try:
                 self._logs.delete_log_soon(topic.name, index)
             except KafkaStorage as error:  # the next start removes it
-                logger.error("partition not removed", topic=topic.name, partition=index, reason=error.message)
+                logger.error("partition not removed", partition=f"{topic.name}-{index}", error=error.message)
             partition.deleted()
             self._on_delete(partition)

@@ -22,8 +22,13 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 AT_A_TIME = 50
+"""Logs that a task handles before the loop has a turn."""
+
 SEGMENTS_AT_A_TIME = 1000
+"""Segments that dropping idle indexes looks at before the loop has a turn."""
+
 INDEX_IDLE_MS = 60_000
+"""Time between two searches for idle indexes; one not used since the last search is dropped."""
 
 
 class LogMaintenance:
@@ -33,7 +38,7 @@ class LogMaintenance:
     (`log.cleaner.enable=false`) nothing at all is removed from them.
 
     Attributes:
-        cleaner: what compacts.
+        cleaner: compacts logs.
     """
 
     def __init__(self, logs: LogManager, partitions: Partitions) -> None:
@@ -46,7 +51,7 @@ class LogMaintenance:
         self._producer_expiration_ms = DEFAULT_EXPIRATION_MS
 
     def start(self, config: BrokerConfig, periodic: Periodic) -> None:
-        """Hands the tasks over, each with the period that its configuration says."""
+        """Schedules the tasks, each at its configured interval."""
 
         def every(key: str, job: Callable[[], Awaitable[None]], *, first_ms: int | None = None) -> None:
             pause_ms = config.integer(key)
@@ -64,7 +69,7 @@ class LogMaintenance:
         self.reconfigure(config)
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """The configuration changed; the cleaner goes by it from the next log on, the expiry from its next turn on."""
+        """The configuration changed; it applies from the cleaner's next log and the next expiry on."""
         self._producer_expiration_ms = config.integer("producer.id.expiration.ms")
         if self._cleans:
             self.cleaner.configure(
@@ -78,10 +83,10 @@ class LogMaintenance:
             )
 
     async def stop(self) -> None:
-        """Ends compaction where it is; the next start takes it up again."""
+        """Stops compaction; the next start takes it up again."""
         await self.cleaner.stop()
 
-    # -- tasks --
+    # -- tasks
 
     async def apply_retention(self) -> None:
         """Removes what the logs without compaction no longer keep (`LogManager.cleanupLogs`)."""
@@ -94,9 +99,9 @@ class LogMaintenance:
                 try:
                     delete_old_segments(log, partition.high_watermark)
                 except KafkaError as error:
-                    logger.error("retention failed", topic=partition.topic, partition=partition.index, error=str(error))
+                    logger.error("retention failed", partition=f"{log.topic}-{log.partition}", error=str(error))
                 except Exception:  # the others must not wait for this one
-                    logger.exception("retention failed", topic=partition.topic, partition=partition.index)
+                    logger.exception("retention failed", partition=f"{log.topic}-{log.partition}")
 
     async def expire_producers(self) -> None:
         """Forgets producers that have been idle for `producer.id.expiration.ms`."""
@@ -107,7 +112,7 @@ class LogMaintenance:
             log.producers.remove_expired(self._clock.wall_ms())
 
     async def drop_idle_indexes(self) -> None:
-        """Gives back the memory of indexes that nobody asked for a while; the next reader loads them again."""
+        """Frees the memory of indexes unused for a while; the next reader loads them again."""
         number = 0
         for log in list(self._logs.logs.values()):
             for segment in list(log.segments):

@@ -24,7 +24,7 @@ logger = structlog.get_logger(__name__)
 class LogMoves:
     """One move at a time; a partition's latest counts. `is_cleaning` says whether a log is being compacted.
 
-    A stop of the broker gives up what has not arrived.
+    A stop of the broker cancels unfinished moves.
     """
 
     def __init__(
@@ -75,13 +75,13 @@ class LogMoves:
         described = {"partition": f"{log.topic}-{log.partition}", "to": move.target.path}
         try:
             async with self._turn:
-                logger.info("moving a partition", **described)
+                logger.info("partition move started", **described)
                 await move.run()
-                logger.info("moved a partition", **described)
+                logger.info("partition moved", **described)
         except MoveEndedError:
-            logger.info("a partition is not moved", **described)
+            logger.info("partition move cancelled", **described)
         except (OSError, KafkaError) as error:
-            logger.error("a partition could not be moved", reason=str(error), **described)
+            logger.error("partition move failed", error=str(error), **described)
         except Exception:
             logger.exception("unexpected error during a partition move", **described)
         finally:
@@ -89,7 +89,7 @@ class LogMoves:
                 del self._moves[log]
 
     async def stop(self) -> None:
-        """Gives up every move, and waits until nothing of it is at work."""
+        """Cancels every move, and waits until all have ended."""
         for move in self._moves.values():
             move.stop()
         await asyncio.gather(*self._tasks)

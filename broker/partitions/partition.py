@@ -74,7 +74,7 @@ class Partition:
         log.flusher.on_flush = self._flushed
         log.on_offline = self._went_offline
 
-    # -- offsets --
+    # -- offsets
 
     @property
     def log_start_offset(self) -> int:
@@ -119,7 +119,7 @@ class Partition:
             raise FencedLeaderEpoch
         raise UnknownLeaderEpoch
 
-    # -- appending --
+    # -- appending
 
     def append(self, batch: memoryview, origin: AppendOrigin, now_ms: int) -> AppendInfo:
         """Appends exactly one batch as leader; see `PartitionLog.append_as_leader` for the errors."""
@@ -129,7 +129,7 @@ class Partition:
         return info
 
     def delete_records(self, offset: int) -> int:
-        """Moves the log's start up to `offset` (-1: the high watermark); where it is then (KIP-107).
+        """Moves the log's start up to `offset` (-1: the high watermark); returns the new start (KIP-107).
 
         Raises PolicyViolation if the topic's records may only be compacted, OffsetOutOfRange if `offset` is above the
         high watermark or below 0, KafkaStorage.
@@ -153,20 +153,20 @@ class Partition:
             advanced(high_watermark)
 
     def _went_offline(self, _log: PartitionLog, error: Exception) -> None:
-        """The high watermark will not move again: whoever waits for it is notified."""
+        """The high watermark will not move again: its listeners get the error."""
         self._on_advance(self)
         for _, failed in list(self._listeners):
             failed(error if isinstance(error, KafkaError) else KafkaStorage())
 
     def deleted(self) -> None:
-        """The high watermark will not move again, and nobody is to come back for it."""
+        """The partition is deleted: its listeners get UnknownTopicOrPartition."""
         for _, failed in list(self._listeners):
             failed(UnknownTopicOrPartition())
 
     def listen(self, advanced: Callable[[int], None], failed: Callable[[KafkaError], None]) -> Callable[[], None]:
         """Call `advanced` with the high watermark whenever it moves, `failed` when it never will.
 
-        Returns what ends it. `advanced` must not listen or stop listening.
+        Returns the function that ends it. `advanced` must not listen or stop listening.
         """
         listener = (advanced, failed)
         self._listeners.append(listener)
@@ -186,7 +186,7 @@ class Partition:
         if self.flush_gated:
             self._advanced(self.high_watermark)
 
-    # -- reading --
+    # -- reading
 
     def plan_read(self, start_offset: int, max_bytes: int, isolation_level: int, min_one_message: bool) -> ReadPlan:
         """What a consumer's Fetch at `start_offset` may read, up to the high watermark or last stable offset.

@@ -1,7 +1,7 @@
 """Whether a transactional append belongs to an open transaction (KIP-890; Kafka's AddPartitionsToTxnManager).
 
 Nothing transactional may reach a log unless the coordinator has the partition in the producer's open transaction for
-good: otherwise a write that was delayed would hang for ever, or join a later transaction. Clients of transactions V2
+good: otherwise a delayed write would hang for ever, or join a later transaction. Clients of transactions V2
 (Produce 12 on) have the partition added by their first append; older ones must have added it before.
 """
 
@@ -59,25 +59,25 @@ class Append(NamedTuple):
 
     @property
     def is_fenced(self) -> bool:
-        """The log knows a later epoch of the producer: nobody else is asked."""
+        """The log knows a later epoch of the producer: the coordinator is not asked."""
         producer_id, epoch = self.producer
         entry = self.partition.log.producers.producers.get(producer_id)
         return entry is not None and epoch < entry.producer_epoch
 
 
-# Without a call in Python: one for every transactional batch.
+# Made without a call in Python: one for every transactional batch.
 new_append: Callable[[tuple[Partition, ProducerEpoch, int]], Append] = partial(tuple.__new__, Append)
 
 
 class Clients(NamedTuple):
-    """What the version of a client's request says: whether it is of transactions V2, and which errors it knows."""
+    """What a request's version implies: whether it is of transactions V2, and which errors it knows."""
 
     adds_partitions: bool
     knows_abortable: bool
     knows_concurrent: bool
 
-    def told(self, error: KafkaError) -> KafkaError:
-        """The coordinator's error as the client is to see it; the text goes along only where Kafka sends one."""
+    def translate(self, error: KafkaError) -> KafkaError:
+        """The error that the client gets for the coordinator's; with a text only where Kafka sends one."""
         if isinstance(error, ProducerFenced):
             return InvalidProducerEpoch()
         if isinstance(error, TransactionAbortable) and not self.knows_abortable:
@@ -101,7 +101,7 @@ def produce_clients(version: int) -> Clients:
 def admit(
     node: Node, transactional_id: str, appends: Sequence[Append], clients: Clients
 ) -> Refusals | Awaitable[Refusals]:
-    """Which of the appends may not be made; an awaitable of that, where the coordinator has to be waited for.
+    """Which of the appends may not be made, or an awaitable of that if the coordinator does not answer at once.
 
     Raises InvalidPidMapping when they are of more than one producer.
     """
@@ -123,7 +123,7 @@ def admit(
     answer = admission.ask()
     if answer.done() and not isinstance(answer.exception(), ConcurrentTransactions):
         return admission.refusals(answer)
-    return admission.when_told(answer, [append for append in appends if append.is_in_open_transaction])
+    return admission.after_answer(answer, [append for append in appends if append.is_in_open_transaction])
 
 
 class _Admission:
@@ -144,7 +144,7 @@ class _Admission:
 
     @property
     def is_granted(self) -> bool:
-        """The coordinator has all of the partitions, for good: it has nothing to write and nothing to wait for."""
+        """The coordinator has all of the partitions, committed: there is nothing to write or to wait for."""
         return self._coordinator.holds_for_good(self._transactional_id, self._producer, self._wanted)
 
     def ask(self) -> Future[Any]:
@@ -164,18 +164,18 @@ class _Admission:
     def refusals(self, answer: Future[Any]) -> Refusals:
         error = answer.exception()
         if isinstance(error, KafkaError):
-            return {**self._fenced, **dict.fromkeys(self._wanted, self._clients.told(error))}
+            return {**self._fenced, **dict.fromkeys(self._wanted, self._clients.translate(error))}
         if error is not None:
             raise error
         refusals = dict(self._fenced)
         if not self._clients.adds_partitions:
             missing = [partition for partition in self._wanted if partition not in answer.result()]
             if missing:
-                refusals |= dict.fromkeys(missing, self._clients.told(TransactionAbortable()))
+                refusals |= dict.fromkeys(missing, self._clients.translate(TransactionAbortable()))
         return refusals
 
-    async def when_told(self, answer: Future[Any], unasked: Sequence[Append]) -> Refusals:
-        """Asks again for a while where the earlier transaction is being ended.
+    async def after_answer(self, answer: Future[Any], unasked: Sequence[Append]) -> Refusals:
+        """Waits for the answer, and asks again for a while if the earlier transaction is being ended.
 
         Time has passed when the answer is there: an append may be made only if the transaction is still open, also one
         of those (`unasked`) whose transaction was open in their own log when the others were asked about.
@@ -191,14 +191,14 @@ class _Admission:
                     answer = self.ask()
                     continue
             except KafkaError:
-                pass  # told below
+                pass  # `refusals` below reports it
             break
         refusals = self.refusals(answer)
         for partition in self._wanted:
             if partition not in refusals and not self._coordinator.holds(
                 self._transactional_id, self._producer, (partition,)
             ):
-                refusals[partition] = self._clients.told(TransactionAbortable())
+                refusals[partition] = self._clients.translate(TransactionAbortable())
         for append in unasked:
             if not append.is_in_open_transaction:
                 refusals[append.partition.key] = InvalidTxnState()

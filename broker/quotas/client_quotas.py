@@ -77,9 +77,9 @@ class ClientQuotas:
     async def alter(
         self, alterations: Sequence[Alteration], *, validate_only: bool
     ) -> dict[WireEntity, KafkaError | None]:
-        """What became of each entity's alteration; those that are not refused are durable, together.
+        """The outcome of each entity's alteration; those not refused are durable, together.
 
-        Of two for one entity the first is made, and the refusal of the other is answered. Raises MetadataStoreFailed.
+        Of two for one entity the first is made, and the answer is the other's refusal. Raises MetadataStoreFailed.
         """
         hosts = {name for one in alterations for entity_type, name in one.entity if entity_type == IP and name}
         addresses = {host: await self._resolve(host) for host in hosts}
@@ -113,7 +113,7 @@ def _as_java_shows(entity: WireEntity) -> str:
 
 
 def _entity(named: WireEntity) -> Entity:
-    """Raises InvalidRequest for what is no entity."""
+    """Raises InvalidRequest for an invalid entity."""
     parts: dict[str, str] = {}
     for entity_type, name in named:
         if entity_type not in (USER, CLIENT_ID, IP):
@@ -129,7 +129,7 @@ def _entity(named: WireEntity) -> Entity:
 
 
 def _address(entity: Entity, addresses: Mapping[str, str | None]) -> str:
-    """Raises InvalidRequest for a host that there is not."""
+    """Raises InvalidRequest for an unknown host."""
     if not entity.ip:
         return DEFAULT
     address = addresses[entity.ip]
@@ -139,7 +139,7 @@ def _address(entity: Entity, addresses: Mapping[str, str | None]) -> str:
 
 
 def _altered(entity: Entity, current: Mapping[str, float], ops: Mapping[str, float | None]) -> dict[str, float]:
-    """Raises InvalidRequest for what cannot be set; what is not set may be removed, whatever it is."""
+    """Raises InvalidRequest for what cannot be set; any unset quota may be removed."""
     altered = dict(current)
     for key in in_java_order(ops, capacity=len(ops)):
         value = ops[key]

@@ -24,7 +24,7 @@ class ConnectionRates:
         quotas.subscribe(self._changed)
 
     def throttle_ms(self, host: str) -> int:
-        """0 for a connection that may come, which counts; else how long its client is to be kept waiting in vain."""
+        """0 for a connection that is accepted, and counted; else the ms to keep its client waiting first."""
         limit = self._limits.get(host, self._limits.get(DEFAULT))
         if limit is None:
             return 0
@@ -49,5 +49,5 @@ class ConnectionRates:
 
 
 def _whole(rate: float) -> int:
-    """As Java makes an int of it; what is set may be no number, or less than 1 by a hair: then nobody may connect."""
+    """Converted as Java casts to int; NaN and values just below 1 become 0: then nobody may connect."""
     return 0 if math.isnan(rate) else int(rate)

@@ -31,7 +31,7 @@ class Entity:
                 yield entity_type, name
 
     def path(self) -> str:
-        """Its key in the metadata store: `clients/<default>/users/u`, with what is odd in names escaped."""
+        """Its key in the metadata store: `clients/<default>/users/u`, with special characters in names escaped."""
         return "/".join(
             f"{_FOLDERS[entity_type]}/{quote(name, safe='') or _STORED_DEFAULT}" for entity_type, name in self.parts()
         )
@@ -66,7 +66,7 @@ QUOTA_TYPES = {
 
 
 class Number(Enum):
-    """The type that a quota's value has to fit, with the largest double that Kafka takes for it."""
+    """The type of a quota's value, and the largest double that Kafka accepts for it."""
 
     LONG = float(2**63 - 1)
     INT = float(2**31 - 1)

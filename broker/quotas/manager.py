@@ -12,11 +12,11 @@ from broker.quotas.sensors import Sensors
 U = TypeVar("U", Rate, TokenBucket)
 
 METRIC_WINDOWS = Windows(2, 30_000)
-"""Over which Kafka's metrics take averages (`metrics.num.samples`, `metrics.sample.window.ms`)."""
+"""The windows over which Kafka's metrics take averages (`metrics.num.samples`, `metrics.sample.window.ms`)."""
 
 
 class Client(NamedTuple):
-    """Who asks; the client id is empty where there is none."""
+    """The requesting client; its id is empty if there is none."""
 
     user: str
     client_id: str
@@ -35,7 +35,7 @@ class Average:
         self._count.record(1, now_ms)
 
     def measure(self, now_ms: int) -> float:
-        """0 where nothing was."""
+        """The mean; 0 if nothing was recorded."""
         count, _ = self._count.measure(now_ms)
         return self._total.measure(now_ms)[0] / count if count else 0.0
 

@@ -1,4 +1,4 @@
-"""How much of something went by lately, and for how long to wait to be within a quota again.
+"""The rate of something over the last windows, and how long to wait to be within a quota again.
 
 The rules are those of Kafka's `SampledStat`, `Rate`, `TokenBucket` and `QuotaUtils`, sample for sample, so that the
 times that clients get are Kafka's. Instants are whole milliseconds of a monotonic clock.
@@ -42,11 +42,12 @@ class Rate:
         self._current = 0
 
     def record(self, value: float, now_ms: int) -> None:
+        """Adds `value` to the current window (Kafka's `SampledStat.record`); `now_ms` never goes back."""
         samples, windows = self._samples, self._windows
         if not samples:
             samples.append(_Sample(now_ms, now_ms))
         elif now_ms - samples[self._current].start_ms >= windows.size_ms:
-            self._current = (self._current + 1) % (windows.num + 1)  # one more: the oldest may reach into the time
+            self._current = (self._current + 1) % (windows.num + 1)  # one more: the oldest may overlap the time
             if self._current == len(samples):
                 samples.append(_Sample(now_ms, now_ms))
             else:
@@ -56,7 +57,7 @@ class Rate:
         sample.last_ms = now_ms
 
     def measure(self, now_ms: int) -> tuple[float, int]:
-        """(per second, over how many milliseconds). The time is at least that of all windows but one."""
+        """(rate per second, measured time in ms). The time is at least that of all windows but one."""
         windows = self._windows
         expired_ms = now_ms - windows.num * windows.size_ms
         total, oldest_ms = 0.0, now_ms
@@ -71,7 +72,7 @@ class Rate:
         return total / (elapsed_ms / 1000.0), elapsed_ms
 
     def throttle_ms(self, quota: float, now_ms: int) -> int:
-        """How long nothing more may come until the rate is the quota; 0 within it."""
+        """Milliseconds without any use until the rate falls to the quota; 0 if it is within."""
         rate, elapsed_ms = self.measure(now_ms)
         if rate <= quota:
             return 0
@@ -79,7 +80,7 @@ class Rate:
 
 
 class TokenBucket:
-    """Tokens that come in at the rate of a quota, at most what comes in all windows; they may be owed (KIP-599)."""
+    """Tokens accrue at the rate of a quota, up to what accrues in all windows; they may be owed (KIP-599)."""
 
     __slots__ = ("_last_ms", "_seconds", "_tokens")
 
@@ -93,7 +94,7 @@ class TokenBucket:
         self._tokens -= tokens
 
     def throttle_ms(self, quota: float, now_ms: int) -> int:
-        """How long until nothing is owed."""
+        """Milliseconds until nothing is owed."""
         self._refill(quota, now_ms)
         return 0 if self._tokens >= 0 else _whole_ms(-self._tokens / quota * 1000)
 
@@ -103,5 +104,5 @@ class TokenBucket:
 
 
 def _whole_ms(ms: float) -> int:
-    """Rounded as Java's `Math.round` does; none for no number."""
+    """Rounded as Java's `Math.round` does; 0 for NaN."""
     return 0 if math.isnan(ms) else math.floor(min(ms, LONGEST_MS) + 0.5)

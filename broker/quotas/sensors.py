@@ -1,4 +1,4 @@
-"""What is remembered of the clients that quotas hold for."""
+"""What is remembered of the clients that quotas apply to."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 INACTIVE_MS = 3_600_000
-"""A sensor unused for so long is dropped (`InactiveSensorExpirationTimeSeconds`)."""
+"""A sensor unused for this long, in ms, is dropped (`InactiveSensorExpirationTimeSeconds`)."""
 
 
 class Sensors(Generic[K, T]):
-    """Sensors by whom they are for, each made at its first use."""
+    """Sensors by the client they are for, each made at its first use."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
         self._sensors: OrderedDict[K, tuple[T, int]] = OrderedDict()
-        """With the instant of last use, the latest last."""
+        """Each with the time of its last use, the latest last."""
 
     def use(self, key: K, now_ms: int) -> T:
+        """The sensor for `key`, made if unknown (Kafka's `SensorAccess.getOrCreate`); `now_ms` is monotonic."""
         known = self._sensors.get(key)
         if known is None:
             self._expire(now_ms)

@@ -1,7 +1,7 @@
 """Holding clients to their quotas (KIP-13, KIP-124, KIP-219; Kafka's `KafkaApis` and `RequestHandlerHelper`).
 
-A client that uses more than it may is answered at once and told for how long it should wait; for so long its connection
-is not read from.
+A client over its quota is answered at once, with the time that it should wait; until then its connection is not read
+from.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def windows_of(config: BrokerConfig, prefix: str = "") -> Windows:
 
 
 class Throttling:
-    """One look at `enabled` is all that requests pay while no quota of a user or client is set."""
+    """While no quota of a user or client is set, a request only costs a look at `enabled`."""
 
     def __init__(self, quotas: ClientQuotas, config: BrokerConfig, monotonic_ms: Callable[[], float]) -> None:
         self._quotas = quotas
@@ -65,7 +65,7 @@ class Throttling:
     # -- while a quota is set
 
     def spent(self, ctx: RequestContext) -> None:
-        """Count what a request took so far that now waits; it is held against the client later."""
+        """Count the time that a request took before it waits; a later request pays for it."""
         self._count_time(ctx, _client(ctx), int(self._monotonic_ms()))
 
     def answer(self, ctx: RequestContext, response: Any) -> Any:
@@ -79,13 +79,13 @@ class Throttling:
         manager: QuotaManager[Any] = self._mutation
         if ctx.api_key == PRODUCE:
             own_ms, manager = _over(self._produce.of(client, now_ms), ctx.size, now_ms), self._produce
-        elif told := getattr(response, "throttle_time", None):
-            own_ms = told // MILLISECOND
+        elif own := getattr(response, "throttle_time", None):
+            own_ms = own // MILLISECOND
         throttle_ms = self._hold(ctx, client, request_ms, own_ms, manager)
-        return response if response is None or not throttle_ms else _told(response, throttle_ms)
+        return response if response is None or not throttle_ms else _with_throttle_time(response, throttle_ms)
 
     def fetch_ms(self, ctx: RequestContext, size: Callable[[], int]) -> int:
-        """For how long a Fetch is held back that would be answered with so many bytes; then it gets no records."""
+        """Milliseconds to hold back a Fetch whose answer would have `size()` bytes; if not 0, it gets no records."""
         client, now_ms = _client(ctx), int(self._monotonic_ms())
         request_ms, fetch_ms = self._request_ms(ctx, client, now_ms), 0
         limited = self._fetch.of(client, now_ms)
@@ -97,7 +97,7 @@ class Throttling:
         return self._hold(ctx, client, request_ms, fetch_ms, self._fetch)
 
     def most_to_fetch(self, ctx: RequestContext) -> int:
-        """Bytes in an answer beyond which the client would be held back whatever it did before."""
+        """The largest answer, in bytes, that does not by itself exceed the client's quota."""
         limited = self._fetch.of(_client(ctx), int(self._monotonic_ms()))
         if limited is None:
             return NO_LIMIT_BYTES
@@ -105,7 +105,7 @@ class Throttling:
         return 0 if math.isnan(most) else int(min(most, NO_LIMIT_BYTES))
 
     def mutations(self, ctx: RequestContext, *, strict: bool = True) -> MutationQuota:
-        """What the client may change of topics."""
+        """The client's quota for changes of topics."""
         limited = self._mutation.of(_client(ctx), int(self._monotonic_ms())) if self.enabled else None
         return MutationQuota(limited, strict, self._monotonic_ms)
 
@@ -125,7 +125,7 @@ class Throttling:
     def _hold(
         self, ctx: RequestContext, client: Client, request_ms: int, own_ms: int, manager: QuotaManager[Any]
     ) -> int:
-        """Holds the client back for the longer time, which it returns; `own_ms` is by the quota of `manager`."""
+        """Holds the client back for the longer of the two times, and returns it; `own_ms` is for `manager`'s quota."""
         throttle_ms = max(request_ms, own_ms)
         if throttle_ms:
             (manager if own_ms > request_ms else self._request).throttled(
@@ -147,7 +147,7 @@ def _over(limited: tuple[Rate, float] | None, size: int, now_ms: int) -> int:
     return rate.throttle_ms(quota, now_ms)
 
 
-def _told(response: Any, throttle_ms: int) -> Any:
+def _with_throttle_time(response: Any, throttle_ms: int) -> Any:
     fields = {field.name for field in dataclasses.fields(response)}
     if "throttle_time_ms" in fields:
         produced: ProduceResponse = response

@@ -1,1 +1,1 @@
-"""Who may do what, and who is who: no authorizer yet, and SCRAM credentials that are kept."""
+"""Authorization and authentication: no authorizer yet, and SCRAM credentials that are kept."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 UNKNOWN = -(2**31)
-"""Not asked for."""
+"""The value when the request did not ask for it."""
 
 
 class AclOperation(IntEnum):

@@ -10,14 +10,14 @@ UNKNOWN = 0
 
 
 def require_known(*codes: int) -> None:
-    """Kafka refuses to read a request that says UNKNOWN; any other number, known or not, it takes.
+    """Kafka does not read a request with a code UNKNOWN; it accepts every other number, known or not.
 
-    :raises CloseConnection: One of the codes is UNKNOWN.
+    Raises CloseConnection if one of the codes is UNKNOWN.
     """
     if UNKNOWN in codes:
         raise CloseConnection("an ACL or a filter of ACLs with an UNKNOWN element")
 
 
 def refusal() -> SecurityDisabled:
-    """What every ACL that is to be made, and every filter by which ACLs are to be deleted, is answered."""
+    """The answer to every creation of an ACL, and to every filter for deleting ACLs."""
     return SecurityDisabled("No Authorizer is configured.")

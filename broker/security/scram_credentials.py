@@ -1,6 +1,6 @@
 """SCRAM credentials of users (KIP-554; Kafka's `ScramControlManager`), in the metadata store at `/scram/<user>`.
 
-They are kept and told, as by a Kafka without a SASL listener: nobody is asked for one.
+They are stored and described, as in a Kafka without a SASL listener, but never used.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ScramMechanism(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """One credential of a user is to go; `mechanism` is the wire's number, as in `Upsertion`."""
+    """Deletes one credential of a user; `mechanism` is the wire's number, as in `Upsertion`."""
 
     user: str
     mechanism: int
@@ -79,7 +79,7 @@ class ScramCredentials:
         return list(self._users)
 
     def iterations(self, user: str) -> dict[ScramMechanism, int]:
-        """How often the hash of each of a user's credentials is iterated; empty for an unknown user."""
+        """The iterations of each of a user's credentials; empty for an unknown user."""
         stored = self._users.get(user)
         return {one: stored[one.name]["iterations"] for one in ScramMechanism if one.name in stored}
 
@@ -99,7 +99,7 @@ class ScramCredentials:
         return None
 
     async def alter(self, alterations: Sequence[Alteration]) -> dict[str, KafkaError | None]:
-        """What became of each user's alteration; those that are not refused are durable, together.
+        """The outcome of each user's alteration; those not refused are durable, together.
 
         Raises MetadataStoreFailed.
         """
@@ -134,7 +134,7 @@ class ScramCredentials:
 
 
 def _credential(mechanism: ScramMechanism, new: Upsertion) -> dict[str, Any]:
-    """What a server keeps (RFC 5802): neither password nor salted password can be got from it."""
+    """What a server stores (RFC 5802): neither password nor salted password can be derived from it."""
     client_key = hmac.digest(new.salted_password, b"Client Key", mechanism.digest)
     kept = {
         "salt": new.salt,
