@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs may change, and what a change makes of the configuration.
+"""What AlterConfigs and IncrementalAlterConfigs may change, and the configuration after the change.
 
 Rules and texts are those of Kafka's `ConfigAdminManager`, `DynamicBrokerConfig` and `ConfigurationControlManager`.
 Nothing is stored here: each function returns the new overrides, or raises InvalidRequest or InvalidConfiguration.
@@ -47,7 +47,7 @@ class Change:
 
 
 def require_well_formed(changes: Sequence[Change]) -> None:
-    """What is looked at first, whatever the resource is. Raises InvalidRequest."""
+    """The checks that come first, for every kind of resource. Raises InvalidRequest."""
     if len({change.name for change in changes}) < len(changes):
         raise InvalidRequest("Error due to duplicate config keys")
     nulls = [change.name for change in changes if change.value is None and change.operation != AlterOp.DELETE]
@@ -56,19 +56,19 @@ def require_well_formed(changes: Sequence[Change]) -> None:
 
 
 def require_known_operations(changes: Iterable[Change]) -> None:
-    """Raises InvalidRequest for an operation that there is not."""
+    """Raises InvalidRequest for an unknown operation."""
     for change in changes:
         if change.operation not in AlterOp.__members__.values():
             raise InvalidRequest(f"Unknown operations type {change.operation}")
 
 
 def changed_topic(overrides: Mapping[str, str], changes: Iterable[Change]) -> dict[str, str]:
-    """A topic's overrides after the changes; whether the values fit is not looked at."""
+    """A topic's overrides after the changes; the values are not checked."""
     return _changed(overrides, changes, TOPIC_CONFIGS)
 
 
 def changed_scalars(overrides: Mapping[str, str], changes: Iterable[Change]) -> dict[str, str]:
-    """The overrides of a group or a client metrics resource, where Kafka lets nothing count as a list; unchecked."""
+    """The overrides of a group or a client metrics resource, where Kafka treats nothing as a list; unchecked."""
     return _changed(overrides, changes, {})
 
 
@@ -181,7 +181,7 @@ def _check_broker(config: BrokerConfig, altered: Mapping[str, str], *, per_broke
 
 
 def _check_values(altered: Mapping[str, str]) -> None:
-    """Each by itself, a listener's as that of the broker; what cannot be altered may be anything for a listener."""
+    """Each value by itself, a listener's like the broker's; a listener's unalterable ones are not checked."""
     texts: dict[str, list[str]] = {}
     for name, text in altered.items():
         texts.setdefault(base_name(name), []).append(text)

@@ -40,7 +40,7 @@ class BrokerConfig:
 
     `static` is what was given at the start, as text, with `origins` telling where; `dynamic_broker` and
     `dynamic_default` are what AlterConfigs set for this broker and for the whole cluster. Precedence: dynamic of this
-    broker, dynamic of the cluster, static, default. `given` is all of them together, with names that are unknown.
+    broker, dynamic of the cluster, static, default. `given` is all of them together, unknown names included.
     """
 
     values: Mapping[str, Value]

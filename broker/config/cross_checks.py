@@ -14,14 +14,14 @@ _HOST = r"[0-9a-zA-Z\-%._:]*"
 
 @dataclass(frozen=True, slots=True)
 class BrokenRule:
-    """`line` has key, value and what was expected; `in_kafka` is Kafka's text, None for what Kafka takes."""
+    """`line` has key, value and what was expected; `in_kafka` is Kafka's text, None for what Kafka accepts."""
 
     line: str
     in_kafka: str | None = None
 
 
 def broken_rules(config: BrokerConfig) -> Iterator[BrokenRule]:
-    """In Kafka's order. What cannot be altered at run time is wrong at the start or never, and has no Kafka text."""
+    """In Kafka's order. What cannot be altered at run time can only be wrong at the start, and has no Kafka text."""
     yield from map(BrokenRule, _identity(config))
     yield from _log(config)
     yield from map(BrokenRule, _replication(config))
@@ -38,7 +38,7 @@ def _identity(config: BrokerConfig) -> Iterator[str]:
     if not config.log_dirs:
         yield "log.dirs = '': expected at least one folder"
     authorizer = config.static.get("authorizer.class.name", "").strip()
-    if authorizer:  # whoever sets one believes that requests are authorized
+    if authorizer:  # a user who sets one expects requests to be authorized
         yield f"authorizer.class.name = {authorizer!r}: expected none, since requests are not authorized here"
 
 

@@ -54,7 +54,7 @@ class UpdateMode(enum.StrEnum):
 
 
 class InvalidValue(ValueError):
-    """A value that a definition refuses; the text is what Kafka's ConfigException says."""
+    """A value that a definition rejects, with the text of Kafka's ConfigException."""
 
     def __init__(self, name: str, value: object, complaint: str) -> None:
         super().__init__(f"Invalid value {value} for configuration {name}: {complaint}")
@@ -100,7 +100,7 @@ class ConfigDef:
 
     @property
     def expected(self) -> str:
-        """What a right value is, in words."""
+        """The allowed values, in words."""
         kind = _KINDS[self.type]
         return f"{kind}, {self.check.expected}" if self.check else kind
 

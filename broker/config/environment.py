@@ -44,7 +44,7 @@ def config_name(variable: str) -> str | None:
 
 
 def steers_image(variable: str) -> bool:
-    """Whether `variable` is one of Kafka's image or start scripts, which mean nothing here."""
+    """Whether `variable` belongs to Kafka's image or start scripts, and means nothing here."""
     return variable in _IMAGE_NAMES or variable.startswith(_IMAGE_PREFIXES)
 
 

@@ -1,4 +1,4 @@
-"""Names of Kafka's that are no configuration of this broker: which there are, and who may alter them."""
+"""Kafka's configurations that this broker does not have: their names, and where they may be altered."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from broker.config.defs import BROKER_CONFIGS
 from broker.config.defs.not_needed import ALTERED_ONLY, NOT_NEEDED
 from protocol.java_collections import in_hash_order
 
-# Families of names that Kafka hands on to a listener, a plugin or its logging.
+# Families of names that Kafka passes to a listener, a plugin or its logging.
 _LISTENER_PREFIX = "listener.name."
 _PREFIXES = (_LISTENER_PREFIX, "rlmm.config.", "rsm.config.", "config.providers", "log4j")
 _OF_LISTENER = r"listener\.name\.[^.]*\.(.*)"
 # What may be set for a listener on all brokers at once.
 _CLUSTER_WIDE_OF_LISTENER = ("max.connections", "max.connection.creation.rate", "num.network.threads")
 
-# What a listener may have for each of its SASL mechanisms, whose name stands before.
+# What a listener may have for each SASL mechanism, after the mechanism's name.
 _OF_MECHANISM = (
     "connections.max.reauth.ms",
     "sasl.jaas.config",
@@ -59,14 +59,14 @@ def described_names(name: str) -> tuple[str, ...]:
 
 @cache
 def alterable() -> Mapping[str, ConfigDef]:
-    """What a broker's values that AlterConfigs sets must keep to, in the order in which Kafka looks at them."""
+    """The definitions that check a broker's values in AlterConfigs, in Kafka's order."""
     every = {**BROKER_CONFIGS, **NOT_NEEDED}
     names = [name for name, definition in every.items() if definition.mode is not UpdateMode.READ_ONLY]
     return MappingProxyType({**ALTERED_ONLY, **{name: every[name] for name in in_hash_order(names)}})
 
 
 def mode_of(name: str) -> UpdateMode | None:
-    """Who may alter `name` in Kafka; None for a name that is no configuration of Kafka's, which anyone may set."""
+    """Where `name` may be altered in Kafka; None for a name unknown to Kafka, which may be set anywhere."""
     base = base_name(name)
     if base != name:
         return UpdateMode.CLUSTER_WIDE if base in _CLUSTER_WIDE_OF_LISTENER else UpdateMode.PER_BROKER

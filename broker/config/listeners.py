@@ -96,7 +96,7 @@ def _protocol_map(config: BrokerConfig) -> dict[str, str]:
             raise WrongConfiguration([line], f"Invalid security protocol `{pairs[name]}` defined in {key}")
         protocols[name.upper()] = pairs[name].upper()
     if key not in config.given:
-        # KRaft gives its controller's listeners a protocol unasked.
+        # KRaft gives its controller's listeners a protocol by default.
         for name in _names(config.optional_string("controller.listener.names")):
             protocols.setdefault(name, "PLAINTEXT")
     return protocols
@@ -150,7 +150,7 @@ def _require_distinct(key: str, text: str, listeners: tuple[Listener, ...]) -> N
 
 
 def _same_port(versions: list[int], text: str, port: int) -> str:
-    """What Kafka says of listeners that share a port; a host that is no address has version 0."""
+    """Kafka's error for listeners that share a port; a host that is no address has version 0."""
     if not any(versions):
         return f"requirement failed: Each listener must have a different port, listeners: {text}"
     if len(versions) == 2 and all(versions):
@@ -165,8 +165,8 @@ def _same_port(versions: list[int], text: str, port: int) -> str:
 
 
 def _ip_version(host: str) -> int:
-    """4 or 6, or 0 for a name or nothing."""
-    import ipaddress  # most starts have one listener and do without it
+    """The IP version, 4 or 6; 0 for a name or an empty host."""
+    import ipaddress  # not needed for one listener, as most starts have
 
     try:
         return ipaddress.ip_address(host.partition("%")[0]).version

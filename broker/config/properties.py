@@ -27,7 +27,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _leading(pattern: str, text: str) -> str:
-    """What `pattern`, which may match nothing, takes off the start of `text`."""
+    """The match of `pattern`, which may be empty, at the start of `text`."""
     match = re.match(pattern, text)
     return match.group() if match else ""
 

@@ -1,6 +1,6 @@
-"""What a running broker makes of changed configurations: Kafka's reconfigurables, in the order that Kafka asks them in.
+"""Whether a running broker accepts changed configurations: Kafka's reconfigurables, in Kafka's order.
 
-Each sees to it that values which are right by themselves may follow upon those of before (`DynamicBrokerConfig`,
+Each checks whether values that are valid by themselves may replace the present ones (`DynamicBrokerConfig`,
 `DynamicThreadPool`, `DynamicLogConfig`, `DynamicListenerConfig`, `DynamicRemoteLogConfig`, `LogCleaner`,
 `ConnectionQuotas`, `DataPlaneAcceptor`). The first complaint is the answer.
 """
@@ -21,7 +21,7 @@ _QUOTAS = ("max.connections", "max.connection.creation.rate")
 _NETWORK_THREADS = "num.network.threads"
 _OF_LISTENER = (*_QUOTAS, _NETWORK_THREADS)
 _REPORTER = "org.apache.kafka.common.metrics.JmxReporter"
-# In the order of the map in which Kafka looks them up.
+# In the order of the map that Kafka iterates over.
 _POOLS = ("num.recovery.threads.per.data.dir", "num.replica.fetchers", "background.threads", "num.io.threads")
 _REMOTE_POOLS = (
     "remote.log.reader.threads",
@@ -31,7 +31,7 @@ _REMOTE_POOLS = (
 
 
 def refused_change(old: BrokerConfig, new: BrokerConfig) -> str | None:
-    """Kafka's text for the first thing that speaks against `new` once `old` is in use; None if nothing does."""
+    """Kafka's text for the first objection to `new` while `old` is in use; None if there is none."""
     changed = {name for name in {*old.given, *new.given} if old.given.get(name) != new.given.get(name)}
     complaint = next(_complaints(old, new, changed), None) if changed else None
     if complaint is None:
@@ -96,7 +96,7 @@ def _reporters(new: BrokerConfig, changed: set[str]) -> Iterator[str]:
 
 
 def _pool(name: str, before: int, after: int) -> Iterator[str]:
-    """A pool takes at most a halving or a doubling at a time."""
+    """A pool's size may at most halve or double at a time."""
     if after == before:
         return
     complaint = f"Dynamic thread count update validation failed for {name}={after}, value should"
@@ -140,7 +140,7 @@ def _listeners(old: BrokerConfig, new: BrokerConfig, changed: set[str]) -> Itera
         return
     before, after = ({listener.name: listener for listener in _all_listeners(config)} for config in (old, new))
     for name in (name for name in before if name in after):
-        # What was set at run time is not remembered: it stands in the way of every later change.
+        # Kafka does not remember what was set at run time: it blocks every later change.
         if _fixed(before[name], old.static) != _fixed(after[name], new.given):
             yield (
                 f"Configs cannot be updated dynamically for existing listener ListenerName({name}), restart broker or "
@@ -156,7 +156,7 @@ def _all_listeners(config: BrokerConfig) -> tuple[Listener, ...]:
 
 
 def _fixed(listener: Listener, given: Mapping[str, str]) -> dict[str, str]:
-    """What is set for a listener and counts from its start on."""
+    """What is set for a listener and takes effect at its start."""
     return {
         name: text
         for name, text in _under_prefix(listener, given).items()
@@ -170,7 +170,7 @@ def _mode(name: str) -> UpdateMode | None:
 
 
 def _value(config: BrokerConfig, name: str) -> Value:
-    """Of any configuration of Kafka's. One that is not needed here may be wrong from the start: its default counts."""
+    """The value of any Kafka configuration. One not needed here may be wrong from the start: its default counts."""
     if name in config.values:
         return config.values[name]
     definition = NOT_NEEDED[name]

@@ -108,7 +108,7 @@ def _warnings(config: BrokerConfig, listeners: Listeners, image_variables: tuple
 
 
 def _nearest(name: str) -> str:
-    import difflib  # a start without an unknown name does without it
+    import difflib  # not needed when every name is known
 
     near = difflib.get_close_matches(name, (*BROKER_CONFIGS, *NOT_NEEDED), n=1, cutoff=0.75)
     return f"; did you mean {near[0]}?" if near else ""

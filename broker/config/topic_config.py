@@ -54,7 +54,7 @@ def _check_together(values: Mapping[str, Value]) -> None:
 
 
 def log_config(broker_config: BrokerConfig, overrides: Mapping[str, str | None]) -> LogConfig:
-    """What the log of a topic with these overrides goes by. Raises InvalidConfiguration."""
+    """The log's configuration for a topic with these overrides. Raises InvalidConfiguration."""
     values = topic_values(broker_config, overrides)
     policies = values["cleanup.policy"]
     ratio = values["min.cleanable.dirty.ratio"]

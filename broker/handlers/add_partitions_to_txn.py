@@ -68,7 +68,7 @@ new_topic_result = maker(AddPartitionsToTxnTopicResult)
 
 
 def decode(version: int, frame: memoryview, pos: int) -> Any:
-    """The request as its own version has it: those of clients and those between brokers have little in common."""
+    """The request in its own version's class: clients' and brokers' versions have little in common."""
     return decode_request(API_BY_NAME["add_partitions_to_txn"], version, bytes(frame[pos:]))
 
 
@@ -109,7 +109,7 @@ def _partitions(topics: Sequence[Any]) -> tuple[TopicPartition, ...]:
 
 
 def _refused(ctx: RequestContext, wanted: Wanted) -> Codes | None:
-    """One partition that is not there fails the whole transaction, of which nothing is added then."""
+    """One unknown partition fails the whole transaction: then nothing is added."""
     known = ctx.node.partitions
     missing = {partition for partition in wanted.partitions if known.get(*partition) is None}
     if missing:
@@ -159,7 +159,7 @@ def _response(ctx: RequestContext, wanted: Sequence[Wanted], codes: Sequence[Cod
 
 
 def _topics(wanted: Wanted, codes: Codes) -> tuple[AddPartitionsToTxnTopicResult, ...]:
-    """As the request names them, what it names twice included, or each once if their codes differ."""
+    """As the request names them, repetitions included; each once if their codes differ."""
     if wanted.verify_only or len(set(codes.values())) > 1 or ErrorCode.unknown_topic_or_partition in codes.values():
         return tuple(
             new_topic_result(

@@ -29,7 +29,7 @@ new_response = maker(ConsumerGroupHeartbeatResponse)
 
 
 REPEATS = True
-"""A member's heartbeats are alike while it has nothing new to say."""
+"""A member's heartbeats are identical while it reports nothing new."""
 
 
 def prepare(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> ConsumerHeartbeat:

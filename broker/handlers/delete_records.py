@@ -65,9 +65,9 @@ def _partition(node: Node, name: str, index: int) -> Partition:
 async def _make_durable(
     node: Node, moved: list[Partition], results: dict[tuple[str, int], DeleteRecordsPartitionResult]
 ) -> None:
-    """Puts the new starts on disk; a partition in whose folder that fails is answered so.
+    """Puts the new starts on disk; partitions in a folder where that fails get the error.
 
-    It goes offline, unless there is just no room: then the client may ask again, and what it asks for makes some.
+    It goes offline, unless it only lacks room: then the client may try again, and the deletion makes room.
     """
     by_folder: dict[str, list[Partition]] = {}
     for partition in moved:

@@ -1,6 +1,6 @@
 """DescribeGroups 0-6 (KIP-430, KIP-1043; Kafka's `GroupMetadataManager.describeGroups`).
 
-A group that is not there is Dead, and from version 6 on an error. The groups are in the order of the request; Kafka's
+An unknown group is Dead, and from version 6 on an error. The groups are in the order of the request; Kafka's
 order is that of its partitions.
 """
 

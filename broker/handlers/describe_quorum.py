@@ -1,6 +1,6 @@
 """DescribeQuorum 0-2 (KIP-595, KIP-836, KIP-853): this node is the only voter of the metadata, and leads.
 
-Offsets are revisions of the metadata store: the log ends where the next commit goes. It is elected but once, so its
+Offsets are revisions of the metadata store: the log ends where the next commit goes. It is elected only once, so its
 epoch stays; with `kraft.version` 0 voters have no directory ids.
 """
 

@@ -96,7 +96,7 @@ def _found(topic: Topic, start: int, end: int, offline: Set[int]) -> DescribeTop
 def _partition(
     index: int, assignment: PartitionAssignment, *, is_offline: bool
 ) -> DescribeTopicPartitionsResponsePartition:
-    """Where the log is offline, nobody leads, as in `metadata`."""
+    """A partition whose log is offline has no leader, as in `metadata`."""
     return DescribeTopicPartitionsResponsePartition(
         error_code=ErrorCode.leader_not_available if is_offline else ErrorCode.none,
         partition_index=index,

@@ -13,10 +13,10 @@ from protocol.durations import ZERO
 from protocol.errors import CoordinatorLoadInProgress, InvalidGroupId, KafkaError
 
 REPEATS = True
-"""A member's heartbeats are alike until the next rebalance."""
+"""A member's heartbeats are identical until the next rebalance."""
 
 SHARES_RESPONSES = True
-"""Good heartbeats are all answered alike."""
+"""All successful heartbeats get the same answer."""
 
 
 def handle(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse | Awaitable[HeartbeatResponse]:
@@ -34,5 +34,5 @@ _GO_ON = HeartbeatResponse(throttle_time=ZERO, error_code=ErrorCode.none)
 
 
 def error_response(ctx: RequestContext, request: HeartbeatRequest, error: KafkaError) -> HeartbeatResponse:
-    """While the coordinator loads, a heartbeat is believed unseen, so that nobody rejoins for nothing."""
+    """While the coordinator loads, a heartbeat is accepted unchecked, so that no member rejoins needlessly."""
     return _response(ErrorCode.none if isinstance(error, CoordinatorLoadInProgress) else error.code)

@@ -1,6 +1,6 @@
 """ListGroups 0-5 (KIP-518, KIP-848; Kafka's `GroupCoordinatorService.listGroups`).
 
-Filters do not mind upper and lower case; a state or type that does not exist is one that no group has.
+Filters ignore case; an unknown state or type matches no group.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ ONLY_READS = True
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What is asked for; an empty part lets everything through."""
+    """The filters; an empty one lets everything pass."""
 
     states: frozenset[str]
     producer_ids: frozenset[int]

@@ -45,7 +45,7 @@ VERSIONS_WITH_CLUSTER_OPERATIONS = range(8, 11)
 def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """Topics by name or id, or all.
 
-    A topic that has to be made first is answered as UNKNOWN_TOPIC_OR_PARTITION until it is there, as in Kafka.
+    A topic that must be created first is UNKNOWN_TOPIC_OR_PARTITION until it exists, as in Kafka.
     """
     wanted = request.topics
     if wanted is None or (not wanted and ctx.version < FIRST_VERSION_WHERE_EMPTY_IS_NONE):
@@ -54,7 +54,7 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
     if any(topic.topic_id is not None for topic in wanted):
         return _response(ctx, request, [_by_id(ctx, request, topic_id) for topic_id in _distinct_ids(wanted)])
     if any(topic.name is None for topic in wanted):
-        raise UnknownServerError("a topic with neither name nor id was asked for")  # as Kafka stumbles over it
+        raise UnknownServerError("a topic with neither name nor id was asked for")  # as Kafka fails on it
     names = list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
     missing = [name for name in names if ctx.node.topics.get(name) is None]
     if missing and request.allow_auto_topic_creation and ctx.node.config.boolean("auto.create.topics.enable"):
@@ -154,9 +154,9 @@ def _known(ctx: RequestContext, request: MetadataRequest, topic: Topic) -> Metad
 def _without_offline_leaders(
     node: Node, topic: Topic, partitions: tuple[MetadataResponsePartition, ...]
 ) -> tuple[MetadataResponsePartition, ...]:
-    """Where the log is offline, nobody leads.
+    """A partition whose log is offline has no leader.
 
-    Kafka's controller also counts the leader epoch up. Ours stays, since clients believe no older one afterwards.
+    Kafka's controller also bumps the leader epoch. Ours stays, since clients then reject any older one.
     """
     offline = node.partitions.offline_of(topic)
     return (

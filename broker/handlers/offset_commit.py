@@ -1,6 +1,6 @@
 """OffsetCommit 2-9 (Kafka's `KafkaApis.handleOffsetCommitRequest`).
 
-Partitions that are not there are refused before the group coordinator is asked about the others, and come first in the
+Unknown partitions are refused before the group coordinator is asked about the others, and come first in the
 answer, as in Kafka.
 """
 

@@ -1,7 +1,7 @@
 """OffsetDelete 0 (KIP-496; Kafka's `KafkaApis.handleOffsetDeleteRequest`).
 
-Partitions that are not there come first in the answer, as in Kafka. With none of these a topic that is named twice is
-answered twice; otherwise it is one.
+Unknown partitions come first in the answer, as in Kafka. Without any, a topic that is named twice is answered twice;
+otherwise once.
 """
 
 from __future__ import annotations

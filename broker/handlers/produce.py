@@ -76,13 +76,13 @@ ACKS = (-1, 0, 1)
 ADMIN_CLIENT_ID = "__admin_client"
 NOTHING = memoryview(b"")
 EXPECTED_FAILURES = (MessageTooLarge, RecordBatchTooLarge, CorruptMessage, KafkaStorage)
-"""What Kafka does not count as a failed produce request, and sends no log start offset with."""
+"""Errors that Kafka neither counts as failed produce requests nor sends with a log start offset."""
 
 
 def handle(
     ctx: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Future[ProduceResponse] | Awaitable[ProduceResponse | None] | None:
-    """Appends each partition's batch, and answers once what `acks` asks for holds.
+    """Appends each partition's batch, and answers once the condition of `acks` holds.
 
     `acks=0` gets no answer; an error closes its connection, the only sign such a producer can get. Where a
     transaction has to be looked after first, nothing is appended before that is done.
@@ -118,10 +118,10 @@ def _transactional(ctx: RequestContext, request: ProduceRequest) -> Iterator[App
                     partition = _partition(ctx, key, index)
                     _check_records(ctx.version, records)
                 except KafkaError:
-                    continue  # reported when it is looked at for the append
+                    continue  # reported when its append is checked
                 producer_id, epoch, sequence = read_producer(records)
                 if producer_id <= NO_PRODUCER_ID:
-                    continue  # nobody's transaction: Kafka takes it like any other batch
+                    continue  # no producer's transaction: Kafka accepts it like any other batch
                 yield new_append((partition, new_producer_epoch((producer_id, epoch)), sequence))
 
 
@@ -164,7 +164,7 @@ def _append_all(
 
 
 def error_response(ctx: RequestContext, request: ProduceRequest, error: KafkaError) -> ProduceResponse:
-    """The same error for every partition of the request; a producer that waits for no answer is closed on."""
+    """The same error for every partition; with acks=0 the connection is closed instead."""
     if request.acks == 0:
         raise CloseConnection(f"Produce with acks=0 failed: {error}")
     topics = []
@@ -195,7 +195,7 @@ def _check_first_batches(request: ProduceRequest) -> None:
 
 
 def _check_old_compressions(ctx: RequestContext, request: ProduceRequest) -> None:
-    """Before version 7 Kafka looks for zstd in all partitions first, and breaks over compressions that it lacks."""
+    """Before version 7 Kafka looks for zstd in all partitions first, and fails on unknown compressions."""
     for key, partitions in request.topics:
         for index, records in partitions:
             try:
@@ -224,7 +224,7 @@ def _check_records(version: int, records: memoryview) -> None:
 
 
 def _distinct(request: ProduceRequest) -> list[tuple[TopicKey, list[PartitionRecords]]]:
-    """The request's partitions, where one that is named twice counts as its last naming, as in Kafka."""
+    """The request's partitions, where the last of two entries for one counts, as in Kafka."""
     topics = request.topics
     if len(topics) == 1 and 0 < len(topics[0][1]) == len(dict(topics[0][1])):
         return topics

@@ -1,4 +1,4 @@
-"""SaslAuthenticate 0-2 (KIP-152): no listener speaks SASL; whoever is connected counts as authenticated."""
+"""SaslAuthenticate 0-2 (KIP-152): no listener speaks SASL; every connected client counts as authenticated."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """UnregisterBroker 0 (KIP-500; Kafka's `ClusterControlManager.unregisterBroker`): nobody but this node is registered.
 
-Deviation: Kafka takes a running broker's registration away too, and a cluster of one node then has no broker until its
+Deviation: Kafka unregisters even a running broker, and a cluster of one node then has no broker until its
 next start. Here it stays.
 """
 

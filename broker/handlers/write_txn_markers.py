@@ -32,7 +32,7 @@ from protocol.errors import (
 from protocol.records.batch import NO_PRODUCER_ID
 
 NOT_READY = (CoordinatorNotAvailable, CoordinatorLoadInProgress, NotCoordinator)
-"""What the group coordinator may answer; sent as NOT_LEADER_OR_FOLLOWER: come again."""
+"""Errors of the group coordinator that are sent as NOT_LEADER_OR_FOLLOWER, so that the client retries."""
 
 NO_PRODUCER_EPOCH = -1
 
@@ -51,7 +51,7 @@ def handle(
         )
         for partition in _partitions(one):
             if _is_nobodys(one) and ctx.node.partitions.get(*partition) is not None:
-                raise UnknownServerError  # Kafka fails the request over it
+                raise UnknownServerError  # Kafka fails the request for it
             try:
                 written = write(*partition)
             except KafkaError as error:
@@ -110,7 +110,7 @@ def _topics(codes: dict[TopicPartition, ErrorCode]) -> tuple[WritableTxnMarkerTo
 def error_response(_ctx: RequestContext, request: WriteTxnMarkersRequest, error: KafkaError) -> WriteTxnMarkersResponse:
     codes: Codes = {}
     for one in request.markers:
-        codes[one.producer_id] = {}  # the last of a producer's markers alone is answered
+        codes[one.producer_id] = {}  # only the last of a producer's markers is answered
         for partition in _partitions(one):
             _note(codes, one.producer_id, partition, error)
     return _response(codes)
