@@ -13,7 +13,7 @@ def join(folder: str, *names: str) -> str:
 
 
 def delta_name(spark: "SparkSession", path: str) -> str:
-    """A Delta table's name in SQL, where Delta takes a path that is not absolute for a table of the catalog."""
+    """A Delta table's name in SQL, since Delta reads a relative path as a table of the catalog."""
     jvm: Any = spark._jvm
     at = jvm.org.apache.hadoop.fs.Path(path)
     whole = str(at.getFileSystem(spark._jsc.hadoopConfiguration()).makeQualified(at).toString())
@@ -21,7 +21,7 @@ def delta_name(spark: "SparkSession", path: str) -> str:
 
 
 class Files:
-    """Paths are Hadoop's: a plain path is one of `fs.defaultFS`, the local disk unless Spark is told otherwise."""
+    """Paths are Hadoop's: a plain path is one of `fs.defaultFS`, the local disk unless configured otherwise."""
 
     def __init__(self, spark: "SparkSession") -> None:
         self._jvm: Any = spark._jvm

@@ -39,7 +39,7 @@ class ClusterError(Exception):
 
 
 class Admin:
-    """Kafka's Java admin client, in the driver's JVM. What the brokers fail at is ClusterError."""
+    """Kafka's Java admin client, in the driver's JVM. Its failures are ClusterErrors."""
 
     def __init__(self, spark: "SparkSession", cluster: Cluster) -> None:
         from py4j.protocol import Py4JJavaError
@@ -69,7 +69,7 @@ class Admin:
         return set(_answer(self._client.listTopics().names()))
 
     def topic_ids(self, names: Iterable[str]) -> dict[str, str]:
-        """Topic to topic id (KIP-516: a topic made anew gets another). Topics that do not exist are left out."""
+        """Topic to topic id (KIP-516: a recreated topic gets another). Topics that do not exist are left out."""
         wanted = self._jvm.java.util.ArrayList()
         for name in names:
             wanted.add(name)

@@ -15,9 +15,9 @@ SAYS_NOTHING = re.compile(
 
 def reason(error: BaseException) -> str:
     """The innermost words of Spark's own, and the exception below them; else the first line that is not blank."""
-    told = str(error)
-    words = [found for found in CONDITION.findall(told) if not SAYS_NOTHING.search(found)]
-    causes = [found for found in EXCEPTION.findall(told) if not SAYS_NOTHING.search(found)]
+    text = str(error)
+    words = [found for found in CONDITION.findall(text) if not SAYS_NOTHING.search(found)]
+    causes = [found for found in EXCEPTION.findall(text) if not SAYS_NOTHING.search(found)]
     parts = [*words[-1:], *(cause for cause in causes[-1:] if not any(word in cause for word in words))]
-    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return ": ".join(parts) or next(iter(lines), type(error).__name__)

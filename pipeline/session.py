@@ -1,4 +1,4 @@
-"""The SparkSession of every job: jars, master, and what a machine lacks, said in one line."""
+"""The SparkSession of every job: jars, master, and a one-line error for what a machine lacks."""
 
 import contextlib
 import importlib.util
@@ -111,7 +111,7 @@ def running(session: "SparkSession") -> Iterator[None]:
 
 
 def settings(options: SessionOptions, master: str | None, spark_version: str) -> dict[str, str]:
-    """Spark's configuration for these options; `master` None is a cluster that spark-submit was told of."""
+    """Spark's configuration for these options; `master` None is the cluster given to spark-submit."""
     conf = {"spark.sql.session.timeZone": "UTC", "spark.ui.showConsoleProgress": "false"}
     wanted = coordinates(options.parts, spark_version) if options.packages is None else options.packages
     if wanted:
@@ -165,17 +165,17 @@ def check_java() -> None:
     if java is None:
         raise NotInstalled(f"Spark needs Java and there is none: {advice}")
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=True, timeout=60).stderr
+        output = subprocess.run([java, "-version"], capture_output=True, text=True, check=True, timeout=60).stderr
     except (OSError, subprocess.SubprocessError):
         raise NotInstalled(f"Spark needs Java and {java} does not run: {advice}") from None
-    major = java_major(told)
+    major = java_major(output)
     if major < OLDEST_JAVA:
         raise NotInstalled(f"Spark needs Java {OLDEST_JAVA} and {java} is Java {major}: {advice}")
 
 
-def java_major(told: str) -> int:
-    """The major version in what `java -version` prints ("1.8.0" is 8); 0 when it is not to be seen."""
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', told)
+def java_major(output: str) -> int:
+    """The major version in what `java -version` prints ("1.8.0" is 8); 0 if there is none."""
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', output)
     if found is None:
         return 0
     first, second = int(found[1]), int(found[2] or 0)

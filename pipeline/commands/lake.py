@@ -51,14 +51,14 @@ def _topic_names(ctx: click.Context, parameter: click.Parameter, values: tuple[s
     "--allow-data-loss", is_flag=True, help="go on where the broker has deleted records that were not read yet"
 )
 @click.option(
-    "--follow-recreated", is_flag=True, help="when a topic was deleted and made anew, read the new one from its start"
+    "--follow-recreated", is_flag=True, help="when a topic was deleted and recreated, read the new one from its start"
 )
 @click.option(
     "--optimize-every",
     type=click.IntRange(0),
     default=0,
     metavar="BATCHES",
-    help="compact the tables every so often  [default: never]",
+    help="compact the tables after this many batches  [default: never]",
 )
 @click.option(
     "--infer-records", type=click.IntRange(1), default=10_000, show_default=True, help="looked at to infer a schema"

@@ -12,7 +12,7 @@ import click
 def command(into: Path) -> None:
     """Writes odradek_pipeline.zip for --py-files, and odradek_pipeline.py, the application to submit.
 
-    What they need of other packages is not inside: docs/pipeline.md says which job needs which, and how a cluster gets
+    Other packages that they need are not included: docs/pipeline.md says which job needs which, and how a cluster gets
     them.
     """
     from pipeline.package import write

@@ -31,7 +31,7 @@ def _job_name(ctx: click.Context, parameter: click.Parameter, value: str) -> str
 @click.option("--bootstrap", required=True, metavar="HOST:PORT,...", help="the brokers")
 @click.option("--topic", help="where all rows go")
 @click.option("--topic-column", metavar="COL", help="where a row goes; instead of --topic")
-@click.option("--partitions", type=click.IntRange(1), help="make --topic with so many if there is none")
+@click.option("--partitions", type=click.IntRange(1), help="create --topic with this many if it does not exist")
 @click.option("--key-column", metavar="COL")
 @click.option("--key-expr", metavar="SQL", help="instead of --key-column")
 @click.option("--value", metavar="COL", help="a column as it is  [default: the others as a JSON object]")

@@ -54,7 +54,7 @@ def spark_schema(names: tuple[str, ...]) -> StructType:
 
 
 def names_of(schema: StructType) -> tuple[str, ...]:
-    """The columns that a schema asks for. Raises DataSourceError for a column, or a type of one, that there is not."""
+    """The columns that a schema asks for. Raises DataSourceError for an unknown column or a wrong type."""
     if not schema.fields:
         raise DataSourceError("The schema has no column.")
     for field in schema.fields:

@@ -113,7 +113,7 @@ class _Records:
         self._ends = np.append(starts[1:], len(data)) if len(starts) else starts
         self._batch = np.repeat(np.arange(len(counts)), counts)
         _, at = varints(view, starts)
-        self._time_delta, at = varints(view, at + 1)  # behind the attributes, which mean nothing
+        self._time_delta, at = varints(view, at + 1)  # behind the attributes, which are unused
         self._offset_delta, at = varints(view, at)
         self._key_size, self._key_at = varints(view, at)
         self._value_size, self._value_at = varints(view, self._key_at + np.maximum(self._key_size, 0))
@@ -135,7 +135,7 @@ class _Records:
         return of_batches[self._batch]
 
     def select(self, place: Place) -> None:
-        """Keep the records with wanted offsets alone."""
+        """Keep only the records with wanted offsets."""
         wanted = (self.offsets >= place.start) & (self.offsets < place.end)
         if wanted.all():
             return
@@ -180,7 +180,7 @@ class _Records:
         raise ValueError(f"there is no column {name}")
 
     def _timestamps(self) -> pa.Array:
-        """Milliseconds become microseconds; a time that has no place in those is null."""
+        """Milliseconds to microseconds; a time out of their range is null."""
         appended = self._of_batch("is_log_append_time").astype(np.bool_)
         own = self._of_batch("base_timestamp") + self._time_delta
         millis = np.where(appended, self._of_batch("max_timestamp"), own)
@@ -219,7 +219,7 @@ class _Records:
 
 
 def _text(values: pa.Array) -> pa.Array:
-    """As text; what is no UTF-8 becomes replacement characters, as in Kafka's consumer."""
+    """As text; invalid UTF-8 becomes replacement characters, as in Kafka's consumer."""
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:

@@ -10,4 +10,4 @@ class CorruptLogError(DataSourceError):
 
 
 class DataLossError(DataSourceError):
-    """Records that were asked for are gone: deleted, truncated, or of a topic that was made anew (`failOnDataLoss`)."""
+    """Records that were asked for are gone: deleted, truncated, or of a topic that was recreated (`failOnDataLoss`)."""

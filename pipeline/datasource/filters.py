@@ -1,6 +1,6 @@
 """What Spark's filters (pyspark 4.1 and later) say of topic, partition, offset and timestamp.
 
-Nothing is taken off Spark's hands: it applies every filter again. Here they only spare reading what cannot pass.
+Spark still applies every filter. Here they only save reading what cannot pass.
 """
 
 from collections.abc import Iterable
@@ -78,7 +78,7 @@ class PushdownReader(OdradekReader):
         self.bounds = Bounds()
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
-        """Note what each filter tells; returns all of them."""
+        """Use what each filter says; returns all of them, for Spark to apply."""
         for one in filters:
             match one:
                 case object(attribute=(column,), value=value):

@@ -1,6 +1,6 @@
 """Data folders: which partitions are in them, and what the checkpoints beside them say.
 
-The names are those of Kafka's LocalLog and LogManager; `-delete`, `-stray` and `-future` folders are nobody's log.
+The names are those of Kafka's LocalLog and LogManager; `-delete`, `-stray` and `-future` folders hold no log.
 """
 
 import os

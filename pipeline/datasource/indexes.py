@@ -48,7 +48,7 @@ class OffsetIndex:
         return int(self.positions[slot]) if slot >= 0 else 0
 
     def position_after(self, offset: int) -> int | None:
-        """A position a little behind the batches below an offset; None if the last entry is not as far."""
+        """A position a little behind the batches below an offset; None if the last entry does not reach that far."""
         slot = bisect_left(self.offsets, offset)
         return int(self.positions[slot]) if slot < len(self.positions) else None
 
@@ -67,7 +67,7 @@ class TimeIndex:
 
     @property
     def largest(self) -> int | None:
-        """The largest timestamp, of a segment that is not written to any more."""
+        """The largest timestamp, of a segment that is no longer written to."""
         return int(self.timestamps[-1]) if len(self.timestamps) else None
 
 
@@ -102,7 +102,7 @@ def read_time_index(segment: Segment) -> TimeIndex:
 
 
 def _read(path: str | None, entry: np.dtype[np.void]) -> NDArray[np.void]:
-    """The entries, and not much of what was only allocated: 10 MB of zeros for each active segment of Kafka's."""
+    """The entries, with little of what is only allocated: 10 MB of zeros for each active segment of Kafka's."""
     if path is None:
         return np.empty(0, entry)
     blocks = []

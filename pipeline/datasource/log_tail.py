@@ -1,6 +1,6 @@
 """Where a log ends, which transactions are open there, and which were aborted.
 
-A broker keeps that in memory; the files have it up to a producer snapshot, and from there on the batches tell. The
+A broker keeps that in memory; the files have it up to a producer snapshot, and after that in the batches. The
 rules are those of Kafka's ProducerStateManager.
 """
 
@@ -52,7 +52,7 @@ class LogTail:
             last = listing.segments[-1] if limit is None else listing.floor(limit) or listing.segments[-1]
             return cls(last.base_offset, last.base_offset, False, strict)
         bare = cls.begin(listing, limit, with_transactions=False, strict=strict)
-        bare.advance(listing, limit)  # a snapshot behind the end tells of batches that were lost, or not copied
+        bare.advance(listing, limit)  # a snapshot behind the end covers batches that were lost, or not copied
         for offset in reversed(listing.snapshots):
             if offset < listing.segments[0].base_offset:
                 break
@@ -66,7 +66,7 @@ class LogTail:
     def advance(self, listing: Listing, limit: int | None) -> None:
         """Walk on to the end, or to the first batch at or behind `limit`.
 
-        Raises OSError, FileNotFoundError for a file that went meanwhile, CorruptLogError for damage in the middle,
+        Raises OSError, FileNotFoundError for a file removed meanwhile, CorruptLogError for damage in the middle,
         DataLossError for a log that is shorter than before.
         """
         segment = listing.floor(self.end)
@@ -158,7 +158,7 @@ class LogTail:
         return found
 
     def forget(self, offset: int) -> None:
-        """No record before `offset` will be asked for any more."""
+        """No record before `offset` will be read again."""
         if offset > self.since:
             self.since = offset
             self.aborted = [txn for txn in self.aborted if txn.last_offset >= offset]

@@ -45,7 +45,7 @@ class LogState:
 
 
 class LogView:
-    """Looks at a log again and again, reading only what is new."""
+    """Looks at a log repeatedly, reading only what is new."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -55,7 +55,7 @@ class LogView:
     def look(self, home: Home, checkpoints: Checkpoints) -> LogState | None:
         """The log as it is now; None if its folder is gone, or has no segment yet.
 
-        Raises DataSourceError and its kin, OSError.
+        Raises DataSourceError or a subclass, OSError.
         """
         for _ in range(_ATTEMPTS):
             try:
@@ -108,6 +108,6 @@ class LogView:
         return tail
 
     def forget(self, offset: int) -> None:
-        """No record before `offset` will be asked for any more."""
+        """No record before `offset` will be read again."""
         if self._tail is not None:
             self._tail.forget(offset)

@@ -28,7 +28,7 @@ class OffsetRange:
 def batch_ranges(states: Mapping[TopicPartition, LogState], options: SourceOptions) -> list[OffsetRange]:
     """What a batch query reads, by default everything.
 
-    Raises DataSourceError for a partition that is named and is not there, DataLossError, CorruptLogError, OSError.
+    Raises DataSourceError for a named partition that does not exist, DataLossError, CorruptLogError, OSError.
     """
     starting = EARLIEST if options.starting_offsets is None else options.starting_offsets
     for wanted in (starting, options.ending_offsets):
@@ -60,7 +60,7 @@ def stream_start(state: LogState, options: SourceOptions) -> int:
 def _resolve(
     state: LogState, wanted: int | Offsets, timestamp: int | None, default: int, options: SourceOptions
 ) -> int:
-    """`default` counts for partitions that `wanted` does not name."""
+    """`default` applies to partitions that `wanted` does not name."""
     if timestamp is not None:
         return offset_for_timestamp(state, timestamp)
     topic, number = state.home.partition

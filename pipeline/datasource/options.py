@@ -79,7 +79,7 @@ class SourceOptions:
         return cls(**values)
 
     def wants(self, topic: str, partition: int) -> bool:
-        """Whether a partition is asked for. Those of internal topics are by name or by a pattern alone."""
+        """Whether a partition is asked for. Those of internal topics only by name or by a pattern."""
         if self.partitions is not None and partition not in self.partitions:
             return False
         if self.topics is not None:

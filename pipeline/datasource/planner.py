@@ -1,4 +1,4 @@
-"""All partitions that are asked for, as they are at a moment."""
+"""All requested partitions, at one moment."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ class Planner:
         self._views: dict[TopicPartition, LogView] = {}
 
     def look(self) -> dict[TopicPartition, LogState]:
-        """The logs of the wanted partitions. Raises DataSourceError and its kin, OSError."""
+        """The logs of the wanted partitions. Raises DataSourceError or a subclass, OSError."""
         gone: set[Home] = set()
         while True:
             homes = find_homes(self._options.paths, lambda one: self._options.wants(*one))
@@ -30,10 +30,10 @@ class Planner:
             missed = {home for home in homes if home.partition not in states}
             if missed <= gone:
                 return states
-            gone = missed  # it was deleted, or lies elsewhere by now, or is being made
+            gone = missed  # it was deleted or moved, or is being created
 
     def check_topics(self, states: Mapping[TopicPartition, LogState]) -> None:
-        """Raises DataSourceError when a topic that was named is not there."""
+        """Raises DataSourceError if a named topic does not exist."""
         missing = (self._options.topics or frozenset()) - {partition.topic for partition in states}
         if missing:
             raise DataSourceError(
@@ -41,7 +41,7 @@ class Planner:
             )
 
     def forget(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Records before these offsets will not be asked for any more."""
+        """Records before these offsets will not be read again."""
         for partition, offset in offsets.items():
             if partition in self._views:
                 self._views[partition].forget(offset)

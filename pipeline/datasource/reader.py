@@ -30,7 +30,7 @@ class OdradekReader(DataSourceReader):
         self.names = tuple(names)
 
     def partitions(self) -> list[InputPartition]:
-        """Raises DataSourceError and its kin, OSError."""
+        """Raises DataSourceError or a subclass, OSError."""
         planner = Planner(self.options)
         for _ in range(_ATTEMPTS):
             states = planner.look()
@@ -54,7 +54,7 @@ class OdradekReader(DataSourceReader):
 
 
 def read_split(split: Split, options: SourceOptions, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Arrow batches of about `batchBytes` of decompressed records. Raises DataSourceError and its kin, OSError."""
+    """Arrow batches of about `batchBytes` of decompressed records. Raises DataSourceError or a subclass, OSError."""
     for piece in split.pieces:
         yield from read_piece(piece, options, names)
 

@@ -1,7 +1,7 @@
 """Reading the batches of a piece, whatever a broker does to the files meanwhile.
 
-An open file stays what it was when it was renamed or removed. So only the way from one file to the next needs care: a
-segment may have been compacted into another (then that is read on), or deleted by retention (then records are gone).
+An open file stays what it was when it was renamed or removed. So only the step from one file to the next needs care: a
+segment may have been compacted into another (then that is read), or deleted by retention (then records are gone).
 """
 
 import logging
@@ -61,7 +61,7 @@ class PieceScan:
                     raise DataSourceError(f"The files of {self.piece.partition} go faster than they open.") from error
 
     def _from_hint(self, hint: Hint) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Nothing if the file is another one by now."""
+        """Nothing if it is a different file by now."""
         piece = self.piece
         try:
             with walk.open_log(hint.path) as log:
@@ -76,7 +76,7 @@ class PieceScan:
     # -- from file to file
 
     def _next_segment(self) -> Segment | None:
-        """The segment to go on in, as the folder is now; None when the rest of the piece is gone, and may be."""
+        """The segment to go on in, as the folder is now; None when the rest of the piece is gone and may be."""
         listing = self._listing()
         if listing is None or not listing.segments:
             self._lost(self.piece.end, "its folder is gone")

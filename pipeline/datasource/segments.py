@@ -51,7 +51,7 @@ class Listing:
 
 
 def list_segments(folder: str) -> Listing:
-    """What is in a folder now. Raises FileNotFoundError when it, or a file of it, goes meanwhile."""
+    """What is in a folder now. Raises FileNotFoundError if it, or a file in it, is removed meanwhile."""
     names = _steady_names(folder)
     present: dict[int, set[str]] = {}
     for name in names:

@@ -27,9 +27,9 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Offsets [start, end) of a partition in `folder`; whoever reads it looks for them anew if the hint is out of date.
+    """Offsets [start, end) of a partition in `folder`; a reader searches for them again if the hint is out of date.
 
-    `aborted` are the transactions whose records are to be left out.
+    `aborted` are the transactions whose records are left out.
     """
 
     partition: TopicPartition
@@ -52,7 +52,7 @@ class Split(InputPartition):
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """From this offset on, up to the next cut, there are so many bytes."""
+    """A cut: its offset, and the bytes from it to the next cut."""
 
     offset: int
     hint: Hint
@@ -62,7 +62,7 @@ class _Cut:
 def plan_splits(ranges: Iterable[OffsetRange], split_bytes: int, min_partitions: int) -> list[Split]:
     """Splits of up to about `split_bytes` each; small neighbours share one, unless that makes too few.
 
-    Raises FileNotFoundError when a segment went meanwhile, OSError, CorruptLogError.
+    Raises FileNotFoundError if a segment was removed meanwhile, OSError, CorruptLogError.
     """
     ranges = list(ranges)
     target = split_bytes

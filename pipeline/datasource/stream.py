@@ -25,12 +25,12 @@ _ATTEMPTS = 100
 class OdradekStreamReader(DataSourceStreamReader):
     """Spark keeps one for the whole query in a process beside the driver, and makes others for the tasks.
 
-    An offset is `{"offsets": {topic: {partition: offset}}, "ids": {topic: id}}`; the id tells a topic from one of the
-    same name that was made after it was deleted.
+    An offset is `{"offsets": {topic: {partition: offset}}, "ids": {topic: id}}`; the id tells a topic from a
+    recreated one of the same name.
     """
 
     def __init__(self, options: SourceOptions, names: Sequence[str]) -> None:
-        """Raises DataSourceError for an end, which a stream has none."""
+        """Raises DataSourceError for an ending offset, which a stream cannot have."""
         if options.ending_offsets != LATEST or options.ending_timestamp is not None:
             raise DataSourceError("A stream has no end: endingOffsets and endingTimestamp are for batch queries.")
         self.options = options
@@ -55,19 +55,19 @@ class OdradekStreamReader(DataSourceStreamReader):
         states = self._planner.look()
         begin = self._position or self._begin(states)
         starts = {key: offset for key, offset in begin.offsets.items() if not self._is_anew(key, begin, states)}
-        ends = dict(starts)  # of folders that are gone, too: `partitions` tells
+        ends = dict(starts)  # also of folders that are gone: `partitions` shows that
         for key, state in states.items():
             starts.setdefault(key, state.start)
             ends[key] = max(state.end, starts[key])
         return Position(self._limited(starts, ends), begin.ids | _ids(states)).to_json()
 
     def _is_anew(self, key: TopicPartition, begin: "Position", states: Mapping[TopicPartition, LogState]) -> bool:
-        """Whether the topic is another one of that name than before. Raises DataLossError with `failOnDataLoss`."""
+        """Whether the topic was recreated. Raises DataLossError with `failOnDataLoss`."""
         state = states.get(key)
         known = begin.ids.get(key.topic)
         if state is None or known is None or known == state.topic_id:
             return False
-        self._lost(f"Topic {key.topic} was deleted and made anew; what was not read of {key} before is gone.")
+        self._lost(f"Topic {key.topic} was deleted and recreated; what was not read of {key} before is gone.")
         return True
 
     def _limited(
@@ -80,7 +80,7 @@ class OdradekStreamReader(DataSourceStreamReader):
         return {key: starts[key] - (-limit * (end - starts[key]) // total) for key, end in ends.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The splits of a micro-batch; Spark tells the last offset twice after a restart. Raises DataLossError."""
+        """The splits of a micro-batch; Spark passes the last offset twice after a restart. Raises DataLossError."""
         begin, self._position = Position.of_json(start), Position.of_json(end)
         if start == end:
             return []
@@ -129,25 +129,25 @@ class OdradekStreamReader(DataSourceStreamReader):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a stream is: the next offset of each partition, and the topics' ids, so far as they have one."""
+    """How far a stream is: the next offset of each partition, and the ids of the topics that have one."""
 
     offsets: dict[TopicPartition, int]
     ids: dict[str, str]
 
     @classmethod
-    def of_json(cls, told: Mapping[str, Any]) -> "Position":
+    def of_json(cls, saved: Mapping[str, Any]) -> "Position":
         """Raises DataSourceError for an offset of another source."""
-        if told.keys() != {"offsets", "ids"}:
+        if saved.keys() != {"offsets", "ids"}:
             raise DataSourceError("The checkpoint is of a stream from another source: give the query one of its own.")
         offsets = {
             TopicPartition(topic, int(number)): offset
-            for topic, by in told["offsets"].items()
+            for topic, by in saved["offsets"].items()
             for number, offset in by.items()
         }
-        return cls(offsets, dict(told["ids"]))
+        return cls(offsets, dict(saved["ids"]))
 
     def to_json(self) -> dict[str, Any]:
-        """Always in the same order: Spark takes other text for another offset."""
+        """Always in the same order: for Spark, different text is a different offset."""
         offsets: dict[str, dict[str, int]] = {}
         for (topic, number), offset in sorted(self.offsets.items()):
             offsets.setdefault(topic, {})[str(number)] = offset

@@ -20,7 +20,7 @@ _LENGTH = struct.Struct(">8xi4xb")
 
 @dataclass(frozen=True, slots=True)
 class OpenLog:
-    """An open log file: what it says stays readable whatever becomes of its name.
+    """An open log file: its content stays readable whatever happens to its name.
 
     `identity` tells it from another file of that name; `size` is that at opening.
     """
@@ -31,7 +31,7 @@ class OpenLog:
     size: int
 
     def read(self, size: int, position: int) -> bytes:
-        """As many bytes as there are, up to `size`. Raises OSError."""
+        """Up to `size` bytes, fewer at the file's end. Raises OSError."""
         return os.pread(self.descriptor, size, position)
 
 

@@ -1,4 +1,4 @@
-"""What a user of `lake` can put right; retrying would not."""
+"""What a user of `lake` can fix, and retrying cannot."""
 
 import click
 

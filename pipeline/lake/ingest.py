@@ -28,7 +28,7 @@ RECORDS = "records"
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the ingests of a job share. `counted` is told of every batch: topic, records, dead letters among them."""
+    """What the ingests of a job share. `counted` is called for every batch: topic, records, dead letters among them."""
 
     spark: "SparkSession"
     files: Files
@@ -38,7 +38,7 @@ class Surroundings:
 
 
 class Ingest(ABC):
-    """A topic's run. `prepare` once before every `start`; both raise LakeError for what only the user can put right.
+    """A topic's run. `prepare` once before every `start`; both raise LakeError for what only the user can fix.
 
     `appeared_later`: the topic was made while the job ran, so all of it counts as coming after the job's start.
     """
@@ -61,7 +61,7 @@ class Ingest(ABC):
 
     @abstractmethod
     def progressed(self, part: int, progress: "StreamingQueryProgress") -> None:
-        """Told of every batch of the `part`-th query."""
+        """Called for every batch of the `part`-th query."""
 
     def prepare(self) -> bool:
         """Settles id and schema. False: there is no record yet to infer a schema from."""
@@ -88,7 +88,7 @@ class Ingest(ABC):
         """Raises LakeError unless this is the id of the topic that the run began with."""
         if self._state is None or topic_id == self._state.topic_id:
             return
-        what = "was deleted" if topic_id is None else "was deleted and made anew, so its offsets mean other records"
+        what = "was deleted" if topic_id is None else "was deleted and recreated, so its offsets mean other records"
         raise LakeError(
             f"topic {self.topic} {what}. What the table has of it stays; with --follow-recreated a new start reads "
             "the new topic from its beginning into the same table"
@@ -129,7 +129,7 @@ class Ingest(ABC):
         return state
 
     def _follow(self, state: TopicState, topic_id: str, schema: "dict[str, object] | None") -> TopicState:
-        logger.warning("topic was made anew; reading it from its beginning", topic=self.topic, topic_id=topic_id)
+        logger.warning("topic was recreated; reading it from its beginning", topic=self.topic, topic_id=topic_id)
         return state.next_generation(topic_id, schema)
 
     def _check_change(self, state: TopicState, schema: "dict[str, object] | None") -> None:
@@ -140,7 +140,7 @@ class Ingest(ABC):
         for earlier in state.schemas:
             if earlier.schema is not None and schema is not None:
                 schemas.check_evolution(self.topic, StructType.fromJson(earlier.schema), StructType.fromJson(schema))
-        logger.info("the schema changed", topic=self.topic)
+        logger.info("schema changed", topic=self.topic)
 
     def _resolve_schema(self, state: TopicState | None) -> "dict[str, object] | None":
         """The schema's JSON; None for raw bytes; empty when it is to be inferred and there is nothing yet."""

@@ -86,7 +86,7 @@ class LakeJob:
         return {topic: run.error for topic, run in self._runs.items() if run.phase is Phase.FAILED}
 
     def _look(self) -> None:
-        """Queries go on without; brokers that do not answer for many looks in a row end the job."""
+        """Queries go on meanwhile; brokers that do not answer many looks in a row end the job."""
         try:
             self._look_for_topics()
         except ClusterError as error:
@@ -117,7 +117,7 @@ class LakeJob:
         self._check_ids({topic: run for topic, run in self._runs.items() if run.phase is Phase.RUNNING})
 
     def _check_ids(self, running: Mapping[str, TopicRun]) -> None:
-        """Ends what reads a topic that is gone or another by now."""
+        """Ends the queries of a topic that was deleted or recreated."""
         ids = self._around.admin.topic_ids(running)
         for topic, run in running.items():
             try:
@@ -152,7 +152,7 @@ class LakeJob:
             self._try_again(topic, run, reason(error))
 
     def _watch(self, topic: str, run: TopicRun) -> None:
-        # Asked before the reports: what a query did before it ended is in them then.
+        # Asked before the reports, so that they have what a query did before it ended.
         ended = not any(query.isActive for query in run.queries)
         for part, query in enumerate(run.queries):
             self._report(topic, run, part, query)
@@ -209,7 +209,7 @@ class LakeJob:
 
 
 def _pause(attempts: int) -> float:
-    """Seconds to wait after so many failures in a row."""
+    """Seconds to wait after this many failures in a row."""
     return min(LONGEST_PAUSE_SECONDS, 2.0 ** (attempts - 1))
 
 

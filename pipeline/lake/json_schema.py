@@ -60,8 +60,8 @@ def _type_of(part: Any, name: str) -> "DataType":
 
 
 def _types(part: Any) -> list[str]:
-    told = part.get("type", []) if isinstance(part, dict) else []
-    return [told] if isinstance(told, str) else list(told)
+    types = part.get("type", []) if isinstance(part, dict) else []
+    return [types] if isinstance(types, str) else list(types)
 
 
 def _type_name(part: dict[str, Any]) -> str | None:

@@ -1,7 +1,7 @@
 """Plain Parquet: Spark's own file sink, whose log says which files count.
 
 Exactly once for readers that honour the log (`_spark_metadata` in the table's folder: Spark does); others may see
-files of a batch that was tried twice. A sink's log belongs to one query, so the dead letters are a query of their own,
+the files of a repeated batch twice. A sink's log belongs to one query, so the dead letters are a query of their own,
 and the schema of a topic stays as it is.
 """
 
@@ -56,7 +56,7 @@ class ParquetIngest(Ingest):
         return self._around.files.exists(join(self._settings.table(self.topic), SINK_LOG))
 
     def _follow(self, state: TopicState, topic_id: str, schema: "dict[str, object] | None") -> NoReturn:
-        raise LakeError(f"topic {self.topic} was made anew, which a Parquet table cannot follow: give another --lake")
+        raise LakeError(f"topic {self.topic} was recreated, which a Parquet table cannot follow: give another --lake")
 
     def _check_change(self, state: TopicState, schema: "dict[str, object] | None") -> NoReturn:
         raise LakeError(f"topic {self.topic}: the schema of a Parquet table stays as it began: give another --lake")

@@ -1,4 +1,4 @@
-"""What a run tells: Prometheus metrics, log lines, and a bar on a terminal."""
+"""What a run reports: Prometheus metrics, log lines, and a bar on a terminal."""
 
 import json
 import sys
@@ -57,7 +57,7 @@ class Reporter:
             logger.warning("records went to the dead letters", topic=topic, records=dead_letters)
 
     def batch(self, topic: str, progress: "StreamingQueryProgress") -> None:
-        """A batch of the topic is in its table, or there was none for a while."""
+        """A batch of the topic is in its table, or no batch came for a while."""
         lags = lag(progress, topic)
         with self._lock:
             seen = self.topics.setdefault(topic, TopicProgress())
@@ -122,7 +122,7 @@ class _BesideTheBar:
 
 
 def serve(port: int) -> None:
-    """Prometheus metrics on all interfaces; port 0: the system chooses one and the log tells. Raises LakeError."""
+    """Prometheus metrics on all interfaces; port 0: the system chooses one, which is logged. Raises LakeError."""
     try:
         server, _ = start_http_server(port)
     except OSError as error:

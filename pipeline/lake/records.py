@@ -1,6 +1,6 @@
 """From the connector's rows to the tables' rows: good ones, and bad ones with the reason.
 
-The columns are Kafka's own, and what JSON holds is nested in `value`: a field of the user's is never in the way.
+The columns are Kafka's own, and what JSON holds is nested in `value`: a user's field never collides with them.
 """
 
 from typing import TYPE_CHECKING
@@ -68,7 +68,7 @@ def _problem(schema: "StructType") -> "Column":
     shape = F.when(F.expr("try_parse_json(cast(value as string)) is null"), "not JSON").otherwise(
         "JSON that does not fit the schema"
     )
-    told = (
+    problem = (
         F.when(F.col("value").isNull(), None)
         .when(~F.expr("is_valid_utf8(value)"), "not UTF-8")
         .when(F.col(PARSED)[CORRUPT].isNotNull(), shape)
@@ -79,8 +79,8 @@ def _problem(schema: "StructType") -> "Column":
         outer, field = _first(), _first()
         for name in path:
             outer, field = field, field.getField(name)
-        told = told.when(outer.isNotNull() & field.isNull(), f"required field {'.'.join(path)} is missing")
-    return told
+        problem = problem.when(outer.isNotNull() & field.isNull(), f"required field {'.'.join(path)} is missing")
+    return problem
 
 
 def _first() -> "Column":

@@ -35,7 +35,7 @@ class SchemaSpec:
 
 
 def parse_specs(texts: Iterable[str]) -> dict[str, SchemaSpec]:
-    """Topic to spec. Raises LakeError for what is none of the forms above."""
+    """Topic to spec. Raises LakeError for any other form."""
     specs = {}
     for text in texts:
         topic, separator, value = text.partition("=")
@@ -92,7 +92,7 @@ def infer(spark: "SparkSession", sample: "DataFrame") -> "StructType | None":
 
 
 def check_names(topic: str, schema: "StructType", table_format: str) -> None:
-    """Raises LakeError for field names that the table cannot have: alike but for case, or with marks Delta refuses."""
+    """Raises LakeError for field names that the table cannot have: alike but for case, or with marks Delta rejects."""
     for fields in _structs(schema):
         names: dict[str, str] = {}
         for name in fields:
@@ -125,8 +125,8 @@ def check_evolution(topic: str, before: "StructType", now: "StructType", prefix:
         if isinstance(kinds[0], StructType) and isinstance(kinds[1], StructType):
             check_evolution(topic, kinds[0], kinds[1], f"{name}.")
         elif kinds[0] is not None and kinds[0] != kinds[1]:
-            told = kinds[0].simpleString(), kinds[1].simpleString()
-            raise LakeError(f"topic {topic}: field {name} is {told[0]} in the table and cannot become {told[1]}")
+            types = kinds[0].simpleString(), kinds[1].simpleString()
+            raise LakeError(f"topic {topic}: field {name} is {types[0]} in the table and cannot become {types[1]}")
 
 
 def _inner(kind: Any) -> "DataType":

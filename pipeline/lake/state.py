@@ -1,7 +1,7 @@
-"""What a topic's run has to remember between starts, beside Spark's own checkpoint.
+"""What a topic's run must remember between starts, beside Spark's own checkpoint.
 
-Numbered files, each whole: the newest counts. Schemas are kept with the batch they begin at, so that a batch which is
-done again after a crash is read with the schema of its first try, and each of its records goes where it went before.
+Numbered files, each whole: the newest counts. Schemas are kept with the batch they begin at, so that a batch
+repeated after a crash is read with the schema of its first try, and each of its records goes where it went before.
 """
 
 import json
@@ -18,7 +18,7 @@ FOLDER = "odradek"
 
 @dataclass(frozen=True, slots=True)
 class BatchSchema:
-    """`schema` is a StructType's JSON; None is raw bytes. It counts for batch `from_batch` and those after it."""
+    """`schema` is a StructType's JSON; None is raw bytes. It applies from batch `from_batch` on."""
 
     from_batch: int
     schema: dict[str, Any] | None
@@ -52,7 +52,7 @@ class TopicState:
         return replace(self, schemas=(*kept, BatchSchema(from_batch, schema)))
 
     def next_generation(self, topic_id: str, schema: dict[str, Any] | None) -> "TopicState":
-        """Batches count from 0 again. The earlier schemas are of none of them, but the table still has their rows."""
+        """Batches count from 0 again. The earlier schemas apply to none of them, but the table still has their rows."""
         earlier = (BatchSchema(-1, entry.schema) for entry in self.schemas)
         return replace(
             self, topic_id=topic_id, generation=self.generation + 1, schemas=(*earlier, BatchSchema(0, schema))

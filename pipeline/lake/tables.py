@@ -16,7 +16,7 @@ BATCH_PROPERTY = "odradek.batch"
 class Table(Protocol):
     """Made by its first append. `run` names the writer; a batch of a run is appended once, however often it is tried.
 
-    `retried` says that it may be there already, from a try whose end is not known.
+    `retried`: the batch may be there already, from a try with unknown outcome.
     """
 
     name: str

@@ -61,7 +61,7 @@ class TransactionalIngest(Ingest):
             self._optimize(batch.sparkSession)
 
     def _write_first(self, batch: "DataFrame", number: int) -> None:
-        """Counts what passes by, and reads the batch once more only when there is something for the dead letters."""
+        """Counts the rows as they pass, and reads the batch again only when there are dead letters."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as F
 
@@ -81,7 +81,7 @@ class TransactionalIngest(Ingest):
         self._around.counted(self.topic, counts["records"], counts.get("bad", 0))
 
     def _write_again(self, batch: "DataFrame", number: int) -> None:
-        """The tables may have the batch, and then nothing runs that could be counted: it is read once more for that."""
+        """If the tables already have the batch, nothing runs that could be counted: it is read once more for that."""
         struct = self._struct(number)
         if struct is None:
             self._table.append(records.raw_rows(batch), self.state.run, number, retried=True)
@@ -94,7 +94,7 @@ class TransactionalIngest(Ingest):
         self._around.counted(self.topic, batch.count(), letters.count())
 
     def _optimize(self, spark: "SparkSession") -> None:
-        """Compacts the tables; a failure costs small files and nothing else, so it is told and the run goes on."""
+        """Compacts the tables; a failure costs small files and nothing else, so it is logged and the run goes on."""
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
@@ -104,6 +104,6 @@ class TransactionalIngest(Ingest):
             try:
                 table.optimize(spark)
             except (PySparkException, Py4JJavaError) as error:
-                logger.warning("a table could not be compacted", table=table.name, error=reason(error))
+                logger.warning("table not compacted", table=table.name, error=reason(error))
             else:
                 logger.info("table compacted", table=table.name)

@@ -27,7 +27,7 @@ logger = structlog.get_logger(__name__)
 
 TASK_BYTES = 1 << 30
 MOST_TASKS = 1_000
-"""A task has so many bytes to sort, by Spark's estimate of the source, and a job so many tasks, unless told otherwise.
+"""Without `--tasks`: bytes a task, by Spark's estimate of the source, and most tasks (but one a core at least).
 
 More tasks are more partitions of the progress topic, which a cluster pays for.
 """
@@ -45,8 +45,8 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A job. `tasks` None: as it began, else by the size of the source. `partitions`: the topic is made with so many
-    if there is none. `client` and `producer` are librdkafka's configuration, `bootstrap.servers` in the former.
+    """A job. `tasks` None: as it began, else by the size of the source. `partitions`: a topic that does not exist gets
+    this many. `client` and `producer` are librdkafka's configuration, `bootstrap.servers` in the former.
     """
 
     job: str

@@ -14,10 +14,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 MANIFEST_KEY = b"manifest"
 PROGRESS_KEY = b"progress"
 FETCH_WAIT_MS = 20
-"""A partition's end is known when a fetch at it has waited so long."""
+"""A partition's end is known once a fetch there has waited this long."""
 
 SILENCE_SECONDS = 120.0
-"""So long without a word from the broker ends a read with an error."""
+"""This long without an answer from the broker ends a read with an error."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def records(frame: DataFrame, recipe: Recipe, tasks: int, done: Collection[int] 
     numbered = numbered.withColumn("digest", F.xxhash64(*names, *(F.isnull(name) for name in names)))
     if done:
         numbered = numbered.where(~F.col("task").isin(sorted(done)))
-    # Rows that are equal in all of these make equal records, whose order cannot be told.
+    # Rows that are equal in all of these make equal records, whose order does not matter.
     ordered = numbered.repartition(tasks, "spread").sortWithinPartitions(*order, "digest", *names)
     return ordered.select(*names, "digest", "task")
 

@@ -12,7 +12,7 @@ from pipeline.replay.writer import Limits, Row, TaskWriter
 
 RESULT_SCHEMA = "task int, rows long, size long"
 TIMEOUT_FACTOR = 6
-"""The broker ends a transaction that is so many times older than its own limit: nobody works on it any more."""
+"""The broker aborts a transaction at this many times the task's own limit on its age: no task works on it then."""
 
 QUEUE_KIB = 64 << 10
 WAIT_SECONDS = 0.1
@@ -44,7 +44,7 @@ def open_producer(plan: TaskPlan, task: int | None) -> Producer:
     """
     producer = Producer(
         {
-            # A coordinator that starts over is found again, however long it was away.
+            # A restarted coordinator is found again, however long it was away.
             "metadata.recovery.strategy": "none",
             "reconnect.backoff.max.ms": 1000,
             "linger.ms": 20,

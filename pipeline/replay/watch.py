@@ -62,7 +62,7 @@ class Watch:
                         logged = time.monotonic()
                         self._log(reader.tasks.values())
         except KafkaException as error:
-            logger.warning("progress cannot be followed any more", job=self._plan.job, reason=str(error))
+            logger.warning("progress reports stopped", job=self._plan.job, error=str(error))
 
     def _show(self, tasks: Iterable[Progress]) -> None:
         done = sum(progress.done for progress in tasks)

@@ -18,7 +18,7 @@ Headers = list[tuple[str, bytes | None]]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """A transaction is committed when it has so many rows or bytes of keys and values, or is so many seconds old."""
+    """A transaction is committed once it has this many rows or bytes of keys and values, or this age in seconds."""
 
     rows: int = 100_000
     size: int = 64 << 20

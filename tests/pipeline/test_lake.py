@@ -124,7 +124,7 @@ def test_a_topic_made_anew_is_not_taken_for_the_old_one(lake: Lake, topic: str) 
     assert lake.run(topic) == {topic: f"topic {topic} does not exist"}
     create_topic(lake.bootstrap, topic)
     produce(lake.bootstrap, topic, [b"new", b"new", b"new"])
-    assert "deleted and made anew" in lake.run(topic)[topic]
+    assert "deleted and recreated" in lake.run(topic)[topic]
     assert lake.delta(topic).count() == 2
     for _ in range(2):
         assert lake.run(topic, follow_recreated=True) == {}

@@ -182,7 +182,7 @@ def test_a_topic_that_was_made_anew_is_another_one(rig: Rig) -> None:
     fill(rig, range(10, 20))
     metadata = Path(rig.log().folder) / "partition.metadata"
     metadata.write_text(metadata.read_text().replace("topic_id: A", "topic_id: B"))
-    with pytest.raises(DataLossError, match="Topic t was deleted and made anew"):
+    with pytest.raises(DataLossError, match="Topic t was deleted and recreated"):
         strict.batch()
     assert lenient.batch() == [0, 1, 2, *range(10, 20)]
     assert lenient.batch() == []
