@@ -11,7 +11,7 @@ class AppendOrigin(Enum):
     """Who appends; it selects how strictly the batch is checked (Kafka's AppendOrigin)."""
 
     CLIENT = auto()  # everything is checked
-    REPLICATION = auto()  # the leader has checked it: taken as it is
+    REPLICATION = auto()  # the leader has checked it: stored as it is
     COORDINATOR = auto()  # this broker's own records and transaction markers: only producer epochs are checked
 
 

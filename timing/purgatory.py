@@ -105,8 +105,8 @@ class Purgatory:
     def check_and_complete(self, key: Hashable) -> int:
         """Try every operation that watches `key`, the longest waiting first; the number completed by this call.
 
-        An exception in one is reported to the loop's exception handler: whoever moved the key is not to blame, and the
-        other operations are tried.
+        An exception in one is reported to the loop's exception handler: the caller is not to blame, and the other
+        operations are tried.
         """
         watchers = self.watchers.get(key)
         if watchers is None:

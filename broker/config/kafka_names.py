@@ -47,7 +47,7 @@ def base_name(name: str) -> str:
 
 
 def described_names(name: str) -> tuple[str, ...]:
-    """Every name for what `name` sets, highest precedence first; behind a listener's own stands that of the broker.
+    """Every name for what `name` sets, highest precedence first; after a listener's own comes the broker's.
 
     This is `DynamicBrokerConfig.brokerConfigSynonyms` with `matchListenerOverride`.
     """

@@ -60,7 +60,7 @@ def load(
 
 
 def _checked_listeners(config: BrokerConfig) -> Listeners:
-    """Raises WrongConfiguration with what is wrong between values and with the listeners, all at once."""
+    """Raises WrongConfiguration with every wrong combination of values and every fault of the listeners at once."""
     problems = [rule.line for rule in broken_rules(config)]
     try:
         listeners = parse_listeners(config)

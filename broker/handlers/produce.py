@@ -84,8 +84,8 @@ def handle(
 ) -> ProduceResponse | Future[ProduceResponse] | Awaitable[ProduceResponse | None] | None:
     """Appends each partition's batch, and answers once the condition of `acks` holds.
 
-    `acks=0` gets no answer; an error closes its connection, the only sign such a producer can get. Where a
-    transaction has to be looked after first, nothing is appended before that is done.
+    `acks=0` gets no answer; an error closes its connection, the only sign such a producer can get. If the
+    transaction coordinator must be asked first, nothing is appended before it has answered.
     """
     _check_first_batches(request)
     if ctx.version < FIRST_VERSION_WITH_ZSTD:

@@ -1,4 +1,4 @@
-"""UnregisterBroker 0 (KIP-500; Kafka's `ClusterControlManager.unregisterBroker`): nobody but this node is registered.
+"""UnregisterBroker 0 (KIP-500; Kafka's `ClusterControlManager.unregisterBroker`): only this node is registered.
 
 Deviation: Kafka unregisters even a running broker, and a cluster of one node then has no broker until its
 next start. Here it stays.

@@ -87,7 +87,7 @@ def verify(folder: str) -> None:
 @click.argument("folder", metavar="DIR", type=FOLDER)
 @click.option("--yes", is_flag=True, help="Really do it; without, only what is damaged is reported.")
 def repair(folder: str, yes: bool) -> None:
-    """Cut each damaged log at its first bad batch, and make indexes and other files beside it anew.
+    """Cut each damaged log at its first bad batch, and rebuild its indexes and other files.
 
     What is removed is kept in DIR.removed-TIME, beside DIR. Exit status 0: all is well now; 1: damage is left.
     """

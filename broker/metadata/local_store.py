@@ -160,7 +160,7 @@ class LocalMetadataStore:
         for watch in tuple(self._watches):
             keys = {key: versioned for key, versioned in changed.items() if key.startswith(watch.prefix)}
             if keys:
-                # Queued ahead of the wake-up of whoever waits for this commit; an error goes to the loop's handler.
+                # Queued before those who wait for this commit wake up; an error goes to the loop's handler.
                 asyncio.get_running_loop().call_soon(watch.callback, Change(commit.revision, keys))
 
     async def _write_snapshot(self) -> None:

@@ -109,7 +109,7 @@ class Topics:
         return min(self._collisions.get(topic_names.collision_key(name), ()), default=None)
 
     def subscribe(self, listener: Listener) -> None:
-        """Call `listener(old, new)` after each later change; None stands for a topic that is not there."""
+        """Call `listener(old, new)` after each later change; None stands for a topic that does not exist."""
         self._listeners.append(listener)
 
     def host_by(self, host: Host) -> None:
@@ -125,7 +125,7 @@ class Topics:
             await self._grow(dict.fromkeys((topic.name for topic in topics), 0), topics)
 
     async def delete(self, topics: Collection[Topic]) -> None:
-        """Delete all or none; UnknownTopicOrPartition if one is not there under its id."""
+        """Delete all or none; UnknownTopicOrPartition if one does not exist with its id."""
         for topic in topics:
             if self.get(topic.name) is None or self._by_name[topic.name].id != topic.id:
                 raise UnknownTopicOrPartition("This server does not host this topic-partition.")

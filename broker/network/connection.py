@@ -30,7 +30,7 @@ SEND_AT_BYTES = 64 * 1024
 """Replies are gathered up to this size before they are sent."""
 
 WRITING_PAUSED, THROTTLED, TURNED_AWAY = 1, 2, 4
-"""Why a connection handles no further request: unsent replies, a quota (KIP-219), or a limit on connections."""
+"""Why a connection handles no further request: unsent replies, a quota (KIP-219), or its address connects too often."""
 
 MAX_OVERLAPPING = 256
 """Produce requests of one connection that may wait for their acknowledgement at once."""

@@ -1,1 +1,1 @@
-"""The partitions that a node hosts, and whoever waits for one of them."""
+"""The partitions that a node hosts, and requests that wait for them."""

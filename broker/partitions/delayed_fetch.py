@@ -46,7 +46,7 @@ class DelayedFetch(DelayedOperation):
         self._ready = ready
 
     def try_complete(self) -> bool:
-        """Kafka's rule (`DelayedFetch.tryComplete`): true also once a read moved to another segment, or was fenced."""
+        """As `DelayedFetch.tryComplete`: also for a partition offline, deleted, fenced, cut, or at a new segment."""
         available = 0
         for one in self._watched:
             if not self._current(one.partition) or one.partition.log.is_offline:

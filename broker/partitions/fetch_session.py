@@ -103,7 +103,7 @@ class FetchContext(Protocol):
 
 @dataclass(slots=True)
 class SessionError:
-    """A request with an unknown session or a wrong epoch."""
+    """A request that does not fit its session, or whose session is unknown."""
 
     error: ErrorCode
     targets: Sequence[Target] = ()

@@ -22,7 +22,7 @@ logger = structlog.get_logger(__name__)
 
 
 class LogMoves:
-    """One move at a time; a partition's latest counts. `is_cleaning` says whether a log is being compacted.
+    """One move at a time; a partition's latest request counts. `is_cleaning` says whether a log is being compacted.
 
     A stop of the broker cancels unfinished moves.
     """
@@ -42,7 +42,7 @@ class LogMoves:
         return self._moves.get(log)
 
     def request(self, log: PartitionLog, path: str) -> None:
-        """Move a log to the folder at the absolute `path`, or have it stay if it is there; see `ReplicaManager`.
+        """Move a log to the folder at the absolute `path`; if it is there already, cancel its move (`ReplicaManager`).
 
         Raises KafkaStorage if the log or any folder is offline, LogDirNotFound.
         """

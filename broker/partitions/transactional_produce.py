@@ -177,8 +177,8 @@ class _Admission:
     async def after_answer(self, answer: Future[Any], unasked: Sequence[Append]) -> Refusals:
         """Waits for the answer, and asks again for a while if the earlier transaction is being ended.
 
-        Time has passed when the answer is there: an append may be made only if the transaction is still open, also one
-        of those (`unasked`) whose transaction was open in their own log when the others were asked about.
+        Meanwhile time has passed: an append may be made only if the transaction is still open. That holds for `unasked`
+        too, the appends whose transaction was open in their own log when the others were asked about.
         """
         config, clock = self._node.config, self._node.clock
         deadline_ms = clock.monotonic_ms() + config.integer("add.partitions.to.txn.retry.backoff.max.ms")

@@ -49,7 +49,7 @@ class ClientQuotas:
 
     def __init__(self, store: MetadataStore, resolve: Resolve) -> None:
         self._stored: StoredEntries[Entity] = StoredEntries(store, PREFIX, Entity.path, Entity.at)
-        """`quotas` of each entity; of one that is a host's name, also its `address`."""
+        """`quotas` of each entity; for a host's name, also its `address`."""
         self._resolve = resolve
 
     @classmethod

@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 DEFAULT = ""
-"""The name that stands for all who have no quota under their own; on the wire it is null, and no name is empty."""
+"""The name for all that have no quota of their own; null on the wire, and never a real name."""
 
 _STORED_DEFAULT = "<default>"
 _FOLDERS = {USER: "users", CLIENT_ID: "clients", IP: "ips"}

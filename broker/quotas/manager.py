@@ -1,4 +1,4 @@
-"""One type of quota: who is held to what, and what they used lately (Kafka's `ClientQuotaManager`)."""
+"""One type of quota: the limits of clients, and their recent use (Kafka's `ClientQuotaManager`)."""
 
 from __future__ import annotations
 

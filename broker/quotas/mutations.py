@@ -12,8 +12,8 @@ from protocol.errors import ThrottlingQuotaExceeded
 class MutationQuota:
     """One request's view of its client's quota.
 
-    A strict one refuses changes while tokens are owed; the last change before may owe them. A lenient one, for versions
-    of the APIs that do not know the error, only returns the time to wait.
+    A strict one refuses changes while tokens are owed, though a change may itself go into debt. A lenient one, for
+    versions of the APIs that do not know the error, only returns the time to wait.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The coordinator runtime: replicated state machines on internal topics (Kafka's coordinator-common).
 
-The contract, for whoever writes a state machine on it
--------------------------------------------------------
+The contract, for authors of a state machine
+--------------------------------------------
 One internal partition has one `Shard` (an actor) with one state machine. Everything that happens to the state machine
 is an *operation*: a function `operation(state) -> Outcome` that never awaits. Requests come in by
 

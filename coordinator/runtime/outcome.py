@@ -34,7 +34,7 @@ new_record: Callable[[tuple[RecordSchema[Any, Any], Any, Any]], CoordinatorRecor
 
 
 class ProducerEpoch(NamedTuple):
-    """Who writes in a transaction."""
+    """The producer of a transaction."""
 
     producer_id: int
     producer_epoch: int

@@ -226,9 +226,9 @@ class Shard(Generic[S]):
 
     def _append_failed(self, error: KafkaError, effects: Effects | None) -> KafkaError:
         translated = errors.translate(error)
-        logger.warning("append failed", shard=self.name, error=error.code.name)
+        logger.warning("append failed", shard=self.name, code=error.code.name)
         if self._state is None:
-            return translated  # the log reported its failure first: whoever waited is answered, the state thrown away
+            return translated  # the log reported its failure first: waiters are answered, the state is thrown away
         if effects is not None:
             self._run_effects(effects, translated)
         return translated
@@ -377,7 +377,7 @@ def _forward(source: Future[Any], target: Future[Any]) -> None:
 
 
 def _forget(future: Future[Any]) -> None:
-    """Nobody waits for it: its exception is not to be reported as lost."""
+    """Nobody waits for it: asyncio must not report its exception as never retrieved."""
     if future.done():
         _seen(future)
     else:

@@ -68,7 +68,7 @@ class MarkerSender:
         self._stopped = True
 
     def send_when_durable(self, transactional_id: str, prepared: TransactionMetadata) -> None:
-        """Called when the decision is in the log; no marker may be seen before it is there for good."""
+        """Called when the decision is in the log; no marker may be visible before it is committed."""
         sending = self._sendings[transactional_id] = _Sending(transactional_id, prepared)
         if self._shard.is_settled:
             self._shard.tell(lambda _: self._send(sending))
@@ -138,9 +138,7 @@ class MarkerSender:
         Once a newer coordinator has written, this one stops: whichever loads the log next goes on.
         """
         topic, index = partition
-        log = logger.bind(
-            transactional_id=sending.transactional_id, partition=f"{topic}-{index}", error=error.code.name
-        )
+        log = logger.bind(transactional_id=sending.transactional_id, partition=f"{topic}-{index}", code=error.code.name)
         if isinstance(error, UnknownTopicOrPartition | InvalidProducerEpoch):
             log.warning("transaction marker not needed")
             sending.left.discard(partition)

@@ -15,7 +15,7 @@ from protocol.records.batch import NO_PRODUCER_ID, NO_TIMESTAMP
 NO_EPOCH = -1
 LARGEST_EPOCH = 2**15 - 1
 LAST_EPOCH_FOR_CLIENTS = LARGEST_EPOCH - 1
-"""The epoch after it is kept for the coordinator, so that it can always fence."""
+"""The last epoch of a producer: the next one is reserved, so that the coordinator can always fence."""
 
 TV_0 = 0
 """Kafka's `TransactionVersion` of clients before transactions V2: the epoch stays over transactions."""
@@ -93,7 +93,7 @@ class TransactionMetadata(NamedTuple):
         )
 
     def fenced(self, client_version: int) -> TransactionMetadata:
-        """The running producer's epoch is over, and its transaction is to be aborted."""
+        """The running producer's epoch ends, and its transaction will be aborted."""
         return self.to(
             TransactionState.PREPARE_EPOCH_FENCE,
             producer_epoch=self.producer_epoch + 1,

@@ -34,7 +34,7 @@ def init_producer_id(
     server_version: int,
     now_ms: int,
 ) -> TransactionMetadata:
-    """Empty with the producer to answer, or PrepareAbort: the transaction found is to be aborted first.
+    """Empty with the producer to answer, or PrepareAbort: the open transaction must be aborted first.
 
     `expected` is the producer that the client has (KIP-360). Raises ProducerFenced and ConcurrentTransactions, and
     what `new_producer_id` does.

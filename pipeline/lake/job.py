@@ -94,7 +94,7 @@ class LakeJob:
             if self._failed_looks >= self._settings.attempts:
                 raise LakeError(f"the brokers do not answer: {error}") from None
             pause = _pause(self._failed_looks)
-            logger.warning("the brokers do not answer", error=str(error), retry_in_seconds=pause)
+            logger.warning("brokers not responding", error=str(error), retry_in_seconds=pause)
             self._next_look = time.monotonic() + pause
         else:
             self._failed_looks = 0
@@ -105,14 +105,14 @@ class LakeJob:
         known = settings.topics if settings.pattern is None else self._around.admin.topics()
         wanted = {topic for topic in known if settings.wants(topic)}
         if not wanted and not self._runs:
-            logger.warning("no topic has a name like that", pattern=settings.pattern)
+            logger.warning("no topic matches the pattern", pattern=settings.pattern)
         if settings.catalog is not None:
             naming.check_distinct(wanted | self._runs.keys())
         for topic in sorted(wanted - self._runs.keys()):
             make = ParquetIngest if settings.table_format == PARQUET else TransactionalIngest
             run = self._runs[topic] = TopicRun(make(self._around, topic))
             run.ingest.appeared_later = self._looked
-            logger.info("topic", topic=topic)
+            logger.info("topic found", topic=topic)
         self._looked = True
         self._check_ids({topic: run for topic, run in self._runs.items() if run.phase is Phase.RUNNING})
 

@@ -1,7 +1,7 @@
 """Plain Parquet: Spark's own file sink, whose log says which files count.
 
 Exactly once for readers that honour the log (`_spark_metadata` in the table's folder: Spark does); others may see
-the files of a repeated batch twice. A sink's log belongs to one query, so the dead letters are a query of their own,
+the files of every try of a batch. A sink's log belongs to one query, so the dead letters are a query of their own,
 and the schema of a topic stays as it is.
 """
 

@@ -37,7 +37,7 @@ _SNAPSHOT_ID = Struct(">BBqiB")
 
 
 class AbortedTransaction(NamedTuple):
-    """From this offset on the producer's records are to be dropped, up to its next abort marker (KIP-98)."""
+    """From this offset on the consumer must drop the producer's records, up to its next abort marker (KIP-98)."""
 
     producer_id: int
     first_offset: int

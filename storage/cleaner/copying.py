@@ -107,7 +107,7 @@ def _filter(header: BatchHeader, batch: Buffer, rules: CopyRules) -> Steps[tuple
 
 
 def _delete_horizon(header: BatchHeader, kept: list[View], may_go: bool, rules: CopyRules) -> int | None:
-    """When a batch with tombstones, or with a marker that nobody needs, may go; None: it is known already, or never.
+    """The horizon for deleting a batch with tombstones or an unneeded marker; None: it has one already, or never goes.
 
     See KIP-534.
     """

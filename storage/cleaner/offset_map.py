@@ -115,11 +115,11 @@ class OffsetMap:
         self._unmapped.append((first_offset, last_offset))
 
     def note_tombstone(self, base_offset: int) -> None:
-        """The batch that starts there has one."""
+        """The batch at `base_offset` has a tombstone."""
         self._tombstones.add(base_offset)
 
     def note_record_without_key(self) -> None:
-        """There are some, and they are to be seen again."""
+        """There are some: the cleaner must see them again."""
         self._flaggable = False
 
     def flag_latest(self, start: int) -> Steps[None]:

@@ -31,7 +31,7 @@ class LogManager:
     """The logs of the folders in `dirs`.
 
     Attributes:
-        any_failed: whether a log went offline, or was not there, since the start.
+        any_failed: whether a log went offline, or was missing, since the start.
         closed: how many logs `close` has dealt with.
         logs: every open log, by partition.
         moving: the folders that logs are being copied to; retention and cleaning leave those alone.

@@ -45,7 +45,7 @@ RETRY_MS = 1
 
 
 class MoveEndedError(Exception):
-    """The move was cancelled: the log is gone or offline, or is to be moved elsewhere."""
+    """The move was cancelled: the log is gone or offline, or another move replaces it."""
 
 
 class LogMove:
@@ -148,7 +148,7 @@ class LogMove:
             logger.error("partition copy not removed", folder=self._copy.folder, error=str(error))
 
     async def _round(self) -> None:
-        """Copy what is there now and not in the copy yet."""
+        """Copy what the log has now and the copy lacks."""
         end = self.log.log_end_offset
         await self._do(self._copy.steps())
         self.copied_to = end
@@ -170,7 +170,7 @@ class LogMove:
         held = asyncio.get_running_loop().create_future()
 
         def hold() -> None:
-            if not held.done():  # else nobody waits for it any more
+            if not held.done():  # else nothing waits for it
                 self.log.flusher.hold()
                 held.set_result(None)
 

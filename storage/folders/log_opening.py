@@ -52,7 +52,7 @@ def find_all(
     new_id: Callable[[], UUID],
     fail: Callable[[LogDir, Exception], None],
 ) -> list[Found]:
-    """The logs of every usable folder, none of which counts as cleanly shut down any more.
+    """The logs of every usable folder, which no longer count as cleanly shut down.
 
     A folder with an I/O error is skipped (`fail`), unless it is the first. Blocking; raises OSError.
     """
@@ -218,7 +218,7 @@ def offline_log(
 
 
 def run_in_order(jobs: Sequence[Callable[[], T]], threads: int) -> Iterator[T]:
-    """Results in order, each as soon as it and those before it are there. One that fails ends it all."""
+    """Results in order, each as soon as it and those before it are done. A failure ends all."""
     if threads <= 1 or len(jobs) <= 1:
         for job in jobs:
             yield job()

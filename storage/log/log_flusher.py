@@ -164,7 +164,7 @@ class LogFlusher:
             self.flushed = end
 
     def note_removed(self, segments: Sequence[LogSegment]) -> None:
-        """Segments are gone, and whoever removed them syncs the folder: there is nothing left of them to flush."""
+        """Segments are gone, and their removal syncs the folder: there is nothing left to flush."""
         self._sealed = [segment for segment in self._sealed if segment not in segments]
 
     def relocate(self, folder: str) -> None:

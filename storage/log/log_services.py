@@ -29,7 +29,7 @@ class LogServices:
 
 
 class LogHost(Protocol):
-    """Who keeps a log: the folder that it lies in."""
+    """What a log needs of the folder that it lies in."""
 
     def checkpoint(self) -> None:
         """Write the checkpoints with the log's recovery point and `cleaned_to` in them; blocking. Raises OSError."""

@@ -33,7 +33,7 @@ def increment_start(log: "PartitionLog", offset: int) -> bool:
 
 
 def _saved(_: None) -> None:
-    """Nobody waits for it: loading the log makes the same of what was saved before."""
+    """Not waited for: loading the log computes the same from what was saved before."""
 
 
 def _not_saved(log: "PartitionLog", error: Exception) -> None:

@@ -43,7 +43,7 @@ class SegmentRemoval:
         self.unsynced = 0
 
     def stop(self) -> None:
-        """The log is deleted: no file of its folder is touched any more."""
+        """The log is deleted: no file of its folder is touched from here on."""
         with self.lock:
             self._stopped = True
 
@@ -56,7 +56,7 @@ class SegmentRemoval:
         return self._stopped
 
     def remove(self, segments: Sequence[LogSegment], snapshots: Sequence[str], delay_ms: int) -> None:
-        """Remove segments that no lookup finds any more, and the producer snapshots at these paths.
+        """Remove segments that lookups no longer find, and the producer snapshots at these paths.
 
         The names change soon and the files go `delay_ms` later. A disk error takes the log offline.
         """

@@ -265,7 +265,7 @@ def _clean_headers(record: Record) -> tuple[tuple[bytes, bytes | None], ...]:
 
 
 def _check_can_rebuild(records: list[Record], header: BatchHeader, topic_partition: str) -> None:
-    """What Kafka's builder refuses, though the same batch may be stored as it is; it answers UNKNOWN_SERVER_ERROR."""
+    """What Kafka's builder refuses (UNKNOWN_SERVER_ERROR), though it may store the same batch as it came."""
     if header.has_producer_id:
         wrong = header.producer_epoch == -1 or header.base_sequence < 0
     else:

@@ -150,7 +150,7 @@ class _Index(ABC):
         return self._entries is not None
 
     def drop_if_idle(self) -> None:
-        """Forget what the file holds if nobody asked since the last call; for indexes that no longer grow."""
+        """Drop the entries from memory if unused since the last call; for indexes that no longer grow."""
         if self._entries is not None and not self._used and self._file.written == len(self._entries[0]):
             self._entries = None
         self._used = False
@@ -210,7 +210,7 @@ class OffsetIndex(_Index):
     def append(self, offset: int, position: int) -> None:
         """Add the entry of a batch whose last offset is `offset`."""
         offsets, positions = self.load()
-        positions.append(position)  # first: a lookup in another thread goes by the offsets
+        positions.append(position)  # first: a lookup in another thread searches the offsets
         offsets.append(offset - self._file.base_offset)
 
     def lookup(self, offset: int) -> int:
@@ -284,7 +284,7 @@ class TimeIndex(_Index):
         timestamps, offsets = self.load()
         if timestamp <= (timestamps[-1] if timestamps else -1):
             return
-        offsets.append(offset - self._file.base_offset)  # first: a lookup in another thread goes by the timestamps
+        offsets.append(offset - self._file.base_offset)  # first: a lookup in another thread searches the timestamps
         timestamps.append(timestamp)
 
     def last_entry(self) -> TimestampOffset:

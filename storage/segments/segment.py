@@ -275,7 +275,7 @@ class LogSegment:
     def next_offset(self) -> int:
         """The offset after the last batch; the base offset if there is none.
 
-        Raises CorruptMessage if the batches do not end where the file does: what is appended there nobody could read.
+        Raises CorruptMessage if the batches do not end where the file does: nobody could read what is appended there.
         """
         result, end = self.base_offset, self.offset_index.last_position()
         for position, header in headers(self.file.open().pread, end, self.size):
@@ -348,7 +348,7 @@ class LogSegment:
         self.max_timestamp, self.offset_of_max_timestamp = largest
 
     def change_suffix(self, file_suffix: str) -> None:
-        """Rename the files that are there, the log first: without it the others mean nothing. Any thread."""
+        """Rename the existing files, the log first: without it the others mean nothing. Any thread."""
         before = {suffix: path for suffix in SEGMENT_SUFFIXES if self._fs.exists(path := self.path(suffix))}
         after = {suffix: self.path(suffix, file_suffix) for suffix in before}
         renames = {
@@ -383,5 +383,5 @@ class LogSegment:
         return [path for path in self.existing_files() if path != self.file.path]
 
     def existing_files(self) -> list[str]:
-        """Paths of the segment's files that are there."""
+        """Paths of the segment's existing files."""
         return [path for suffix in SEGMENT_SUFFIXES if self._fs.exists(path := self.path(suffix))]

@@ -23,7 +23,7 @@ class WouldBlockError(Exception):
 
 
 class SegmentFile:
-    """Counts who uses the descriptor, so that a delete never closes one that a worker thread reads.
+    """Counts the users of the descriptor, so that a delete never closes one that a worker thread reads.
 
     Attributes:
         lock: held while the file is opened by its name, or given another one.

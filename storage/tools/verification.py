@@ -34,7 +34,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something about a file. What is not `serious` the next start tidies up by itself."""
+    """A finding about a file. The next start tidies up what is not `serious`."""
 
     path: str
     text: str

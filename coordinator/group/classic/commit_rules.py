@@ -23,7 +23,7 @@ def validate_offset_commit(
 ) -> None:
     """Raises the error for a commit that is not allowed (Kafka's `ClassicGroup.validateOffsetCommit`).
 
-    Without members a group takes commits of anyone who gives no generation (simple consumers, admin clients); with
+    Without members a group accepts commits without a generation from anyone (simple consumers, admin clients); with
     members, those of its present generation, and any transactional one that names no member (KIP-447).
     """
     if group.state is GroupState.DEAD:

@@ -1,4 +1,4 @@
-"""What a classic group waits for as a whole: the end of the join phase, and that of the sync phase."""
+"""What a classic group as a whole waits for: the ends of the join phase and of the sync phase."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ logger = structlog.get_logger(__name__)
 
 
 class Keeper(Protocol):
-    """Who keeps a group."""
+    """What a group calls on its keeper."""
 
     def entering(self, group: ClassicGroup, state: GroupState) -> None:
         """The group is about to enter a state."""

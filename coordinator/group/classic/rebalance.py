@@ -172,12 +172,12 @@ class Rebalances:
             self.prepare(group, f"removing {late} on pending sync request expiration")
 
     def hand_out(self, group: ClassicGroup) -> None:
-        """The assignments are in place: tell them to all who wait."""
+        """The assignments are in place: answer all waiting members."""
         self._metrics.completed_rebalances += 1
         self._answer_syncs(group, ErrorCode.none)
 
     def refuse_assignments(self, group: ClassicGroup, error: ErrorCode) -> None:
-        """There are no assignments in this generation: tell all who wait."""
+        """There are no assignments in this generation: answer all waiting members."""
         for member in group.members.values():
             member.assignment = b""
         self._answer_syncs(group, error)

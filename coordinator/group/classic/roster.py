@@ -118,7 +118,7 @@ class Roster:
             reply(answer)
 
     def elect_joined_leader(self) -> bool:
-        """Makes one of those who joined the leader, unless the leader did; False if nobody joined."""
+        """Elects a leader among the members that joined, unless the leader did; False if none joined."""
         leader = self.members.get(self.leader_id or "")
         if leader is None or leader.awaiting_join is None:
             self.leader_id = next(

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Change:
-    """The records to write, and what to do about soft state (timers, whoever waits) once they are written.
+    """The records to write, and what to do about soft state (timers, waiters) once they are written.
 
     `epoch` is the group's new epoch, None while it stays. `otherwise` runs if the records could not be written.
     """

@@ -52,7 +52,7 @@ logger = structlog.get_logger(__name__)
 
 
 def join(groups: ConsumerGroups, group: ConsumerGroup, request: JoinRequest) -> Outcome[JoinAnswer]:
-    """To a group that has members. Raises KafkaErrors."""
+    """JoinGroup to a consumer group that has members. Raises KafkaErrors."""
     is_unknown = request.member_id == UNKNOWN_MEMBER_ID
     member_id = groups.new_member_id() if is_unknown else request.member_id
     check_room(group, member_id, groups.config.max_size)
@@ -119,7 +119,7 @@ def _supports(group: ConsumerGroup, request: JoinRequest) -> bool:
 
 
 def sync(groups: ConsumerGroups, group: ConsumerGroup, request: SyncRequest) -> Outcome[SyncAnswer]:
-    """The member's own assignment; nobody assigns. Raises KafkaErrors."""
+    """SyncGroup: the member's own assignment; there is no leader that assigns. Raises KafkaErrors."""
     member, classic = _member(group, request.member_id, request.group_instance_id, request.generation)
     name, metadata = classic.protocols[0]
     if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol_name not in (None, name):
@@ -175,7 +175,7 @@ def leave(groups: ConsumerGroups, group: ConsumerGroup, request: LeaveRequest) -
         codes.append(ErrorCode.none)
         found[member.member_id] = member
         logger.info(
-            "member has left group through explicit `LeaveGroup` request",
+            "member left the group",
             group=group.group_id,
             member=member.member_id,
             client_reason=leaver.reason or "not provided",

@@ -64,7 +64,7 @@ class ConsumerGroups:
         return group
 
     def obtain(self, group_id: str, create: bool, change: Change) -> ConsumerGroup:
-        """The group as it is, or, for one that joins it, a new one or what a classic group is to become.
+        """The group; for a joining member also a new one, or one converted from a classic group.
 
         Raises GroupIdNotFound if there is none and it may not be created.
         """

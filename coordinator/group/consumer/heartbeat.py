@@ -100,7 +100,7 @@ def _member(
 
 
 def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
-    """The member with what it says about itself; whoever sends this request speaks the consumer protocol."""
+    """The member with what it says about itself; the sender of this request speaks the consumer protocol."""
     same_client = member.client_id == request.client_id and member.client_host == request.client_host
     if request.tells_nothing and same_client and member.classic is None:
         return member

@@ -68,7 +68,7 @@ def static_member(
 ) -> ConsumerMember:
     """A static member that joins, perhaps in the place of another, or one that is known.
 
-    Raises what `known_static_member` does, and UnreleasedInstanceId while the other one is there: one that speaks the
+    Raises what `known_static_member` does, and UnreleasedInstanceId while the other is a member: one that speaks the
     consumer protocol must have said that it leaves for a while.
     """
     if not joins:
@@ -76,7 +76,7 @@ def static_member(
     before = group.static_member(instance_id)
     protocol = "classic" if is_classic else "consumer"
     logger.info(
-        "static member joins the consumer group",
+        "static member joined the consumer group",
         group=group.group_id,
         member=member_id,
         group_instance_id=instance_id,

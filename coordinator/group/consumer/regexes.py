@@ -32,7 +32,7 @@ MIN_REFRESH_INTERVAL_MS = 10_000
 def update_regexes(
     groups: ConsumerGroups, group: ConsumerGroup, before: ConsumerMember, member: ConsumerMember, change: Change
 ) -> bool:
-    """Takes note of the member's new expression, and has all of them matched where that is due.
+    """Notes the member's new expression, and has all expressions matched if that is due.
 
     True if the group epoch must rise. Raises InvalidRegularExpression for a new one.
     """

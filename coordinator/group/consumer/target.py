@@ -99,7 +99,7 @@ def _present_target(group: ConsumerGroup, member: ConsumerMember) -> Partitions:
 
 
 def topics_of(members: Iterable[ConsumerMember], resolved: Mapping[str, ResolvedRegex]) -> frozenset[str]:
-    """The names of the topics that any of them subscribes to."""
+    """The names of the topics that any of the members subscribes to."""
     return frozenset[str]().union(*(subscription(member, resolved) for member in members))
 
 

@@ -1,4 +1,4 @@
-"""How long the members of consumer groups may take; whoever takes longer is removed."""
+"""How long members of consumer groups may take; slower ones are removed."""
 
 from __future__ import annotations
 

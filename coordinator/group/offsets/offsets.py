@@ -73,8 +73,8 @@ class Offsets:
     def commit(self, commit: Commit) -> Outcome[list[ErrorCode]]:
         """An error code for each offset, in order.
 
-        Raises what `Group.validate_offset_commit` does, GroupIdNotFound or IllegalGeneration for a generation of a
-        group that is not there. Without one, and without a group, the commit is a simple consumer's.
+        Raises what `Group.validate_offset_commit` does, GroupIdNotFound or IllegalGeneration for a generation of an
+        unknown group. Without a generation and a group the commit is a simple consumer's.
         """
         effects = self._validate(commit)
         now_ms = self._clock.wall_ms()

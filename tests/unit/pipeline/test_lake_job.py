@@ -124,7 +124,7 @@ def test_a_pattern_is_for_the_whole_name(run: Callable[..., Any]) -> None:
 def test_a_pattern_that_no_topic_has_is_told(run: Callable[..., Any]) -> None:
     with structlog.testing.capture_logs() as events:
         assert run({"b"}) == ({}, [])
-    assert events == [{"event": "no topic has a name like that", "log_level": "warning", "pattern": "a.*"}]
+    assert events == [{"event": "no topic matches the pattern", "log_level": "warning", "pattern": "a.*"}]
 
 
 def test_brokers_that_do_not_answer_are_asked_again(run: Callable[..., Any]) -> None:

@@ -1,4 +1,4 @@
-"""The server-side assignors of KIP-848: who gets which partitions, and keeps as many of its own as it may."""
+"""The server-side assignors of KIP-848: which member gets which partitions, keeping as many of its own as possible."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Draft:
             there.add(partition)
 
     def remove(self, topic: UUID, partition: int) -> None:
-        """Without effect if the partition is not there."""
+        """No effect if the member does not have the partition."""
         there = self._get(topic)
         if there is not None:
             there.discard(partition)

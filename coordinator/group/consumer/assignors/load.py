@@ -1,4 +1,4 @@
-"""The members of a topic by how many partitions they have: who gets the next one, who gives the next one away.
+"""The members of a topic by how many partitions they have: which gets the next one, which gives one away.
 
 Both are the halves of Kafka's UniformHeterogeneousAssignmentBuilder.MemberAssignmentBalancer. Members are numbers, and
 `sizes` holds each member's number of partitions; whoever moves a partition updates it.
