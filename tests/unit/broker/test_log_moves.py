@@ -161,4 +161,4 @@ async def test_a_move_that_meets_something_unforeseen_fails_alone(monkeypatch: p
             assert [await move(client, "/three", index=index) for index in range(2)] == ["none", "none"]
             await settle()
         assert [line["partition"] for line in lines if line["log_level"] == "error"] == ["t-0"]
-        assert [line["partition"] for line in lines if line["event"] == "moved a partition"] == ["t-1"]
+        assert [line["partition"] for line in lines if line["event"] == "partition moved"] == ["t-1"]
