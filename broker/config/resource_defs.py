@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from broker.config.broker_config import BrokerConfig
@@ -117,12 +118,21 @@ _KINDS = ("consumer", "share", "streams")
 _LIMITED = ("heartbeat.interval.ms", "session.timeout.ms", "record.lock.duration.ms", "num.standby.replicas")
 
 
+def group_configs(broker_config: BrokerConfig) -> dict[str, ConfigDef]:
+    """`GROUP_CONFIGS` with the broker's own values as defaults (`GroupConfigManager`), where it offers the groups."""
+    own = {
+        "consumer.session.timeout.ms": broker_config.integer("group.consumer.session.timeout.ms"),
+        "consumer.heartbeat.interval.ms": broker_config.integer("group.consumer.heartbeat.interval.ms"),
+    }
+    return {name: replace(one, default=own.get(name, one.default)) for name, one in GROUP_CONFIGS.items()}
+
+
 def parse_group_configs(broker_config: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Value]:
     """Every group configuration's value under these overrides. Raises InvalidConfiguration with Kafka's texts."""
     for name in in_hash_order(overrides):
         if name not in GROUP_CONFIGS:
             raise InvalidConfiguration(f"Unknown group config name: {name}")
-    values = _parsed(GROUP_CONFIGS, overrides)
+    values = _parsed(group_configs(broker_config), overrides)
     for name in (f"{kind}.{limited}" for kind in _KINDS for limited in _LIMITED):
         if name in values:
             _check_limits(broker_config, name, _integer(values, name))

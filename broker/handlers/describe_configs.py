@@ -22,7 +22,7 @@ from broker.config.describe import (
     describe_topic,
     require_this_broker,
 )
-from broker.config.resource_defs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
+from broker.config.resource_defs import CLIENT_METRICS_CONFIGS, group_configs
 from broker.metadata import topic_names
 from broker.metadata.config_changes import loggers
 from broker.metadata.resource_configs import ResourceType
@@ -81,7 +81,7 @@ def _configs(
             if not name:
                 raise InvalidRequest("Group name must not be empty")
             values = node.resource_configs.get(ResourceType.GROUP, name)
-            return _of_resource(request, GROUP_CONFIGS, values, keys, GROUP_SOURCE)
+            return _of_resource(request, group_configs(node.config), values, keys, GROUP_SOURCE)
         case ResourceType.CLIENT_METRICS:
             if not name:
                 raise InvalidRequest("Client metrics subscription name must not be empty")

@@ -3,7 +3,8 @@
 import pytest
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.resource_defs import parse_client_metrics_configs, parse_group_configs, parse_match
+from broker.config.resource_defs import group_configs, parse_client_metrics_configs, parse_group_configs, parse_match
+from broker.config.sources import load
 from protocol.errors import InvalidConfiguration, InvalidRequest
 
 CONFIG = BrokerConfig.of()
@@ -37,6 +38,22 @@ def test_what_a_group_refuses(overrides: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidConfiguration) as raised:
         parse_group_configs(CONFIG, overrides)
     assert raised.value.message == message
+
+
+def test_a_group_has_what_the_broker_is_configured_with() -> None:
+    quick = {
+        "group.consumer.session.timeout.ms": "10000",
+        "group.consumer.heartbeat.interval.ms": "1000",
+        "group.consumer.min.session.timeout.ms": "2000",
+        "group.consumer.min.heartbeat.interval.ms": "500",
+    }
+    config = load("\n".join(f"{name}={value}" for name, value in quick.items())).config
+    values = parse_group_configs(config, {"consumer.session.timeout.ms": "2000"})
+    assert (values["consumer.session.timeout.ms"], values["consumer.heartbeat.interval.ms"]) == (2000, 1000)
+    with pytest.raises(InvalidConfiguration, match="must be greater than consumer"):
+        parse_group_configs(config, {"consumer.heartbeat.interval.ms": "10000"})
+    assert group_configs(config)["consumer.session.timeout.ms"].default_text == "10000"
+    assert group_configs(CONFIG)["consumer.session.timeout.ms"].default_text == "45000"
 
 
 def test_what_a_subscription_refuses() -> None:
