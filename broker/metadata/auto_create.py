@@ -11,10 +11,12 @@ import structlog
 
 from broker.metadata.internal_topics import plan_internal_topic
 from broker.metadata.store import VersionConflict
+from broker.metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
 from broker.metadata.topic_planning import plan_topic
-from protocol.errors import KafkaError, TopicExists
+from protocol.errors import InvalidRequest, KafkaError, TopicExists
 
 if TYPE_CHECKING:
+    from broker.metadata.topics import Topic
     from broker.node import Node
     from broker.quotas.mutations import MutationQuota
 
@@ -44,24 +46,37 @@ class AutoTopicCreation:
             await asyncio.wait(self._tasks)
 
     async def _create_all(self, names: list[str], quota: MutationQuota) -> None:
+        """All in one change, as by one CreateTopics: names of one request do not collide with each other."""
+        try:
+            while not self._node.stopping and (planned := self._planned(names, quota)):
+                try:
+                    await self._node.topics.create(planned)
+                except (TopicExists, VersionConflict):
+                    continue  # another request came between: what is left?
+                for topic in planned:
+                    logger.info("topic created on first use", topic=topic.name, partitions=len(topic.partitions))
+                return
+        except KafkaError as error:
+            logger.error("topics not created", topics=names, code=error.code.name, error=error.message)
+        except Exception:
+            logger.exception("unexpected error while topics were created", topics=names)
+            self._node.metrics.unhandled_errors += 1
+        finally:
+            self._in_flight.difference_update(names)
+
+    def _planned(self, names: list[str], quota: MutationQuota) -> list[Topic]:
+        """Those that are still missing and may be made."""
+        node = self._node
+        planned = []
         for name in names:
             try:
-                if not self._node.stopping:
-                    await self._create(name, quota)
+                if name == CLUSTER_METADATA_TOPIC_NAME:
+                    raise InvalidRequest(f"Creation of internal topic {name} is prohibited.")
+                topic = plan_internal_topic(node, name) or plan_topic(node, name)
+                quota.charge(name, len(topic.partitions))
+                planned.append(topic)
+            except TopicExists:
+                continue
             except KafkaError as error:
                 logger.error("topic not created", topic=name, code=error.code.name, error=error.message)
-            except Exception:
-                logger.exception("unexpected error while a topic was created", topic=name)
-                self._node.metrics.unhandled_errors += 1
-            finally:
-                self._in_flight.discard(name)
-
-    async def _create(self, name: str, quota: MutationQuota) -> None:
-        node = self._node
-        try:
-            topic = plan_internal_topic(node, name) or plan_topic(node, name)
-            quota.charge(name, len(topic.partitions))
-            await node.topics.create([topic])
-        except (TopicExists, VersionConflict):
-            return  # another request has just created it
-        logger.info("topic created on first use", topic=name, partitions=len(topic.partitions))
+        return planned

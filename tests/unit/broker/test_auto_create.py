@@ -1,0 +1,51 @@
+"""Topics made because Metadata asked for them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kio.schema.metadata.v12.request import MetadataRequestTopic
+from structlog.testing import capture_logs
+
+from tests.doubles.clock import settle
+from tests.unit.broker.rig import Client, Rig
+
+
+async def asked(client: Client, *names: str) -> list[str]:
+    """The errors of the topics, after a first answer that has them made."""
+    topics = tuple(MetadataRequestTopic(topic_id=None, name=name) for name in names)
+    for _ in range(2):
+        answer = await client.ask(
+            "metadata", 12, topics=topics, allow_auto_topic_creation=True, include_topic_authorized_operations=False
+        )
+        await settle()
+    return [topic.error_code.name for topic in answer.topics]
+
+
+async def test_names_of_one_request_do_not_collide_with_each_other() -> None:
+    async with Rig() as rig:
+        client = rig.connect()
+        assert await asked(client, "a.b", "a_b") == ["none", "none"]
+        assert await asked(client, "a.b", "c", "c_d") == ["none", "none", "none"]
+
+
+async def test_a_name_that_collides_with_a_topic_hinders_no_other() -> None:
+    async with Rig() as rig:
+        await rig.create("a.b")
+        with capture_logs() as lines:
+            assert await asked(rig.connect(), "a_b", "c") == ["unknown_topic_or_partition", "none"]
+        assert [line["topic"] for line in lines if line["event"] == "topic created on first use"] == ["c"]
+
+
+async def test_the_metadata_log_is_no_topic_to_be_made() -> None:
+    async with Rig() as rig:
+        assert await asked(rig.connect(), "__cluster_metadata") == ["unknown_topic_or_partition"]
+        assert rig.node.topics.get("__cluster_metadata") is None
+
+
+async def test_a_topic_that_somebody_else_makes_meanwhile_counts_as_made() -> None:
+    async with Rig() as rig:
+        creating = asyncio.ensure_future(rig.create("y"))
+        await asyncio.sleep(0)  # it is on its way to the disk
+        assert await asked(rig.connect(), "x", "y") == ["none", "none"]
+        await creating
