@@ -16,6 +16,7 @@ from broker.handlers.describe_log_dirs import log_dirs
 from broker.network.context import RequestContext
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
+from storage.folders.checkpoints import TopicPartition
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -47,12 +48,21 @@ def _outcome(node: Node, key: tuple[str, int], path: str) -> ErrorCode:
         return ErrorCode.log_dir_not_found
     partition = node.partitions.get(*key)
     if partition is None:
-        return ErrorCode.unknown_topic_or_partition
+        return _prefer(node, key, path)
     try:
         node.log_moves.request(partition.log, path)
     except KafkaError as error:
         return error.code
     return ErrorCode.none
+
+
+def _prefer(node: Node, key: tuple[str, int], path: str) -> ErrorCode:
+    """A partition that is still to come will be made in that folder (KIP-113); until then it is unknown."""
+    log_dir = node.logs.log_dir(path)
+    if log_dir.failed:
+        return ErrorCode.kafka_storage_error
+    node.logs.placement.prefer(TopicPartition(*key), log_dir)
+    return ErrorCode.unknown_topic_or_partition
 
 
 def _response(outcomes: dict[tuple[str, int], ErrorCode]) -> AlterReplicaLogDirsResponse:

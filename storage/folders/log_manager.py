@@ -1,7 +1,6 @@
 """All logs of this node: loading, creating, deleting, checkpointing (Kafka's LogManager)."""
 
 import os
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +17,7 @@ from storage.folders.folder_removal import remove_folder, remove_folder_later
 from storage.folders.log_checkpoints import LogCheckpoints
 from storage.folders.log_dirs import LogDir, LogDirs
 from storage.folders.log_opening import Found, find_all, offline_log, open_log, read_topic_id, run_in_order
+from storage.folders.log_placement import LogPlacement
 from storage.log.log_services import LogServices
 from storage.log.partition_log import PartitionLog
 from storage.producers.producer_state import DEFAULT_EXPIRATION_MS
@@ -35,6 +35,7 @@ class LogManager:
         closed: how many logs `close` has dealt with.
         logs: every open log, by partition.
         moving: the folders that logs are being copied to; retention and cleaning leave those alone.
+        placement: where the logs lie, and will.
         services: the file system, clock, workers and random source given.
     """
 
@@ -54,10 +55,9 @@ class LogManager:
         self.any_failed = False
         self.closed = 0
         self._producer_expiration_ms = producer_expiration_ms
-        self._root: dict[TopicPartition, str] = {}
+        self.placement = LogPlacement(dirs)
         self.moving: dict[TopicPartition, str] = {}
-        self._checkpoints = LogCheckpoints(self._fs, dirs, self.logs, self._root, self.moving)
-        self._taken = Counter[str]()  # logs by folder
+        self._checkpoints = LogCheckpoints(self._fs, dirs, self.logs, self.placement.folders, self.moving)
         self._damaged: set[TopicPartition] = set()  # that were closed in good order, and are as they were
 
     @classmethod
@@ -159,7 +159,7 @@ class LogManager:
                 return
             self._leave(key)
         self.logs[key] = log
-        self._settle(key, log_dir.path)
+        self.placement.settle(key, log_dir.path)
 
     # -- logs
 
@@ -183,7 +183,7 @@ class LogManager:
         key = TopicPartition(topic, partition)
         reason = OSError("its log directory cannot be used")
         log = self._offline_log(Found(key, failed), topic_id, config, reason, self._dirs.dirs[0])
-        self._settle(key, failed.path)
+        self.placement.settle(key, failed.path)
         self.adopt(log)
         return log
 
@@ -199,28 +199,19 @@ class LogManager:
     def plan_log(
         self, topic: str, partition: int, topic_id: UUID, config: LogConfig, leader_epoch: int
     ) -> Callable[[], PartitionLog]:
-        """Chooses the folder with the fewest logs for a new one; the function returned makes the log and may block.
+        """Chooses the folder of a new log; the function returned makes the log and may block.
 
         That may run in any thread and raises KafkaStorage; `sync_folders` follows the last of several. `adopt` the log
         on the loop, or `abandon` the plan.
         """
         key = TopicPartition(topic, partition)
-        usable = [one for one in self._dirs.dirs if not one.failed]
-        if not usable:
-            raise KafkaStorage("Every log directory has failed.")
-        log_dir = min(usable, key=lambda one: self._taken[one.path])
-        self._settle(key, log_dir.path)
+        log_dir = self.placement.choose(key)
+        self.placement.settle(key, log_dir.path)
         return partial(self._make_log, key, log_dir, topic_id, config, leader_epoch)
-
-    def _settle(self, key: TopicPartition, log_dir: str) -> None:
-        self._root[key] = log_dir
-        self._taken[log_dir] += 1
 
     def _leave(self, key: TopicPartition) -> str:
         self._damaged.discard(key)
-        log_dir = self._root.pop(key)
-        self._taken[log_dir] -= 1
-        return log_dir
+        return self.placement.leave(key)
 
     def _make_log(
         self, key: TopicPartition, log_dir: LogDir, topic_id: UUID, config: LogConfig, leader_epoch: int
@@ -302,7 +293,7 @@ class LogManager:
         """The log lies in `target` from now on."""
         key = TopicPartition(log.topic, log.partition)
         self._leave(key)
-        self._settle(key, target.path)
+        self.placement.settle(key, target.path)
         log.host = _Folder(self, target)
 
     # -- flushing, checkpoints, closing
@@ -344,7 +335,7 @@ class LogManager:
         log_dir.failed = True
         logger.error("log directory offline", path=log_dir.path, error=str(error))
         for key, log in list(self.logs.items()):
-            if self._root.get(key) == log_dir.path:
+            if self.placement.folders.get(key) == log_dir.path:
                 log.fail(error)
 
     def close(self, *, clean: bool = True, broker_epoch: int = 0) -> None:
@@ -364,7 +355,7 @@ class LogManager:
                 self.checkpoint_recovery_points()
                 self.checkpoint_log_start_offsets()
                 offline = {key for key, log in self.logs.items() if log.is_offline}
-                spoiled = {self._root[key] for key in offline - self._damaged}
+                spoiled = {self.placement.folders[key] for key in offline - self._damaged}
                 self._dirs.mark_clean(broker_epoch, spoiled)
                 if failures:
                     raise failures[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -162,3 +163,27 @@ async def test_a_move_that_meets_something_unforeseen_fails_alone(monkeypatch: p
             await settle()
         assert [line["partition"] for line in lines if line["log_level"] == "error"] == ["t-0"]
         assert [line["partition"] for line in lines if line["event"] == "partition moved"] == ["t-1"]
+
+
+async def test_a_partition_that_is_still_to_come_is_made_in_the_folder_that_was_named() -> None:
+    async with Rig(config=FOLDERS) as rig:
+        client = rig.connect()
+        for path in ("/two", "/three"):  # the last one counts
+            assert await move(client, path, index=1) == "unknown_topic_or_partition"
+        await rig.create("t", 4)
+        assert rig.node.logs.get("t", 1).folder == "/three/t-1"
+        assert Counter(one.folder.rpartition("/")[0] for one in rig.node.logs.logs.values()) == {
+            "/one": 2,
+            "/two": 1,
+            "/three": 1,
+        }
+
+
+async def test_a_folder_that_failed_is_preferred_by_nobody() -> None:
+    async with Rig(config=FOLDERS) as rig:
+        client = rig.connect()
+        assert await move(client, "/three") == "unknown_topic_or_partition"
+        rig.node.logs.fail_folder(rig.node.logs.log_dir("/three"), OSError(errno.EIO, "gone"))
+        assert await move(client, "/three") == "kafka_storage_error"
+        await rig.create("t")
+        assert rig.node.logs.get("t", 0).folder == "/one/t-0"

@@ -1,0 +1,48 @@
+"""Which folder of `log.dirs` each log lies in (Kafka's LogManager.nextLogDirs and preferredLogDirs)."""
+
+from collections import Counter
+
+from protocol.errors import KafkaStorage
+from storage.folders.checkpoints import TopicPartition
+from storage.folders.log_dirs import LogDir, LogDirs
+
+MOST_PREFERENCES = 10_000
+"""Partitions to come whose folder is remembered; of more, which Kafka would remember, the oldest are forgotten."""
+
+
+class LogPlacement:
+    """`folders`: the path of each log's folder of `log.dirs`, by partition."""
+
+    def __init__(self, dirs: LogDirs) -> None:
+        self.folders: dict[TopicPartition, str] = {}
+        self._dirs = dirs
+        self._taken = Counter[str]()  # logs by folder
+        self._preferred: dict[TopicPartition, LogDir] = {}
+
+    def prefer(self, key: TopicPartition, log_dir: LogDir) -> None:
+        """A partition that is created later goes to `log_dir` (KIP-113)."""
+        self._preferred.pop(key, None)
+        if len(self._preferred) >= MOST_PREFERENCES:
+            del self._preferred[next(iter(self._preferred))]
+        self._preferred[key] = log_dir
+
+    def choose(self, key: TopicPartition) -> LogDir:
+        """The folder of a new log: the preferred one, else the one with the fewest. Raises KafkaStorage."""
+        usable = [one for one in self._dirs.dirs if not one.failed]
+        if not usable:
+            raise KafkaStorage("Every log directory has failed.")
+        preferred = self._preferred.pop(key, None)
+        if preferred is not None and not preferred.failed:
+            return preferred
+        return min(usable, key=lambda one: self._taken[one.path])
+
+    def settle(self, key: TopicPartition, path: str) -> None:
+        """The log lies in that folder."""
+        self.folders[key] = path
+        self._taken[path] += 1
+
+    def leave(self, key: TopicPartition) -> str:
+        """The log is gone from its folder, which is returned."""
+        path = self.folders.pop(key)
+        self._taken[path] -= 1
+        return path

@@ -1,0 +1,18 @@
+"""Which folder a new log goes to."""
+
+from uuid import uuid4
+
+from storage.folders.checkpoints import TopicPartition
+from storage.folders.log_dirs import LogDirs
+from storage.folders.log_placement import MOST_PREFERENCES, LogPlacement
+from tests.doubles.files import MemoryFileSystem
+
+
+def test_no_more_preferences_are_kept_than_allowed() -> None:
+    dirs = LogDirs.open(MemoryFileSystem(lambda: 0), ["/one", "/two"], node_id=1, new_id=uuid4, now_ms=0)
+    placement = LogPlacement(dirs)
+    for index in range(MOST_PREFERENCES + 1):
+        placement.prefer(TopicPartition("t", index), dirs.dirs[1])
+    assert placement.choose(TopicPartition("t", 0)) is dirs.dirs[0]  # forgotten: the first of those with the fewest
+    assert placement.choose(TopicPartition("t", 1)) is dirs.dirs[1]
+    assert placement.choose(TopicPartition("t", 1)) is dirs.dirs[0]  # it counts once
