@@ -176,6 +176,10 @@ class _Index(ABC):
         return len(self.load()[0])
 
 
+_WARM_ENTRIES = 8192 // 8
+"""Kafka searches an index's last entries, which stay in the page cache, apart from the others."""
+
+
 class OffsetIndex(_Index):
     """Relative last offset of a batch -> the batch's position; 8 bytes an entry."""
 
@@ -220,9 +224,15 @@ class OffsetIndex(_Index):
         return positions[slot] if slot >= 0 else 0
 
     def upper_bound(self, position: int) -> int | None:
-        """Offset of the first entry at or after a position, or None (Kafka's fetchUpperBoundOffset)."""
+        """Offset of the first entry at or after a position, or None (Kafka's fetchUpperBoundOffset).
+
+        As in Kafka an entry right at the position is passed over where the search ends on it without having compared
+        it. A Fetch then lists aborted transactions up to the next entry, more than it needs to.
+        """
         offsets, positions = self.load()
         slot = bisect_left(positions, position)
+        if slot < len(positions) and positions[slot] == position and not _compares(slot, len(positions)):
+            slot += 1
         return self._file.base_offset + offsets[slot] if slot < len(offsets) else None
 
     def last_position(self) -> int:
@@ -244,6 +254,18 @@ class OffsetIndex(_Index):
         if sys.byteorder == "little":
             pairs.byteswap()
         return pairs.tobytes()
+
+
+def _compares(slot: int, entries: int) -> bool:
+    """Whether Kafka's search for the entry in `slot` looks at it (AbstractIndex.indexSlotRangeFor)."""
+    first_warm = max(0, entries - 1 - _WARM_ENTRIES)
+    low, high = (first_warm, entries - 1) if slot > first_warm else (0, first_warm)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if middle == slot:
+            return True
+        low, high = (low, middle - 1) if middle > slot else (middle, high)
+    return False
 
 
 class TimeIndex(_Index):

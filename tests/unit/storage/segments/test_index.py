@@ -50,7 +50,35 @@ def test_offset_lookup_finds_the_last_entry_not_above(fs: MemoryFileSystem) -> N
     assert not loaded.is_loaded
     found = [loaded.lookup(BASE + offset) for offset in (0, 9, 10, 19, 20, 99)]
     assert found == [0, 0, 100, 100, 200, 200]
-    assert [loaded.upper_bound(position) for position in (0, 100, 101, 201)] == [BASE + 10, BASE + 10, BASE + 20, None]
+    assert [loaded.upper_bound(position) for position in (0, 101, 200, 201)] == [BASE + 10, BASE + 20, BASE + 20, None]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 1024, 1025, 1026, 3000])
+def test_the_upper_bound_passes_over_an_exact_match_that_kafkas_search_does_not_compare(
+    fs: MemoryFileSystem, count: int
+) -> None:
+    index = OffsetIndex(fs, "/o", BASE, 8 * count)
+    index.reset()
+    for number in range(count):
+        index.append(BASE + number, 10 * number)
+    for number in {*range(min(count, 40)), *range(max(0, count - 1030), max(0, count - 1020)), count - 1}:
+        expected = kafkas_upper_bound(count, number)
+        assert index.upper_bound(10 * number) == (None if expected is None else BASE + expected), number
+
+
+def kafkas_upper_bound(entries: int, target: int) -> int | None:
+    """The slot that AbstractIndex.indexSlotRangeFor answers in an index whose entries are their slots' numbers."""
+    warm = max(0, entries - 1 - 1024)
+    low, high = (warm, entries - 1) if warm < target else (0, warm)
+    while low < high:
+        middle = (low + high + 1) >> 1
+        if middle == target:
+            return middle
+        if middle > target:
+            high = middle - 1
+        else:
+            low = middle
+    return None if low == entries - 1 else low + 1
 
 
 def test_time_lookup_finds_the_last_entry_not_after(fs: MemoryFileSystem) -> None:
