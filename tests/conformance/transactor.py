@@ -131,9 +131,11 @@ def described(answer: dict[str, Any]) -> list[dict[str, Any]]:
     return [state if state["error_code"] == "0 NONE" else state | {"producer_id": -1} for state in states]
 
 
-def read(t: Talk, step: str, topic: Topic, isolation: int, index: int = 0) -> None:
-    """What a Fetch of everything gives."""
-    partition = {"partition": index, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+def read(
+    t: Talk, step: str, topic: Topic, isolation: int, index: int = 0, *, start: int = 0, most_bytes: int = 1 << 20
+) -> None:
+    """What a Fetch of everything gives, or of `most_bytes` from an offset on."""
+    partition = {"partition": index, "fetch_offset": start, "partition_max_bytes": most_bytes}
     body = {"max_wait": 0, "min_bytes": 0, "session_epoch": -1, "isolation_level": isolation}
     topics = [{"topic": topic.name, "partitions": [partition]}]
     t.call(step, "fetch", 11, body | {"topics": topics}, unordered=("aborted_transactions",))

@@ -155,6 +155,23 @@ def several_at_once(t: Talk, v: int) -> None:
     read(t, "uncommitted", a, UNCOMMITTED)
 
 
+@scenario("fetch", (11,))
+def aborted_up_to_the_next_index_entry(t: Talk, v: int) -> None:
+    """Which aborted transactions are listed shows where the offset index has entries, and how it is searched."""
+    a = t.topic("a", index_interval_bytes="100")
+    first, second = Transactor(t, "first").start(), Transactor(t, "second").start()
+    for number in range(3):
+        t.call(f"plain {number}", "produce", 9, produce_body(a, {0: t.batch(1)}))
+    first.produce("first", 12, a, 0)
+    first.ended("first is aborted", 5, False)
+    t.call("plain between", "produce", 9, produce_body(a, {0: t.batch(1)}))
+    second.produce("second", 12, a, 0)
+    second.ended("second is aborted", 5, False)
+    for start in range(9):
+        for most_bytes in (1, 150, 300):
+            read(t, f"from {start} on, {most_bytes} bytes", a, COMMITTED, start=start, most_bytes=most_bytes)
+
+
 def marker(tx: Transactor, topics: list[Any], **fields: Any) -> dict[str, Any]:
     plain = {"producer_id": tx.producer_id, "producer_epoch": tx.epoch, "transaction_result": False}
     return plain | {"coordinator_epoch": 0, "topics": topics} | fields
