@@ -14,6 +14,7 @@ T = TypeVar("T")
 
 _INT_MASK = 0xFFFFFFFF
 _LONG_MASK = 0xFFFFFFFFFFFFFFFF
+_FIBONACCI = -7046029254386353131
 _LONG_CHAIN = 8
 _ENOUGH_BUCKETS = 64
 _LONGEST_KEPT = 256
@@ -86,6 +87,21 @@ def _split_chains(spread: Sequence[int], buckets: int) -> int:
     return buckets
 
 
+def in_timeline_order(keys: Sequence[str], slots: int) -> list[str]:
+    """The order of Kafka's `TimelineHashMap` of this many slots, to which these keys came in this order.
+
+    It goes from slot to slot, and through each from the key that came last to the first.
+    """
+    shift = 65 - slots.bit_length()
+    latest_first = keys[::-1]
+    return sorted(latest_first, key=lambda key: (_string_hash(key) * _FIBONACCI & _LONG_MASK) >> shift)
+
+
+def timeline_slots(slots: int, keys: int) -> int:
+    """The slots of a `TimelineHashMap` after a put, before which there were this many, and this many keys."""
+    return slots * 2 if (keys + 1) * 3 > slots * 4 else slots
+
+
 def java_map_hash(entries: Mapping[str, str | None]) -> int:
     """Java's `Map.hashCode()`, unsigned; that of null is 0."""
     hashes = (
@@ -125,6 +141,13 @@ def _folded(key: str | UUID | int) -> int:
 
 
 _remembered = lru_cache(maxsize=10_000)(_folded)
+
+
+def _string_hash(key: str) -> int:
+    return _remembered_hash(key) if len(key) <= _LONGEST_KEPT else java_string_hash(key)
+
+
+_remembered_hash = lru_cache(maxsize=10_000)(java_string_hash)
 
 
 def _signed(code: int) -> int:

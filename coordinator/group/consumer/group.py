@@ -21,6 +21,7 @@ from protocol.errors import (
     UnknownServerError,
     UnsupportedVersion,
 )
+from protocol.java_collections import timeline_slots
 
 
 class ConsumerGroup:
@@ -28,7 +29,8 @@ class ConsumerGroup:
 
     `epoch` is the group's, `assignment_epoch` that for which `target` was made; `target` and `members` are by member
     id, in the order in which they came. `owners` is the target by partition. `metadata_hash` stands for the topics that
-    the target was made of. `is_fresh` is soft state: no topic that it stands for has changed since it was computed.
+    the target was made of. `slots` is what Kafka's map of the members would have grown to, which decides its order.
+    `is_fresh` is soft state: no topic that it stands for has changed since it was computed.
     """
 
     __slots__ = (
@@ -45,6 +47,7 @@ class ConsumerGroup:
         "metadata_hash",
         "owners",
         "resolved",
+        "slots",
         "static_ids",
         "target",
     )
@@ -55,6 +58,7 @@ class ConsumerGroup:
         self.assignment_epoch = 0
         self.metadata_hash = 0
         self.members: dict[str, ConsumerMember] = {}
+        self.slots = 2
         self.static_ids: dict[str, str] = {}
         """Member ids by instance id."""
         self.target: dict[str, Partitions] = {}
@@ -199,6 +203,7 @@ class ConsumerGroup:
     def put_member(self, member: ConsumerMember) -> None:
         """A member is new, or has changed."""
         self._release(self.members.get(member.member_id))
+        self.slots = timeline_slots(self.slots, len(self.members))
         self.members[member.member_id] = member
         for owned in (member.assigned, member.pending_revocation):
             for topic, partitions in owned.items():

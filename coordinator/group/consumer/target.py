@@ -16,7 +16,7 @@ from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.regex import ResolvedRegex
 from protocol.errors import UnknownServerError
-from protocol.java_collections import in_java_copy_order, in_java_order
+from protocol.java_collections import in_java_copy_order, in_java_order, in_timeline_order
 
 if TYPE_CHECKING:
     from coordinator.group.consumer.change import Change
@@ -69,13 +69,19 @@ def _spec(
     subscriptions = {(member.topics, member.regex): member for member in members.values()}
     topics_in_order = {key: _in_order(member, group.resolved) for key, member in subscriptions.items()}
     specs = {}
-    for member_id in in_java_order(list(members)):
+    for member_id in in_java_order(_as_kafka_meets_them(group, members)):
         member = members[member_id]
         names = topics_in_order[member.topics, member.regex]
         known = tuple(ids[name] for name in names if name in ids)
         assigned = _present_target(group, member)
         specs[member_id] = MemberSpec(member.instance_id, member.rack_id, known, assigned, len(names) - len(known))
     return GroupSpec(specs, homogeneous, group.owners, counts)
+
+
+def _as_kafka_meets_them(group: ConsumerGroup, members: Mapping[str, ConsumerMember]) -> list[str]:
+    """The group's members in the order of its map, then one that is not in it yet (`TargetAssignmentBuilder`)."""
+    known = in_timeline_order(list(group.members), group.slots)
+    return [one for one in known if one in members] + [one for one in members if one not in group.members]
 
 
 def _in_order(member: ConsumerMember, resolved: Mapping[str, ResolvedRegex]) -> list[str]:
