@@ -117,8 +117,8 @@ def last_records(records: Sequence[Record]) -> list[Record]:
 
 
 def durable(group: ConsumerGroup) -> dict[str, Any]:
-    """All that the log must tell of it, field by field: not what is computed when asked for."""
-    soft = ("is_fresh", "_subscribed", "_homogeneous")
+    """All that the log must tell of it, field by field: not what is computed, nor `slots`, which Kafka forgets too."""
+    soft = ("is_fresh", "slots", "_subscribed", "_homogeneous")
     return {name: getattr(group, name) for name in ConsumerGroup.__slots__ if not name.startswith(soft)}
 
 
