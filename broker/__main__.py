@@ -60,10 +60,12 @@ def serve(config_file: str | None, settings: tuple[str, ...], ready_fd: int | No
         for problem in error.problems:
             click.echo(f"wrong configuration: {problem}", err=True)
         sys.exit(1)
-    logging.configure(loaded.config.string("odradek.log.level"), loaded.config.string("odradek.log.format"))
+    tracebacks = logging.configure(
+        loaded.config.string("odradek.log.level"), loaded.config.string("odradek.log.format")
+    )
     for warning in loaded.warnings:
         logger.warning(warning)
-    _run(loaded.config.string("odradek.loop"), lambda: _serve(loaded, ready_fd, exit_with_parent))
+    _run(loaded.config.string("odradek.loop"), lambda: _serve(loaded, tracebacks, ready_fd, exit_with_parent))
 
 
 @main.command("log", context_settings={"ignore_unknown_options": True}, add_help_option=False)
@@ -90,12 +92,18 @@ def _run(loop: str, begin: Callable[[], Coroutine[Any, Any, int]]) -> None:
         sys.exit(runner.run(begin()))
 
 
-async def _serve(loaded: Loaded, ready_fd: int | None, exit_with_parent: bool) -> int:
+async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready_fd: int | None, exit_with_parent: bool) -> int:
     loop = asyncio.get_running_loop()
     workers = ThreadWorkers(loop)
     seams = Seams(SystemClock(loop), OsFileSystem(), workers, random.SystemRandom())
     node = Node(loaded.config, loaded.listeners, seams)
-    logging.log_loop_exceptions(loop, node.metrics)
+    logging.log_loop_exceptions(loop)
+    node.metrics.counter(
+        "odradek_unhandled_exceptions_total",
+        "Log lines with a traceback: exceptions that no code expected, each of which is a bug.",
+        (),
+        lambda: tracebacks.count,
+    )
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, stop.set)

@@ -13,8 +13,6 @@ from typing import Any, TextIO
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from broker.monitoring.metrics import Metrics
-
 
 class _NamedLogger(structlog.WriteLogger):
     def __init__(self, file: TextIO, name: str) -> None:
@@ -22,16 +20,30 @@ class _NamedLogger(structlog.WriteLogger):
         self.name = name
 
 
-def configure(level: str = "info", line_format: str = "auto", file: TextIO | None = None) -> None:
+class Tracebacks:
+    """Counts the lines that carry one: each is a bug, wherever it was caught."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, _logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+        if event.get("exc_info"):
+            self.count += 1
+        return event
+
+
+def configure(level: str = "info", line_format: str = "auto", file: TextIO | None = None) -> Tracebacks:
     """Set up all logging of the process: structlog's, and the standard library's for asyncio and aiohttp.
 
     `level` and `line_format` are the values of `odradek.log.level` and `odradek.log.format`; lines go to `file`, by
-    default standard error. Calls below the level cost only the check.
+    default standard error. Calls below the level cost only the check. Returns what counts the tracebacks from now on.
     """
     file = file or sys.stderr
     severity = logging.getLevelNamesMapping()[level.upper()]
     console = file.isatty() if line_format == "auto" else line_format == "console"
+    tracebacks = Tracebacks()
     describe: list[Processor] = [
+        tracebacks,
         structlog.processors.add_log_level,
         _add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -52,15 +64,15 @@ def configure(level: str = "info", line_format: str = "auto", file: TextIO | Non
         )
     )
     logging.basicConfig(level=severity, handlers=[handler], force=True)
+    return tracebacks
 
 
-def log_loop_exceptions(loop: asyncio.AbstractEventLoop, metrics: Metrics) -> None:
+def log_loop_exceptions(loop: asyncio.AbstractEventLoop) -> None:
     """Log and count every exception that reaches the loop (from a callback, or a task nobody awaits)."""
     log = structlog.get_logger("asyncio")
 
     def handle(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        metrics.unhandled_errors += 1
         source = {key: repr(value) for key, value in context.items() if key not in ("message", "exception")}
         log.error(context["message"], exc_info=error, **source)
 

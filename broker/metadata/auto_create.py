@@ -60,7 +60,6 @@ class AutoTopicCreation:
             logger.error("topics not created", topics=names, code=error.code.name, error=error.message)
         except Exception:
             logger.exception("unexpected error while topics were created", topics=names)
-            self._node.metrics.unhandled_errors += 1
         finally:
             self._in_flight.difference_update(names)
 

@@ -70,7 +70,6 @@ class MetricsCollector(Collector):
             yield partial(_same, family)
         for reading in tuple(self._metrics.readings.values()):
             yield self._read(reading)
-        yield self._unhandled_errors
 
     def _own(self) -> Iterator[Metric]:
         yield from self._topics()
@@ -124,7 +123,6 @@ class MetricsCollector(Collector):
                 values = list(values)
         except Exception:
             logger.exception("metric not read", metric=reading.name)
-            self._metrics.unhandled_errors += 1
             return _nothing
         return partial(self._family, reading, values)
 
@@ -140,16 +138,8 @@ class MetricsCollector(Collector):
                 family.add_metric(labels, value)
         except Exception:
             logger.exception("metric not read", metric=reading.name)
-            self._metrics.unhandled_errors += 1
             return None
         return family
-
-    def _unhandled_errors(self) -> Metric:
-        return CounterMetricFamily(
-            "odradek_unhandled_exceptions_total",
-            "Exceptions that no code expected: each is a bug, and has a traceback in the log.",
-            self._metrics.unhandled_errors,
-        )
 
 
 def _nothing() -> None:

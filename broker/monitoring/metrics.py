@@ -109,7 +109,6 @@ class Metrics:
         self.readings: dict[str, Reading] = {}
         self.walks: list[Callable[[], Iterator[None]]] = []
         """Walked through at every scrape before anything is read, the loop having a turn at each step."""
-        self.unhandled_errors = 0
         self.loop_lag_s = Histogram(LAG_BOUNDS_S)
 
     # -- where requests are served

@@ -271,7 +271,6 @@ class Dispatcher:
 
     def _unexpected(self, route: Route, ctx: RequestContext, error: BaseException) -> None:
         logger.error("unexpected error in a handler", api=route.api.name, version=ctx.version, exc_info=error)
-        self._metrics.unhandled_errors += 1
 
     def _too_new(self, route: Route, correlation_id: int) -> Buffers:
         """ApiVersions in a version that is not served: answered in version 0, so that any client can read it."""

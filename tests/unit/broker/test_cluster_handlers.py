@@ -214,6 +214,9 @@ async def test_describe_log_dirs() -> None:
 
 async def test_alter_replica_log_dirs() -> None:
     rig = await with_partition()
+    preferred: list[Any] = []
+    rig.node.logs.log_dir = lambda path: SimpleNamespace(path=path, failed=path == "/broken")
+    rig.node.logs.placement = SimpleNamespace(prefer=lambda key, log_dir: preferred.append((str(key), log_dir.path)))
 
     async def ask(path: str, topic: str = "t", index: int = 0) -> str:
         wanted = AlterReplicaLogDir(path=path, topics=(AlterReplicaLogDirTopic(name=topic, partitions=(index,)),))
@@ -229,6 +232,8 @@ async def test_alter_replica_log_dirs() -> None:
     assert await ask("/other") == "none"
     assert rig.node.log_moves.asked == ["/data", "/other"]
     assert await ask("/broken") == "kafka_storage_error"
+    assert await ask("/broken", "no") == "kafka_storage_error"
+    assert preferred == [("no-0", "/data"), ("t-1", "/data")]
 
 
 async def quorum(rig: Rig, *topics: tuple[str, tuple[int, ...]]) -> Any:

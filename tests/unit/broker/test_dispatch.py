@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from broker.logging import Tracebacks
 from broker.network.context import CloseConnection
 from protocol import messages
 from protocol.api_table import API_TABLE, Api
@@ -103,7 +104,7 @@ async def test_a_kafka_error_becomes_the_error_response(rig: Rig, monkeypatch: p
 
 @pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
 async def test_an_unexpected_error_is_counted_and_answered(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch, later: bool
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, later: bool, tracebacks: Tracebacks
 ) -> None:
     def fail(_ctx: Any, _request: Any) -> Any:
         raise ZeroDivisionError
@@ -116,13 +117,13 @@ async def test_an_unexpected_error_is_counted_and_answered(
     client = rig.connect()
     told = await client.ask("describe_cluster", 1, include_cluster_authorized_operations=False)
     assert told.error_code.name == "unknown_server_error"
-    assert rig.node.metrics.unhandled_errors == 1
+    assert tracebacks.count == 1
     assert [code.name for code in rig.node.metrics.requests["describe_cluster"].errors] == ["unknown_server_error"]
 
 
 @pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
 async def test_a_response_that_cannot_be_written_is_an_unexpected_error(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch, later: bool
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, later: bool, tracebacks: Tracebacks
 ) -> None:
     def wrong(_ctx: Any, _request: Any) -> Any:
         return SimpleNamespace(error_code="no code")
@@ -135,11 +136,11 @@ async def test_a_response_that_cannot_be_written_is_an_unexpected_error(
     client = rig.connect()
     told = await client.ask("describe_cluster", 1, include_cluster_authorized_operations=False)
     assert told.error_code.name == "unknown_server_error"
-    assert rig.node.metrics.unhandled_errors == 1
+    assert tracebacks.count == 1
 
 
 async def test_an_error_response_that_fails_itself_closes_the_connection_alone(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, tracebacks: Tracebacks
 ) -> None:
     def fail(*_args: Any) -> Any:
         raise ZeroDivisionError
@@ -152,11 +153,11 @@ async def test_an_error_response_that_fails_itself_closes_the_connection_alone(
     assert await client.closed()
     assert client.replies() == []
     assert (await other.ask("api_versions", 0)).error_code.name == "none"
-    assert rig.node.metrics.unhandled_errors == 2
+    assert tracebacks.count == 2
 
 
 async def test_a_decoder_that_fails_unexpectedly_closes_the_connection_alone(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, tracebacks: Tracebacks
 ) -> None:
     def fail(*_args: Any) -> Any:
         raise ZeroDivisionError
@@ -166,12 +167,12 @@ async def test_a_decoder_that_fails_unexpectedly_closes_the_connection_alone(
     client, other = rig.connect(), rig.connect()
     client.send("produce", 9, **produce("t", {0: batch(b"a")}))
     assert await client.closed()
-    assert rig.node.metrics.unhandled_errors == 1
+    assert tracebacks.count == 1
     assert (await other.ask("api_versions", 0)).error_code.name == "none"
 
 
 async def test_a_failure_after_the_connection_is_lost_is_still_logged(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, tracebacks: Tracebacks
 ) -> None:
     go_on = asyncio.Event()
 
@@ -187,7 +188,7 @@ async def test_a_failure_after_the_connection_is_lost_is_still_logged(
     await settle()
     go_on.set()
     await settle()
-    assert rig.node.metrics.unhandled_errors == 1
+    assert tracebacks.count == 1
     assert not rig.node.dispatcher._tasks
 
 
@@ -213,7 +214,7 @@ async def test_api_versions_too_new_is_answered_in_version_0(rig: Rig) -> None:
 
 
 @every_api
-async def test_a_request_cut_short_closes_that_connection_alone(rig: Rig, api: Api) -> None:
+async def test_a_request_cut_short_closes_that_connection_alone(rig: Rig, api: Api, tracebacks: Tracebacks) -> None:
     for version in versions_of(api):
         whole = entity_frame(with_topics(api, version), 1)[4:]
         for size in {len(whole) // 2, 10, 9, 3, 0}:
@@ -221,10 +222,10 @@ async def test_a_request_cut_short_closes_that_connection_alone(rig: Rig, api: A
             client.transport.feed(sized(whole[:size]))
             await settle()
             assert client.transport.lost or client.replies(), (version, size)
-    assert rig.node.metrics.unhandled_errors == 0
+    assert tracebacks.count == 0
 
 
-async def test_produce_without_acknowledgement(rig: Rig) -> None:
+async def test_produce_without_acknowledgement(rig: Rig, tracebacks: Tracebacks) -> None:
     await rig.create("t")
     client = rig.connect()
     client.send("produce", 9, **produce("t", {0: batch(b"a")}, acks=0))
@@ -237,7 +238,7 @@ async def test_produce_without_acknowledgement(rig: Rig) -> None:
     client = rig.connect()
     client.send("produce", 9, **produce("t", {0: bytes(61)}, acks=0))  # fails the request as a whole
     assert await client.closed()
-    assert rig.node.metrics.unhandled_errors == 0
+    assert tracebacks.count == 0
 
 
 async def test_a_handler_may_close_its_connection_later(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ import pytest
 import structlog
 
 from broker.logging import configure, log_loop_exceptions
-from broker.monitoring.metrics import Metrics
 
 
 class Terminal(io.StringIO):
@@ -94,10 +93,9 @@ def test_an_exception_comes_with_its_traceback(line_format: str) -> None:
 
 async def test_what_reaches_the_loop_is_logged_and_counted() -> None:
     file = io.StringIO()
-    configure("info", "json", file)
-    metrics = Metrics()
+    tracebacks = configure("info", "json", file)
     loop = asyncio.get_running_loop()
-    log_loop_exceptions(loop, metrics)
+    log_loop_exceptions(loop)
     done = loop.create_future()
 
     def fail() -> None:
@@ -107,7 +105,7 @@ async def test_what_reaches_the_loop_is_logged_and_counted() -> None:
     loop.call_soon(fail)
     await done
     loop.call_exception_handler({"message": "without an exception"})
-    assert metrics.unhandled_errors == 2
+    assert tracebacks.count == 1
     with_traceback, without = lines(file)
     assert "RuntimeError: broken" in str(with_traceback["exception"])
     assert "fail" in str(with_traceback["handle"])
