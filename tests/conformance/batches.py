@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import cramjam
-import lz4.frame
+import lz4.frame  # type: ignore[import-untyped]
 import zstandard
 from crc32c import crc32c
 

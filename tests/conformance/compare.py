@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tests.conformance import golden
+from tests.conformance import transcripts
 from tests.conformance.deviations import excused
 from tests.conformance.record import chosen, play
 
@@ -23,7 +23,7 @@ def unexpected(api: str, name: str, expected: dict[str, Any], got: dict[str, Any
         elif step not in expected:
             found[step] = [f"unexpected {str(got[step])[:300]}"]
         elif not excused(api, name, step, expected[step], got[step]) and (
-            lines := golden.differences(expected[step], got[step])
+            lines := transcripts.differences(expected[step], got[step])
         ):
             found[step] = lines
     return found
@@ -41,7 +41,7 @@ def main(bootstrap: str, only: str, jobs: int, report: Path | None) -> None:
     failed: Counter[str] = Counter()
     found: dict[str, dict[str, dict[str, tuple[list[int], list[str]]]]] = defaultdict(lambda: defaultdict(dict))
     for (api, name, version), got in played.items():
-        steps = unexpected(api, name, golden.load_cached(api).get(name, {}).get(version, {}), got)
+        steps = unexpected(api, name, transcripts.load_cached(api).get(name, {}).get(version, {}), got)
         for step, lines in steps.items():
             known, _ = found[api][name].get(step, ([], []))
             found[api][name][step] = ([*known, version], lines)
@@ -54,7 +54,7 @@ def main(bootstrap: str, only: str, jobs: int, report: Path | None) -> None:
         for name, by_step in by_name.items():
             out += [f"### {name}", ""]
             for step, (versions, lines) in by_step.items():
-                out += [f"- v{golden.ranges(versions)} **{step}**", *(f"    - {line}" for line in lines)]
+                out += [f"- v{transcripts.ranges(versions)} **{step}**", *(f"    - {line}" for line in lines)]
             out.append("")
     if report:
         report.write_text("\n".join(out))

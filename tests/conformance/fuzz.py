@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from protocol.api_table import API_TABLE
-from tests.conformance import golden
+from tests.conformance import transcripts
 from tests.conformance.fuzz_bodies import Draw
 from tests.conformance.fuzz_consumers import ids_made_up
 from tests.conformance.fuzz_damage import KINDS, Damage
@@ -70,7 +70,7 @@ def whole_state() -> list[tuple[str, int, dict[str, Any]]]:
         {"partition": p, "fetch_offset": 0, "partition_max_bytes": 1 << 20} for p in range(max(TOPICS.values()))
     ]
     indexes = list(range(max(TOPICS.values())))
-    fetch = {"max_wait": 0, "min_bytes": 0, "session_epoch": -1, "max_bytes": 1 << 20, "replica_id": -1}
+    fetch: dict[str, Any] = {"max_wait": 0, "min_bytes": 0, "session_epoch": -1, "max_bytes": 1 << 20, "replica_id": -1}
     topics = [Named(name) for name in TOPICS]
     return [
         ("metadata", 9, {"topics": [{"name": Named(n)} for n in MADE], "allow_auto_topic_creation": False}),
@@ -150,7 +150,7 @@ class Session:
         self.well[api] += without_error
         told_first = self.sides[0]
         self.draw.settled(without_error=without_error, epochs=told_first.epochs, joined=told_first.joined)
-        lines = golden.differences(expected, got)
+        lines = transcripts.differences(expected, got)
         if not lines:
             return None
         if known(api, self.sides[0].resolve(body), damage, expected, got):
@@ -185,7 +185,7 @@ def main(kafka: str, bootstrap: str, seeds: str, only: str, verbose: bool) -> No
     well: Counter[str] = Counter()
     differing = cut_short = 0
     with ThreadPoolExecutor(2) as pool:
-        for seed in golden.expand(seeds):
+        for seed in transcripts.expand(seeds):
             session = Session(seed, address(kafka), address(bootstrap), tuple(filter(None, only.split(","))), verbose)
             try:
                 told = session.play(pool)

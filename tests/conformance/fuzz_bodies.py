@@ -33,14 +33,11 @@ class Cast:
 
 @dataclass(slots=True)
 class Draw(Wild):
-    """`wild` is how often a value is drawn from all that there are, instead of those that make sense."""
-
-    wild: float
     ids_made_up: bool
     sequences: dict[tuple[str, str, int, int], int] = field(default_factory=dict)
     epochs: dict[str, int] = field(default_factory=dict)
     sent: list[tuple[tuple[str, str, int, int], int]] = field(default_factory=list)
-    cast: Any = None
+    cast: Cast | None = None
     api: str = ""
     version: int = 0
     without_epoch: bool = False
@@ -137,7 +134,7 @@ class Draw(Wild):
 
     _partition_index = _index = _partitions = _partition_indexes = _partition
 
-    def _configuration_keys(self) -> str:
+    def _configuration_keys(self) -> Any:
         self.cast.config = self.one("retention.ms", "cleanup.policy", "segment.bytes", "max.message.bytes", "flush.ms",
                                     "compression.type", "min.insync.replicas", "segment.ms")  # fmt: skip
         return self.cast.config

@@ -47,9 +47,11 @@ class Side:
         """The topics with a few records in them, and one idempotent producer."""
         for key_type, name in ((0, "g1"), (1, "tx1")):
             body = {"key": self.t.prefix + name, "key_type": key_type}
-            self.t.until(
-                "coordinators", lambda b=body: self.t.main.call("find_coordinator", 3, b)["error_code"][0] == "0"
-            )
+
+            def found(body: dict[str, Any] = body) -> bool:
+                return bool(self.t.main.call("find_coordinator", 3, body)["error_code"][0] == "0")
+
+            self.t.until("coordinators", found)
         for name, partitions in self._topics.items():
             topic = self.t.topic(name, partitions)
             self.held["topic_id", name] = topic.id

@@ -10,7 +10,10 @@ from tests.conformance.fuzz_symbols import LONGEST, NOBODYS, Held, Named, Time
 
 @dataclass(slots=True)
 class Wild:
+    """`wild` is how often a value is drawn from all that there are, instead of those that make sense."""
+
     rng: random.Random
+    wild: float
 
     def one(self, *values: Any) -> Any:
         return self.rng.choice(values)

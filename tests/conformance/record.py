@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tests.conformance import golden, runner
+from tests.conformance import runner, transcripts
 from tests.conformance.scenarios import load_all
 
 
@@ -36,12 +36,12 @@ def main(bootstrap: str, only: str, jobs: int) -> None:
     scenarios = chosen(only)
     played = play(scenarios, bootstrap, jobs)
     for api in sorted({s.api for s in scenarios}):
-        known = golden.load(api)
+        known = transcripts.load(api)
         kept = {n: t for n, t in known.items() if (api, n) in runner.SCENARIOS}
         for s in scenarios:
             if s.api == api:
                 kept[s.name] = {v: played[api, s.name, v] for v in s.versions}
-        golden.save(api, kept)
+        transcripts.save(api, kept)
     stopped = [f"{k}: {steps['stopped']}" for k, steps in played.items() if "stopped" in steps]
     for line in stopped:
         click.echo(f"STOPPED {line}")

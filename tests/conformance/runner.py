@@ -7,7 +7,7 @@ normalised and kept. It is run once for every version it names, on topics of a f
 import contextlib
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -232,7 +232,9 @@ class Talk:
                 wire.close()
 
 
-def produce_body(topic: Topic, data: dict[int, bytes | None], *, acks: int = -1, timeout: int = 1500) -> dict[str, Any]:
+def produce_body(
+    topic: Topic, data: Mapping[int, bytes | None], *, acks: int = -1, timeout: int = 1500
+) -> dict[str, Any]:
     """A Produce request to one topic, by its name or its id as the version has it."""
     partitions = [{"index": index, "records": records} for index, records in data.items()]
     entry = {"name": topic.name, "topic_id": topic.id, "partition_data": partitions}

@@ -13,10 +13,10 @@ import struct
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, get_args, get_origin
 
-from kio.index import load_entity_schema
+from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map, schema_name_map
-from kio.static.constants import EntityType
+from kio.static.protocol import RequestPayload, ResponsePayload
 
 KEYS = {name: key for key, name in api_key_map.items()}
 NO_ID = "0" * 32
@@ -62,9 +62,10 @@ def versions_of(api: str) -> list[int]:
 
 
 @functools.cache
-def message_class(api: str, version: int, kind: str) -> type:
+def message_class(api: str, version: int, kind: str) -> type[RequestPayload] | type[ResponsePayload]:
     """kio's class for `kind` ("request" or "response")."""
-    return load_entity_schema(api, version, EntityType[kind])
+    load = load_request_schema if kind == "request" else load_response_schema
+    return load(KEYS[api], version)
 
 
 def _plain(value: Any) -> Any:
@@ -85,7 +86,7 @@ def fields_of(cls: type) -> tuple[Field, ...]:
         if array:
             hint, inner_null = _unwrap(get_args(hint)[0])
             nullable = nullable or inner_null
-        struct_cls = hint if dataclasses.is_dataclass(hint) else None
+        struct_cls = hint if isinstance(hint, type) and dataclasses.is_dataclass(hint) else None
         kind = "struct" if struct_cls else f.metadata["kafka_type"]
         default = None
         if f.default is not dataclasses.MISSING:
@@ -169,7 +170,7 @@ def _struct(cls: type, value: dict[str, Any], flexible: bool) -> bytes:
 
 def _field(f: Field, value: Any, flexible: bool) -> bytes:
     if not f.array:
-        if f.kind == "struct" and f.nullable:
+        if f.struct is not None and f.nullable:
             return b"\xff" if value is None else b"\x01" + _struct(f.struct, value, flexible)
         return _one(f, value, flexible)
     if value is None:
@@ -179,7 +180,7 @@ def _field(f: Field, value: Any, flexible: bool) -> bytes:
 
 
 def _one(f: Field, value: Any, flexible: bool) -> bytes:
-    if f.kind == "struct":
+    if f.struct is not None:
         return _struct(f.struct, value, flexible)
     if f.kind == "bool":
         return b"\x01" if value else b"\x00"
@@ -255,7 +256,7 @@ def _read_struct(r: Reader, cls: type, flexible: bool) -> dict[str, Any]:
 
 def _read_field(r: Reader, f: Field, flexible: bool) -> Any:
     if not f.array:
-        if f.kind == "struct" and f.nullable:
+        if f.struct is not None and f.nullable:
             return None if r.unpack(">b") < 0 else _read_struct(r, f.struct, flexible)
         return _read_one(r, f, flexible)
     n = r.uvarint() - 1 if flexible else r.unpack(">i")
@@ -263,7 +264,7 @@ def _read_field(r: Reader, f: Field, flexible: bool) -> Any:
 
 
 def _read_one(r: Reader, f: Field, flexible: bool) -> Any:
-    if f.kind == "struct":
+    if f.struct is not None:
         return _read_struct(r, f.struct, flexible)
     if f.kind == "bool":
         return r.take(1) != b"\x00"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from odradek import Broker
-from tests.conformance import golden, runner
+from tests.conformance import runner, transcripts
 from tests.conformance.compare import unexpected
 from tests.conformance.record import chosen
 
@@ -31,12 +31,14 @@ def address() -> Iterator[tuple[str, int]]:
 
 @pytest.mark.parametrize(("scenario", "version"), CASES, ids=[f"{s.api}-{s.name}-v{v}" for s, v in CASES])
 def test_answers_as_kafka_does(scenario: runner.Scenario, version: int, address: tuple[str, int]) -> None:
-    expected = golden.load_cached(scenario.api)[scenario.name][version]
+    expected = transcripts.load_cached(scenario.api)[scenario.name][version]
     got = runner.run(scenario, version, *address)
     found = unexpected(scenario.api, scenario.name, expected, got)
     assert not found, "\n".join(f"{step}: {line}" for step, lines in found.items() for line in lines)
 
 
 def test_every_recorded_scenario_is_still_played() -> None:
-    recorded = {(path.stem, name) for path in golden.FOLDER.glob("*.json") for name in golden.load_cached(path.stem)}
+    recorded = {
+        (path.stem, name) for path in transcripts.FOLDER.glob("*.json") for name in transcripts.load_cached(path.stem)
+    }
     assert recorded == set(runner.SCENARIOS)

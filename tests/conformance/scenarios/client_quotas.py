@@ -36,7 +36,7 @@ class Quotas:
 
     def __init__(self, t: Talk, v: int) -> None:
         self.t, self.v = t, v
-        self.mark = {"client-id": f"{t.prefix}mark"}
+        self.mark: Named = {"client-id": f"{t.prefix}mark"}
         self.marks = 0.0
         self.set: list[tuple[Named, str]] = []
 

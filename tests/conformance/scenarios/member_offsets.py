@@ -59,7 +59,7 @@ def by_members(t: Talk, v: int) -> None:
     party.until_members(0)
     commit(t, "in an empty group", v, a, topic, 6)
     commit(t, "in an empty group by nobody", v, a, topic, 7, **NOBODY)
-    asked = {"group_id": party.group_id, "topics": None, "require_stable": False}
+    asked: dict[str, Any] = {"group_id": party.group_id, "topics": None, "require_stable": False}
     asked |= {"groups": [{"group_id": party.group_id, "topics": None}]}
     t.call("what is committed", "offset_fetch", 8, asked)
 

@@ -76,7 +76,10 @@ def creates(t: Talk, v: int) -> None:
 @scenario("metadata", range(10, 14))
 def by_id(t: Talk, v: int) -> None:
     a, b = t.topic("a", 2), t.topic("b")
-    ids = lambda *entries: {"topics": list(entries), "allow_auto_topic_creation": False}  # noqa: E731
+
+    def ids(*entries: dict[str, Any]) -> dict[str, Any]:
+        return {"topics": list(entries), "allow_auto_topic_creation": False}
+
     get(t, "by id", v, ids({"topic_id": a.id, "name": None}))
     get(t, "two by id", v, ids({"topic_id": b.id, "name": None}, {"topic_id": a.id, "name": None}))
     get(t, "one twice", v, ids({"topic_id": a.id, "name": None}, {"topic_id": a.id, "name": None}))

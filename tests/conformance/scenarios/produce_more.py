@@ -302,7 +302,7 @@ def pipelined(t: Talk, v: int) -> None:
     """Ten requests before the first answer, with and without flushing: answers and offsets in their order."""
     for settings in ({}, {"flush_messages": "1"}):
         name = "flushed" if settings else "plain"
-        topic = t.topic(name, **settings)
+        topic = t.topic(name, 1, **settings)
         wire = t.connect(5)
         ids = []
         for i in range(10):
@@ -325,13 +325,13 @@ def odd_log_settings(t: Talk, v: int) -> None:
         ("preallocated", {"preallocate": "true"}),
         ("rolled by time", {"segment_ms": "1000"}),
     ):
-        topic = t.topic(step.replace(" ", "-"), **settings)
+        topic = t.topic(step.replace(" ", "-"), 1, **settings)
         for i in range(8):
             send(t, f"{step}: append {i}", v, topic, t.batch(2, base_timestamp=t.t0 + i * 700))
         read(t, f"{step}: read", topic)
         for offset in (3, 9, 15):
             partition = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 100}
-            body = {"max_wait": 0, "min_bytes": 0, "session_epoch": -1}
+            body: dict[str, Any] = {"max_wait": 0, "min_bytes": 0, "session_epoch": -1}
             topics = [{"topic": topic.name, "partitions": [partition]}]
             t.call(f"{step}: read from {offset}", "fetch", 11, body | {"topics": topics})
         for shift in (0, 701, 2800, 4901, 4902):

@@ -108,7 +108,12 @@ class Walker:
     def fetch(self, step: str) -> None:
         rng = self.rng
         version = rng.randint(4, 18)
-        body = {"max_wait": 0, "min_bytes": 0, "max_bytes": rng.choice(self.limits), "session_epoch": -1}
+        body: dict[str, Any] = {
+            "max_wait": 0,
+            "min_bytes": 0,
+            "max_bytes": rng.choice(self.limits),
+            "session_epoch": -1,
+        }
         body |= {"isolation_level": rng.choice((0, 1)), "topics": self._topics()}
         self._read(f"{step} fetch {version}", version, body)
 
