@@ -37,6 +37,12 @@ class FakePeer:
     principal: str = "User:ANONYMOUS"
     client_software: tuple[str, str] = ("apache-kafka-java", "4.1.0")
 
+    def spent_ms(self) -> float:
+        return 0
+
+    def throttle(self, throttle_ms: int) -> None:
+        """The next request is read at once."""
+
 
 @dataclass
 class Rig:

@@ -118,10 +118,10 @@ class FakeTransport(asyncio.Transport):
 
     def _deliver(self) -> None:
         while self.arrived and self.reading and not self.closing:
-            buffer = self.protocol.get_buffer(-1)
+            buffer = memoryview(self.protocol.get_buffer(-1))
             count = min(len(buffer), len(self.arrived))
             assert count, "get_buffer() returned an empty buffer"
-            buffer[:count] = self.arrived[:count]  # type: ignore[index]
+            buffer[:count] = self.arrived[:count]
             del self.arrived[:count]
             self.protocol.buffer_updated(count)
         if self._got_eof and self.reading and not self.arrived and not self.closing:

@@ -54,8 +54,8 @@ async def test_describe_cluster_of_other_endpoints(endpoint: int, code: str) -> 
 
 async def elect(rig: Rig, kind: int, *partitions: tuple[str, tuple[int, ...]], **fields: Any) -> Any:
     topics = tuple(TopicPartitions(topic=topic, partitions=indexes) for topic, indexes in partitions)
-    fields = {"topic_partitions": topics, "timeout": SECOND} | fields
-    answer = await rig.ask("elect_leaders", election_type=kind, **fields)
+    asked: dict[str, Any] = {"topic_partitions": topics, "timeout": SECOND} | fields
+    answer = await rig.ask("elect_leaders", election_type=kind, **asked)
     results = [
         (result.topic, [(one.partition_id, one.error_code.name) for one in result.partition_result])
         for result in answer.replica_election_results

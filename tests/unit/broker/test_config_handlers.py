@@ -136,7 +136,7 @@ async def test_codes_of_incremental_changes(kind: int, name: str, changes: list[
 
 async def test_a_resource_named_twice_is_refused_and_the_others_are_changed() -> None:
     rig = await opened()
-    once = [("retention.ms", SET, "1")]
+    once: list[Change] = [("retention.ms", SET, "1")]
     codes = await change(rig, (TOPIC, "t", once), (TOPIC, "u", once), (TOPIC, "t", once))
     assert codes == ["invalid_request", "none", "invalid_request"]
     assert await replace(rig, (TOPIC, "t", {}), (TOPIC, "t", {})) == ["invalid_request", "invalid_request"]
@@ -157,7 +157,7 @@ async def test_alter_configs_replaces_everything_that_was_set() -> None:
     ]
     assert overrides(rig, "t") == {}
     assert await replace(rig, (GROUP, "g", {})) == ["none"]
-    assert rig.node.resource_configs.names(GROUP) == []  # type: ignore[arg-type]
+    assert rig.node.resource_configs.names(GROUP) == []
 
 
 async def test_a_changed_broker_config_is_in_force_at_once() -> None:

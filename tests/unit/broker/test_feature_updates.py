@@ -41,8 +41,8 @@ def test_level_zero_takes_a_feature_away_and_none_is_changed_with_a_wrong_one() 
 
 async def test_an_update_is_in_force_at_once_and_after_a_restart() -> None:
     rig = await Rig.open()
-    update = {"feature": "share.version", "max_version_level": 1, "upgrade_type": UPGRADE}
-    answer = await rig.ask("update_features", 1, feature_updates=(FeatureUpdateKey(**update),))
+    update = FeatureUpdateKey(feature="share.version", max_version_level=1, upgrade_type=UPGRADE)
+    answer = await rig.ask("update_features", 1, feature_updates=(update,))
     assert [(one.feature, int(one.error_code), one.error_message) for one in answer.results] == [
         ("share.version", 0, "NONE")
     ]

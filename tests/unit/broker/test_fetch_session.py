@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 from kio.schema.errors import ErrorCode
 
@@ -10,6 +11,7 @@ from broker.partitions.fetch_session import (
     EVICTION_MS,
     FINAL_EPOCH,
     INITIAL_EPOCH,
+    FetchContext,
     FetchSessionCache,
     FullFetch,
     Incremental,
@@ -42,11 +44,18 @@ class Cache:
         assert error == ErrorCode.none
         return session_id
 
-    def incremental(self, session_id: int, epoch: int, wanted=(), forgotten=(), by_id: bool = False):
+    def incremental(
+        self,
+        session_id: int,
+        epoch: int,
+        wanted: Sequence[Target] = (),
+        forgotten: Sequence[tuple[str, int]] = (),
+        by_id: bool = False,
+    ) -> FetchContext:
         return self.sessions.context(session_id, epoch, list(wanted), list(forgotten), by_id)
 
 
-def told(context, *answers: FetchPartitionResponse) -> list[str]:
+def told(context: FetchContext, *answers: FetchPartitionResponse) -> list[str | None]:
     _, _, results = context.respond(list(zip(context.targets, answers, strict=True)))
     return [one.topic for one, _ in results]
 

@@ -11,6 +11,8 @@ from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsets
 from kio.schema.metadata.v12.request import MetadataRequestTopic
 
 from broker.logging import Tracebacks
+from broker.partitions.partition import Partition
+from storage.segments.segment import LogOffsetMetadata
 from tests.doubles.clock import settle
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import NOW, answer, batch, fetch, frame, produce
@@ -118,7 +120,9 @@ async def test_a_deleted_topic_stays_deleted_when_the_machine_fails_half_way() -
             raise OSError(5, "the machine fails here")
 
     rig.fs.hook = stop_at_rename
-    await rig.node.topics.delete([rig.node.topics.get("t")])
+    topic = rig.node.topics.get("t")
+    assert topic is not None
+    await rig.node.topics.delete([topic])
     await settle()
     after = await rig.crash()
     assert after.node.topics.get("t") is None
@@ -135,18 +139,19 @@ async def test_many_long_polls_wait_without_a_scan(rig: Rig) -> None:
     await settle()
     client = await poll(rig, ("t", 0, 0))
     tried = 0
-
-    def count(*_args: object) -> None:
-        nonlocal tried
-        tried += 1
-
     partition = rig.node.partitions.get("t", 1)
-    bound = type(partition).bound
+    bound = Partition.bound
+
+    def counted(self: Partition, isolation_level: int) -> LogOffsetMetadata:
+        nonlocal tried
+        tried += self is partition
+        return bound(self, isolation_level)
+
     try:
-        type(partition).bound = lambda self, level: (count() if self is partition else None, bound(self, level))[1]
+        Partition.bound = counted
         await append(rig, "t", b"a", index=0)
     finally:
-        type(partition).bound = bound
+        Partition.bound = bound
     assert len(client.replies()) == 1
     assert tried == 0
     assert waiting(rig) == (2_000, 2_000)

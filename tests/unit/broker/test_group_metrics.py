@@ -106,12 +106,16 @@ async def test_many_committed_offsets_are_looked_at_once_a_scrape_and_a_few_at_a
             asked += topic == "letters"
             return find(topic, index)
 
-        rig.node.partitions.get = counted  # type: ignore[method-assign]
+        rig.node.partitions.get = counted
         longest = before = 0
         for _ in MetricsCollector(rig.node.metrics).ask():
             longest, before = max(longest, asked - before), asked
         assert asked == 2 * 3 * OFFSETS_A_STEP
         assert longest == OFFSETS_A_STEP
+
+
+async def delete(rig: Rig, group: str) -> None:
+    await rig.node.group_coordinator.write(group, lambda state: state.offsets.delete_groups([group]))
 
 
 async def test_offsets_of_a_group_that_goes_during_a_scrape(tracebacks: Tracebacks) -> None:
@@ -122,7 +126,7 @@ async def test_offsets_of_a_group_that_goes_during_a_scrape(tracebacks: Tracebac
         steps = MetricsCollector(rig.node.metrics).ask()
         makes = [next(steps)]
         for group in ("one", "other"):
-            await rig.node.group_coordinator.write(group, lambda state, name=group: state.offsets.delete_groups([name]))
+            await delete(rig, group)
         makes += steps
         assert all(make() is None or make() for make in makes)
         assert tracebacks.count == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
@@ -49,10 +50,15 @@ class Hosted:
 
     async def start(self, **periods: int | str) -> None:
         partitions = self.partitions
-        found = type(
-            "Found", (), {"get": lambda _, *key: partitions.get(key), "__iter__": lambda _: iter(partitions.values())}
-        )()
-        self.maintenance = LogMaintenance(self.rig.manager, cast(Any, found))
+
+        class Found:
+            def get(self, *key: Any) -> Any:
+                return partitions.get(key)
+
+            def __iter__(self) -> Iterator[Any]:
+                return iter(partitions.values())
+
+        self.maintenance = LogMaintenance(self.rig.manager, cast(Any, Found()))
         own = {key: str(value) for key, value in (PERIODS | periods).items()}
         self.maintenance.start(CLEANER.with_dynamic({}, own), self.periodic)
 

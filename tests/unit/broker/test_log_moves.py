@@ -128,7 +128,7 @@ async def test_a_stop_does_not_wait_for_a_move_that_waits_for_room() -> None:
     await rig.start()
     await rig.create("t")
     await append(rig.connect(), b"a")
-    here = rig.node.logs.get("t", 0).folder.rpartition("/")[0]  # type: ignore[union-attr]
+    here = rig.node.logs.get("t", 0).folder.rpartition("/")[0]
 
     def full(operation: str, path: str) -> None:
         if operation == "rename" and path == f"{here}/t-0":

@@ -111,7 +111,8 @@ async def test_a_repeated_heartbeat_is_answered_by_how_things_are_now() -> None:
         heartbeat = {"group_id": "g", "generation_id": 1, "member_id": told.member_id}
 
         async def code(**fields: Any) -> ErrorCode:
-            return (await client.ask("heartbeat", 2, **heartbeat | fields)).error_code
+            error: ErrorCode = (await client.ask("heartbeat", 2, **heartbeat | fields)).error_code
+            return error
 
         assert await code() is ErrorCode.none
         assert await code() is ErrorCode.none

@@ -315,7 +315,7 @@ async def stop(rig: SlowRig) -> tuple[Stopped, float]:
         found.append(await node_stop())
         return found[0]
 
-    rig.node.stop = noted  # type: ignore[method-assign]
+    rig.node.stop = noted
     await rig.stop()
     return found[0], rig.clock.monotonic_ms() - began
 

@@ -92,7 +92,7 @@ class Producer:
 
 async def opened(rig: Rig, **configs: str) -> Producer:
     """A topic `t`, and a producer that has just begun."""
-    await rig.create("t", **configs)
+    await rig.create("t", 1, **configs)
     return await begun(rig)
 
 

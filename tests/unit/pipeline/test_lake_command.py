@@ -83,7 +83,8 @@ def test_a_batch_is_counted_told_and_logged(own_log: None) -> None:
     assert reporter.bar is None, "no bar where there is no terminal"
     reporter.counted("counted", 7, 2)
     source = SimpleNamespace(endOffset='{"counted": {"0": 5}}', latestOffset='{"counted": {"0": 8}}')
-    reporter.batch("counted", SimpleNamespace(sources=[source], numInputRows=7, batchDuration=1500, batchId=3))
+    progress: Any = SimpleNamespace(sources=[source], numInputRows=7, batchDuration=1500, batchId=3)
+    reporter.batch("counted", progress)
     reporter.failed("counted", "why", None)
     labels = {"topic": "counted"}
     assert REGISTRY.get_sample_value("odradek_lake_records_total", labels) == 7

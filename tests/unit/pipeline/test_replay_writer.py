@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -64,7 +65,7 @@ class Attempt:
             raise Failed
 
 
-def batches(values: Sequence[bytes], size: int = 7, start: int = 0) -> Iterator[pa.RecordBatch]:
+def batches(values: Sequence[bytes], size: int = 7, start: int = 0) -> Iterator[Any]:
     """Rows with these values, `size` a batch, each batch cut out of a longer one that has `start` rows before."""
     for at in range(0, len(values), size):
         part = [b"not meant"] * start + list(values[at : at + size])

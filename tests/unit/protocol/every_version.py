@@ -27,4 +27,5 @@ def each_version(test: Callable[..., None]) -> Callable[..., None]:
     parameters = inspect.signature(test).parameters.values()
     functools.update_wrapper(of_api, test)
     of_api.__signature__ = inspect.Signature([one for one in parameters if one.name != "version"])  # type: ignore[attr-defined]
-    return every_api(of_api)
+    parametrized: Callable[..., None] = every_api(of_api)
+    return parametrized

@@ -168,9 +168,10 @@ def test_lifted_requests_keep_common_fields_and_take_defaults(api: Api, version:
 
 
 def assert_lifted(old: Any, lifted: Any, cls: Any) -> None:
+    plans = field_plans(cls)
     assert type(lifted) is cls
     had = {field.name for field in fields(old)}
-    for plan in field_plans(cls):
+    for plan in plans:
         value = getattr(lifted, plan.name)
         if plan.name not in had:
             assert value == plan.default or (cls.__name__, plan.name) in RESHAPED
@@ -209,6 +210,7 @@ def test_an_empty_metadata_request_of_version_0_asks_for_all_topics() -> None:
 def test_feature_updates_of_version_0_become_upgrades_and_safe_downgrades() -> None:
     old = request_class(57, 0)
     update = next(plan.entity for plan in field_plans(old) if plan.name == "feature_updates")
+    assert update is not None
     asked = tuple(update(feature="f", max_version_level=1, allow_downgrade=down) for down in (False, True))
     request = default_entity(old)
     lifted = lift(old(timeout=request.timeout, feature_updates=asked), newest_request(API_BY_NAME["update_features"]))

@@ -13,6 +13,7 @@ import pytest
 from protocol.records.batch import read_header
 from protocol.records.build import encode_record, pack_batch
 from storage.cleaner import cleaner as cleaner_module
+from storage.cleaner.copying import copy_segment
 from storage.cleaner.log_cleaner import CleanerConfig
 from storage.log.log_services import DESCRIPTORS_RETRY_MS
 from tests.doubles.files import Fault, MemoryFileSystem
@@ -119,12 +120,11 @@ def test_an_error_that_nobody_foresaw_stops_one_log_alone(monkeypatch: pytest.Mo
             put(log, (b"a", b"1"))
         roll(log)
     rig.workers.run_all()
-    copy = cleaner_module.copy_segment
 
     def breaking(segment: Any, cleaned: Any, rules: Any) -> Any:
         if "bad" in segment.folder:
             raise OverflowError
-        return copy(segment, cleaned, rules)
+        return copy_segment(segment, cleaned, rules)
 
     monkeypatch.setattr(cleaner_module, "copy_segment", breaking)
     one = cleaner(rig)

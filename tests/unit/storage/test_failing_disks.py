@@ -58,7 +58,7 @@ def memory(rig: Rig) -> MemoryFileSystem:
 def test_a_full_disk_refuses_appends_and_takes_them_again_once_there_is_room(rig: Rig, number: int) -> None:
     """Wherever in an append, a roll, an index or a snapshot the room ends."""
     log = rig.log()
-    expected = []
+    expected: list[bytes] = []
     disk = FullDisk(memory(rig), number)
     for at in range(14):
         data = batch(b"x" * 60, producer_id=7, sequence=len(expected))

@@ -142,4 +142,4 @@ def test_flipped_bits_of_a_snapshot_are_noticed() -> None:
         spoilt = bytearray(data)
         spoilt[at] ^= 0x10
         with pytest.raises(producer_snapshot.CorruptSnapshotError):
-            producer_snapshot.decode(spoilt)
+            producer_snapshot.decode(bytes(spoilt))

@@ -115,12 +115,12 @@ async def test_what_is_appended_meanwhile_comes_along(rig: MovingRig) -> None:
         await asyncio.sleep(0)
         return await step(work)
 
-    rig.workers.call = busy  # type: ignore[method-assign]
+    rig.workers.call = busy
     while not moving.done():
         await asyncio.sleep(0)
         rig.workers.run_all()
     await moving
-    rig.workers.call = step  # type: ignore[method-assign]
+    rig.workers.call = step
     assert added > 10
     assert folder_of(log) == "/two"
     assert sum(b"meanwhile" in one for one in contents(log)) == added
@@ -206,9 +206,9 @@ async def test_a_log_that_grows_as_fast_as_it_is_copied_refuses_appends_for_a_mo
                 written.append(bytes(data))
         return await step(work)
 
-    rig.workers.call = busy  # type: ignore[method-assign]
+    rig.workers.call = busy
     await finish(rig, rig.move().run())
-    rig.workers.call = step  # type: ignore[method-assign]
+    rig.workers.call = step
     assert refused
     assert len(written) > 10
     assert contents(log) == written
@@ -235,7 +235,7 @@ async def test_flushes_wait_while_a_log_changes_places_and_then_cover_all(rig: M
             during.append((log.folder.rpartition("/")[0], log.flushed.offset))
         return await step(work)
 
-    rig.workers.call = busy  # type: ignore[method-assign]
+    rig.workers.call = busy
     await finish(rig, rig.move().run())
     assert set(during) == {("/two", flushed)}
     assert log.flushed.offset == log.log_end_offset
@@ -254,10 +254,10 @@ async def test_a_partition_deleted_in_the_middle_of_changing_places_is_gone(rig:
             rig.manager.delete_log_soon("t", 0)
         return await step(work)
 
-    rig.workers.call = deletes  # type: ignore[method-assign]
+    rig.workers.call = deletes
     with pytest.raises(MoveEndedError):
         await finish(rig, rig.move().run())
-    rig.workers.call = step  # type: ignore[method-assign]
+    rig.workers.call = step
     rig.clock.advance(60_000)
     rig.workers.run_all()
     rig.topic_id = UUID(int=0)

@@ -65,9 +65,9 @@ async def moved_with_appends(keep: set[int]) -> tuple[int, list[Promise]]:
         await asyncio.sleep(0)
         return await step(work)
 
-    rig.workers.call = busy  # type: ignore[method-assign]
+    rig.workers.call = busy
     await finish(rig, rig.move().run())
-    rig.workers.call = step  # type: ignore[method-assign]
+    rig.workers.call = step
     for number in range(8):
         add(b"after %d" % number)
         log.flush()

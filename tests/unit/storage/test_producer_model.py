@@ -31,7 +31,7 @@ class Sent(NamedTuple):
 
     epoch: int
     sequence: int
-    count: int
+    records: int
     transactional: bool
     offset: int
 
@@ -49,13 +49,13 @@ class Producer:
 
 
 class Entry(NamedTuple):
-    """A batch of the log: sequence -1 and count 1 for a marker."""
+    """A batch of the log: sequence -1 and one record for a marker."""
 
     offset: int
     producer_id: int
     epoch: int
     sequence: int
-    count: int
+    records: int
 
 
 class Aborted(NamedTuple):
@@ -112,11 +112,11 @@ class ProducerMachine(RuleBasedStateMachine):
             return
         one = producer.sent[-back]
         if back <= 5:
-            info = self.append(producer, one.sequence, one.count, transactional=one.transactional)
+            info = self.append(producer, one.sequence, one.records, transactional=one.transactional)
             assert (info.first_offset, info.duplicate) == (one.offset, True)
         else:
             with pytest.raises(OutOfOrderSequence):
-                self.append(producer, one.sequence, one.count, transactional=one.transactional)
+                self.append(producer, one.sequence, one.records, transactional=one.transactional)
 
     @rule(who=st.sampled_from(PRODUCERS), gap=st.integers(1, 1000))
     def leaves_a_gap(self, who: int, gap: int) -> None:
@@ -195,7 +195,7 @@ class ProducerMachine(RuleBasedStateMachine):
         self.log.increment_log_start_offset(int(share * self.log.log_end_offset))
         self.rig.manager.checkpoint_log_start_offsets()
         start = self.log.log_start_offset
-        self.entries = [one for one in self.entries if one.offset + one.count > start]
+        self.entries = [one for one in self.entries if one.offset + one.records > start]
         self.aborted = [one for one in self.aborted if one.last >= start]
         for producer in self.producers.values():
             producer.sent = [one for one in producer.sent if one.offset >= start]

@@ -88,6 +88,6 @@ def test_segments_after_a_gap_go_after_a_crash() -> None:
     for _ in range(3):
         append(log)
         log.roll()
-    rig.fs.unlink(log.segments.floor(1).file.path)  # type: ignore[union-attr]
+    rig.fs.unlink(log.segments.floor(1).file.path)
     log = rig.kill()
     assert (bases(log), log.log_end_offset) == ([0], 1)

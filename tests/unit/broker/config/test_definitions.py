@@ -66,7 +66,7 @@ def _texts() -> Iterator[str]:
             if "defs" not in path.parts and path.name != "kafka_names.py":
                 for node in ast.walk(ast.parse(path.read_text())):
                     if isinstance(node, ast.JoinedStr):
-                        parts = [one.value if isinstance(one, ast.Constant) else None for one in node.values]
+                        parts = [str(one.value) if isinstance(one, ast.Constant) else None for one in node.values]
                         yield "".join(".+" if one is None else re.escape(one) for one in parts)
                     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                         yield re.escape(node.value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from asyncio import Future
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self
 
 from kio.schema.errors import ErrorCode
 from kio.schema.heartbeat.v4 import HeartbeatRequest
@@ -80,7 +80,7 @@ class Rig:
         self.shard: GroupShard
 
     @classmethod
-    async def started(cls, *, initial_rebalance_delay_ms: int = 0, **config: int) -> Rig:
+    async def started(cls, *, initial_rebalance_delay_ms: int = 0, **config: int) -> Self:
         rig = cls(initial_rebalance_delay_ms=initial_rebalance_delay_ms, **config)
         await rig.restart()
         return rig

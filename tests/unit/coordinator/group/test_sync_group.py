@@ -81,7 +81,7 @@ async def test_must_name_the_member_the_generation_and_the_protocol() -> None:
     assert refused(leader.sync(generation=0)) is ErrorCode.illegal_generation
     assert refused(leader.sync(generation=2)) is ErrorCode.illegal_generation
     for wrong in ({"protocol_type": "connect"}, {"protocol_name": "roundrobin"}):
-        assert refused(leader.sync(**wrong)) is ErrorCode.inconsistent_group_protocol
+        assert refused(leader.sync(None, **wrong)) is ErrorCode.inconsistent_group_protocol
     assert rig.group.state is COMPLETING
     assert told(leader.sync(protocol_type="consumer", protocol_name="range")).error is ErrorCode.none
 

@@ -32,7 +32,7 @@ async def test_three_consumers_at_the_same_time_share_one_assignment() -> None:
     assert waits(second_join, third_join)
     too_late = first.sync({first.member_id: b"everything"})
     assert too_late.exception() is not None
-    assert too_late.exception().code is ErrorCode.rebalance_in_progress  # type: ignore[union-attr]
+    assert too_late.exception().code is ErrorCode.rebalance_in_progress
 
     again = first.join()
     for join in (again, second_join, third_join):

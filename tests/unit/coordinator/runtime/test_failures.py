@@ -87,7 +87,10 @@ async def test_a_failing_log_fails_everything_held_back_with_one_error_and_loads
     rig = await Rig().start()
     await rig.runtime.write(0, lambda state: state.put("a", 1))
     rig.log.hold = True
-    parked = [rig.runtime.write(0, lambda state, key=key: state.put(key, 2)) for key in ("b", "c")]
+    parked = [
+        rig.runtime.write(0, lambda state: state.put("b", 2)),
+        rig.runtime.write(0, lambda state: state.put("c", 2)),
+    ]
     waiting = rig.runtime.write(0, lambda state: Outcome(reply=state.shard.waiter()))
     rig.log.fail(error)
     for future in parked:

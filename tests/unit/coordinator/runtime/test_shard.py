@@ -161,7 +161,7 @@ async def test_unloading_fails_waiters_and_cancels_timers() -> None:
     fired: list[str] = []
 
     def wait(state: Register) -> Outcome[None]:
-        state.shard.timers.schedule("t", 10, lambda _: fired.append("t"))  # type: ignore[func-returns-value]
+        state.shard.timers.schedule("t", 10, lambda _: fired.append("t"))
         return Outcome(reply=state.shard.waiter())
 
     waiting = rig.runtime.write(0, wait)
@@ -229,12 +229,12 @@ async def test_a_timer_that_fires_while_its_cancellation_is_in_the_mailbox_does_
 
 async def test_transactional_records_wait_for_their_marker() -> None:
     rig = await Rig().start()
-    for producer_id, name in ((5, "a"), (6, "b")):
-        producer = ProducerEpoch(producer_id, 0)
-        await rig.runtime.write(0, lambda _, n=name, p=producer: Outcome((number(n, 1),), transaction=p))
+    kept, dropped = ProducerEpoch(5, 0), ProducerEpoch(6, 0)
+    await rig.runtime.write(0, lambda _: Outcome((number("a", 1),), transaction=kept))
+    await rig.runtime.write(0, lambda _: Outcome((number("b", 1),), transaction=dropped))
     assert await rig.numbers() == {}
-    await rig.runtime.end_transaction(0, ProducerEpoch(5, 0), 0, True)
-    await rig.runtime.end_transaction(0, ProducerEpoch(6, 0), 0, False)
+    await rig.runtime.end_transaction(0, kept, 0, True)
+    await rig.runtime.end_transaction(0, dropped, 0, False)
     assert await rig.numbers() == {"a": 1}
     headers = [read_header(batch) for batch in rig.log.written]
     assert [(h.producer_id, h.is_transactional, h.is_control) for h in headers] == [

@@ -17,7 +17,7 @@ from coordinator.transaction.marker_port import EndMarker, WriteMarker
 from coordinator.transaction.metadata import TV_2, TransactionMetadata
 from coordinator.transaction.metrics import TransactionMetrics
 from coordinator.transaction.shard import ROWS, TransactionShard
-from protocol.errors import InvalidProducerEpoch, KafkaError, NotEnoughReplicas
+from protocol.errors import ConcurrentTransactions, InvalidProducerEpoch, NotEnoughReplicas
 from protocol.internal.transaction_records import TRANSACTION_LOG
 from protocol.records.batch import read_header
 from tests.doubles.clock import ManualClock
@@ -145,12 +145,12 @@ class Rig:
 
     def init(
         self, name: str = "tx", expected: ProducerEpoch | None = None, timeout_ms: int = MINUTE_MS
-    ) -> Future[ProducerEpoch | KafkaError]:
+    ) -> Future[ProducerEpoch | ConcurrentTransactions]:
         return self.runtime.write(0, lambda state: state.init_producer_id(name, timeout_ms, expected))
 
     def producer(self, name: str = "tx", expected: ProducerEpoch | None = None) -> ProducerEpoch:
         answer = self.init(name, expected).result()
-        if isinstance(answer, KafkaError):
+        if isinstance(answer, ConcurrentTransactions):
             raise answer
         return answer
 

@@ -86,8 +86,8 @@ class Coordinator(RuleBasedStateMachine):
     def a_producer_starts(self, name: str, version: int) -> None:
         async def start() -> None:
             answer = self.rig.init(name)
-            if answer.done() and answer.exception() is None and isinstance(answer.result(), ProducerEpoch):
-                self.clients.append(Client(name, version, answer.result()))  # type: ignore[arg-type]
+            if answer.done() and answer.exception() is None and isinstance(begun := answer.result(), ProducerEpoch):
+                self.clients.append(Client(name, version, begun))
 
         self.run(start())
 

@@ -232,7 +232,7 @@ async def test_a_bug_under_one_marker_keeps_no_transaction_from_its_end(monkeypa
     producer = rig.producer()
     rig.add(producer, P, Q).result()
     with monkeypatch.context() as patch:
-        patch.setitem(rig.partitions.logs, P, None)  # type: ignore[arg-type]
+        patch.setitem(rig.partitions.logs, P, None)
         rig.end(producer, commit=True).result()
     assert rig.state() == "PrepareCommit"
     rig.clock.advance(FIRST_RETRY_MS)

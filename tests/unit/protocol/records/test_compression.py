@@ -4,7 +4,7 @@ import contextlib
 import gzip
 import tracemalloc
 
-import lz4.frame
+import lz4.frame  # type: ignore[import-untyped]
 import pytest
 import zstandard
 from hypothesis import given

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import cramjam
-import lz4.frame
+import lz4.frame  # type: ignore[import-untyped]
 
 from protocol.records import batch as batches
 from protocol.records.build import Record, build_batch, encode_record
@@ -27,7 +27,7 @@ class Case:
     """`make(now)` gives the record set; `config` is in Kafka's topic configuration names."""
 
     name: str
-    make: Callable[[int], bytes]
+    make: Callable[[int], bytes | bytearray]
     config: dict[str, str] = field(default_factory=dict)
 
 
@@ -258,6 +258,13 @@ def _packed(codec: Compression, **changes: object) -> Callable[[int], bytes]:
     return make
 
 
+def _too_early(codec: Compression) -> Callable[[int], bytes]:
+    def make(now: int) -> bytes:
+        return patched(plain(now, compression=codec), 35, "q", now - 5)
+
+    return make
+
+
 def _spoilt(
     codec: Compression, spoil: Callable[[bytes], bytes], section: bytes = one(), count: int = 1
 ) -> Callable[[int], bytes]:
@@ -281,7 +288,7 @@ for _codec in list(Compression)[1:]:
         Case(f"{_name} to uncompressed", _packed(_codec), PLAIN),
         Case(f"{_name} to gzip", _packed(_codec), GZIPPED),
         Case(f"plain to {_name}", plain, {"compression.type": _name}),
-        Case(f"{_name}, max timestamp wrong", lambda now, c=_codec: patched(plain(now, compression=c), 35, "q", now - 5)),
+        Case(f"{_name}, max timestamp wrong", _too_early(_codec)),
         Case(f"{_name}, cut", _spoilt(_codec, lambda b: b[:-1])),
         Case(f"{_name}, cut in half", _spoilt(_codec, lambda b: b[: len(b) // 2])),
         Case(f"{_name}, nothing", _spoilt(_codec, lambda b: b"")),

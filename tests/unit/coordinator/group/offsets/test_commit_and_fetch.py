@@ -1,5 +1,7 @@
 """OffsetCommit and OffsetFetch as the shard answers them."""
 
+from typing import Any
+
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -64,7 +66,7 @@ async def test_members_commit_with_their_generation_alone() -> None:
     rig = await OffsetRig.started()
     member = Client(rig)
     await stable(rig, member)
-    who = {"member_id": member.member_id, "generation": member.generation}
+    who: dict[str, Any] = {"member_id": member.member_id, "generation": member.generation}
     assert rig.commit(offset(0, 1), **who) == [NONE]
     assert refused(rig.ask_commit(offset(0, 2), **(who | {"generation": 7}))) is IllegalGeneration.code
     assert refused(rig.ask_commit(offset(0, 2), **(who | {"member_id": "x"}))) is UnknownMemberId.code
@@ -76,7 +78,7 @@ async def test_no_commits_while_assignments_are_awaited_except_in_transactions()
     rig = await OffsetRig.started()
     member = Client(rig)
     await completing(rig, member)
-    who = {"member_id": member.member_id, "generation": member.generation}
+    who: dict[str, Any] = {"member_id": member.member_id, "generation": member.generation}
     assert refused(rig.ask_commit(offset(0, 1), **who)) is ErrorCode.rebalance_in_progress
     assert rig.commit_in_transaction(9, offset(0, 1)) == [NONE]
     member.sync(assign_all([member]))

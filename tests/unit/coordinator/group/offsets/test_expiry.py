@@ -1,5 +1,7 @@
 """Offsets that outlive their retention, as KIP-211 counts it."""
 
+from typing import Any
+
 from protocol.internal.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
 from protocol.records.batch import NO_TIMESTAMP
 from protocol.records.build import Record, build_batch
@@ -12,9 +14,7 @@ CHECK = 10_000
 
 
 async def expiring() -> OffsetRig:
-    rig = await OffsetRig.started(offsets_retention_ms=RETENTION, offsets_retention_check_interval_ms=CHECK)
-    assert isinstance(rig, OffsetRig)
-    return rig
+    return await OffsetRig.started(offsets_retention_ms=RETENTION, offsets_retention_check_interval_ms=CHECK)
 
 
 async def test_a_simple_groups_offsets_expire_one_by_one_and_the_group_with_the_last() -> None:
@@ -69,7 +69,7 @@ async def test_in_a_stable_group_offsets_of_topics_no_longer_subscribed_expire()
     rig = await expiring()
     member = Client(rig)
     await stable(rig, member)
-    who = {"member_id": member.member_id, "generation": member.generation}
+    who: dict[str, Any] = {"member_id": member.member_id, "generation": member.generation}
     rig.commit(offset(0, 1), offset(0, 1, topic="left"), **who)
     for _ in range(24):
         await rig.pass_ms(5_000)
