@@ -188,13 +188,14 @@ def _latencies(bootstrap: str, topic: str, count: int) -> list[float]:
     def read() -> None:
         while len(latencies) < count:
             message = consumer.poll(30)
-            if message is None:
+            value = None if message is None else message.value()
+            if value is None:
                 raise RuntimeError(f"only {len(latencies)} of {count} records came")
             now = time.perf_counter()
-            if message.value().startswith(b"warm"):
+            if value.startswith(b"warm"):
                 warm.set()
             else:
-                latencies.append(now - sent[int(message.value()[:8])])
+                latencies.append(now - sent[int(value[:8])])
 
     reader = threading.Thread(target=read)
     reader.start()

@@ -100,7 +100,7 @@ class IdempotentBulk:
 def main() -> None:
     options = _options()
     measured = contenders(options.kafka, options.alone)
-    works = [
+    works: list[Work] = [
         Transactions(1, options.count),
         Transactions(PRODUCERS, options.count // 4),
         TransactionsV2(1, options.count, RECORDS, PARTITIONS),

@@ -16,6 +16,7 @@ from protocol.internal.consumer_group_records import (
 )
 from protocol.internal.group_records import GROUP_METADATA, OFFSET_COMMIT
 from tests.client.groups import SECONDS, Member
+from tests.messages import place_of
 
 
 @dataclass(slots=True)
@@ -70,8 +71,10 @@ def history(bootstrap: str, group: str, offsets_partitions: int = 50) -> History
             assert time.monotonic() < deadline, f"stuck at {position} of {end}"
             for message in consumer.consume(1000, 0.1):
                 assert message.error() is None, message.error()
-                position = message.offset() + 1
-                _note(found, group, message.key(), message.value())
+                key = message.key()
+                assert key is not None
+                position = place_of(message)[1] + 1
+                _note(found, group, key, message.value())
     finally:
         consumer.close()
     return found

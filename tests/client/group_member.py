@@ -16,7 +16,7 @@ import importlib
 import json
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 SESSION_MS = 5_000
@@ -28,7 +28,7 @@ POLL_SECONDS = 0.2
 CONSUMER_PROTOCOL = "consumer"
 ASSIGNORS = {"range": "RangePartitionAssignor", "roundrobin": "RoundRobinPartitionAssignor"}
 
-Read = list[tuple[int, int]]
+Read = list[tuple[Any, Any]]
 """Partitions and offsets."""
 
 
@@ -189,7 +189,11 @@ async def run_kafka_python(
     consumer.close()
 
 
-RUNS = {"aiokafka": run_aiokafka, "confluent-kafka": run_confluent, "kafka-python": run_kafka_python}
+RUNS: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
+    "aiokafka": run_aiokafka,
+    "confluent-kafka": run_confluent,
+    "kafka-python": run_kafka_python,
+}
 
 if __name__ == "__main__":
     asyncio.run(RUNS[sys.argv[1]](Stop(), *sys.argv[2:6], sys.argv[6] if len(sys.argv) > 6 else None))

@@ -17,6 +17,7 @@ from kafka import TopicPartition as PythonTopicPartition
 
 from tests.client import java_tools
 from tests.client.java_tools import JavaPipe
+from tests.messages import value_of
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 WAIT_SECONDS = 30.0
@@ -90,7 +91,7 @@ def confluent_consume(bootstrap: str, topic: str, count: int) -> list[bytes]:
             messages = consumer.consume(min(1000, count - len(found)), WAIT_SECONDS)
             if not messages:
                 break
-            found += [message.value() for message in messages if message.error() is None]
+            found += [value_of(message) for message in messages if message.error() is None]
     finally:
         consumer.close()
     return found

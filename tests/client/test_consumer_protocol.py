@@ -37,7 +37,12 @@ def kinds() -> tuple[str, ...]:
 
 def kind_of(admin: AdminClient, group: str) -> ConsumerGroupType:
     listed = admin.list_consumer_groups().result(groups.SECONDS)
-    return next(one.type for one in listed.valid if one.group_id == group)
+    kind: ConsumerGroupType = next(one.type for one in listed.valid if one.group_id == group)
+    return kind
+
+
+def wait_read(crew: Crew, count: int) -> None:
+    crew.wait_for("all read", lambda: crew.read == everything(count))
 
 
 def read_once(crew: Crew) -> None:
@@ -58,13 +63,13 @@ def test_every_record_is_read_once_and_offsets_stay(crew: Crew, admin: AdminClie
     produce(crew.bootstrap, crew.topic, 50)
     first, second = (crew.start(kind) for kind in kinds)
     crew.wait_shared([first, second], PARTITIONS)
-    crew.wait_for("all read", lambda: crew.read == everything(50))
+    wait_read(crew, 50)
     assert kind_of(admin, crew.group) is ConsumerGroupType.CONSUMER
     first.leave()
     first.wait_left()
     crew.wait_shared([second], PARTITIONS)
     produce(crew.bootstrap, crew.topic, 50)
-    crew.wait_for("all read", lambda: crew.read == everything(100))
+    wait_read(crew, 100)
     second.leave()
     second.wait_left()
     produce(crew.bootstrap, crew.topic, 10)
@@ -82,7 +87,7 @@ def test_a_group_goes_over_and_back_member_by_member(crew: Crew, admin: AdminCli
     produce(crew.bootstrap, crew.topic, 20)
     members = [crew.start(CLASSIC), crew.start(CLASSIC)]
     crew.wait_shared(members, PARTITIONS)
-    crew.wait_for("all read", lambda: crew.read == everything(20))
+    wait_read(crew, 20)
     assert kind_of(admin, crew.group) is ConsumerGroupType.CLASSIC
     count = 20
     for replacing, becomes in ((kinds, ConsumerGroupType.CONSUMER), ((CLASSIC, CLASSIC), ConsumerGroupType.CLASSIC)):
@@ -91,7 +96,7 @@ def test_a_group_goes_over_and_back_member_by_member(crew: Crew, admin: AdminCli
             members = [other, replace(crew, gone, kind, [other])]
             count += 20
             produce(crew.bootstrap, crew.topic, 20)
-            crew.wait_for("all read", lambda count=count: crew.read == everything(count))
+            wait_read(crew, count)
         assert kind_of(admin, crew.group) is becomes
     for member in members:
         member.leave()

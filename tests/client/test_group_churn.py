@@ -19,6 +19,7 @@ from tests.brokers import sound_broker
 from tests.client import groups
 from tests.client.group_history import history
 from tests.client.groups import SETTINGS, Crew, Member
+from tests.messages import place_of
 
 PARTITIONS = 12
 RECORDS_A_SECOND = 300
@@ -54,7 +55,8 @@ class Producing:
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
-            self.ends[message.partition()] = message.offset() + 1
+            partition, offset = place_of(message)
+            self.ends[partition] = offset + 1
         else:
             self.failures.append(str(error))
 

@@ -62,6 +62,10 @@ def test_members_of_the_new_protocol_go_on_after_the_broker_is_killed(broker: Br
     assert (told.epochs, told.held) == (before.epochs, before.held)
 
 
+def wait_for_share(crew: Crew, instance: str, member: Member, share: frozenset[int]) -> None:
+    crew.wait_for(f"{instance} is back", lambda: member.owned == share)
+
+
 @pytest.mark.parametrize("kind", RANGE_KINDS)
 def test_a_static_member_takes_its_place_again(kind: str, broker: Broker, crew: Crew) -> None:
     if reason := groups.missing(kind):
@@ -75,7 +79,7 @@ def test_a_static_member_takes_its_place_again(kind: str, broker: Broker, crew: 
     for instance, member in (("instance-2", follower), ("instance-1", leader)):
         member.kill()
         again = crew.start(kind, instance)
-        crew.wait_for(f"{instance} is back", lambda one=again, share=shares[instance]: one.owned == share)
+        wait_for_share(crew, instance, again, shares[instance])
     for member in crew.members:
         member.kill()
     broker.kill()

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek import Broker
 from tests.client.java_tools import java
+from tests.messages import value_of
 
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 BEFORE = 5000
@@ -69,7 +70,7 @@ def read(bootstrap: str, topic: str, count: int) -> list[bytes]:
         consumer.assign([TopicPartition(topic, 0, 0)])
         found: list[bytes] = []
         while len(found) < count and (batch := consumer.consume(count - len(found), timeout=20)):
-            found += [message.value() for message in batch]
+            found += [value_of(message) for message in batch]
         return found
     finally:
         consumer.close()

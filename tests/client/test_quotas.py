@@ -10,6 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from tests.client.java_tools import java
 from tests.client.test_java_tools import CONFIGS, said, tool
+from tests.messages import value_of
 
 pytestmark = pytest.mark.usefixtures("java_tool")
 
@@ -89,9 +90,7 @@ def test_a_producer_and_a_consumer_are_held_back(bootstrap: str, topic: str) -> 
         while time.monotonic() < until and (len(found) < len(VALUES) or not throttled_ms):
             message = consumer.poll(0.1)
             if message is not None and message.error() is None:
-                value = message.value()
-                assert value is not None
-                found.append(value)
+                found.append(value_of(message))
     finally:
         consumer.close()
     assert found == VALUES

@@ -13,6 +13,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PythonTopicPartition
 
 from tests.client import java_tools
+from tests.messages import value_of
 
 SECONDS = 30.0
 RECORDS = 3
@@ -93,7 +94,7 @@ def read_confluent(bootstrap: str, topic: str, isolation: str, count: int) -> li
         found = consumer.consume(count, SECONDS) + consumer.consume(count, 0.2)
     finally:
         consumer.close()
-    return [one.value() for one in found if one.error() is None]
+    return [value_of(one) for one in found if one.error() is None]
 
 
 def read_aiokafka(bootstrap: str, topic: str, isolation: str, count: int) -> list[bytes]:

@@ -16,6 +16,7 @@ import faulthandler
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 SESSION_MS = 3_000
@@ -67,7 +68,10 @@ def run_confluent(bootstrap: str, source: str, sink: str, group: str, number: in
         for message in messages:
             if message.error():
                 raise RuntimeError(message.error())
-            producer.produce(sink, transformed(message.value()), message.key(), message.partition())
+            value, partition = message.value(), message.partition()
+            assert value is not None
+            assert partition is not None
+            producer.produce(sink, transformed(value), message.key(), partition)
         positions = consumer.position(consumer.assignment())
         producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), 20)
         producer.commit_transaction(20)
@@ -154,7 +158,11 @@ def run_kafka_python(bootstrap: str, source: str, sink: str, group: str, number:
         faulthandler.cancel_dump_traceback_later()
 
 
-RUNS = {"aiokafka": run_aiokafka, "confluent-kafka": run_confluent, "kafka-python": run_kafka_python}
+RUNS: dict[str, Callable[..., None]] = {
+    "aiokafka": run_aiokafka,
+    "confluent-kafka": run_confluent,
+    "kafka-python": run_kafka_python,
+}
 
 if __name__ == "__main__":
     try:

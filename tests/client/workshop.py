@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek import Broker
 from tests.client import java_tools
+from tests.messages import value_of
 
 SCRIPT = Path(__file__).parent / "transformer.py"
 JAVA_SCRIPT = Path(__file__).parent / "java" / "Transformer.java"
@@ -136,15 +137,15 @@ class Workshop:
     def check(self, count: int, seconds: float) -> None:
         """Waits until the sink has `count` committed records, then holds them to be each number once, in order."""
         found = self._read(count, time.monotonic() + seconds)
-        numbers: dict[bytes, list[int]] = {}
+        numbers: dict[bytes | None, list[int]] = {}
         for key, value in found:
             assert value.startswith(b"seen ")
             numbers.setdefault(key, []).append(int(value[5:]))
-        for key in range(min(KEYS, count)):
-            assert numbers[b"%d" % key] == list(range(key, count, KEYS)), f"key {key}\n{self.complaints()}"
+        for first in range(min(KEYS, count)):
+            assert numbers[b"%d" % first] == list(range(first, count, KEYS)), f"key {first}\n{self.complaints()}"
         self._wait_all_settled(count)
 
-    def _read(self, count: int, deadline: float) -> list[tuple[bytes, bytes]]:
+    def _read(self, count: int, deadline: float) -> list[tuple[bytes | None, bytes]]:
         consumer = Consumer(
             {
                 "bootstrap.servers": self.broker.bootstrap_servers,
@@ -154,13 +155,13 @@ class Workshop:
             }
         )
         consumer.assign([TopicPartition(self.sink, index, OFFSET_BEGINNING) for index in range(PARTITIONS)])
-        found: list[tuple[bytes, bytes]] = []
+        found: list[tuple[bytes | None, bytes]] = []
         try:
             while len(found) < count:
                 assert time.monotonic() < deadline, f"{len(found)} of {count}\n{self.complaints()}"
                 messages = consumer.consume(1000, 0.5)
-                found += [(one.key(), one.value()) for one in messages if one.error() is None]
-            found += [(one.key(), one.value()) for one in consumer.consume(1000, 0.5) if one.error() is None]
+                found += [(one.key(), value_of(one)) for one in messages if one.error() is None]
+            found += [(one.key(), value_of(one)) for one in consumer.consume(1000, 0.5) if one.error() is None]
         finally:
             consumer.close()
         return found

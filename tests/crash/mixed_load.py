@@ -13,6 +13,8 @@ from typing import Any, Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.messages import place_of, value_of
+
 PATIENCE_SECONDS = 60.0
 KEYS = 20
 TOPICS = {
@@ -30,7 +32,12 @@ TOPICS = {
 }
 """Partitions and configuration."""
 
-ALWAYS = {"reconnect.backoff.max.ms": 200, "retry.backoff.ms": 50, "retry.backoff.max.ms": 200, "linger.ms": 1}
+ALWAYS: dict[str, int | str] = {
+    "reconnect.backoff.max.ms": 200,
+    "retry.backoff.ms": 50,
+    "retry.backoff.max.ms": 200,
+    "linger.ms": 1,
+}
 ALWAYS |= {"metadata.recovery.strategy": "none"}  # else librdkafka can lose requests while its only broker is away
 
 
@@ -78,7 +85,7 @@ class Numbered:
         if error is not None:
             self.failures.append(str(error))
             return
-        self.acknowledged[message.partition(), message.offset()] = int(message.value().split()[0])
+        self.acknowledged[place_of(message)] = int(value_of(message).split()[0])
 
 
 class Pairs:

@@ -7,6 +7,7 @@ from pathlib import Path
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from tests.client.java_tools import java
+from tests.messages import place_of, value_of
 
 COMPLAINTS = (
     *("mismatch", "non-consecutive", "not found in", "out of order", "isvalid: false", "invalid bytes"),
@@ -26,7 +27,7 @@ def read_partition(bootstrap: str, topic: str, partition: int) -> dict[int, byte
             assert messages, f"nothing more came after {len(found)} of {end} records of {topic}-{partition}"
             for message in messages:
                 assert message.error() is None, message.error()
-                found[message.offset()] = message.value()
+                found[place_of(message)[1]] = value_of(message)
     finally:
         consumer.close()
     return found
@@ -74,7 +75,7 @@ def read_committed_values(bootstrap: str, topic: str, partition: int) -> dict[in
             assert message is not None, f"nothing more came after {len(found)} records of {topic}-{partition}"
             error = message.error()
             if error is None:
-                found[message.offset()] = message.value()
+                found[place_of(message)[1]] = value_of(message)
             else:
                 assert error.code() == KafkaError._PARTITION_EOF, error
                 return found

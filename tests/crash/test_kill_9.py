@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from odradek import Broker
 from tests.client import java_tools
 from tests.crash.reading import complaints_of_dump_log_segments, read_partition
+from tests.messages import place_of, value_of
 
 TOPIC = "torture"
 PARTITIONS = 3
@@ -99,10 +100,10 @@ class Sender:
         if error is not None:
             self.failures.append(str(error))
             return
-        place = (message.partition(), message.offset())
+        place = place_of(message)
         if place in self.acknowledged:
             self.failures.append(f"two records were acknowledged at {place}")
-        self.acknowledged[place] = message.value()
+        self.acknowledged[place] = value_of(message)
         self._progress.release()
 
 

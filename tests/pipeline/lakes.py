@@ -18,6 +18,7 @@ from pipeline.lake.job import LakeJob
 from pipeline.lake.progress import Reporter
 from pipeline.lake.schemas import parse_specs
 from pipeline.lake.settings import LakeSettings
+from tests.messages import place_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -101,7 +102,7 @@ def transact(bootstrap: str, topic: str, transactional_id: str, rounds: Iterable
             producer.abort_transaction(30)
 
 
-def committed(bootstrap: str, topic: str, partitions: int = 1) -> list[tuple[int, int, bytes]]:
+def committed(bootstrap: str, topic: str, partitions: int = 1) -> list[tuple[int, int, bytes | None]]:
     """Partition, offset and value of every record that a read_committed consumer sees, in order."""
     consumer = confluent_kafka.Consumer(
         {
@@ -113,18 +114,19 @@ def committed(bootstrap: str, topic: str, partitions: int = 1) -> list[tuple[int
         }
     )
     consumer.assign([confluent_kafka.TopicPartition(topic, number, 0) for number in range(partitions)])
-    found, ended = [], 0
+    found: list[tuple[int, int, bytes | None]] = []
+    ended = 0
     while ended < partitions:
         message = consumer.poll(30)
         assert message is not None, "the consumer saw nothing for 30 s"
         if message.error() is None:
-            found.append((message.partition(), message.offset(), message.value()))
+            found.append((*place_of(message), message.value()))
         elif message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF:
             ended += 1
         else:
             raise AssertionError(message.error())
     consumer.close()
-    return sorted(found)
+    return sorted(found, key=lambda one: one[:2])
 
 
 def _bytes(value: Any) -> bytes | None:

@@ -43,7 +43,8 @@ class Side:
     folder: Path
 
     def read(self, topic: str, **options: object) -> DataFrame:
-        return self._given(self.spark.read, topic, options).load()
+        frame: DataFrame = self._given(self.spark.read, topic, options).load()
+        return frame
 
     def stream(self, topic: str, **options: object) -> list[dict[str, Any]]:
         """Runs a query over all there is now, into a file sink: one entry a batch. A second call goes on after it."""
@@ -64,7 +65,9 @@ class Side:
     def _started(self, topic: str, options: dict[str, object]) -> StreamingQuery:
         given = self._given(self.spark.readStream, topic, {"startingOffsets": "earliest"} | options).load()
         writer = given.select("partition", "offset").writeStream.format("parquet").trigger(availableNow=True)
-        return writer.option("checkpointLocation", str(self.folder / "checkpoint")).start(str(self.folder / "out"))
+        writer = writer.option("checkpointLocation", str(self.folder / "checkpoint"))
+        query: StreamingQuery = writer.start(str(self.folder / "out"))
+        return query
 
     def _given(self, reader: Any, topic: str, options: dict[str, object]) -> Any:
         reader = reader.format("kafka").option("kafka.bootstrap.servers", self.bootstrap)

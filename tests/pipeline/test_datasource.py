@@ -54,7 +54,9 @@ def test_spark_reads_what_a_consumer_reads(source: SparkSession, broker: Broker,
     for number, codec in enumerate(CODECS):
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "compression.type": codec})
         for record in range(300):
-            headers = [("n", str(record).encode()), ("none", None)] if record % 3 else []
+            headers: list[tuple[str, str | bytes | None]] = (
+                [("n", str(record).encode()), ("none", None)] if record % 3 else []
+            )
             producer.produce(topic, b"v" * record if record % 5 else None, b"%d" % record, headers=headers)
         assert producer.flush(30) == 0
         rounds = [([b"yes"] * 3, True), ([b"no"] * 3, False), ([b"yes"], True)]

@@ -17,6 +17,7 @@ from odradek import Broker
 from pipeline.datasource import DataLossError
 from pipeline.datasource.options import SourceOptions
 from pipeline.datasource.reader import OdradekReader
+from pipeline.datasource.splits import Split
 from pipeline.datasource.stream import OdradekStreamReader
 from tests.brokers import sound_broker
 from tests.pipeline.consumed import consumed
@@ -147,13 +148,19 @@ def test_a_log_that_is_being_compacted_keeps_the_last_value_of_every_key(busy_br
     assert last[-100:] == list(range(end - 100, end))
 
 
+def start_of(reader: OdradekReader) -> int:
+    split = reader.partitions()[0]
+    assert isinstance(split, Split)
+    return split.pieces[0].start
+
+
 def test_a_log_that_retention_shortens_is_read_from_where_it_starts(busy_broker: Broker, topic: str) -> None:
     create_topic(busy_broker.bootstrap_servers, topic, internal_segment_bytes="500000", retention_bytes="1000000")
     strict = OdradekReader(options(busy_broker.data_dir, topic), ("offset",))
     lenient = OdradekReader(options(busy_broker.data_dir, topic, failOnDataLoss="false"), ("offset",))
     with Writer(busy_broker, topic) as writer:
         began = time.monotonic()
-        starts = set()
+        starts: set[int] = set()
         while len(starts) < 2 or time.monotonic() < began + 4:
             assert time.monotonic() < began + SECONDS, "retention did nothing"
             safe = writer.acknowledged[0]
@@ -165,7 +172,7 @@ def test_a_log_that_retention_shortens_is_read_from_where_it_starts(busy_broker:
         splits = strict.partitions()
         old_end = writer.acknowledged[0]
         deadline = time.monotonic() + SECONDS
-        while lenient.partitions()[0].pieces[0].start <= old_end:
+        while start_of(lenient) <= old_end:
             assert time.monotonic() < deadline, "retention did nothing"
             time.sleep(0.05)
     with pytest.raises(DataLossError, match="cannot be read: the log starts at offset"):

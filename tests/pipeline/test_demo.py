@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 DAYS = 14
 
 
-def mean(values: list[int | None]) -> float | None:
+def mean(values: list[int | None]) -> object:
+    """Equal to what is about the mean of those that are known."""
     known = [value for value in values if value is not None]
     return pytest.approx(statistics.fmean(known)) if known else None
 

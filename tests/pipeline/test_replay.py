@@ -117,7 +117,7 @@ def test_columns_become_parts_of_records(spark: SparkSession, broker: Broker, to
         "n INT, k BINARY, v BINARY, h ARRAY<STRUCT<key: STRING, value: BINARY>>, at TIMESTAMP, t STRING",
     )
     frame.write.parquet(str(tmp_path / "in"))
-    columns = {"topic": None, "topic_column": "t", "headers_column": "h", "timestamp_column": "at"}
+    columns: dict[str, Any] = {"topic": None, "topic_column": "t", "headers_column": "h", "timestamp_column": "at"}
     source = Source(str(tmp_path / "in"), "parquet")
     bootstrap = broker.bootstrap_servers
     asked = job(bootstrap, topic, source, value_column="v", **columns)

@@ -11,6 +11,7 @@ import socket
 import struct
 import sys
 import time
+from typing import TypeVar
 
 from confluent_kafka.admin import AdminClient, NewTopic
 from kio.schema.fetch.v11 import request as fetch_request
@@ -18,10 +19,13 @@ from kio.schema.fetch.v11 import response as fetch_response
 from kio.schema.produce.v8 import request as produce_request
 from kio.schema.produce.v8 import response as produce_response
 from kio.serial import entity_reader, entity_writer
+from kio.static.protocol import Entity
 
 from protocol.records.batch import read_header
 from tests.unit.storage.log.validator_answers import ANSWERS, describe, normal
 from tests.unit.storage.log.validator_cases import CASES, Case
+
+E = TypeVar("E", bound=Entity)
 
 
 class Client:
@@ -42,7 +46,7 @@ class Client:
         (size,) = struct.unpack(">i", self._stream.read(4))
         return self._stream.read(size)[4 + len(tags) :]
 
-    def produce(self, topic: str, records: bytes) -> object:
+    def produce(self, topic: str, records: bytes) -> produce_response.PartitionProduceResponse:
         data = produce_request.PartitionProduceData(index=0, records=records)
         request = produce_request.ProduceRequest(
             transactional_id=None,
@@ -73,7 +77,7 @@ def _ms(value: int) -> datetime.timedelta:
     return datetime.timedelta(milliseconds=value)
 
 
-def encode(entity: type, request: object) -> bytes:
+def encode(entity: type[E], request: E) -> bytes:
     out = io.BytesIO()
     entity_writer(entity)(out, request)
     return out.getvalue()
@@ -84,7 +88,7 @@ def main(address: str) -> None:
     client = Client(address)
     run = int(time.time())
     topics: dict[str, str] = {}
-    answers = {}
+    answers: dict[str, dict[str, object]] = {}
     for case in CASES:
         topic = topic_of(admin, topics, case, run)
         now = int(time.time() * 1000)
