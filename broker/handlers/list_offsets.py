@@ -32,6 +32,9 @@ UNKNOWN_OFFSET = -1
 UNKNOWN_TIMESTAMP = -1
 UNKNOWN_EPOCH = -1
 
+CONSUMER = -1
+"""The replica id of a client; brokers give their own, tools that debug -2."""
+
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
@@ -76,6 +79,7 @@ class Lookup:
     def __init__(self, ctx: RequestContext, request: ListOffsetsRequest) -> None:
         self._ctx = ctx
         self._isolation_level = request.isolation_level
+        self._is_consumer = request.replica_id == CONSUMER
         named = [(topic.name, asked) for topic in request.topics for asked in topic.partitions]
         times = Counter((name, asked.partition_index) for name, asked in named)
         self.places: list[Place] = [(name, asked) for name, asked in named if times[name, asked.partition_index] == 1]
@@ -110,7 +114,7 @@ class Lookup:
             return _failed(asked.partition_index, error)
         if asked.timestamp == EARLIEST:
             return _at_log_start(partition)
-        end = partition.end_offset_for(self._isolation_level)
+        end = self._end(partition)
         return _found(asked.partition_index, UNKNOWN_TIMESTAMP, end, partition.leader_epoch)
 
     async def _one(self, place: Place) -> ListOffsetsPartitionResponse:
@@ -124,9 +128,13 @@ class Lookup:
             found = await _by_time(partition, asked.timestamp)
         except KafkaError as error:
             return _failed(asked.partition_index, error)
-        if found is None or found.offset >= partition.end_offset_for(self._isolation_level):
+        if found is None or found.offset >= self._end(partition):
             return _found(asked.partition_index, UNKNOWN_TIMESTAMP, UNKNOWN_OFFSET, UNKNOWN_EPOCH)
         return _found(asked.partition_index, found.timestamp, found.offset, found.leader_epoch)
+
+    def _end(self, partition: Partition) -> int:
+        """What is below may be told of; replicas and tools that debug are told of all that is in the log."""
+        return partition.end_offset_for(self._isolation_level) if self._is_consumer else partition.log.log_end_offset
 
     def _partition(self, place: Place) -> Partition:
         """The partition, if the request may be answered at all."""

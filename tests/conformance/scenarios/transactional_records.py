@@ -9,6 +9,8 @@ from tests.conformance.transactor import Transactor, offsets, producers, read
 VERSIONS = range(3, 14)
 FIRST_WITH_IMPLICIT_PARTITIONS = 12
 UNCOMMITTED, COMMITTED = 0, 1
+MAX_TIMESTAMP = -3
+FIRST_WITH_MAX_TIMESTAMP = 7
 
 
 @scenario("produce", VERSIONS)
@@ -170,6 +172,21 @@ def aborted_up_to_the_next_index_entry(t: Talk, v: int) -> None:
     for start in range(9):
         for most_bytes in (1, 150, 300):
             read(t, f"from {start} on, {most_bytes} bytes", a, COMMITTED, start=start, most_bytes=most_bytes)
+
+
+@scenario("list_offsets", (5, 10))
+def asked_by_no_consumer(t: Talk, v: int) -> None:
+    """Isolation is a matter of consumers: whoever names another replica id is told of open transactions, too."""
+    a = t.topic("a")
+    tx = Transactor(t).start()
+    tx.produce("of an open transaction", 12, a, 0)
+    for replica_id in (-1, -2, -3, 0, 1, 5):
+        for timestamp in (-1, -2, -3, t.t0):
+            if v >= FIRST_WITH_MAX_TIMESTAMP or timestamp != MAX_TIMESTAMP:
+                asked = [{"partition_index": 0, "timestamp": timestamp}]
+                body = {"replica_id": replica_id, "isolation_level": COMMITTED, "timeout": 5000}
+                step = f"replica {replica_id}, {'t0' if timestamp == t.t0 else timestamp}"
+                t.call(step, "list_offsets", v, body | {"topics": [{"name": a.name, "partitions": asked}]})
 
 
 def marker(tx: Transactor, topics: list[Any], **fields: Any) -> dict[str, Any]:
