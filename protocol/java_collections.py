@@ -55,6 +55,21 @@ def in_bucket_order(keys: Collection[T], hash_of: Callable[[T], int], capacity: 
     return sorted(keys, key=lambda key: _spread(hash_of(key)) & buckets - 1)
 
 
+def in_computed_order(calls: Iterable[T], hash_of: Callable[[T], int]) -> list[T]:
+    """The order of a `java.util.HashMap` after `computeIfAbsent` of these keys, one call after the other.
+
+    What is new comes first in its bucket, and the buckets are doubled at the beginning of a call.
+    """
+    buckets = 16
+    keys: dict[T, None] = {}
+    for key in calls:
+        if len(keys) > buckets * 3 // 4:
+            buckets *= 2
+        keys.setdefault(key)
+    newest_first = list(keys)[::-1]
+    return sorted(newest_first, key=lambda key: _spread(hash_of(key)) & buckets - 1)
+
+
 def in_java_copy_order(keys: Collection[Key], size: int | None = None) -> list[Key]:
     """The order of a `java.util.HashSet` made of a collection that reports this size, or the number of its keys."""
     return in_java_order(keys, max(int((len(keys) if size is None else size) / 0.75) + 1, 16))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from broker.coordinators.group_topics import GroupTopics
@@ -22,6 +22,8 @@ from coordinator.group.shard import ROWS, GroupShard
 from coordinator.runtime.runtime import CoordinatorRuntime
 from protocol import uuids
 from protocol.errors import UnsupportedVersion
+from protocol.java_collections import in_computed_order
+from protocol.java_strings import java_string_hash
 from protocol.records.compression import Compression
 from timing.purgatory import Purgatory
 
@@ -127,6 +129,17 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
     def _new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{uuids.random_uuid(self._random)}"
 
+    def by_partition(self, group_ids: Collection[str]) -> dict[int, list[str]]:
+        """The groups by the partition that keeps them, in the order in which Kafka answers for several.
+
+        That of a HashMap of TopicPartitions filled by `computeIfAbsent`.
+        """
+        found: dict[int, list[str]] = {}
+        partitions = [self.partition_for(group_id) for group_id in group_ids]
+        for partition, group_id in zip(partitions, group_ids, strict=True):
+            found.setdefault(partition, []).append(group_id)
+        return {one: found[one] for one in in_computed_order(partitions, _hash_code)}
+
     def _topic_changed(self, old: Topic | None, new: Topic | None) -> None:
         """The committed offsets of a deleted or recreated topic are removed."""
         changed = new or old
@@ -135,3 +148,8 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
                 shard.state.groups.consumer.topic_changed(changed.name)
             if old is not None and (new is None or new.id != old.id):
                 shard.tell(lambda state: state.offsets.topic_deleted(old.name))
+
+
+def _hash_code(partition: int) -> int:
+    """Of Kafka's TopicPartition."""
+    return 31 * (31 + partition) + java_string_hash(GROUP_METADATA_TOPIC_NAME)

@@ -1,11 +1,12 @@
 """ConsumerGroupDescribe 0-1 (KIP-848; Kafka's `GroupCoordinatorService.consumerGroupDescribe`).
 
-The groups are in the order of the request; Kafka's order is that of its partitions.
+The answer goes by the partitions that keep the groups, as Kafka's, groups without a name first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import chain
 
 from kio.schema.consumer_group_describe.v1 import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from kio.schema.consumer_group_describe.v1.response import Assignment, DescribedGroup, Member, TopicPartitions
@@ -19,6 +20,7 @@ from coordinator.group.consumer.describe import DescribedConsumerGroup, Describe
 from coordinator.group.shard import GroupShard
 from protocol.durations import ZERO
 from protocol.errors import InvalidGroupId, KafkaError
+from protocol.java_collections import in_java_copy_order
 
 ONLY_READS = True
 
@@ -35,9 +37,10 @@ def handle(
     nameless = [_group(request, "", InvalidGroupId())] * (len(request.group_ids) - len(named))
 
     def answer(found: Mapping[str, DescribedConsumerGroup | KafkaError]) -> ConsumerGroupDescribeResponse:
+        in_order = chain.from_iterable(coordinator.by_partition(named).values())
         described = {group_id: _group(request, group_id, group) for group_id, group in found.items()}
         return ConsumerGroupDescribeResponse(
-            throttle_time=ZERO, groups=(*nameless, *[described[group_id] for group_id in named])
+            throttle_time=ZERO, groups=(*nameless, *[described[group_id] for group_id in in_order])
         )
 
     return ask_each(named, lambda group_id: coordinator.read(group_id, _describing(group_id)), answer)
@@ -89,7 +92,7 @@ def _member(described: DescribedMember) -> Member:
         member_epoch=member.epoch,
         client_id=member.client_id,
         client_host=member.client_host,
-        subscribed_topic_names=tuple(sorted(member.topics)),
+        subscribed_topic_names=tuple(in_java_copy_order(sorted(member.topics))),
         subscribed_topic_regex=member.regex,
         assignment=_assignment(described.assigned),
         target_assignment=_assignment(described.target),

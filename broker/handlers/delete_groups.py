@@ -11,32 +11,22 @@ from kio.schema.delete_groups.v2 import DeleteGroupsRequest, DeleteGroupsRespons
 from kio.schema.delete_groups.v2.response import DeletableGroupResult
 from kio.schema.errors import ErrorCode
 
-from broker.metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from broker.network.answers import when_all_settled
 from broker.network.context import RequestContext
 from coordinator.group.shard import GroupShard
 from coordinator.runtime.outcome import Outcome
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
-from protocol.java_collections import in_bucket_order
-from protocol.java_strings import java_string_hash
+from protocol.java_collections import in_java_copy_order
 
 
 def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse | Awaitable[DeleteGroupsResponse]:
     coordinator = ctx.node.group_coordinator
-    by_partition: dict[int, list[str]] = {}
-    for group_id in dict.fromkeys(request.groups_names):
-        by_partition.setdefault(coordinator.partition_for(group_id), []).append(group_id)
-    by_partition = {partition: by_partition[partition] for partition in in_bucket_order(by_partition, _hash)}
+    by_partition = coordinator.by_partition(dict.fromkeys(request.groups_names))
     answers = [
         coordinator.runtime.write(partition, _deleting(group_ids)) for partition, group_ids in by_partition.items()
     ]
     return when_all_settled(answers, lambda found: _response(list(by_partition.values()), found))
-
-
-def _hash(partition: int) -> int:
-    """The hashCode() of Kafka's TopicPartition, by which it puts the answers in order."""
-    return 31 * (31 + partition) + java_string_hash(GROUP_METADATA_TOPIC_NAME)
 
 
 def _deleting(group_ids: Sequence[str]) -> Callable[[GroupShard], Outcome[dict[str, ErrorCode]]]:
@@ -54,7 +44,7 @@ def _response(
         results=tuple(
             DeletableGroupResult(group_id=group_id, error_code=codes[group_id])
             for group_ids in asked
-            for group_id in group_ids
+            for group_id in in_java_copy_order(group_ids)
         ),
     )
 

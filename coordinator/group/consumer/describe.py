@@ -52,7 +52,7 @@ def describe(groups: ConsumerGroups, group: ConsumerGroup) -> DescribedConsumerG
                 _named(member.assigned, groups.topics),
                 _named(group.target.get(member.member_id, NO_PARTITIONS), groups.topics),
             )
-            for member in group.members.values()
+            for member in group.members_in_order()
         ],
     )
 

@@ -21,7 +21,7 @@ from protocol.errors import (
     UnknownServerError,
     UnsupportedVersion,
 )
-from protocol.java_collections import timeline_slots
+from protocol.java_collections import in_timeline_order, timeline_slots
 
 
 class ConsumerGroup:
@@ -119,6 +119,10 @@ class ConsumerGroup:
         if self._homogeneous is None:
             self._homogeneous = is_homogeneous(self.members.values(), self.resolved.values())
         return self._homogeneous
+
+    def members_in_order(self) -> list[ConsumerMember]:
+        """As Kafka's map of the members hands them out."""
+        return [self.members[member_id] for member_id in in_timeline_order(list(self.members), self.slots)]
 
     def member(self, member_id: str) -> ConsumerMember:
         """Raises UnknownMemberId."""

@@ -16,7 +16,7 @@ from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.regex import ResolvedRegex
 from protocol.errors import UnknownServerError
-from protocol.java_collections import in_java_copy_order, in_java_order, in_timeline_order
+from protocol.java_collections import in_java_copy_order, in_java_order
 
 if TYPE_CHECKING:
     from coordinator.group.consumer.change import Change
@@ -80,8 +80,8 @@ def _spec(
 
 def _as_kafka_meets_them(group: ConsumerGroup, members: Mapping[str, ConsumerMember]) -> list[str]:
     """The group's members in the order of its map, then one that is not in it yet (`TargetAssignmentBuilder`)."""
-    known = in_timeline_order(list(group.members), group.slots)
-    return [one for one in known if one in members] + [one for one in members if one not in group.members]
+    known = [one.member_id for one in group.members_in_order() if one.member_id in members]
+    return known + [one for one in members if one not in group.members]
 
 
 def _in_order(member: ConsumerMember, resolved: Mapping[str, ResolvedRegex]) -> list[str]:
