@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Task
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 import structlog
@@ -16,7 +16,6 @@ from broker.metadata.topic_planning import plan_topic
 from protocol.errors import InvalidRequest, KafkaError, TopicExists
 
 if TYPE_CHECKING:
-    from broker.metadata.topics import Topic
     from broker.node import Node
     from broker.quotas.mutations import MutationQuota
 
@@ -46,36 +45,27 @@ class AutoTopicCreation:
             await asyncio.wait(self._tasks)
 
     async def _create_all(self, names: list[str], quota: MutationQuota) -> None:
-        """All in one change, as by one CreateTopics: names of one request do not collide with each other."""
-        try:
-            while not self._node.stopping and (planned := self._planned(names, quota)):
-                try:
-                    await self._node.topics.create(planned)
-                except (TopicExists, VersionConflict):
-                    continue  # another request came between: what is left?
-                for topic in planned:
-                    logger.info("topic created on first use", topic=topic.name, partitions=len(topic.partitions))
-                return
-        except KafkaError as error:
-            logger.error("topics not created", topics=names, code=error.code.name, error=error.message)
-        except Exception:
-            logger.exception("unexpected error while topics were created", topics=names)
-        finally:
-            self._in_flight.difference_update(names)
-
-    def _planned(self, names: list[str], quota: MutationQuota) -> list[Topic]:
-        """Those that are still missing and may be made."""
-        node = self._node
-        planned = []
+        """One after the other: who stops, or wants another topic, waits for one, and one that fails hinders none."""
+        asked = frozenset(names)
         for name in names:
             try:
-                if name == CLUSTER_METADATA_TOPIC_NAME:
-                    raise InvalidRequest(f"Creation of internal topic {name} is prohibited.")
-                topic = plan_internal_topic(node, name) or plan_topic(node, name)
-                quota.charge(name, len(topic.partitions))
-                planned.append(topic)
-            except TopicExists:
-                continue
+                if not self._node.stopping:
+                    await self._create(name, asked, quota)
             except KafkaError as error:
                 logger.error("topic not created", topic=name, code=error.code.name, error=error.message)
-        return planned
+            except Exception:
+                logger.exception("unexpected error while a topic was created", topic=name)
+            finally:
+                self._in_flight.discard(name)
+
+    async def _create(self, name: str, asked: Collection[str], quota: MutationQuota) -> None:
+        node = self._node
+        if name == CLUSTER_METADATA_TOPIC_NAME:
+            raise InvalidRequest(f"Creation of internal topic {name} is prohibited.")
+        try:
+            topic = plan_internal_topic(node, name) or plan_topic(node, name, beside=asked)
+            quota.charge(name, len(topic.partitions))
+            await node.topics.create([topic])
+        except (TopicExists, VersionConflict):
+            return  # another request has just created it
+        logger.info("topic created on first use", topic=name, partitions=len(topic.partitions))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 from broker.config.topic_config import parse_topic_configs
@@ -75,9 +75,13 @@ def plan_topic(
     replication_factor: int = BY_DEFAULT,
     assignments: Sequence[tuple[int, Sequence[int]]] = (),
     configs: Iterable[tuple[str, str | None]] = (),
+    beside: Collection[str] = (),
 ) -> Topic:
-    """The topic that would be made; `assignments` are (partition, replicas). Raises KafkaError for the first fault."""
-    _check_name(node, name)
+    """The topic that would be made; `assignments` are (partition, replicas). Raises KafkaError for the first fault.
+
+    Its name may collide with those `beside` it, which the same request asks for.
+    """
+    _check_name(node, name, beside)
     overrides = _overrides(configs)
     parse_topic_configs(node.config, overrides)
     if assignments:
@@ -87,11 +91,11 @@ def plan_topic(
     return Topic(name, uuids.random_uuid(node.random), partitions, overrides)
 
 
-def _check_name(node: Node, name: str) -> None:
+def _check_name(node: Node, name: str, beside: Collection[str]) -> None:
     if node.topics.get(name) is not None:
         raise TopicExists(f"Topic '{name}' already exists.")
     existing = node.topics.colliding_with(name)
-    if existing is not None:
+    if existing is not None and existing not in beside:
         raise InvalidTopic(f"Topic '{name}' collides with existing topic: {existing}")
     reason = topic_names.invalid_reason(name)
     if reason is not None:

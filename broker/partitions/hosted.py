@@ -125,13 +125,16 @@ class Partitions:
         removals = [self._logs.abandon(*key, made) for key, made in self._prepared.items()]
         self._prepared.clear()
 
-        def remove() -> None:
+        def remove() -> list[OSError]:
+            errors = []
             for removal in removals:
-                removal()
+                try:
+                    removal()
+                except OSError as error:
+                    errors.append(error)
+            return errors
 
-        try:
-            await self._logs.services.workers.call(remove)
-        except OSError as error:  # the next start removes them
+        for error in await self._logs.services.workers.call(remove):  # the next start removes them
             logger.error("folder of a failed creation not removed", error=str(error))
 
     def _open(self, topic: Topic) -> None:

@@ -243,7 +243,9 @@ class LogManager:
 
     def adopt(self, log: PartitionLog) -> None:
         """Registers a log made by a plan."""
-        self.logs[TopicPartition(log.topic, log.partition)] = log
+        key = TopicPartition(log.topic, log.partition)
+        self.logs[key] = log
+        self.placement.created(key)
 
     def abandon(self, topic: str, partition: int, log: PartitionLog | None) -> Callable[[], None]:
         """Gives up a plan and its log; the function returned removes the files, may block and raises OSError."""

@@ -31,10 +31,14 @@ class LogPlacement:
         usable = [one for one in self._dirs.dirs if not one.failed]
         if not usable:
             raise KafkaStorage("Every log directory has failed.")
-        preferred = self._preferred.pop(key, None)
+        preferred = self._preferred.get(key)
         if preferred is not None and not preferred.failed:
             return preferred
         return min(usable, key=lambda one: self._taken[one.path])
+
+    def created(self, key: TopicPartition) -> None:
+        """The log is there: what was preferred for it has been followed, or came too late."""
+        self._preferred.pop(key, None)
 
     def settle(self, key: TopicPartition, path: str) -> None:
         """The log lies in that folder."""

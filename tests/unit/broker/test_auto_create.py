@@ -49,3 +49,21 @@ async def test_a_topic_that_somebody_else_makes_meanwhile_counts_as_made() -> No
         await asyncio.sleep(0)  # it is on its way to the disk
         assert await asked(rig.connect(), "x", "y") == ["none", "none"]
         await creating
+
+
+async def test_a_topic_whose_log_cannot_be_made_hinders_no_other() -> None:
+    async with Rig() as rig:
+        rig.fs.open("/data/bad-0", create=True).close()  # where its folder would be
+        assert await asked(rig.connect(), "one", "bad", "other") == ["none", "unknown_topic_or_partition", "none"]
+
+
+async def test_a_stop_waits_for_one_topic_and_not_for_all_that_were_asked_for() -> None:
+    rig = Rig()
+    await rig.start()
+    client = rig.connect()
+    topics = tuple(MetadataRequestTopic(topic_id=None, name=f"t{number}") for number in range(50))
+    fields = {"allow_auto_topic_creation": True, "include_topic_authorized_operations": False}
+    client.send("metadata", 12, topics=topics, **fields)
+    await asyncio.sleep(0)
+    await rig.stop()
+    assert len(rig.node.topics.all()) < len(topics)

@@ -187,3 +187,15 @@ async def test_a_folder_that_failed_is_preferred_by_nobody() -> None:
         assert await move(client, "/three") == "kafka_storage_error"
         await rig.create("t")
         assert rig.node.logs.get("t", 0).folder == "/one/t-0"
+
+
+async def test_a_creation_that_fails_leaves_the_preferred_folder_for_the_next() -> None:
+    async with Rig(config=FOLDERS) as rig:
+        client = rig.connect()
+        assert await move(client, "/three") == "unknown_topic_or_partition"
+        rig.fs.open("/three/t-0", create=True).close()  # where its folder would be
+        with pytest.raises(AssertionError):
+            await rig.create("t")
+        rig.fs.unlink("/three/t-0")
+        await rig.create("t")
+        assert rig.node.logs.get("t", 0).folder == "/three/t-0"

@@ -15,4 +15,6 @@ def test_no_more_preferences_are_kept_than_allowed() -> None:
         placement.prefer(TopicPartition("t", index), dirs.dirs[1])
     assert placement.choose(TopicPartition("t", 0)) is dirs.dirs[0]  # forgotten: the first of those with the fewest
     assert placement.choose(TopicPartition("t", 1)) is dirs.dirs[1]
-    assert placement.choose(TopicPartition("t", 1)) is dirs.dirs[0]  # it counts once
+    assert placement.choose(TopicPartition("t", 1)) is dirs.dirs[1], "until the log is there"
+    placement.created(TopicPartition("t", 1))
+    assert placement.choose(TopicPartition("t", 1)) is dirs.dirs[0]
