@@ -147,3 +147,12 @@ async def test_a_topic_deleted_while_partitions_are_added_is_gone_with_them() ->
         assert [name for name in folders(rig, "t") if not name.endswith("-delete")] == []
         await rig.create("t", 4)
         assert [await append(growing, "t", index) for index in range(4)] == ["none"] * 4
+
+
+async def test_a_folder_that_cannot_be_removed_keeps_no_other_of_the_creation() -> None:
+    async with Rig() as rig:
+        rig.fs.open("/data/bad-0", create=True).close()  # no folder, and in the way of one
+        topics = tuple(creation(name, 1)["topics"][0] for name in ("one", "bad", "other"))
+        answered = await rig.connect().ask("create_topics", 7, **creation("", 1) | {"topics": topics})
+        assert "none" not in [topic.error_code.name for topic in answered.topics]
+        assert [name for name in rig.fs.listdir("/data") if name.endswith("-0")] == ["bad-0"]
