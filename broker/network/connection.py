@@ -10,7 +10,8 @@ import structlog
 
 from broker.network.context import CloseConnection
 from broker.network.dispatch import Buffers, Pending
-from protocol.primitives import INT32, Buffer
+from broker.network.frames import FrameBuffer
+from protocol.primitives import Buffer
 
 if TYPE_CHECKING:
     from broker.network.dispatch import Dispatcher, Repeated
@@ -18,13 +19,6 @@ if TYPE_CHECKING:
     from timing.wheel import TimerTask
 
 logger = structlog.get_logger(__name__)
-
-SCRATCH_BYTES = 4 * 1024
-LARGEST_SCRATCH_BYTES = 64 * 1024
-"""The buffer that a connection's small requests share: it grows once, when a client fills it."""
-
-LARGE_STEP_BYTES = 1024 * 1024
-"""A larger request gets a buffer of its own, at first of this size at most: an announcement alone takes no memory."""
 
 SEND_AT_BYTES = 64 * 1024
 """Replies are gathered up to this size before they are sent."""
@@ -70,16 +64,9 @@ class Connection(asyncio.BufferedProtocol):
         self._server = server
         self._dispatcher = dispatcher
         self._outbox = server.outbox
-        self._max_request_bytes = server.max_request_bytes
+        self._frames = FrameBuffer(server.max_request_bytes)
         self._monotonic_ms = server.clock.monotonic_ms
         self._transport: asyncio.Transport | None = None
-        self._scratch = bytearray(SCRATCH_BYTES)
-        self._view = memoryview(self._scratch)
-        self._start = 0  # first byte in the scratch buffer that is not handled yet
-        self._end = 0  # end of what was received into it
-        self._large: memoryview | None = None  # a frame too large for the scratch buffer, being received
-        self._large_size = 0
-        self._large_end = 0
         self._replies: deque[Reply] = deque()
         self._out: list[Buffer] = []
         self._out_bytes = 0
@@ -124,23 +111,12 @@ class Connection(asyncio.BufferedProtocol):
         self._server.forget(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        if self._large is not None:
-            if self._large_end == len(self._large):
-                self._grow_large()
-            return self._large[self._large_end :]
-        if self._end == len(self._scratch):
-            self._compact()
-        return self._view[self._end :] if self._end else self._view
+        return self._frames.space()
 
     def buffer_updated(self, nbytes: int) -> None:
         self.last_active_ms = self._monotonic_ms()
-        if self._large is None:
-            self._end += nbytes
-        else:
-            self._large_end += nbytes
-            if self._large_end < self._large_size:
-                return
-        self._handle_received()
+        if self._frames.received(nbytes):
+            self._handle_received()
 
     def eof_received(self) -> bool:
         self._got_eof = True
@@ -162,15 +138,18 @@ class Connection(asyncio.BufferedProtocol):
         if self._handling:
             return
         self._handling = True
+        frames = self._frames
+        emptied = False
         try:
             while not (self._replies or self._closing or self._blocked) or self._may_handle():
-                frame = self._next_frame()
+                frame = frames.next()
                 if frame is None:
                     break
                 self._handle(frame)
-                if self._start == self._end and not self._replies:  # mostly it was the only one
-                    self._start = self._end = 0
-                    break
+                if not self._replies:
+                    emptied = frames.reuse()
+                    if emptied:  # mostly it was the only one
+                        break
         except CloseConnection as error:
             logger.warning("connection closed", client=self.client_host, error=str(error))
             self._closing = True  # as soon as the requests before this one are answered
@@ -180,7 +159,7 @@ class Connection(asyncio.BufferedProtocol):
             self._outbox.put(self)
         else:
             self._flush()
-        if self._end or self._paused_reading or self._closing or self._large is not None:
+        if not emptied or self._paused_reading or self._closing:
             self._adjust_reading()
 
     def _may_handle(self) -> bool:
@@ -198,64 +177,9 @@ class Connection(asyncio.BufferedProtocol):
         )
 
     def _next_overlaps(self) -> bool:
-        """Whether the next request may be handled while others wait, if enough was received to know its API.
-
-        A frame is its size (4 bytes), the API key (2 bytes) and the rest; `_large` holds it without the size."""
-        if self._large is not None:
-            key = self._large[:2]
-        elif self._end - self._start >= 6:
-            key = self._view[self._start + 4 : self._start + 6]
-        else:
-            return True
-        return int.from_bytes(key, "big") in self._dispatcher.pipelined_keys
-
-    def _next_frame(self) -> memoryview | None:
-        """The next whole frame without its size prefix, or None until more has arrived."""
-        if self._large is not None:
-            if self._large_end < self._large_size:
-                return None
-            frame, self._large = self._large, None
-            return frame
-        available = self._end - self._start
-        if available < 4:
-            if available == 0:
-                self._start = self._end = 0
-            return None
-        (size,) = INT32.unpack_from(self._scratch, self._start)
-        if size < 0 or size > self._max_request_bytes:
-            raise CloseConnection(f"frame of {size} bytes; 0 to {self._max_request_bytes} are accepted")
-        begin = self._start + 4
-        if size <= available - 4:
-            self._start = begin + size
-            return self._view[begin : self._start]
-        if size + 4 > LARGEST_SCRATCH_BYTES:
-            self._large = memoryview(bytearray(min(size, LARGE_STEP_BYTES)))
-            self._large_size = size
-            self._large_end = available - 4
-            self._large[: self._large_end] = self._view[begin : self._end]
-            self._start = self._end = 0
-        elif begin + size > len(self._scratch):
-            self._compact()
-        return None
-
-    def _compact(self) -> None:
-        """Moves what is not handled yet to the front of the scratch buffer; makes it the larger one if it was full.
-
-        A request that waits may still look at its records, which stay where they are.
-        """
-        kept = self._end - self._start
-        waits = bool(self._replies) and self._replies[-1].exclusive
-        large = len(self._scratch) > SCRATCH_BYTES
-        scratch = self._scratch if large and not waits else bytearray(LARGEST_SCRATCH_BYTES)
-        scratch[:kept] = self._scratch[self._start : self._end]
-        self._scratch, self._view = scratch, memoryview(scratch)
-        self._start, self._end = 0, kept
-
-    def _grow_large(self) -> None:
-        assert self._large is not None
-        grown = memoryview(bytearray(min(self._large_size, 2 * len(self._large))))
-        grown[: self._large_end] = self._large
-        self._large = grown
+        """Whether the next request may be handled while others wait, if enough was received to know its API."""
+        key = self._frames.next_key()
+        return key is None or key in self._dispatcher.pipelined_keys
 
     def _handle(self, frame: memoryview) -> None:
         result = self._dispatcher.dispatch(self, frame)
@@ -338,8 +262,7 @@ class Connection(asyncio.BufferedProtocol):
         """Stops reading while received bytes wait for an earlier answer, so that they wait in the kernel's buffers."""
         if self._transport is None or self._transport.is_closing():
             return
-        full = self._large_end == self._large_size if self._large is not None else self._end - self._start > 0
-        pause = (full and not self._may_handle()) or self._closing
+        pause = (self._frames.is_waiting and not self._may_handle()) or self._closing
         if pause != self._paused_reading:
             self._paused_reading = pause
             if pause:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from broker.network.connection import LARGEST_SCRATCH_BYTES, MAX_OVERLAPPING, SCRATCH_BYTES
+from broker.network.connection import MAX_OVERLAPPING
+from broker.network.frames import LARGEST_SCRATCH_BYTES, SCRATCH_BYTES
 from broker.network.outbox import LONGEST_WAIT_MS, QUIET_MS
 from tests.doubles.clock import settle
 from tests.unit.broker.rig import HIGH_WATER, Client, Rig
@@ -231,13 +232,6 @@ async def test_a_size_out_of_bounds_closes_that_connection_alone(rig: Rig, size:
     assert await ids(client) == [1]
     assert await client.closed()
     assert (await other.ask("metadata", 12, **METADATA)).cluster_id == rig.node.cluster_id
-
-
-async def test_an_announced_size_takes_no_memory_before_it_comes(rig: Rig) -> None:
-    client = rig.connect()
-    client.transport.feed((100 * 1024 * 1024).to_bytes(4, "big") + bytes(10))
-    assert client.connection._large is not None
-    assert len(client.connection._large) <= 1024 * 1024
 
 
 @pytest.mark.parametrize("length", [SCRATCH_BYTES, LARGEST_SCRATCH_BYTES, 300_000, 3_000_000])

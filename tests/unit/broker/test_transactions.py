@@ -13,7 +13,7 @@ from prometheus_client.exposition import generate_latest
 
 from broker.metadata.topic_names import TRANSACTION_STATE_TOPIC_NAME
 from broker.monitoring.collector import registry_of
-from broker.network.connection import LARGEST_SCRATCH_BYTES, SCRATCH_BYTES
+from broker.network.frames import LARGEST_SCRATCH_BYTES, SCRATCH_BYTES
 from coordinator.hashing import partition_for
 from coordinator.runtime.shard import ShardStatus
 from tests.doubles.clock import settle

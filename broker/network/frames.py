@@ -1,0 +1,132 @@
+"""The bytes that a connection received, cut into requests."""
+
+from __future__ import annotations
+
+from broker.network.context import CloseConnection
+from protocol.primitives import INT32
+
+SCRATCH_BYTES = 4 * 1024
+LARGEST_SCRATCH_BYTES = 64 * 1024
+"""The buffer that a connection's small requests share: it grows once, when a client fills it."""
+
+LARGE_STEP_BYTES = 1024 * 1024
+"""A larger request gets a buffer of its own, at first of this size at most: an announcement alone takes no memory."""
+
+SIZE_BYTES = 4
+"""Before each frame comes its size (INT32, big-endian), which is no part of it."""
+
+KEY_BYTES = 2
+"""A frame begins with the API key."""
+
+
+class FrameBuffer:
+    """Frames of 0 to `max_frame_bytes` bytes, given out as views of the memory into which they were received.
+
+    A view stays as it is until `next` or `reuse` is called: who still looks at a frame calls neither.
+    """
+
+    __slots__ = ("_end", "_large", "_large_end", "_large_size", "_max_frame_bytes", "_scratch", "_start", "_view")
+
+    def __init__(self, max_frame_bytes: int) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._scratch = bytearray(SCRATCH_BYTES)
+        self._view = memoryview(self._scratch)
+        self._start = 0  # first byte in the scratch buffer that was not given out yet
+        self._end = 0  # end of what was received into it
+        self._large: memoryview | None = None  # a frame too large for the scratch buffer, being received
+        self._large_size = 0
+        self._large_end = 0
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is something to look at before more is received: more than the beginning of a large frame."""
+        return self._large_end == self._large_size if self._large is not None else self._end > self._start
+
+    # -- receiving
+
+    def space(self) -> memoryview:
+        """Where to put what comes next; empty only while a frame too large for the scratch buffer waits whole."""
+        if self._large is not None:
+            if self._large_end == len(self._large):
+                self._grow_large()
+            return self._large[self._large_end :]
+        if self._end == len(self._scratch):
+            self._renew_scratch()
+        return self._view[self._end :] if self._end else self._view
+
+    def received(self, count: int) -> bool:
+        """So many bytes were put there. Returns whether they may have made a frame whole."""
+        if self._large is None:
+            self._end += count
+            return True
+        self._large_end += count
+        return self._large_end == self._large_size
+
+    # -- giving out
+
+    def next_key(self) -> int | None:
+        """The API key of the next frame, None until enough of it was received."""
+        if self._large is not None:
+            key = self._large[:KEY_BYTES]
+        else:
+            at = self._start + SIZE_BYTES
+            if at + KEY_BYTES > self._end:
+                return None
+            key = self._view[at : at + KEY_BYTES]
+        return int.from_bytes(key, "big")
+
+    def next(self) -> memoryview | None:
+        """The next whole frame, None until more was received. Raises CloseConnection for a size out of bounds."""
+        if self._large is not None:
+            return self._take_large()
+        available = self._end - self._start
+        if available < SIZE_BYTES:
+            if available == 0:
+                self._start = self._end = 0
+            return None
+        (size,) = INT32.unpack_from(self._scratch, self._start)
+        if size < 0 or size > self._max_frame_bytes:
+            raise CloseConnection(f"frame of {size} bytes; 0 to {self._max_frame_bytes} are accepted")
+        begin = self._start + SIZE_BYTES
+        if size <= available - SIZE_BYTES:
+            self._start = begin + size
+            return self._view[begin : self._start]
+        if SIZE_BYTES + size > LARGEST_SCRATCH_BYTES:
+            self._begin_large(size, begin)
+        elif begin + size > len(self._scratch):
+            self._renew_scratch()
+        return None
+
+    def reuse(self) -> bool:
+        """Receive over what was given out, if that is all there is. Returns whether it is."""
+        if self._start != self._end or self._large is not None:
+            return False
+        self._start = self._end = 0
+        return True
+
+    def _take_large(self) -> memoryview | None:
+        if self._large_end < self._large_size:
+            return None
+        frame, self._large = self._large, None
+        return frame
+
+    def _begin_large(self, size: int, begin: int) -> None:
+        self._large = memoryview(bytearray(min(size, LARGE_STEP_BYTES)))
+        self._large_size = size
+        self._large_end = self._end - begin
+        self._large[: self._large_end] = self._view[begin : self._end]
+        self._start = self._end = 0
+
+    def _grow_large(self) -> None:
+        assert self._large is not None
+        grown = memoryview(bytearray(min(self._large_size, 2 * len(self._large))))
+        grown[: self._large_end] = self._large
+        self._large = grown
+
+    def _renew_scratch(self) -> None:
+        """Goes on in new memory: somebody may still look at a frame in the old one."""
+        scratch = bytearray(LARGEST_SCRATCH_BYTES)
+        kept = self._end - self._start
+        scratch[:kept] = self._scratch[self._start : self._end]
+        self._scratch, self._view = scratch, memoryview(scratch)
+        self._start, self._end = 0, kept
