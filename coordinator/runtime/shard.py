@@ -16,6 +16,8 @@ import structlog
 
 from coordinator.runtime import errors
 from coordinator.runtime.batches import encode_batches, encode_end_marker
+from coordinator.runtime.deferred_replies import DeferredReplies
+from coordinator.runtime.futures import forget, forward
 from coordinator.runtime.loader import replay_log
 from coordinator.runtime.outcome import NO_PRODUCER, CoordinatorRecord, Effects, Outcome, ProducerEpoch, new_position
 from coordinator.runtime.state_machine import RecordRow, StateMachine
@@ -75,16 +77,12 @@ class Shard(Generic[S]):
         self.clock = surroundings.clock
         self.timers: Timers[S] = Timers(surroundings.wheel, self.tell)
         self._surroundings = surroundings
-        self._create_future = surroundings.loop.create_future
+        self._replies = DeferredReplies(surroundings.loop.create_future)
         self._log = log
         self._unlisten: Callable[[], None] | None = None
         self._state: S | None = None
-        self._written = 0  # the log's end after our last append
-        self._committed = 0  # the high watermark
         self._busy = False
         self._mailbox: deque[tuple[Operation[S, Any], Future[Any] | None]] = deque()  # None: nobody waits for it
-        self._parked: deque[tuple[int, Future[Any], Any, KafkaError | None]] = deque()
-        self._waiting: set[Future[Any]] = set()
 
     @property
     def state(self) -> S | None:
@@ -94,14 +92,14 @@ class Shard(Generic[S]):
     @property
     def is_settled(self) -> bool:
         """Whether everything written is committed, so that nothing in the state can be lost."""
-        return not self._parked and self._committed >= self._written
+        return self._replies.is_settled
 
     # -- messages
 
     def write(self, operation: Operation[S, T]) -> Future[T]:
         """The answer of `operation`; already done if there is nothing to wait for."""
         if self._busy:
-            promised: Future[T] = self._create_future()
+            promised: Future[T] = self._replies.promise()
             self._mailbox.append((operation, promised))
             return promised
         self._busy = True
@@ -126,7 +124,7 @@ class Shard(Generic[S]):
         if self._busy:
             self._mailbox.append((message, None))
         else:
-            _forget(self.write(message))
+            forget(self.write(message))
 
     def end_transaction(self, producer: ProducerEpoch, coordinator_epoch: int, committed: bool) -> Future[None]:
         """Append the marker that ends a producer's transaction here, and apply it."""
@@ -142,16 +140,16 @@ class Shard(Generic[S]):
 
     def waiter(self) -> Waiter[Any]:
         """A reply to be given by a later operation."""
-        return Waiter(self._create_future(), self._settle)
+        return self._replies.waiter()
 
     def _process_mail(self) -> None:
         while self._mailbox:
             operation, promised = self._mailbox.popleft()
             future = self._process(operation)
             if promised is None:
-                _forget(future)
+                forget(future)
             else:
-                _forward(future, promised)
+                forward(future, promised)
 
     def _process(self, operation: Operation[S, T]) -> Future[T]:
         state = self._state
@@ -160,10 +158,10 @@ class Shard(Generic[S]):
         try:
             outcome = operation(state)
         except KafkaError as error:
-            return self._answered(None, error)
+            return self._replies.answered(None, error)
         except Exception:
             logger.exception("unexpected error in a coordinator's operation", shard=self.name)
-            return self._answered(None, UnknownServerError())
+            return self._replies.answered(None, UnknownServerError())
         records, reply, effects, _, _ = outcome
         failure = self._write(state, outcome) if records else None
         if failure is None and effects is not None and not self._run_effects(effects, None):
@@ -171,20 +169,14 @@ class Shard(Generic[S]):
         if isinstance(reply, Waiter):
             if failure is not None:
                 reply.fail_now(failure)
-            elif not reply.answered:
-                self._waiting.add(reply.future)
+            else:
+                self._replies.keep(reply)
             return reply.future
-        if failure is not None:
-            return self._failed_with(failure)
-        if self._parked or self._committed < self._written:  # not settled
-            return self._answered(reply, None)
-        future: Future[Any] = self._create_future()
-        future.set_result(reply)
-        return future
+        return self._replies.answered(reply) if failure is None else self._replies.failed(failure)
 
     def _refused(self) -> Future[Any]:
         loading = self.status is ShardStatus.LOADING
-        return self._failed_with(CoordinatorLoadInProgress() if loading else NotCoordinator())
+        return self._replies.failed(CoordinatorLoadInProgress() if loading else NotCoordinator())
 
     # -- writing
 
@@ -205,7 +197,7 @@ class Shard(Generic[S]):
             except Exception:
                 logger.exception("unexpected error while records were appended", shard=self.name)
                 return self._give_up(UnknownServerError())  # nobody knows whether the log has the records
-            self._written = offset + len(records)
+            self._replies.wrote(offset + len(records))
             try:
                 self._replay(state, records, offset, NO_PRODUCER if producer is None else producer)
             except Exception:
@@ -240,17 +232,17 @@ class Shard(Generic[S]):
         try:
             offset = self._log.append(encode_end_marker(producer, coordinator_epoch, committed, self.clock.wall_ms()))
         except KafkaError as error:
-            return self._failed_with(self._append_failed(error, None))
+            return self._replies.failed(self._append_failed(error, None))
         except Exception:
             logger.exception("unexpected error while a marker was appended", shard=self.name)
-            return self._failed_with(self._give_up(UnknownServerError()))
-        self._written = offset + 1
+            return self._replies.failed(self._give_up(UnknownServerError()))
+        self._replies.wrote(offset + 1)
         try:
             state.replay_end_marker(producer.producer_id, producer.producer_epoch, committed)
         except Exception:
             logger.exception("unexpected error while a marker was replayed", shard=self.name)
-            return self._failed_with(self._give_up(UnknownServerError()))
-        return self._answered(None, None)
+            return self._replies.failed(self._give_up(UnknownServerError()))
+        return self._replies.answered(None)
 
     def _run_effects(self, effects: Effects, error: KafkaError | None) -> bool:
         """False after an exception: soft state can no longer be trusted, and the shard starts over."""
@@ -261,33 +253,6 @@ class Shard(Generic[S]):
             self._give_up(UnknownServerError())
             return False
         return True
-
-    # -- answers
-
-    def _answered(self, value: Any, error: KafkaError | None) -> Future[Any]:
-        future: Future[Any] = self._create_future()
-        self._settle(future, value, error)
-        return future
-
-    def _failed_with(self, error: KafkaError) -> Future[Any]:
-        future: Future[Any] = self._create_future()
-        future.set_exception(error)
-        return future
-
-    def _settle(self, future: Future[Any], value: Any, error: KafkaError | None) -> None:
-        """Give the answer as soon as everything written so far is committed."""
-        self._waiting.discard(future)
-        if self.is_settled:
-            _resolve(future, value, error)
-        else:
-            self._parked.append((self._written, future, value, error))
-
-    def _advanced(self, high_watermark: int) -> None:
-        self._committed = high_watermark
-        parked = self._parked
-        while parked and parked[0][0] <= high_watermark:
-            _, future, value, error = parked.popleft()
-            _resolve(future, value, error)
 
     # -- load and unload
 
@@ -302,9 +267,9 @@ class Shard(Generic[S]):
         except BaseException:
             state.unloaded()
             raise
-        self._written = self._log.log_end_offset
-        self._unlisten = self._log.listen(self._advanced, self._log_failed)
-        self._committed = self._log.high_watermark
+        self._replies.wrote(self._log.log_end_offset)
+        self._unlisten = self._log.listen(self._replies.advanced, self._log_failed)
+        self._replies.advanced(self._log.high_watermark)
         self._state = state
         self.status = ShardStatus.ACTIVE
         self._busy = True  # what the state tells itself comes when it is through
@@ -337,53 +302,10 @@ class Shard(Generic[S]):
             self._unlisten()
             self._unlisten = None
         self.timers.cancel_all()
-        parked, self._parked = self._parked, deque()
-        waiting, self._waiting = self._waiting, set()
         state, self._state = self._state, None
-        for _, future, _, _ in parked:
-            _resolve(future, None, error)
-        for future in waiting:
-            _resolve(future, None, NotCoordinator())
+        self._replies.drop(error)
         if state is not None:
             state.unloaded()
 
 
 _NOTHING: Outcome[Any] = Outcome()
-
-
-def _resolve(future: Future[Any], value: Any, error: KafkaError | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(value)
-    else:
-        future.set_exception(error)
-
-
-def _forward(source: Future[Any], target: Future[Any]) -> None:
-    """Copy one future's outcome to another."""
-
-    def pass_on(done: Future[Any]) -> None:
-        if done.cancelled():
-            target.cancel()
-            return
-        error = done.exception()
-        _resolve(target, None if error else done.result(), error)  # type: ignore[arg-type]  # only KafkaErrors are set
-
-    if source.done():
-        pass_on(source)
-    else:
-        source.add_done_callback(pass_on)
-
-
-def _forget(future: Future[Any]) -> None:
-    """Nobody waits for it: asyncio must not report its exception as never retrieved."""
-    if future.done():
-        _seen(future)
-    else:
-        future.add_done_callback(_seen)
-
-
-def _seen(future: Future[Any]) -> None:
-    if not future.cancelled():
-        future.exception()

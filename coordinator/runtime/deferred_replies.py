@@ -1,0 +1,94 @@
+"""Answers held back until what they rest on is committed (Kafka's CoordinatorRuntime defers its events so)."""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from coordinator.runtime.futures import resolve
+from coordinator.runtime.waiter import Waiter
+from protocol.errors import KafkaError, NotCoordinator
+
+
+class DeferredReplies:
+    """The answers that one shard owes. `create_future` is the loop's.
+
+    Offsets are of the shard's log: it tells how far it wrote, and how far the log is committed.
+    """
+
+    __slots__ = ("_committed", "_create_future", "_parked", "_waiting", "_written")
+
+    def __init__(self, create_future: Callable[[], Future[Any]]) -> None:
+        self._create_future = create_future
+        self._written = 0  # the log's end after the last append
+        self._committed = 0  # the high watermark
+        self._parked: deque[tuple[int, Future[Any], Any, KafkaError | None]] = deque()
+        self._waiting: set[Future[Any]] = set()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything written is committed, and everything decided answered."""
+        return not self._parked and self._committed >= self._written
+
+    # -- the log
+
+    def wrote(self, log_end_offset: int) -> None:
+        """Answers from now on wait for it."""
+        self._written = log_end_offset
+
+    def advanced(self, high_watermark: int) -> None:
+        self._committed = high_watermark
+        parked = self._parked
+        while parked and parked[0][0] <= high_watermark:
+            _, future, value, error = parked.popleft()
+            resolve(future, value, error)
+
+    # -- answers
+
+    def promise(self) -> Future[Any]:
+        """An answer to be given when there is one."""
+        return self._create_future()
+
+    def answered(self, value: Any, error: KafkaError | None = None) -> Future[Any]:
+        """An answer that is decided."""
+        future = self._create_future()
+        if self._parked or self._committed < self._written:  # `is_settled`, for every request
+            self._parked.append((self._written, future, value, error))
+        elif error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)
+        return future
+
+    def failed(self, error: KafkaError) -> Future[Any]:
+        """An error that rests on nothing written."""
+        future = self._create_future()
+        future.set_exception(error)
+        return future
+
+    def waiter(self) -> Waiter[Any]:
+        """An answer that a later operation decides."""
+        return Waiter(self._create_future(), self._settle)
+
+    def keep(self, waiter: Waiter[Any]) -> None:
+        """It fails with `drop`, unless it is answered before."""
+        if not waiter.answered:
+            self._waiting.add(waiter.future)
+
+    def drop(self, error: KafkaError) -> None:
+        """What was decided fails with this error, what was not with NOT_COORDINATOR."""
+        parked, self._parked = self._parked, deque()
+        waiting, self._waiting = self._waiting, set()
+        for _, future, _, _ in parked:
+            resolve(future, None, error)
+        for future in waiting:
+            resolve(future, None, NotCoordinator())
+
+    def _settle(self, future: Future[Any], value: Any, error: KafkaError | None) -> None:
+        self._waiting.discard(future)
+        if self.is_settled:
+            resolve(future, value, error)
+        else:
+            self._parked.append((self._written, future, value, error))
