@@ -16,15 +16,14 @@ from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPL
 from storage.folders.folder_removal import remove_folder, remove_folder_later
 from storage.folders.log_checkpoints import LogCheckpoints
 from storage.folders.log_dirs import LogDir, LogDirs
-from storage.folders.log_opening import Found, find_all, offline_log, open_log, read_topic_id, run_in_order
+from storage.folders.log_loading import LogLoader, find_all
+from storage.folders.log_opening import Found, offline_log, open_log
 from storage.folders.log_placement import LogPlacement
 from storage.log.log_services import LogServices
 from storage.log.partition_log import PartitionLog
 from storage.producers.producer_state import DEFAULT_EXPIRATION_MS
 
 logger = structlog.get_logger(__name__)
-
-PROGRESS_MS = 2000
 
 
 class LogManager:
@@ -33,6 +32,7 @@ class LogManager:
     Attributes:
         any_failed: whether a log went offline, or was missing, since the start.
         closed: how many logs `close` has dealt with.
+        damaged: logs that were closed in good order and cannot be read; their files are as they were.
         logs: every open log, by partition.
         moving: the folders that logs are being copied to; retention and cleaning leave those alone.
         placement: where the logs lie, and will.
@@ -58,7 +58,7 @@ class LogManager:
         self.placement = LogPlacement(dirs)
         self.moving: dict[TopicPartition, str] = {}
         self._checkpoints = LogCheckpoints(self._fs, dirs, self.logs, self.placement.folders, self.moving)
-        self._damaged: set[TopicPartition] = set()  # that were closed in good order, and are as they were
+        self.damaged: set[TopicPartition] = set()
 
     @classmethod
     def open(
@@ -78,49 +78,17 @@ class LogManager:
         offline; so are all of a folder that fails meanwhile, unless that is the first. Raises OSError, KafkaStorage.
         """
         manager = cls(services, dirs, new_id=new_id, producer_expiration_ms=producer_expiration_ms)
-        started = last_logged_ms = services.clock.monotonic_ms()
         found = find_all(manager._fs, manager._checkpoints, dirs, new_id, manager.fail_folder)
-        unclean = [log_dir.path for log_dir in dirs.dirs if not log_dir.clean and not log_dir.failed]
-        if found and unclean:
-            logger.info("recovering logs after an unclean shutdown", log_dirs=unclean, partitions=len(found))
-        jobs = [
-            partial(manager._load, item, config_for(item.partition.topic), topic_id_of(item.partition.topic))
-            for item in found
-        ]
-        threads = recovery_threads if unclean else 1
-        for done, (item, log) in enumerate(zip(found, run_in_order(jobs, threads), strict=True), 1):
-            if isinstance(log, OSError):
-                manager.fail_folder(item.log_dir, log)
-                continue
-            manager._take(log, item.log_dir, topic_id_of(item.partition.topic))
-            if item.log_dir.failed:
-                log.fail(OSError("its log directory has failed"))
-            if services.clock.monotonic_ms() - last_logged_ms >= PROGRESS_MS:
-                last_logged_ms = services.clock.monotonic_ms()
-                logger.info("loading logs", done=done, of=len(found), last=str(item.partition))
-        if found:
-            took = round(services.clock.monotonic_ms() - started)
-            logger.info("logs loaded", partitions=len(found), took_ms=took, clean=not unclean)
+        LogLoader(manager, dirs, config_for, topic_id_of).load_all(found, recovery_threads)
         return manager
 
-    # -- loading
+    # -- loading (see log_loading)
 
-    def _load(self, found: Found, config: LogConfig, topic_id: UUID | None) -> PartitionLog | OSError:
-        """The log, or what keeps it, and with it its whole folder, from being used. Any thread."""
-        if found.log_dir.failed:
-            return OSError("its log directory has failed")
-        try:
-            topic_id = read_topic_id(self._fs, found, topic_id)
-            return self._open_log(found, topic_id, config, clean=found.log_dir.clean)
-        except OSError as error:
-            if found.log_dir is self._dirs.dirs[0]:
-                raise
-            return error
-        except Exception as error:  # the other logs must not wait for this one
-            logger.exception("log damaged, see `odradek log repair`", folder=found.folder)
-            if found.log_dir.clean:
-                self._damaged.add(found.partition)
-            return self._offline_log(found, topic_id, config, error, found.log_dir)
+    def damaged_log(self, found: Found, topic_id: UUID | None, config: LogConfig, reason: Exception) -> PartitionLog:
+        """A log that cannot be read, offline."""
+        if found.log_dir.clean:
+            self.damaged.add(found.partition)
+        return self._offline_log(found, topic_id, config, reason, found.log_dir)
 
     def _offline_log(
         self, found: Found, topic_id: UUID | None, config: LogConfig, reason: Exception, usable: LogDir
@@ -128,7 +96,7 @@ class LogManager:
         host = _Folder(self, found.log_dir)
         return offline_log(self.services, found, topic_id, config, reason, state_folder=usable.path, host=host)
 
-    def _open_log(self, found: Found, topic_id: UUID | None, config: LogConfig, *, clean: bool) -> PartitionLog:
+    def open_log(self, found: Found, topic_id: UUID | None, config: LogConfig, *, clean: bool) -> PartitionLog:
         return open_log(
             self.services,
             found,
@@ -138,28 +106,6 @@ class LogManager:
             host=_Folder(self, found.log_dir),
             producer_expiration_ms=self._producer_expiration_ms,
         )
-
-    def _take(self, log: PartitionLog, log_dir: LogDir, topic_id: UUID | None) -> None:
-        """Register a loaded log. Of two logs of a partition, the one without the topic's id was left by a deletion.
-
-        Raises KafkaStorage if the id does not decide.
-        """
-        key = TopicPartition(log.topic, log.partition)
-        other = self.logs.get(key)
-        if other is not None:
-            rightful = [one for one in (other, log) if one.topic_id == topic_id]
-            if len(rightful) != 1:
-                raise KafkaStorage(f"Two log directories hold {key}: {other.folder}, {log.folder}")
-            doomed = log if rightful[0] is other else other
-            logger.warning("removing a stray partition", partition=str(key), folder=doomed.folder)
-            doomed.retire()
-            remove_folder(self._fs, doomed.folder)
-            if doomed is log:
-                self._damaged.discard(key)
-                return
-            self._leave(key)
-        self.logs[key] = log
-        self.placement.settle(key, log_dir.path)
 
     # -- logs
 
@@ -209,8 +155,9 @@ class LogManager:
         self.placement.settle(key, log_dir.path)
         return partial(self._make_log, key, log_dir, topic_id, config, leader_epoch)
 
-    def _leave(self, key: TopicPartition) -> str:
-        self._damaged.discard(key)
+    def leave(self, key: TopicPartition) -> str:
+        """The log is gone from its folder, which is returned."""
+        self.damaged.discard(key)
         return self.placement.leave(key)
 
     def _make_log(
@@ -225,7 +172,7 @@ class LogManager:
                     self._fs.fsync_dir(other.path)
             self._checkpoints.forget_predecessor(key, log_dir)
             self._fs.mkdir(folder)
-            log = self._open_log(Found(key, log_dir), topic_id, config, clean=True)
+            log = self.open_log(Found(key, log_dir), topic_id, config, clean=True)
             partition_metadata.write(self._fs, folder, topic_id)
             log.assign_epoch(leader_epoch, 0)  # syncs the folder, and with it the other names
         except OSError as error:
@@ -250,7 +197,7 @@ class LogManager:
     def abandon(self, topic: str, partition: int, log: PartitionLog | None) -> Callable[[], None]:
         """Gives up a plan and its log; the function returned removes the files, may block and raises OSError."""
         key = TopicPartition(topic, partition)
-        folder = f"{self._leave(key)}/{log_names.folder_name(key)}"
+        folder = f"{self.leave(key)}/{log_names.folder_name(key)}"
         if log is not None:
             log.retire()
         return lambda: remove_folder(self._fs, folder) if self._fs.exists(folder) else None
@@ -270,7 +217,7 @@ class LogManager:
 
     def _retire(self, key: TopicPartition) -> tuple[PartitionLog, str]:
         log = self.logs.pop(key)
-        folder = f"{self._leave(key)}/{log_names.delete_name(key, self._new_id())}"
+        folder = f"{self.leave(key)}/{log_names.delete_name(key, self._new_id())}"
         log.retire()
         try:
             self._fs.rename(log.folder, folder)
@@ -294,7 +241,7 @@ class LogManager:
     def settle_move(self, log: PartitionLog, target: LogDir) -> None:
         """The log lies in `target` from now on."""
         key = TopicPartition(log.topic, log.partition)
-        self._leave(key)
+        self.leave(key)
         self.placement.settle(key, target.path)
         log.host = _Folder(self, target)
 
@@ -357,7 +304,7 @@ class LogManager:
                 self.checkpoint_recovery_points()
                 self.checkpoint_log_start_offsets()
                 offline = {key for key, log in self.logs.items() if log.is_offline}
-                spoiled = {self.placement.folders[key] for key in offline - self._damaged}
+                spoiled = {self.placement.folders[key] for key in offline - self.damaged}
                 self._dirs.mark_clean(broker_epoch, spoiled)
                 if failures:
                     raise failures[0]

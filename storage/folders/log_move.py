@@ -10,7 +10,7 @@ The copy grows in `<topic>-<partition>.<id>-future`, in worker threads; nothing 
 5. In worker threads again: it is synced, the old folder becomes `...-delete`, the copy `<topic>-<partition>`, each name
    synced before the next. Then flushes go on.
 
-At the start a `-future` folder counts for nothing, a `-moved` one for everything (`log_opening.finish_moves`). The
+At the start a `-future` folder counts for nothing, a `-moved` one for everything (`log_loading.finish_moves`). The
 state of the log in memory stays as it is: only the paths change.
 """
 

@@ -1,0 +1,212 @@
+"""Finding and loading all logs at the start (the loading half of Kafka's LogManager)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
+
+import structlog
+
+from protocol.errors import KafkaStorage
+from storage.folders import log_names
+from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, TopicPartition
+from storage.folders.folder_removal import remove_folder
+from storage.folders.log_opening import Found, read_topic_id
+
+if TYPE_CHECKING:
+    from storage.append_types import LogConfig
+    from storage.files import FileSystem
+    from storage.folders.log_checkpoints import LogCheckpoints
+    from storage.folders.log_dirs import LogDir, LogDirs
+    from storage.folders.log_manager import LogManager
+    from storage.log.log_services import LogServices
+    from storage.log.partition_log import PartitionLog
+
+logger = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+PROGRESS_MS = 2000
+"""How often a long loading says how far it is."""
+
+
+class LogLoader:
+    """Loads what the folders hold into `manager`; blocking. `config_for` and `topic_id_of` know the topics."""
+
+    def __init__(
+        self,
+        manager: LogManager,
+        dirs: LogDirs,
+        config_for: Callable[[str], LogConfig],
+        topic_id_of: Callable[[str], UUID | None],
+    ) -> None:
+        self._manager = manager
+        self._services: LogServices = manager.services
+        self._dirs = dirs
+        self._config_for = config_for
+        self._topic_id_of = topic_id_of
+
+    def load_all(self, found: Sequence[Found], recovery_threads: int) -> None:
+        """Those of a folder that was not closed in good order are recovered, some in parallel.
+
+        A damaged log is offline; so are all of a folder that fails meanwhile, unless that is the first. Raises OSError,
+        KafkaStorage.
+        """
+        clock = self._services.clock
+        started = last_logged_ms = clock.monotonic_ms()
+        unclean = [log_dir.path for log_dir in self._dirs.dirs if not log_dir.clean and not log_dir.failed]
+        if found and unclean:
+            logger.info("recovering logs after an unclean shutdown", log_dirs=unclean, partitions=len(found))
+        jobs = [partial(self._load, item, *self._known_of(item.partition.topic)) for item in found]
+        threads = recovery_threads if unclean else 1
+        for done, (item, log) in enumerate(zip(found, run_in_order(jobs, threads), strict=True), 1):
+            if isinstance(log, OSError):
+                self._manager.fail_folder(item.log_dir, log)
+                continue
+            self._take(log, item.log_dir)
+            if clock.monotonic_ms() - last_logged_ms >= PROGRESS_MS:
+                last_logged_ms = clock.monotonic_ms()
+                logger.info("loading logs", done=done, of=len(found), last=str(item.partition))
+        if found:
+            took = round(clock.monotonic_ms() - started)
+            logger.info("logs loaded", partitions=len(found), took_ms=took, clean=not unclean)
+
+    def _known_of(self, topic: str) -> tuple[LogConfig, UUID | None]:
+        return self._config_for(topic), self._topic_id_of(topic)
+
+    def _load(self, found: Found, config: LogConfig, topic_id: UUID | None) -> PartitionLog | OSError:
+        """The log, or what keeps it, and with it its whole folder, from being used. Any thread."""
+        if found.log_dir.failed:
+            return OSError("its log directory has failed")
+        try:
+            topic_id = read_topic_id(self._services.fs, found, topic_id)
+            return self._manager.open_log(found, topic_id, config, clean=found.log_dir.clean)
+        except OSError as error:
+            if found.log_dir is self._dirs.dirs[0]:
+                raise
+            return error
+        except Exception as error:  # the other logs must not wait for this one
+            logger.exception("log damaged, see `odradek log repair`", folder=found.folder)
+            return self._manager.damaged_log(found, topic_id, config, error)
+
+    def _take(self, log: PartitionLog, log_dir: LogDir) -> None:
+        """Register a loaded log. Of two logs of a partition, the one without the topic's id was left by a deletion.
+
+        Raises KafkaStorage if the id does not decide.
+        """
+        manager = self._manager
+        key = TopicPartition(log.topic, log.partition)
+        other = manager.logs.get(key)
+        if other is not None:
+            rightful = [one for one in (other, log) if one.topic_id == self._topic_id_of(log.topic)]
+            if len(rightful) != 1:
+                raise KafkaStorage(f"Two log directories hold {key}: {other.folder}, {log.folder}")
+            doomed = log if rightful[0] is other else other
+            logger.warning("removing a stray partition", partition=str(key), folder=doomed.folder)
+            doomed.retire()
+            remove_folder(self._services.fs, doomed.folder)
+            if doomed is log:
+                manager.damaged.discard(key)
+                return
+            manager.leave(key)
+        manager.logs[key] = log
+        manager.placement.settle(key, log_dir.path)
+        if log_dir.failed:
+            log.fail(OSError("its log directory has failed"))
+
+
+def find_all(
+    fs: FileSystem,
+    checkpoints: LogCheckpoints,
+    dirs: LogDirs,
+    new_id: Callable[[], UUID],
+    fail: Callable[[LogDir, Exception], None],
+) -> list[Found]:
+    """The logs of every usable folder, which no longer count as cleanly shut down.
+
+    A folder with an I/O error is skipped (`fail`), unless it is the first. Blocking; raises OSError.
+    """
+
+    def each(look: Callable[[LogDir], T]) -> list[tuple[LogDir, T]]:
+        results = []
+        for number, log_dir in enumerate(dirs.dirs):
+            if log_dir.failed:
+                continue
+            try:
+                results.append((log_dir, look(log_dir)))
+            except OSError as error:
+                if number == 0:
+                    raise
+                fail(log_dir, error)
+        return results
+
+    for log_dir, moved in each(partial(moved_logs, fs)):
+        others = [one for one in dirs.dirs if one is not log_dir and not one.failed]
+        finish_moves(fs, log_dir, moved, others, new_id)
+    found = each(partial(find_logs, fs, checkpoints))
+    each(dirs.forget_clean_shutdown)
+    return [item for log_dir, items in found for item in items if not log_dir.failed]
+
+
+def find_logs(fs: FileSystem, checkpoints: LogCheckpoints, log_dir: LogDir) -> list[Found]:
+    """The logs in a folder; those on their way out, and unfinished copies, are removed. Blocking; raises OSError."""
+    recovery_points = checkpoints.read(log_dir, RECOVERY_POINT)
+    log_starts = checkpoints.read(log_dir, LOG_START)
+    cleaned = checkpoints.read(log_dir, CLEANER)
+    found = []
+    for name in sorted(fs.listdir(log_dir.path)):
+        path = f"{log_dir.path}/{name}"
+        if name.endswith((log_names.DELETE_SUFFIX, log_names.FUTURE_SUFFIX)) and fs.is_dir(path):
+            remove_folder(fs, path)
+            continue
+        partition = log_names.parse(name)
+        if partition is None or partition.topic == "__cluster_metadata" or not fs.is_dir(path):
+            if name.endswith(log_names.STRAY_SUFFIX):
+                logger.warning("stray folder ignored", path=path)
+            continue
+        recovery_point, log_start = recovery_points.get(partition, 0), log_starts.get(partition, 0)
+        found.append(Found(partition, log_dir, recovery_point, log_start, cleaned.get(partition)))
+    return found
+
+
+def moved_logs(fs: FileSystem, log_dir: LogDir) -> dict[str, TopicPartition]:
+    """The folders of logs that were changing places when a crash came, by name. Blocking; raises OSError."""
+    names = {name: log_names.parse_moved(name) for name in sorted(fs.listdir(log_dir.path))}
+    return {name: partition for name, partition in names.items() if partition is not None}
+
+
+def finish_moves(
+    fs: FileSystem,
+    log_dir: LogDir,
+    moved: Mapping[str, TopicPartition],
+    others: Sequence[LogDir],
+    new_id: Callable[[], UUID],
+) -> None:
+    """What was moved to `log_dir` counts, and no other folder of these partitions. Blocking; raises OSError."""
+    for name, partition in moved.items():
+        folder = log_names.folder_name(partition)
+        for other in others:
+            if fs.exists(f"{other.path}/{folder}"):
+                fs.rename(f"{other.path}/{folder}", f"{other.path}/{log_names.delete_name(partition, new_id())}")
+                fs.fsync_dir(other.path)
+        logger.info("finishing an interrupted move", partition=str(partition), log_dir=log_dir.path)
+        fs.rename(f"{log_dir.path}/{name}", f"{log_dir.path}/{folder}")
+        fs.fsync_dir(log_dir.path)
+
+
+def run_in_order(jobs: Sequence[Callable[[], T]], threads: int) -> Iterator[T]:
+    """Results in order, each as soon as it and those before it are done. A failure ends all."""
+    if threads <= 1 or len(jobs) <= 1:
+        for job in jobs:
+            yield job()
+        return
+    with ThreadPoolExecutor(threads, thread_name_prefix="log-recovery") as pool:
+        futures = [pool.submit(job) for job in jobs]
+        try:
+            for future in futures:
+                yield future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
