@@ -126,13 +126,13 @@ class LogMaintenance:
         self._logs.flush_dirty_logs()
 
     async def _checkpoint_recovery_points(self) -> None:
-        await self._workers.call(self._logs.checkpoint_recovery_points)
+        await self._logs.write_checkpoints(self._logs.checkpoint_recovery_points, self._workers)
 
     async def _checkpoint_log_start_offsets(self) -> None:
-        await self._workers.call(self._logs.checkpoint_log_start_offsets)
+        await self._logs.write_checkpoints(self._logs.checkpoint_log_start_offsets, self._workers)
 
     async def _checkpoint_high_watermarks(self) -> None:
-        await self._workers.call(self.checkpoint_high_watermarks)
+        await self._logs.write_checkpoints(self.checkpoint_high_watermarks, self._workers)
 
     def checkpoint_high_watermarks(self) -> None:
         """Writes `replication-offset-checkpoint`; blocking, any thread."""

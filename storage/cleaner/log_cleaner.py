@@ -12,6 +12,7 @@ from storage.cleaner.offset_map import OffsetMap
 from storage.cleaner.selection import LogToClean, examine
 from storage.cleaner.slices import Slices
 from storage.cleaner.swap import CleaningAbortedError
+from storage.files import is_device_failure
 from storage.folders.checkpoints import TopicPartition
 from storage.folders.log_manager import LogManager
 from storage.log.partition_log import PartitionLog
@@ -189,6 +190,8 @@ class LogCleaner:
             return
         except (OSError, KafkaError) as error:
             # The log itself is as it was, or offline by now; a full disk may have room again later.
+            if is_device_failure(error):
+                log.fail(error)
             self._leave_alone(log, str(error))
             return
         except Exception:  # not foreseen; the other logs must not wait for this one
@@ -214,7 +217,7 @@ class LogCleaner:
         if stats.records_without_key:
             logger.warning("records without key removed", partition=name, records=stats.records_without_key)
         log.cleaned_to = clean_to
-        await self._workers.call(self._manager.checkpoint_cleaned_offsets)
+        await self._manager.write_checkpoints(self._manager.checkpoint_cleaned_offsets, self._workers)
 
     def _means(self) -> tuple[OffsetMap, Slices]:
         """Raises ValueError and ArithmeticError for settings with which nothing can be cleaned."""

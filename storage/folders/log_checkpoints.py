@@ -22,6 +22,15 @@ logger = structlog.get_logger(__name__)
 OffsetOf = Callable[[PartitionLog], int | None]
 
 
+class CheckpointError(OSError):
+    """Checkpoints of the folders in `failures` could not be written, those of others were; `errno` is the first's."""
+
+    def __init__(self, failures: list[tuple[LogDir, OSError]]) -> None:
+        log_dir, first = failures[0]
+        super().__init__(first.errno, f"checkpoint of {log_dir.path} not written: {first.strerror or first}")
+        self.failures = failures
+
+
 class LogCheckpoints:
     """`logs` are the open logs, `root` gives the folder of each, `moving` the additional folder of those being moved.
 
@@ -57,17 +66,17 @@ class LogCheckpoints:
     def write_all(self, name: str, offset_of: OffsetOf | None = None, *, folder: str | None = None) -> None:
         """Write one kind of checkpoint for every folder, or the one named; blocking, any thread.
 
-        Raises OSError, having tried all.
+        Raises CheckpointError, having tried all.
         """
-        failures = []
+        failures: list[tuple[LogDir, OSError]] = []
         for log_dir in self._dirs.dirs:
             if not log_dir.failed and folder in (None, log_dir.path):
                 try:
                     self._write(log_dir, name, offset_of or _OFFSETS[name])
                 except OSError as error:
-                    failures.append(error)
+                    failures.append((log_dir, error))
         if failures:
-            raise failures[0]
+            raise CheckpointError(failures)
 
     def write_truncated(self, log_dir: LogDir) -> None:
         """A log of the folder is about to end earlier. Raises OSError."""

@@ -14,7 +14,7 @@ from storage.files import is_device_failure
 from storage.folders import log_names, partition_metadata
 from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION, TopicPartition
 from storage.folders.folder_removal import remove_folder, remove_folder_later
-from storage.folders.log_checkpoints import LogCheckpoints
+from storage.folders.log_checkpoints import CheckpointError, LogCheckpoints
 from storage.folders.log_dirs import LogDir, LogDirs
 from storage.folders.log_loading import LogLoader, find_all
 from storage.folders.log_opening import Found, offline_log, open_log
@@ -22,6 +22,7 @@ from storage.folders.log_placement import LogPlacement
 from storage.log.log_services import LogServices
 from storage.log.partition_log import PartitionLog
 from storage.producers.producer_state import DEFAULT_EXPIRATION_MS
+from storage.workers import Workers
 
 logger = structlog.get_logger(__name__)
 
@@ -254,23 +255,35 @@ class LogManager:
             if now_ms - log.flusher.last_flush_ms >= log.config.flush_ms:
                 log.flush()
 
+    async def write_checkpoints(self, write: Callable[[], None], workers: Workers) -> None:
+        """Runs one of the next four on a worker thread; a device that fails takes its folder offline (KIP-112).
+
+        Raises CheckpointError.
+        """
+        try:
+            await workers.call(write)
+        except CheckpointError as error:
+            for log_dir, failure in error.failures:
+                self.fail_if_device(log_dir, failure)
+            raise
+
     def checkpoint_recovery_points(self) -> None:
-        """Write `recovery-point-offset-checkpoint`; blocking, any thread. Raises OSError."""
+        """Write `recovery-point-offset-checkpoint`; blocking, any thread. Raises CheckpointError."""
         self._checkpoints.write_all(RECOVERY_POINT)
 
     def checkpoint_log_start_offsets(self, folder: str | None = None) -> None:
-        """Write `log-start-offset-checkpoint` of one folder, or of all; blocking, any thread. Raises OSError.
+        """Write `log-start-offset-checkpoint` of one folder, or of all; blocking, any thread. Raises CheckpointError.
 
         Only starts that the first segment's name does not say are in it (LogManager.checkpointLogStartOffsetsInDir).
         """
         self._checkpoints.write_all(LOG_START, folder=folder)
 
     def checkpoint_high_watermarks(self, high_watermark: Callable[[PartitionLog], int]) -> None:
-        """Write `replication-offset-checkpoint`; blocking, any thread. Raises OSError."""
+        """Write `replication-offset-checkpoint`; blocking, any thread. Raises CheckpointError."""
         self._checkpoints.write_all(REPLICATION, high_watermark)
 
     def checkpoint_cleaned_offsets(self) -> None:
-        """Write `cleaner-offset-checkpoint`; blocking, any thread. Raises OSError."""
+        """Write `cleaner-offset-checkpoint`; blocking, any thread. Raises CheckpointError."""
         self._checkpoints.write_all(CLEANER)
 
     def checkpoint_truncated(self, log_dir: LogDir) -> None:
@@ -286,6 +299,11 @@ class LogManager:
         for key, log in list(self.logs.items()):
             if self.placement.folders.get(key) == log_dir.path:
                 log.fail(error)
+
+    def fail_if_device(self, log_dir: LogDir, error: Exception) -> None:
+        """Take the folder offline if this error means that its device failed, rather than one file."""
+        if is_device_failure(error):
+            self.fail_folder(log_dir, error)
 
     def close(self, *, clean: bool = True, broker_epoch: int = 0) -> None:
         """Flush and close every log, write the checkpoints, and last the clean-shutdown file; unlock the folders.
@@ -326,8 +344,7 @@ class _Folder:
 
     def failed(self, error: Exception) -> None:
         self.manager.any_failed = True
-        if is_device_failure(error):
-            self.manager.fail_folder(self.log_dir, error)
+        self.manager.fail_if_device(self.log_dir, error)
 
 
 def _close(log: PartitionLog) -> KafkaError | None:

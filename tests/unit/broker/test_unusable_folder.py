@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from typing import Any
 
+import pytest
 from kio.schema.describe_topic_partitions.v0.request import TopicRequest
 from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsTopic
 from kio.schema.metadata.v12.request import MetadataRequestTopic
@@ -174,3 +175,19 @@ async def test_partitions_whose_log_is_offline_have_no_leader_as_in_kafka() -> N
         rig.fs.hook = None
     async with Rig(fs=rig.fs, clock=rig.clock, seed=3, config=FOLDERS) as whole:
         assert await leaders(whole.connect(), "t") == [led, led]
+
+
+@pytest.mark.parametrize("name", ["replication-offset", "recovery-point-offset"])
+async def test_a_device_that_takes_no_checkpoint_takes_its_folder_offline(name: str) -> None:
+    async with Rig(config=FOLDERS) as rig:
+        await rig.create("t", 2)
+        client = rig.connect()
+        assert [await append(client, "t", index) for index in (0, 1)] == ["none", "none"]
+
+        def gone(_operation: str, path: str) -> None:
+            if path.startswith(f"/two/{name}"):
+                raise OSError(errno.EIO, "gone", path)
+
+        rig.fs.hook = gone
+        await rig.clock.run(61_000)
+        assert [await append(client, "t", index) for index in (0, 1)] == ["none", "kafka_storage_error"]

@@ -1,5 +1,7 @@
 """What compaction keeps, drops and rewrites (Kafka's LogCleanerTest names the cases)."""
 
+import errno
+
 import pytest
 
 from protocol.records.batch import check_crc
@@ -358,7 +360,7 @@ def test_a_failure_before_the_swap_leaves_the_log_as_it_was(rig: Rig, operation:
     rig.workers.run_all()
     before = records(log)
     assert isinstance(rig.fs, MemoryFileSystem)
-    rig.fs.inject(Fault(operation, 1, path_part=".cleaned"))
+    rig.fs.inject(Fault(operation, 1, errno.ENOSPC, path_part=".cleaned"))
     clean(rig)
     assert records(log) == before
     assert not log.is_offline

@@ -16,7 +16,7 @@ from storage.cleaner import cleaner as cleaner_module
 from storage.cleaner.copying import copy_segment
 from storage.cleaner.log_cleaner import CleanerConfig
 from storage.log.log_services import DESCRIPTORS_RETRY_MS
-from tests.doubles.files import Fault, MemoryFileSystem
+from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
 from tests.doubles.workers import QueuedWorkers
 from tests.unit.storage.cleaning import clean, cleaner, keyed, put, records, run
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, contents
@@ -54,6 +54,21 @@ def test_a_full_disk_leaves_no_half_made_segment() -> None:
     rig.fs.inject(Fault("open", 1, errno.ENOSPC, path_part=".index.cleaned"))
     clean(rig)
     assert not [name for name in rig.fs.listdir(log.folder) if name.endswith(".cleaned")]
+
+
+def test_a_device_that_fails_before_the_swap_takes_its_folder_offline() -> None:
+    rig = Rig(config=COMPACT)
+    assert isinstance(rig.fs, MemoryFileSystem)
+    log, other = rig.log(), rig.log("other")
+    put(log, (b"a", b"1"))
+    put(log, (b"a", b"2"))
+    roll(log)
+    rig.workers.run_all()
+    rig.fs.inject(Fault("pwrite", 1, errno.EIO, path_part=".cleaned"))
+    clean(rig)
+    assert log.is_offline and other.is_offline
+    rig.fs.crash(Unsynced.LOST)
+    assert [one.value for one in kept(rig.reopen())] == [b"1", b"2"]
 
 
 def test_rolls_that_find_no_room_hold_no_descriptors() -> None:
