@@ -98,7 +98,7 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
         self.offset_metrics = OffsetMetrics()
         self.rebalances = Purgatory("Rebalance", node.wheel)
         self.heartbeats = Purgatory("Heartbeat", node.wheel)
-        self._topics = GroupTopics(node)
+        self._topics = GroupTopics(node.topics, {node.node_id: config.optional_string("broker.rack")})
         runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             GROUP_METADATA_TOPIC_NAME,
             ROWS,

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from coordinator.group.consumer.topics_port import TopicImage
 
 if TYPE_CHECKING:
-    from broker.metadata.topics import Topic
-    from broker.node import Node
+    from broker.metadata.topics import Topic, Topics
 
 
 class GroupTopics:
-    """A view of the node's topics. Versions are those revisions of the metadata store in which topics changed."""
+    """A view of `topics`. Versions are those revisions of the metadata store in which topics changed.
 
-    def __init__(self, node: Node) -> None:
-        self._topics = node.topics
-        self._racks = {node.node_id: node.config.optional_string("broker.rack")}
+    `racks` has the rack of each broker that has one.
+    """
+
+    def __init__(self, topics: Topics, racks: Mapping[int, str | None]) -> None:
+        self._topics = topics
+        self._racks = racks
         self._images: dict[UUID, tuple[Topic, TopicImage]] = {}
         """The view of each topic, replaced when the topic changes."""
         self.newest = self._topics.revision

@@ -43,7 +43,7 @@ class TransactionCoordinator(HostedCoordinator[TransactionShard]):
         config = node.config
         self._config = transaction_config(config)
         self.metrics = TransactionMetrics()
-        self.markers = TransactionMarkers(node)
+        self.markers = TransactionMarkers(node.clock, node.wheel, node.partitions, node.group_coordinator.runtime)
         runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
             TRANSACTION_STATE_TOPIC_NAME, ROWS, self._new_state, clock=node.clock, wheel=node.wheel
         )

@@ -13,9 +13,13 @@ from protocol.errors import KafkaError, Timeout, UnknownTopicOrPartition
 from storage.append_types import AppendOrigin
 
 if TYPE_CHECKING:
-    from broker.node import Node
+    from broker.partitions.hosted import Partitions
     from broker.partitions.partition import Partition
+    from coordinator.group.shard import GroupShard
+    from coordinator.runtime.runtime import CoordinatorRuntime
     from coordinator.transaction.marker_port import EndMarker, WriteMarker
+    from timing.clock import Clock
+    from timing.wheel import TimingWheel
 
 WRITE_TIMEOUT_MS = 30_000
 """Kafka's request.timeout.ms between brokers."""
@@ -24,22 +28,27 @@ WRITE_TIMEOUT_MS = 30_000
 class TransactionMarkers:
     """Appends markers; those for `__consumer_offsets` by its coordinator, for whom they decide about offsets."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self, clock: Clock, wheel: TimingWheel, partitions: Partitions, groups: CoordinatorRuntime[GroupShard]
+    ) -> None:
+        self._clock = clock
+        self._wheel = wheel
+        self._partitions = partitions
+        self._groups = groups
 
     def marker_writer(self, marker: EndMarker) -> WriteMarker:
         """See `MarkerPort.marker_writer`."""
-        now_ms = self._node.clock.wall_ms()
+        now_ms = self._clock.wall_ms()
         producer = ProducerEpoch(marker.producer_id, marker.producer_epoch)
         batch = encode_end_marker(producer, marker.coordinator_epoch, marker.committed, now_ms)
         return partial(self._write, marker, batch, now_ms)
 
     def _write(self, marker: EndMarker, batch: bytearray, now_ms: int, topic: str, index: int) -> Future[None] | None:
-        partition = self._node.partitions.get(topic, index)
+        partition = self._partitions.get(topic, index)
         if partition is None:
             raise UnknownTopicOrPartition
         if topic == GROUP_METADATA_TOPIC_NAME:
-            return self._node.group_coordinator.runtime.end_transaction(
+            return self._groups.end_transaction(
                 index,
                 ProducerEpoch(marker.producer_id, marker.producer_epoch),
                 marker.coordinator_epoch,
@@ -61,7 +70,7 @@ class TransactionMarkers:
                 future.set_exception(error)
 
         unlisten = partition.listen(advanced, failed)
-        timer = self._node.wheel.add(WRITE_TIMEOUT_MS, lambda: failed(Timeout()))
+        timer = self._wheel.add(WRITE_TIMEOUT_MS, lambda: failed(Timeout()))
 
         def over(_: Future[None]) -> None:
             unlisten()

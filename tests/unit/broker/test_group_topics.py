@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
-from typing import Any, cast
 from uuid import UUID
 
 from broker.coordinators.group_topics import GroupTopics
@@ -17,8 +15,7 @@ from tests.doubles.workers import LoopWorkers
 async def viewed() -> tuple[Topics, GroupTopics, LocalMetadataStore]:
     store = await LocalMetadataStore.open(MemoryFileSystem(), "/", LoopWorkers())
     topics = await Topics.open(store)
-    config = SimpleNamespace(optional_string=lambda _: "rack")
-    return topics, GroupTopics(cast(Any, SimpleNamespace(topics=topics, node_id=1, config=config))), store
+    return topics, GroupTopics(topics, {1: "rack"}), store
 
 
 async def test_a_version_is_told_no_earlier_than_what_changed_in_it() -> None:
