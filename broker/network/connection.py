@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import structlog
@@ -23,8 +24,12 @@ logger = structlog.get_logger(__name__)
 SEND_AT_BYTES = 64 * 1024
 """Replies are gathered up to this size before they are sent."""
 
-WRITING_PAUSED, THROTTLED, TURNED_AWAY = 1, 2, 4
-"""Why a connection handles no further request: unsent replies, a quota (KIP-219), or its address connects too often."""
+WRITING_PAUSED, THROTTLED, TURNED_AWAY, OTHERS_TURN = 1, 2, 4, 8
+"""Why a connection handles no further request: unsent replies, a quota (KIP-219), its address connects too often, or it
+had its turn."""
+
+TURN_MS = 5.0
+"""Requests that came together are handled for so long before other connections have a turn."""
 
 MAX_OVERLAPPING = 256
 """Produce requests of one connection that may wait for their acknowledgement at once."""
@@ -127,9 +132,7 @@ class Connection(asyncio.BufferedProtocol):
         self._blocked |= WRITING_PAUSED
 
     def resume_writing(self) -> None:
-        self._blocked &= ~WRITING_PAUSED
-        self.last_active_ms = self._monotonic_ms()
-        self._handle_received()
+        self._unblock(WRITING_PAUSED)
 
     # -- requests
 
@@ -140,6 +143,7 @@ class Connection(asyncio.BufferedProtocol):
         self._handling = True
         frames = self._frames
         emptied = False
+        began_ms = self.last_active_ms
         try:
             while not (self._replies or self._closing or self._blocked) or self._may_handle():
                 frame = frames.next()
@@ -150,6 +154,9 @@ class Connection(asyncio.BufferedProtocol):
                     emptied = frames.reuse()
                     if emptied:  # mostly it was the only one
                         break
+                if self._monotonic_ms() - began_ms > TURN_MS:
+                    self._blocked |= OTHERS_TURN
+                    asyncio.get_running_loop().call_soon(self._unblock, OTHERS_TURN)
         except CloseConnection as error:
             logger.warning("connection closed", client=self.client_host, error=str(error))
             self._closing = True  # as soon as the requests before this one are answered
@@ -161,6 +168,11 @@ class Connection(asyncio.BufferedProtocol):
             self._flush()
         if not emptied or self._paused_reading or self._closing:
             self._adjust_reading()
+
+    def _unblock(self, reason: int) -> None:
+        self._blocked &= ~reason
+        self.last_active_ms = self._monotonic_ms()
+        self._handle_received()
 
     def _may_handle(self) -> bool:
         if self._replies and self._replies[0].done:
@@ -287,12 +299,7 @@ class Connection(asyncio.BufferedProtocol):
         self._throttled_until_ms = until_ms
         if self._throttle_timer is not None:
             self._throttle_timer.cancel()
-        self._throttle_timer = self._server.wheel.add(throttle_ms, self._end_throttling)
-
-    def _end_throttling(self) -> None:
-        self._blocked &= ~THROTTLED
-        self.last_active_ms = self._monotonic_ms()
-        self._handle_received()
+        self._throttle_timer = self._server.wheel.add(throttle_ms, partial(self._unblock, THROTTLED))
 
     # -- closing
 

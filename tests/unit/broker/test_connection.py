@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker.network.connection import MAX_OVERLAPPING
+from broker.network.connection import MAX_OVERLAPPING, TURN_MS
 from broker.network.frames import LARGEST_SCRATCH_BYTES, SCRATCH_BYTES
 from broker.network.outbox import LONGEST_WAIT_MS, QUIET_MS
 from tests.doubles.clock import settle
@@ -136,6 +136,25 @@ async def test_an_announced_frame_behind_a_long_poll_is_not_lost_when_its_rest_c
     await rig.clock.run(501)
     client.transport.feed(whole[7:])
     assert await ids(client) == [1, 2]
+
+
+async def test_requests_that_come_together_leave_others_their_turn(rig: Rig) -> None:
+    def slowly(operation: str, _path: str) -> None:
+        if operation == "pwrite":
+            rig.clock.stall(1)
+
+    rig.fs.hook = slowly
+    greedy, other = rig.connect(), rig.connect()
+    requests = [frame("produce", 9, number, **produce("t", {0: batch(b"a")})) for number in range(20)]
+    greedy.transport.feed(b"".join(requests))
+    partition = rig.node.partitions.get("t", 0)
+    assert TURN_MS < partition.log_end_offset <= TURN_MS + 2
+    assert not greedy.transport.reading
+    other.transport.feed(metadata(1))
+    assert await ids(other) == [1]
+    assert await ids(greedy) == [*range(20)]
+    assert partition.log_end_offset == 20
+    assert greedy.transport.reading
 
 
 async def test_produce_overlaps_and_answers_keep_their_order(rig: Rig) -> None:
