@@ -254,7 +254,7 @@ LOG_DEFS: tuple[ConfigDef, ...] = (
         "num.recovery.threads.per.data.dir",
         INT,
         2,
-        "Worker threads for each data folder that recover logs at the start and flush them at the end.",
+        "Worker threads that recover logs after an unclean stop, for all data folders together.",
         at_least(1),
         "threads",
         HIGH,

@@ -78,7 +78,7 @@ NETWORK_DEFS: tuple[ConfigDef, ...] = (
         "max.connections",
         INT,
         INT_MAX,
-        "Connections at one time. One more is accepted only once another is closed.",
+        "Connections at one time; further ones are closed at once.",
         at_least(0),
         "connections",
         mode=UpdateMode.CLUSTER_WIDE,
@@ -110,7 +110,7 @@ NETWORK_DEFS: tuple[ConfigDef, ...] = (
         "queued.max.request.bytes",
         LONG,
         -1,
-        "Bytes of all requests being read or handled, beyond which reading pauses; -1 for no limit.",
+        "Bytes of all requests being read or handled, beyond which reading pauses; -1 for no limit. No effect here.",
         unit="bytes",
     ),
     ConfigDef(

@@ -207,14 +207,16 @@ TOPIC_DEFS: tuple[ConfigDef, ...] = (
         "unclean.leader.election.enable",
         BOOLEAN,
         False,
-        "Whether a replica outside the in-sync set may become leader when no other is left, which may lose records.",
+        "Whether a replica outside the in-sync set may become leader when no other is left, which may lose records. "
+        "No effect here.",
         synonyms=_same("unclean.leader.election.enable"),
     ),
     ConfigDef(
         "min.insync.replicas",
         INT,
         1,
-        "In-sync replicas without which an append with acks=all is refused (NOT_ENOUGH_REPLICAS).",
+        "In-sync replicas without which an append with acks=all is refused; never more than the partition has, as in "
+        "Kafka. No effect here.",
         at_least(1),
         "replicas",
         synonyms=_same("min.insync.replicas"),
