@@ -1,4 +1,4 @@
-"""Where Odradek answers otherwise than Kafka on purpose. docs/compatibility.md lists the same, with the reasons."""
+"""Where Odradek answers otherwise than Kafka on purpose. docs/compatibility.md lists these too."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
