@@ -15,6 +15,8 @@ from types import TracebackType
 from typing import Self
 
 LOG_LINES_SHOWN = 30
+SETTINGS_IN_ENVIRONMENT = ("KAFKA_", "ODRADEK_", "CLUSTER_ID")
+"""How variables begin that a broker takes settings from."""
 
 
 class BrokerStartError(RuntimeError):
@@ -25,9 +27,10 @@ class Broker:
     """One broker on loopback, on a port the system chooses, with a temporary data folder unless told otherwise.
 
     HTTP is off unless `odradek.http.port` is set (0: a port the system chooses).
-    A context manager, plain and async. `settings` are Kafka's `server.properties` names; this process's `KAFKA_*`
-    variables are not handed on. Data and ports stay the same over `stop`, `kill` and `restart`; `close` (the end of the
-    `with` block) removes the temporary folder. The broker ends by itself when this process dies.
+    A context manager, plain and async. `settings` are Kafka's `server.properties` names; this process's `KAFKA_*`,
+    `ODRADEK_*` and `CLUSTER_ID` variables are not handed on. Data and ports stay the same over `stop`, `kill` and
+    `restart`; `close` (the end of the `with` block) removes the temporary folder. The broker ends by itself when this
+    process dies.
     """
 
     def __init__(
@@ -97,7 +100,7 @@ class Broker:
                     stdout=log,
                     stderr=log,
                     pass_fds=(write_end,),
-                    env={k: v for k, v in os.environ.items() if not k.startswith("KAFKA_")},
+                    env={k: v for k, v in os.environ.items() if not k.startswith(SETTINGS_IN_ENVIRONMENT)},
                 )
             os.close(write_end)
             write_end = -1

@@ -76,9 +76,11 @@ def test_settings_reach_the_broker() -> None:
 
 
 def test_variables_of_the_caller_are_not_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KAFKA_LOG_SEGMENT_BYTES", "nonsense")
+    for name in ("KAFKA_LOG_SEGMENT_BYTES", "ODRADEK_LOG_LEVEL", "CLUSTER_ID"):
+        monkeypatch.setenv(name, "nonsense")
     with Broker() as broker:
         assert broker.running
+        assert "nonsense" not in broker.log()
 
 
 def test_failed_start_shows_the_log_and_leaves_no_process() -> None:
