@@ -5,7 +5,8 @@ import sys
 import urllib.error
 import urllib.request
 
-PORT = os.environ.get("KAFKA_ODRADEK_HTTP_PORT", "9404")
+# Either name sets odradek.http.port; the image sets the second, and the first wins.
+PORT = os.environ.get("ODRADEK_HTTP_PORT") or os.environ.get("KAFKA_ODRADEK_HTTP_PORT", "9404")
 
 try:
     with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/healthz", timeout=4) as answer:
