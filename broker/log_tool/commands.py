@@ -50,6 +50,8 @@ def dump_command(paths: tuple[str, ...], as_json: bool, no_records: bool) -> Non
                     click.echo(json.dumps({"file": path} | row, ensure_ascii=False))
                 else:
                     click.echo(" ".join(f"{key}={_shown(value)}" for key, value in row.items()))
+        except BrokenPipeError:
+            raise  # whoever reads the output has enough, as `head` has: the files are all right, and click ends here
         except (OSError, ValueError, IndexError, CorruptIndexError) as error:
             click.echo(f"{path}: {error}", err=True)
             failed = True

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from uuid import UUID
 
@@ -24,6 +26,7 @@ from tests.unit.storage.cleaning import clean, end_txn, keyed, put
 from tests.unit.storage.support import NOW, Rig, append, batch, contents
 
 BASE = "00000000000000000000"
+ROOT = Path(__file__).parents[3]
 
 
 def tool(*arguments: object) -> Result:
@@ -236,3 +239,9 @@ def test_a_file_that_cannot_be_read_fails_the_dump(data: Path) -> None:
     done = tool("dump", snapshot)
     assert done.exit_code == 1
     assert str(snapshot) in done.output
+
+
+def test_a_reader_that_has_enough_ends_the_dump_without_a_word(data: Path) -> None:
+    dump = [sys.executable, "-m", "broker", "log", "dump", "--json", str(data)]
+    told = subprocess.run(["sh", "-c", '"$@" | :', "sh", *dump], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert told.stderr == ""
