@@ -1,6 +1,6 @@
 """Mixed load with retention and compaction on: what the broker holds for it is given back when the load ends.
 
-20 seconds here; `ODRADEK_SOAK_SECONDS=1800` is the long form.
+12 seconds here; `ODRADEK_SOAK_SECONDS=1800` is the long form.
 """
 
 from __future__ import annotations
