@@ -37,7 +37,7 @@ class RequestHeader(NamedTuple):
 _new_header = partial(tuple.__new__, RequestHeader)  # without a call in Python
 
 
-def parse_request_header(buf: Buffer, pos: int = 0) -> RequestHeader:
+def parse_request_header(buf: Buffer) -> RequestHeader:
     """Reads a request header of version 1 or 2, whichever the API's version calls for.
 
     The client id is a legacy nullable string in both (`RequestHeader.json`). A version beyond those served is left
@@ -45,13 +45,13 @@ def parse_request_header(buf: Buffer, pos: int = 0) -> RequestHeader:
 
     Raises DecodeError for a key not in the API table and for bytes that are no header.
     """
-    if pos + _FIXED_SIZE > len(buf):
-        raise underflow("request header", _FIXED_SIZE, buf, pos)
-    key, version, correlation_id, length = _unpack_fixed(buf, pos)
+    if len(buf) < _FIXED_SIZE:
+        raise underflow("request header", _FIXED_SIZE, buf, 0)
+    key, version, correlation_id, length = _unpack_fixed(buf)
     api = API_BY_KEY.get(key)
     if api is None:
         raise DecodeError(f"unknown API key {key} (version {version})")
-    pos += _FIXED_SIZE
+    pos = _FIXED_SIZE
     client_id = None
     if length >= 0:
         end = pos + length

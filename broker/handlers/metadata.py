@@ -49,10 +49,10 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """
     wanted = request.topics
     if wanted is None or (not wanted and ctx.version < FIRST_VERSION_WHERE_EMPTY_IS_NONE):
-        return _response(ctx, request, [_known(ctx, request, topic) for topic in ctx.node.topics.all()])
+        return _response(ctx, [_known(ctx, request, topic) for topic in ctx.node.topics.all()])
     _validate(ctx, wanted)
     if any(topic.topic_id is not None for topic in wanted):
-        return _response(ctx, request, [_by_id(ctx, request, topic_id) for topic_id in _distinct_ids(wanted)])
+        return _response(ctx, [_by_id(ctx, request, topic_id) for topic_id in _distinct_ids(wanted)])
     if any(topic.name is None for topic in wanted):
         raise UnknownServerError("a topic with neither name nor id was asked for")  # as Kafka fails on it
     names = list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
@@ -60,7 +60,7 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
     if missing and request.allow_auto_topic_creation and ctx.node.config.boolean("auto.create.topics.enable"):
         valid = [name for name in missing if topic_names.invalid_reason(name) is None]
         ctx.node.auto_topics.begin(valid, ctx.node.throttling.mutations(ctx))
-    return _response(ctx, request, [_by_name(ctx, request, name) for name in names])
+    return _response(ctx, [_by_name(ctx, request, name) for name in names])
 
 
 def error_response(ctx: RequestContext, request: MetadataRequest, error: KafkaError) -> MetadataResponse:
@@ -84,7 +84,7 @@ def _distinct_ids(wanted: Iterable[MetadataRequestTopic]) -> list[UUID]:
     return list(dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id is not None))
 
 
-def _response(ctx: RequestContext, request: MetadataRequest, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+def _response(ctx: RequestContext, topics: list[MetadataResponseTopic]) -> MetadataResponse:
     node = ctx.node
     address = node.advertised[ctx.connection.listener_name]
     broker = MetadataResponseBroker(

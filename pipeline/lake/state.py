@@ -89,13 +89,13 @@ class Checkpoint:
     def spark_folder(self, state: TopicState, part: str = "records") -> str:
         return join(self.folder, part, str(state.generation))
 
-    def last_planned(self, state: TopicState, part: str = "records") -> int:
+    def last_planned(self, state: TopicState) -> int:
         """The newest batch whose offsets are settled; -1 before the first."""
-        return max(self._numbers(join(self.spark_folder(state, part), "offsets")), default=-1)
+        return max(self._numbers(join(self.spark_folder(state), "offsets")), default=-1)
 
-    def last_committed(self, state: TopicState, part: str = "records") -> int:
+    def last_committed(self, state: TopicState) -> int:
         """The newest batch that is known to be in the tables; -1 before the first."""
-        return max(self._numbers(join(self.spark_folder(state, part), "commits")), default=-1)
+        return max(self._numbers(join(self.spark_folder(state), "commits")), default=-1)
 
     def _numbers(self, folder: str) -> list[int]:
         return [int(name) for name in self._files.names(folder) if name.isdigit()]

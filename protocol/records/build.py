@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from protocol.records import batch as batches
 from protocol.records.batch import BatchHeader
-from protocol.records.compression import DEFAULT_LIMIT, Compression, compress, decompress
+from protocol.records.compression import Compression, compress, decompress
 
 Headers = tuple[tuple[bytes, bytes | None], ...]
 
@@ -164,15 +164,13 @@ def pack_batch(
     return out
 
 
-def iter_records(
-    buf: bytes | bytearray | memoryview, header: BatchHeader, pos: int = 0, *, limit: int = DEFAULT_LIMIT
-) -> Iterator[Record]:
+def iter_records(buf: bytes | bytearray | memoryview, header: BatchHeader, pos: int = 0) -> Iterator[Record]:
     """The records of the batch at `pos`, with absolute offsets and the timestamps a consumer sees.
 
     Raises ValueError (DecompressionError is one) for a records section that cannot be read.
     """
     section = memoryview(buf)[pos + batches.HEADER_SIZE : pos + header.size]
-    yield from decode_section(decompress(Compression(header.compression), section, limit), header)
+    yield from decode_section(decompress(Compression(header.compression), section), header)
 
 
 def decode_section(section: bytes, header: BatchHeader) -> Iterator[Record]:

@@ -47,13 +47,9 @@ def open_log(
     clean: bool,
     host: LogHost,
     producer_expiration_ms: int,
-    folder: str | None = None,
 ) -> PartitionLog:
-    """Open, and recover unless `clean`, a log, in `folder` if that is not the one its name says.
-
-    Blocking; raises OSError.
-    """
-    folder = folder or found.folder
+    """Open, and recover unless `clean`, a log. Blocking; raises OSError."""
+    folder = found.folder
     name = str(found.partition)
     request = LoadRequest(
         fs=services.fs,

@@ -13,7 +13,6 @@ from storage.files import File, FileSystem
 Read = Callable[[int, int], Buffer]
 """(size, position) -> up to `size` bytes."""
 
-MIN_BATCH_SIZE = HEADER_SIZE
 _OFFSETS = struct.Struct(">qi11xi")  # base offset, batch length, last offset delta
 _SCAN_BYTES = 4096
 
@@ -103,7 +102,7 @@ def find_batch(read: Read, start: int, end: int, offset: int) -> tuple[int, int]
     """
     unpack = _OFFSETS.unpack_from
     position = start
-    while position + MIN_BATCH_SIZE <= end:
+    while position + HEADER_SIZE <= end:
         chunk = read(min(_SCAN_BYTES, end - position), position)
         last = len(chunk) - _OFFSETS.size
         if last < 0:
@@ -113,7 +112,7 @@ def find_batch(read: Read, start: int, end: int, offset: int) -> tuple[int, int]
             base, length, delta = unpack(chunk, at)
             if base + delta >= offset:
                 return position + at, length + 12
-            if length + 12 < MIN_BATCH_SIZE:
+            if length + 12 < HEADER_SIZE:
                 raise CorruptMessage(f"Found record size {length} smaller than minimum record overhead at {position}")
             at += length + 12
         position += at
@@ -130,7 +129,7 @@ def headers(read: Read, start: int, end: int) -> Iterator[tuple[int, BatchHeader
         at = 0
         while at + HEADER_SIZE <= len(chunk):
             header = read_header(chunk, at)
-            if header.size < MIN_BATCH_SIZE:
+            if header.size < HEADER_SIZE:
                 raise CorruptMessage(f"Found record size {header.batch_length} smaller than minimum record overhead")
             yield position + at, header
             at += header.size

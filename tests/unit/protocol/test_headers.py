@@ -21,8 +21,8 @@ def test_reads_what_kio_writes(version: int, cls: type, client_id: str | None) -
     buffer = io.BytesIO()
     header = cls(request_api_key=3, request_api_version=version, correlation_id=-7, client_id=client_id)
     entity_writer(cls)(buffer, header)
-    frame = memoryview(bytearray(b"??" + buffer.getvalue() + b"body"))
-    assert parse_request_header(frame, 2) == RequestHeader(3, version, -7, client_id, len(frame) - len(b"body"))
+    frame = memoryview(bytearray(buffer.getvalue() + b"body"))
+    assert parse_request_header(frame) == RequestHeader(3, version, -7, client_id, len(frame) - len(b"body"))
 
 
 def test_tagged_fields_are_skipped() -> None:
