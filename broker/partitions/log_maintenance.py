@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-import structlog
-
-from protocol.errors import KafkaError
 from storage.cleaner.log_cleaner import CleanerConfig, LogCleaner
-from storage.log.retention import delete_old_segments
+from storage.log.retention import apply_retention
 from storage.producers.producer_state import DEFAULT_EXPIRATION_MS
 
 if TYPE_CHECKING:
@@ -18,8 +15,6 @@ if TYPE_CHECKING:
     from broker.periodic import Periodic
     from storage.folders.log_manager import LogManager
     from storage.log.partition_log import PartitionLog
-
-logger = structlog.get_logger(__name__)
 
 AT_A_TIME = 50
 """Logs that a task handles before the loop has a turn."""
@@ -96,12 +91,7 @@ class LogMaintenance:
             log = partition.log
             rests = partition.key in self._logs.moving or self.cleaner.is_busy_with(log)
             if not log.config.compact and not rests:
-                try:
-                    delete_old_segments(log, partition.high_watermark)
-                except KafkaError as error:
-                    logger.error("retention failed", partition=f"{log.topic}-{log.partition}", error=str(error))
-                except Exception:  # the others must not wait for this one
-                    logger.exception("retention failed", partition=f"{log.topic}-{log.partition}")
+                apply_retention(log, partition.high_watermark)
 
     async def expire_producers(self) -> None:
         """Forgets producers that have been idle for `producer.id.expiration.ms`."""

@@ -16,7 +16,7 @@ from storage.files import is_device_failure
 from storage.folders.checkpoints import TopicPartition
 from storage.folders.log_manager import LogManager
 from storage.log.partition_log import PartitionLog
-from storage.log.retention import delete_old_segments
+from storage.log.retention import apply_retention
 from storage.segments.index import CorruptIndexError
 from storage.segments.txn_index import CorruptTxnIndexError
 
@@ -237,9 +237,4 @@ class LogCleaner:
         async for partition, log in self._each_log():
             busy = log in self._in_progress or log in self._uncleanable or partition in self._manager.moving
             if not busy:
-                try:
-                    delete_old_segments(log, self._high_watermark(log))
-                except KafkaError as error:
-                    logger.error("retention failed", partition=f"{log.topic}-{log.partition}", error=str(error))
-                except Exception:  # the others must not wait for this one
-                    logger.exception("retention failed", partition=f"{log.topic}-{log.partition}")
+                apply_retention(log, self._high_watermark(log))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import structlog
 
+from protocol.errors import KafkaError
 from storage.files import is_passing
 from storage.log.partition_log import PartitionLog
 from storage.segments.segment import LogSegment
@@ -12,6 +13,16 @@ logger = structlog.get_logger(__name__)
 
 Breaches = Callable[[LogSegment, LogSegment | None], bool]
 """(segment, the one after it) -> whether the segment is removed."""
+
+
+def apply_retention(log: PartitionLog, high_watermark: int) -> None:
+    """`delete_old_segments`, of one log among many: the others must not wait for one that fails."""
+    try:
+        delete_old_segments(log, high_watermark)
+    except KafkaError as error:
+        logger.error("retention failed", partition=f"{log.topic}-{log.partition}", error=str(error))
+    except Exception:
+        logger.exception("retention failed", partition=f"{log.topic}-{log.partition}")
 
 
 def delete_old_segments(log: PartitionLog, high_watermark: int) -> int:

@@ -102,7 +102,7 @@ async def test_one_log_that_retention_fails_for_keeps_no_other_waiting(monkeypat
             raise RuntimeError("nobody foresaw this")
         return delete_old_segments(log, high_watermark)
 
-    monkeypatch.setattr("broker.partitions.log_maintenance.delete_old_segments", fail_first)
+    monkeypatch.setattr("storage.log.retention.delete_old_segments", fail_first)
     hosted = Hosted(retention_ms=1000, file_delete_delay_ms=1)
     other = hosted.rig.log("u")
     hosted.partitions["u", 0] = Partition("u", TOPIC_ID, 0, other, 0, lambda _: None)
