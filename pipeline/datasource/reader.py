@@ -1,25 +1,25 @@
 """`spark.read.format("odradek")`: the pieces planned, and each of them turned into Arrow batches."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pipeline.datasource.aborted import AbortedBatches
 from pipeline.datasource.decode import Chunk, Place, decode
-from pipeline.datasource.errors import CorruptLogError, DataSourceError
+from pipeline.datasource.errors import CorruptLogError
+from pipeline.datasource.folders import TopicPartition
+from pipeline.datasource.log_view import LogState
 from pipeline.datasource.offsets import OffsetRange, batch_ranges
 from pipeline.datasource.options import SourceOptions
 from pipeline.datasource.planner import Planner
 from pipeline.datasource.scan import PieceScan
-from pipeline.datasource.splits import Piece, Split, plan_splits
+from pipeline.datasource.splits import Piece, Split, splits_of
 from protocol.records.batch import HEADER_SIZE, BatchHeader
 from protocol.records.compression import Compression, DecompressionError, decompress
 
 logger = logging.getLogger(__name__)
-
-_ATTEMPTS = 100
 
 
 class OdradekReader(DataSourceReader):
@@ -32,15 +32,13 @@ class OdradekReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Raises DataSourceError or a subclass, OSError."""
         planner = Planner(self.options)
-        for _ in range(_ATTEMPTS):
+
+        def look() -> Mapping[TopicPartition, LogState]:
             states = planner.look()
             planner.check_topics(states)
-            try:
-                ranges = self.restrict(batch_ranges(states, self.options))
-                return list(plan_splits(ranges, self.options.split_bytes, self.options.min_partitions))
-            except FileNotFoundError:
-                continue  # a segment was compacted or deleted since the look
-        raise DataSourceError("The files of the logs go faster than they can be opened.")
+            return states
+
+        return list(splits_of(look, lambda states: self.restrict(batch_ranges(states, self.options)), self.options))
 
     def restrict(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
         """The parts of the ranges that the query's filters let through."""

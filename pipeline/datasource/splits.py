@@ -1,19 +1,23 @@
 """Cutting what is to be read into pieces of about the same size, by the offset indexes."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from pyspark.sql.datasource import InputPartition
 
 from pipeline.datasource import walk
+from pipeline.datasource.errors import DataSourceError
 from pipeline.datasource.folders import TopicPartition
 from pipeline.datasource.indexes import AbortedTxn, read_offset_index
+from pipeline.datasource.log_view import LogState
 from pipeline.datasource.offsets import OffsetRange
+from pipeline.datasource.options import SourceOptions
 from pipeline.datasource.segments import Segment
 from pipeline.datasource.walk import OpenLog
 
 SMALL_BYTES = 8 << 20
+_ATTEMPTS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,24 @@ class _Cut:
     offset: int
     hint: Hint
     size: int
+
+
+def splits_of(
+    look: Callable[[], Mapping[TopicPartition, LogState]],
+    ranges: Callable[[Mapping[TopicPartition, LogState]], list[OffsetRange]],
+    options: SourceOptions,
+) -> list[Split]:
+    """The splits of the ranges of what a look finds; looks again while segments go before they are opened.
+
+    Raises DataSourceError or a subclass, OSError.
+    """
+    for _ in range(_ATTEMPTS):
+        states = look()
+        try:
+            return plan_splits(ranges(states), options.split_bytes, options.min_partitions)
+        except FileNotFoundError:
+            continue  # a segment was compacted or deleted since the look
+    raise DataSourceError("The files of the logs go faster than they can be opened.")
 
 
 def plan_splits(ranges: Iterable[OffsetRange], split_bytes: int, min_partitions: int) -> list[Split]:

@@ -15,11 +15,9 @@ from pipeline.datasource.offsets import OffsetRange, stream_start, within
 from pipeline.datasource.options import LATEST, SourceOptions
 from pipeline.datasource.planner import Planner
 from pipeline.datasource.reader import read_split
-from pipeline.datasource.splits import Split, plan_splits
+from pipeline.datasource.splits import Split, splits_of
 
 logger = logging.getLogger(__name__)
-
-_ATTEMPTS = 100
 
 
 class OdradekStreamReader(DataSourceStreamReader):
@@ -84,16 +82,14 @@ class OdradekStreamReader(DataSourceStreamReader):
         begin, self._position = Position.of_json(start), Position.of_json(end)
         if start == end:
             return []
-        for _ in range(_ATTEMPTS):
-            ranges = self._ranges(begin, self._position)
-            try:
-                return list(plan_splits(ranges, self.options.split_bytes, self.options.min_partitions))
-            except FileNotFoundError:
-                continue  # a segment was compacted or deleted since the look
-        raise DataSourceError("The files of the logs go faster than they can be opened.")
+        end_position = self._position
+        return list(
+            splits_of(self._planner.look, lambda states: self._ranges(states, begin, end_position), self.options)
+        )
 
-    def _ranges(self, begin: "Position", end: "Position") -> list[OffsetRange]:
-        states = self._planner.look()
+    def _ranges(
+        self, states: Mapping[TopicPartition, LogState], begin: "Position", end: "Position"
+    ) -> list[OffsetRange]:
         ranges = []
         for key, to_offset in sorted(end.offsets.items()):
             state = states.get(key)
