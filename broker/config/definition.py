@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 Value = bool | int | float | str | tuple[str, ...] | None
@@ -160,6 +160,13 @@ def parse_integer(text: str, bits: int) -> int | None:
     """As Java parses a signed number of `bits` bits; None for any other text."""
     bound = 1 << (bits - 1)
     return int(text) if re.fullmatch(_INTEGER, text) and -bound <= int(text) < bound else None
+
+
+def integer_of(values: Mapping[str, Value], name: str) -> int:
+    """The parsed value of a configuration that is a number and always has one."""
+    value = values[name]
+    assert isinstance(value, int)
+    return value
 
 
 def to_text(value: Value) -> str | None:

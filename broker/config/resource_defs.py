@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.definition import Check as ValueCheck
-from broker.config.definition import ConfigDef, ConfigType, InvalidValue, Value, at_least, one_of
+from broker.config.definition import ConfigDef, ConfigType, InvalidValue, Value, at_least, integer_of, one_of
 from protocol.errors import InvalidConfiguration, InvalidRequest
 from protocol.java_collections import in_hash_order
 
@@ -135,10 +135,10 @@ def parse_group_configs(broker_config: BrokerConfig, overrides: Mapping[str, str
     values = _parsed(group_configs(broker_config), overrides)
     for name in (f"{kind}.{limited}" for kind in _KINDS for limited in _LIMITED):
         if name in values:
-            _check_limits(broker_config, name, _integer(values, name))
+            _check_limits(broker_config, name, integer_of(values, name))
     for kind in _KINDS:
         timeout, interval = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
-        if _integer(values, timeout) <= _integer(values, interval):
+        if integer_of(values, timeout) <= integer_of(values, interval):
             raise InvalidConfiguration(f"{timeout} must be greater than {interval}")
     return values
 
@@ -164,7 +164,7 @@ def parse_client_metrics_configs(overrides: Mapping[str, str]) -> dict[str, Valu
         if name not in CLIENT_METRICS_CONFIGS:
             raise InvalidRequest(f"Unknown client metrics configuration: {name}")
     values = _parsed(CLIENT_METRICS_CONFIGS, overrides)
-    interval = _integer(values, "interval.ms")
+    interval = integer_of(values, "interval.ms")
     if not 100 <= interval <= 3_600_000:
         raise InvalidRequest(
             f"Invalid value {interval} for interval.ms, interval must be between 100 and 3600000 (1 hour)"
@@ -197,9 +197,3 @@ def _parsed(definitions: Mapping[str, ConfigDef], overrides: Mapping[str, str]) 
         }
     except InvalidValue as error:
         raise InvalidConfiguration(str(error)) from error
-
-
-def _integer(values: Mapping[str, Value], name: str) -> int:
-    value = values[name]
-    assert isinstance(value, int)
-    return value

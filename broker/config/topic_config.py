@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.definition import InvalidValue, Value
+from broker.config.definition import InvalidValue, Value, integer_of
 from broker.config.defs import TOPIC_CONFIGS
 from protocol.errors import InvalidConfiguration
 from protocol.java_collections import in_hash_order
@@ -41,7 +41,7 @@ def topic_values(broker_config: BrokerConfig, overrides: Mapping[str, str | None
 
 
 def _check_together(values: Mapping[str, Value]) -> None:
-    low, high = _integer(values, "min.compaction.lag.ms"), _integer(values, "max.compaction.lag.ms")
+    low, high = integer_of(values, "min.compaction.lag.ms"), integer_of(values, "max.compaction.lag.ms")
     if low > high:
         raise InvalidConfiguration(
             f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})"
@@ -62,34 +62,28 @@ def log_config(broker_config: BrokerConfig, overrides: Mapping[str, str | None])
     assert isinstance(ratio, float)
     own_size = values["internal.segment.bytes"]
     return LogConfig(
-        segment_bytes=own_size if isinstance(own_size, int) else _integer(values, "segment.bytes"),
-        segment_ms=_integer(values, "segment.ms"),
-        segment_jitter_ms=_integer(values, "segment.jitter.ms"),
-        segment_index_bytes=_integer(values, "segment.index.bytes"),
-        index_interval_bytes=_integer(values, "index.interval.bytes"),
-        max_message_bytes=_integer(values, "max.message.bytes"),
+        segment_bytes=own_size if isinstance(own_size, int) else integer_of(values, "segment.bytes"),
+        segment_ms=integer_of(values, "segment.ms"),
+        segment_jitter_ms=integer_of(values, "segment.jitter.ms"),
+        segment_index_bytes=integer_of(values, "segment.index.bytes"),
+        index_interval_bytes=integer_of(values, "index.interval.bytes"),
+        max_message_bytes=integer_of(values, "max.message.bytes"),
         message_timestamp_type=str(values["message.timestamp.type"]),
-        message_timestamp_before_max_ms=_integer(values, "message.timestamp.before.max.ms"),
-        message_timestamp_after_max_ms=_integer(values, "message.timestamp.after.max.ms"),
+        message_timestamp_before_max_ms=integer_of(values, "message.timestamp.before.max.ms"),
+        message_timestamp_after_max_ms=integer_of(values, "message.timestamp.after.max.ms"),
         compression_type=str(values["compression.type"]),
-        compression_gzip_level=_integer(values, "compression.gzip.level"),
-        compression_lz4_level=_integer(values, "compression.lz4.level"),
-        compression_zstd_level=_integer(values, "compression.zstd.level"),
+        compression_gzip_level=integer_of(values, "compression.gzip.level"),
+        compression_lz4_level=integer_of(values, "compression.lz4.level"),
+        compression_zstd_level=integer_of(values, "compression.zstd.level"),
         compact="compact" in policies,
         delete="delete" in policies,
-        flush_messages=_integer(values, "flush.messages"),
-        flush_ms=_integer(values, "flush.ms"),
-        retention_ms=_integer(values, "retention.ms"),
-        retention_bytes=_integer(values, "retention.bytes"),
-        file_delete_delay_ms=_integer(values, "file.delete.delay.ms"),
-        delete_retention_ms=_integer(values, "delete.retention.ms"),
-        min_compaction_lag_ms=_integer(values, "min.compaction.lag.ms"),
-        max_compaction_lag_ms=_integer(values, "max.compaction.lag.ms"),
+        flush_messages=integer_of(values, "flush.messages"),
+        flush_ms=integer_of(values, "flush.ms"),
+        retention_ms=integer_of(values, "retention.ms"),
+        retention_bytes=integer_of(values, "retention.bytes"),
+        file_delete_delay_ms=integer_of(values, "file.delete.delay.ms"),
+        delete_retention_ms=integer_of(values, "delete.retention.ms"),
+        min_compaction_lag_ms=integer_of(values, "min.compaction.lag.ms"),
+        max_compaction_lag_ms=integer_of(values, "max.compaction.lag.ms"),
         min_cleanable_dirty_ratio=ratio,
     )
-
-
-def _integer(values: Mapping[str, Value], name: str) -> int:
-    value = values[name]
-    assert isinstance(value, int)
-    return value
