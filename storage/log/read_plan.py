@@ -1,6 +1,7 @@
 """A read of one log, planned but not done: which bytes, and whether memory holds them (Kafka's LogSegment.read)."""
 
 from collections.abc import Callable
+from functools import partial
 
 from protocol.errors import KafkaError, OffsetOutOfRange
 from protocol.primitives import Buffer
@@ -82,7 +83,7 @@ class ReadPlan:
                 pread = segment.file.acquire().pread
                 workers = self._workers.lane(folder_lane("read", segment.folder))
                 try:
-                    data = await workers.call(lambda s=segment, r=pread: self._read(s, r))  # type: ignore[misc]
+                    data = await workers.call(partial(self._read, segment, pread))
                 finally:
                     segment.file.release()
             except FileNotFoundError as error:
