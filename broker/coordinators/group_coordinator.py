@@ -88,6 +88,8 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
     `rebalances` and `heartbeats` are the purgatories of the joins and syncs, and of the sessions, that wait.
     """
 
+    load_buffer_config = "offsets.load.buffer.size"
+
     def __init__(self, node: Node) -> None:
         config = node.config
         self.config = group_config(config)
@@ -141,7 +143,7 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
         return {one: found[one] for one in in_computed_order(partitions, _hash_code)}
 
     def _topic_changed(self, old: Topic | None, new: Topic | None) -> None:
-        """The committed offsets of a deleted or recreated topic are removed."""
+        """Consumer groups look at the topic again; the committed offsets of a deleted or recreated one are removed."""
         changed = new or old
         for shard in self.runtime.shards():
             if shard.state is not None and changed is not None:

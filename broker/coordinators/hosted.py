@@ -30,7 +30,7 @@ class HostedCoordinator(Generic[S]):
     `load_buffer_config` names the configuration of how much is read at a time while a shard loads.
     """
 
-    load_buffer_config = "offsets.load.buffer.size"
+    load_buffer_config: str
 
     def __init__(self, node: Node, topic: str, default_partitions: int, runtime: CoordinatorRuntime[S]) -> None:
         self._node = node

@@ -105,7 +105,7 @@ class ConsumerGroup:
 
     @property
     def subscribed_regexes(self) -> Mapping[str, int]:
-        """Number of subscribers of each topic that has any."""
+        """Number of subscribers of each regular expression that has any."""
         if self._subscribed_regexes is None:
             self._subscribed_regexes = Counter(member.regex for member in self.members.values() if member.regex)
         return self._subscribed_regexes
