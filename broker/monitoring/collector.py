@@ -29,13 +29,6 @@ TOPIC_COUNTERS = (
 )
 
 
-def registry_of(metrics: Metrics) -> CollectorRegistry:
-    """A registry of its own: `metrics`, and this process as prometheus_client knows it."""
-    registry = process_registry()
-    registry.register(MetricsCollector(metrics))
-    return registry
-
-
 def process_registry() -> CollectorRegistry:
     """A registry of its own: this process as prometheus_client knows it."""
     registry = CollectorRegistry()
@@ -45,21 +38,29 @@ def process_registry() -> CollectorRegistry:
     return registry
 
 
-class MetricsCollector(Collector):
-    """Builds prometheus_client's metric families from plain counters, afresh at every scrape.
+class Scrape(Collector):
+    """One scrape, as prometheus_client's encoders take it: what was read makes its families while they encode.
+
+    `makes` are the steps of `MetricsReader.ask`; after them comes the process.
+    """
+
+    def __init__(self, makes: Iterable[Callable[[], Metric | None]], process: CollectorRegistry) -> None:
+        self._makes = tuple(makes)
+        self._process = process
+
+    def collect(self) -> Iterator[Metric]:
+        yield from filter(None, (make() for make in self._makes))
+        yield from self._process.collect()
+
+
+class MetricsReader:
+    """Reads plain counters for prometheus_client, afresh at every scrape.
 
     A caller of `ask` may give the loop a turn between two steps, and have families made in another thread.
     """
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-
-    def describe(self) -> Iterable[Metric]:
-        """Nothing, so that registering does not read every gauge."""
-        return ()
-
-    def collect(self) -> Iterator[Metric]:
-        return filter(None, (make() for make in self.ask()))
 
     def ask(self) -> Iterator[Callable[[], Metric | None]]:
         """Each step reads something of the node; what makes a family of it, if there is one, may run in any thread."""

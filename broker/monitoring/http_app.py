@@ -3,42 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector, CollectorRegistry
 
-from broker.monitoring.collector import MetricsCollector, process_registry
+from broker.monitoring.collector import MetricsReader, Scrape, process_registry
 from broker.monitoring.metrics import Metrics
-
-
-class _Read(Collector):
-    """What was read already, as prometheus_client's encoders take it: families are made while they encode."""
-
-    def __init__(self, process: CollectorRegistry) -> None:
-        self._process = process
-        self.makes: list[Callable[[], Metric | None]] = []
-
-    def collect(self) -> Iterator[Metric]:
-        yield from filter(None, (make() for make in self.makes))
-        yield from self._process.collect()
 
 
 def make_app(metrics: Metrics, is_ready: Callable[[], str | None]) -> web.Application:
     """The three routes. `is_ready` gives None, or the reason why the node does not serve."""
-    collector, process = MetricsCollector(metrics), process_registry()
+    reader, process = MetricsReader(metrics), process_registry()
 
     async def serve_metrics(request: web.Request) -> web.Response:
         encode, content_type = choose_encoder(",".join(request.headers.getall("Accept", [])))
         # Thousands of partitions make a page of megabytes. The broker's state is read on the loop, in small steps;
         # making text of it, which is most of the work, needs no state.
-        read = _Read(process)
-        for make in collector.ask():
-            read.makes.append(make)
+        makes = []
+        for make in reader.ask():
+            makes.append(make)
             await asyncio.sleep(0)
-        body = await asyncio.to_thread(encode, read)
+        body = await asyncio.to_thread(encode, Scrape(makes, process))
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def serve_health(_request: web.Request) -> web.Response:

@@ -1,7 +1,7 @@
 """What `/metrics` tells of groups, read from a whole node in memory."""
 
 from broker.logging import Tracebacks
-from broker.monitoring.collector import MetricsCollector
+from broker.monitoring.collector import MetricsReader
 from broker.monitoring.group_metrics import OFFSETS_A_STEP
 from broker.partitions.partition import Partition
 from coordinator.group.classic.messages import JoinRequest, Leaver, LeaveRequest, SyncRequest
@@ -10,7 +10,7 @@ from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from protocol.records.build import Record, build_batch
 from storage.append_types import AppendOrigin
 from tests.unit.broker.rig import Rig, settle
-from tests.unit.broker.test_metrics import only, scrape
+from tests.unit.broker.scraping import only, samples
 
 JOIN = JoinRequest(
     *("readers", "", None, "client", "/10.0.0.7", 10_000, 60_000, "connect"),
@@ -34,7 +34,7 @@ async def test_lag_is_told_under_kafka_exporters_names() -> None:
         partition.append(memoryview(batch), AppendOrigin.CLIENT, rig.clock.wall_ms())
         await commit(rig, "readers", "letters", 0, 3)
         await commit(rig, "readers", "no such topic", 7)
-        assert only(scrape(rig.node.metrics), "kafka_consumergroup_") == {
+        assert only(samples(rig.node.metrics), "kafka_consumergroup_") == {
             'members{consumergroup="readers"}': 0,
             'current_offset{consumergroup="readers",partition="0",topic="letters"}': 0,
             'current_offset{consumergroup="readers",partition="1",topic="letters"}': 3,
@@ -58,7 +58,7 @@ async def test_groups_by_state_rebalances_commits_and_expiries_are_counted() -> 
         sync = SyncRequest("readers", member_id, None, 1, {member_id: b"all"})
         await coordinator.write("readers", lambda state: state.groups.sync(sync))
         await commit(rig, "simple", "letters", 1, 2, 3)
-        found = scrape(rig.node.metrics)
+        found = samples(rig.node.metrics)
         assert only(found, "kafka_coordinator_group_groupmetadatamanager_") == {
             "numgroups": 2,
             "numgroupsempty": 1,
@@ -77,7 +77,7 @@ async def test_groups_by_state_rebalances_commits_and_expiries_are_counted() -> 
         await coordinator.write("readers", lambda state: state.groups.leave(leaver))
         await rig.clock.run(30 * 60_000)
         await settle()
-        found = scrape(rig.node.metrics)
+        found = samples(rig.node.metrics)
         assert found["kafka_coordinator_group_groupmetadatamanager_numgroups"] == 0
         counted = only(found, "kafka_server_group_coordinator_metrics_")
         assert (counted["offset_expiration_count"], counted["offset_deletion_count"]) == (3, 0)
@@ -90,7 +90,7 @@ async def test_a_member_that_is_not_heard_of_is_counted() -> None:
         await coordinator.ensure_topic()
         coordinator.write("readers", lambda state: state.groups.join(JOIN))
         await rig.clock.run(11_000)
-        assert scrape(rig.node.metrics)["odradek_group_expired_members_total"] == 1
+        assert samples(rig.node.metrics)["odradek_group_expired_members_total"] == 1
 
 
 async def test_many_committed_offsets_are_looked_at_once_a_scrape_and_a_few_at_a_time() -> None:
@@ -108,7 +108,7 @@ async def test_many_committed_offsets_are_looked_at_once_a_scrape_and_a_few_at_a
 
         rig.node.partitions.get = counted
         longest = before = 0
-        for _ in MetricsCollector(rig.node.metrics).ask():
+        for _ in MetricsReader(rig.node.metrics).ask():
             longest, before = max(longest, asked - before), asked
         assert asked == 2 * 3 * OFFSETS_A_STEP
         assert longest == OFFSETS_A_STEP
@@ -123,11 +123,11 @@ async def test_offsets_of_a_group_that_goes_during_a_scrape(tracebacks: Tracebac
         await rig.node.group_coordinator.ensure_topic()
         for group in ("one", "other"):
             await commit(rig, group, "letters", *range(OFFSETS_A_STEP + 1))
-        steps = MetricsCollector(rig.node.metrics).ask()
+        steps = MetricsReader(rig.node.metrics).ask()
         makes = [next(steps)]
         for group in ("one", "other"):
             await delete(rig, group)
         makes += steps
         assert all(make() is None or make() for make in makes)
         assert tracebacks.count == 0
-        assert 'kafka_consumergroup_lag_sum{consumergroup="other",topic="letters"}' not in scrape(rig.node.metrics)
+        assert 'kafka_consumergroup_lag_sum{consumergroup="other",topic="letters"}' not in samples(rig.node.metrics)

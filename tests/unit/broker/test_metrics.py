@@ -2,28 +2,18 @@ from types import SimpleNamespace
 
 import pytest
 from kio.schema.errors import ErrorCode
-from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from structlog.testing import capture_logs
 
-from broker.monitoring.collector import kafka_name, registry_of
+from broker.monitoring.collector import kafka_name
 from broker.monitoring.loop_lag import PERIOD_MS, LoopLag
 from broker.monitoring.metrics import TIME_BOUNDS_MS, Histogram, Metrics
 from broker.monitoring.node_metrics import register_gauges
 from tests.doubles.clock import ManualClock
+from tests.unit.broker.scraping import only, samples, scrape
 from timing.purgatory import DelayedOperation, Purgatory
 from timing.wheel import TimingWheel
-
-
-def scrape(metrics: Metrics) -> dict[str, float]:
-    """Every sample that Prometheus would see, by its name with labels."""
-    lines = generate_latest(registry_of(metrics)).decode().splitlines()
-    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
-
-
-def only(samples: dict[str, float], prefix: str) -> dict[str, float]:
-    return {name.removeprefix(prefix): value for name, value in samples.items() if name.startswith(prefix)}
 
 
 def test_topics_are_counted_each_and_together_as_kafka_does() -> None:
@@ -36,7 +26,7 @@ def test_topics_are_counted_each_and_together_as_kafka_does() -> None:
     metrics.fetched("a", size=0)
     metrics.fetched("b", size=0)
     metrics.fetch_failed("b")
-    found = only(scrape(metrics), "kafka_server_brokertopicmetrics_")
+    found = only(samples(metrics), "kafka_server_brokertopicmetrics_")
     assert {name: value for name, value in found.items() if value} == {
         "messagesin_total": 5,
         'messagesin_total{topic="a"}': 4,
@@ -65,7 +55,7 @@ def test_a_deleted_topic_leaves_the_list_and_stays_in_the_sum() -> None:
     metrics.topic_deleted("a")
     metrics.topic_deleted("never seen")
     metrics.produced("a", messages=2, size=10)
-    found = only(scrape(metrics), "kafka_server_brokertopicmetrics_messagesin_total")
+    found = only(samples(metrics), "kafka_server_brokertopicmetrics_messagesin_total")
     assert found == {"": 5, '{topic="a"}': 2}
 
 
@@ -75,7 +65,7 @@ def test_requests_are_told_by_kafkas_name_version_error_and_time() -> None:
     metrics.requests["list_offsets"].done(10, 0.11)
     metrics.requests["list_offsets"].done(9, 60_000)
     metrics.request_error("list_offsets", ErrorCode.unknown_topic_or_partition)
-    found = only(scrape(metrics), "kafka_network_requestmetrics_")
+    found = only(samples(metrics), "kafka_network_requestmetrics_")
     assert found['requests_total{request="ListOffsets",version="10"}'] == 2
     assert found['requests_total{request="ListOffsets",version="9"}'] == 1
     assert found['errors_total{error="UNKNOWN_TOPIC_OR_PARTITION",request="ListOffsets"}'] == 1
@@ -108,9 +98,9 @@ def test_readings_are_asked_at_every_scrape() -> None:
     state = {"size": 1, "made": 10}
     metrics.gauge("odradek_size", "A size.", (), lambda: state["size"])
     metrics.counter("odradek_made_total", "Things made.", ("of", "kind"), lambda: [(("tin", "x"), state["made"])])
-    assert only(scrape(metrics), "odradek_size") == {"": 1}
+    assert only(samples(metrics), "odradek_size") == {"": 1}
     state.update(size=0, made=11)
-    found = scrape(metrics)
+    found = samples(metrics)
     assert found["odradek_size"] == 0
     assert found['odradek_made_total{kind="x",of="tin"}'] == 11
 
@@ -129,7 +119,7 @@ def test_a_reading_that_fails_is_logged_and_hides_no_other() -> None:
     metrics.gauge("odradek_bad", "Fails.", (), lambda: 1 / 0)
     metrics.gauge("odradek_good", "Works.", (), lambda: 1)
     with capture_logs() as logs:
-        found = scrape(metrics)
+        found = samples(metrics)
     assert only(found, "odradek_bad") == {}
     assert found["odradek_good"] == 1
     assert [(line["metric"], line["log_level"], line["exc_info"]) for line in logs] == [("odradek_bad", "error", True)]
@@ -139,7 +129,7 @@ def test_the_openmetrics_form_is_valid_and_has_the_process() -> None:
     metrics = Metrics()
     metrics.produced('a"\\\n', messages=1, size=1)
     metrics.requests["fetch"].done(4, 3)
-    text = generate_openmetrics(registry_of(metrics)).decode()
+    text = generate_openmetrics(scrape(metrics)).decode()
     families = {family.name: family for family in parse_openmetrics(text)}
     topics = {sample.labels.get("topic") for sample in families["kafka_server_brokertopicmetrics_bytesin"].samples}
     assert topics == {None, 'a"\\\n'}
@@ -157,7 +147,7 @@ def test_the_loops_lag_is_what_a_timer_came_late() -> None:
     clock.stall(PERIOD_MS + 70)  # the loop is held up for 70 ms beyond the timer
     clock.advance(0)
     assert metrics.loop_lag_s.sum == pytest.approx(0.07)
-    found = only(scrape(metrics), "odradek_loop_lag_seconds_bucket")
+    found = only(samples(metrics), "odradek_loop_lag_seconds_bucket")
     assert (found['{le="0.05"}'], found['{le="0.1"}']) == (1, 2)
     lag.stop()
     lag.stop()
@@ -197,7 +187,7 @@ def test_the_nodes_states_have_kafkas_names() -> None:
         throttling=SimpleNamespace(throttle_times=lambda quota_type: [(("u", ""), len(quota_type))]),
     )
     register_gauges(node)  # type: ignore[arg-type]
-    found = scrape(metrics)
+    found = samples(metrics)
     names = [
         *("kafka_log_", "kafka_server_replicamanager_", "kafka_server_delayed"),
         *("kafka_server_socket", "kafka_server_fetchsession", "kafka_server_produce", "kafka_server_controller"),

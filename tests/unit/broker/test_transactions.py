@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from kio.schema.add_partitions_to_txn.v3.request import AddPartitionsToTxnTopic
 from kio.schema.find_coordinator.v4.response import Coordinator
-from prometheus_client.exposition import generate_latest
 
 from broker.metadata.topic_names import TRANSACTION_STATE_TOPIC_NAME
-from broker.monitoring.collector import registry_of
 from broker.network.frames import LARGEST_SCRATCH_BYTES, SCRATCH_BYTES
 from coordinator.hashing import partition_for
 from coordinator.runtime.shard import ShardStatus
@@ -20,6 +17,7 @@ from tests.doubles.clock import settle
 from tests.doubles.files import Unsynced
 from tests.doubles.workers import LoopWorkers, QueuedWorkers
 from tests.unit.broker.rig import Client, Rig
+from tests.unit.broker.scraping import samples
 from tests.unit.broker.wire import answer, batch, fetch, frame, produce
 
 CONFIG = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
@@ -116,11 +114,6 @@ async def read(rig: Rig, isolation: int) -> bytes:
     return bytes(told.responses[0].partitions[0].records or b"")
 
 
-def sampled(rig: Rig) -> Mapping[str, float]:
-    lines = generate_latest(registry_of(rig.node.metrics)).decode().splitlines()
-    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
-
-
 async def test_what_is_open_is_not_read_as_committed_and_is_counted() -> None:
     async with Rig(config=CONFIG) as rig:
         producer = await opened(rig)
@@ -129,13 +122,13 @@ async def test_what_is_open_is_not_read_as_committed_and_is_counted() -> None:
         assert b"first" in await read(rig, isolation=0)
         await rig.clock.run(30_000)
         assert await producer.produce(b"second", 1) == ["none"]
-        found = sampled(rig)
+        found = samples(rig.node.metrics)
         assert found['odradek_transactional_ids{state="Ongoing"}'] == 1
         assert found['odradek_oldest_open_transaction_seconds{partition="0",topic="t"}'] == 30
         assert found["kafka_server_replicamanager_partitionswithlatetransactionscount"] == 0
         assert await producer.end(commit=True) == "none"
         assert b"first" in await read(rig, isolation=1)
-        found = sampled(rig)
+        found = samples(rig.node.metrics)
         assert found["odradek_transactions_committed_total"] == 1
         assert found['odradek_transactional_ids{state="CompleteCommit"}'] == 1
         assert 'odradek_oldest_open_transaction_seconds{partition="0",topic="t"}' not in found
