@@ -1,7 +1,6 @@
 """`odradek-pipeline replay`: rows of a lake, or of Parquet, JSON or CSV files, to topics, each once."""
 
 import re
-import sys
 import time
 from typing import Any
 
@@ -81,15 +80,14 @@ def command(**given: Any) -> None:
 
 
 def _run(spark: Any, given: dict[str, Any]) -> None:
+    from pipeline import log_lines
     from pipeline.replay.job import Replay, replay
     from pipeline.replay.recipe import Recipe
     from pipeline.replay.source import Source
-    from pipeline.replay.watch import configure_log
     from pipeline.replay.writer import Limits
 
     began = time.monotonic()
-    terminal = sys.stderr.isatty()
-    configure_log(terminal=terminal)
+    terminal = log_lines.configure()
     totals = replay(
         spark,
         Replay(

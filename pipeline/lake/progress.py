@@ -11,6 +11,7 @@ import structlog
 from prometheus_client import Counter, Gauge, start_http_server
 from tqdm import tqdm
 
+from pipeline import log_lines
 from pipeline.lake.errors import LakeError
 
 if TYPE_CHECKING:
@@ -111,16 +112,6 @@ def _offsets(text: str | None, topic: str) -> dict[str, int]:
     return dict((found or {}).get(topic, {}))
 
 
-class _BesideTheBar:
-    """A stream for log lines that leaves the bar where it is."""
-
-    def write(self, text: str) -> None:
-        tqdm.write(text, file=sys.stderr, end="")
-
-    def flush(self) -> None:
-        sys.stderr.flush()
-
-
 def serve(port: int) -> None:
     """Prometheus metrics on all interfaces; port 0: the system chooses one, which is logged. Raises LakeError."""
     try:
@@ -131,16 +122,6 @@ def serve(port: int) -> None:
 
 
 def configure(stream: TextIO = sys.stderr) -> Reporter:
-    """Sets up the log of the process: with a bar on a terminal, and as JSON lines where there is none."""
-    terminal = stream.isatty()
-    render = structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer()
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            render if terminal else structlog.processors.format_exc_info,
-            *([] if terminal else [render]),
-        ],
-        logger_factory=structlog.WriteLoggerFactory(file=_BesideTheBar() if terminal else stream),  # type: ignore[arg-type]
-    )
+    """Sets up the log of the process, and a bar on a terminal."""
+    terminal = log_lines.configure(stream)
     return Reporter(tqdm(unit=" records", file=stream, dynamic_ncols=True) if terminal else None)

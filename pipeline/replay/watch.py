@@ -1,6 +1,5 @@
 """A replay seen from its driver: a bar on a terminal, lines in the log, from what the tasks commit."""
 
-import sys
 import threading
 import time
 from collections.abc import Iterable
@@ -18,15 +17,6 @@ logger = structlog.get_logger(__name__)
 
 POLL_SECONDS = 0.5
 LOG_SECONDS = 10.0
-
-
-def configure_log(*, terminal: bool) -> None:
-    """The log of the process goes to standard error: for people on a terminal, else as JSON lines."""
-    render = structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer()
-    structlog.configure(
-        processors=[structlog.processors.add_log_level, structlog.processors.TimeStamper(fmt="iso", utc=True), render],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
 
 
 class Watch:

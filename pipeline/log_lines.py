@@ -1,0 +1,33 @@
+"""The log of a job's process: lines for people on a terminal, beside the bar, and JSON lines otherwise."""
+
+import sys
+from typing import TextIO
+
+import structlog
+from structlog.typing import Processor
+from tqdm import tqdm
+
+
+class _BesideTheBar:
+    """A stream for log lines that leaves the bar where it is."""
+
+    def write(self, text: str) -> None:
+        tqdm.write(text, file=sys.stderr, end="")
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+
+def configure(stream: TextIO = sys.stderr) -> bool:
+    """Sets up the log of the process; whether `stream` is a terminal, where a bar belongs."""
+    terminal = stream.isatty()
+    render: list[Processor] = (
+        [structlog.dev.ConsoleRenderer()]
+        if terminal
+        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    )
+    structlog.configure(
+        processors=[structlog.processors.add_log_level, structlog.processors.TimeStamper(fmt="iso", utc=True), *render],
+        logger_factory=structlog.WriteLoggerFactory(file=_BesideTheBar() if terminal else stream),  # type: ignore[arg-type]
+    )
+    return terminal
