@@ -192,7 +192,7 @@ def finish_moves(
             if fs.exists(f"{other.path}/{folder}"):
                 fs.rename(f"{other.path}/{folder}", f"{other.path}/{log_names.delete_name(partition, new_id())}")
                 fs.fsync_dir(other.path)
-        logger.info("finishing an interrupted move", partition=str(partition), log_dir=log_dir.path)
+        logger.info("finishing an interrupted move", partition=str(partition), path=log_dir.path)
         fs.rename(f"{log_dir.path}/{name}", f"{log_dir.path}/{folder}")
         fs.fsync_dir(log_dir.path)
 
