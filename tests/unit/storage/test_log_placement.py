@@ -18,3 +18,15 @@ def test_no_more_preferences_are_kept_than_allowed() -> None:
     assert placement.choose(TopicPartition("t", 1)) is dirs.dirs[1], "until the log is there"
     placement.created(TopicPartition("t", 1))
     assert placement.choose(TopicPartition("t", 1)) is dirs.dirs[0]
+
+
+def test_a_preference_that_is_renewed_is_the_newest_and_takes_no_other_ones_place() -> None:
+    dirs = LogDirs.open(MemoryFileSystem(lambda: 0), ["/one", "/two"], node_id=1, new_id=uuid4, now_ms=0)
+    placement = LogPlacement(dirs)
+    for index in (*range(MOST_PREFERENCES), 1):
+        placement.prefer(TopicPartition("t", index), dirs.dirs[1])
+    assert placement.choose(TopicPartition("t", 0)) is dirs.dirs[1]
+    for index in range(2):
+        placement.prefer(TopicPartition("u", index), dirs.dirs[1])
+    assert placement.choose(TopicPartition("t", 1)) is dirs.dirs[1]
+    assert placement.choose(TopicPartition("t", 2)) is dirs.dirs[0], "older than that"
