@@ -6,6 +6,7 @@ from broker.monitoring.group_metrics import OFFSETS_A_STEP
 from broker.partitions.partition import Partition
 from coordinator.group.classic.messages import JoinRequest, Leaver, LeaveRequest, SyncRequest
 from coordinator.group.classic.protocols import MemberProtocol
+from coordinator.group.consumer.messages import ConsumerHeartbeat
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from protocol.records.build import Record, build_batch
 from storage.append_types import AppendOrigin
@@ -16,6 +17,11 @@ JOIN = JoinRequest(
     *("readers", "", None, "client", "/10.0.0.7", 10_000, 60_000, "connect"),
     (MemberProtocol("default", b""),),
     member_id_required=False,
+)
+
+
+HEARTBEAT = ConsumerHeartbeat(
+    *("listeners", "", 0, None, None, 60_000, ("letters",), None, None, {}, "client", "/10.0.0.7"), names_itself=False
 )
 
 
@@ -91,6 +97,9 @@ async def test_a_member_that_is_not_heard_of_is_counted() -> None:
         coordinator.write("readers", lambda state: state.groups.join(JOIN))
         await rig.clock.run(11_000)
         assert samples(rig.node.metrics)["odradek_group_expired_members_total"] == 1
+        coordinator.write("listeners", lambda state: state.groups.consumer_heartbeat(HEARTBEAT))
+        await rig.clock.run(46_000)
+        assert samples(rig.node.metrics)["odradek_group_expired_members_total"] == 2
 
 
 async def test_many_committed_offsets_are_looked_at_once_a_scrape_and_a_few_at_a_time() -> None:
