@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import structlog
@@ -190,19 +191,29 @@ class Shard(Generic[S]):
             logger.exception("records cannot be encoded", shard=self.name)
             return self._append_failed(RecordBatchTooLarge(), outcome.effects)
         for batch, records in batches:
-            try:
-                offset = self._log.append(batch)
-            except KafkaError as error:
-                return self._append_failed(error, outcome.effects)
-            except Exception:
-                logger.exception("unexpected error while records were appended", shard=self.name)
-                return self._give_up(UnknownServerError())  # nobody knows whether the log has the records
-            self._replies.wrote(offset + len(records))
-            try:
-                self._replay(state, records, offset, NO_PRODUCER if producer is None else producer)
-            except Exception:
-                logger.exception("unexpected error while records were replayed", shard=self.name)
-                return self._give_up(UnknownServerError())
+            replay = partial(self._replay, state, records, NO_PRODUCER if producer is None else producer)
+            failure = self._append(batch, len(records), replay, outcome.effects)
+            if failure is not None:
+                return failure
+        return None
+
+    def _append(
+        self, batch: bytearray, count: int, replay: Callable[[int], None], effects: Effects | None
+    ) -> KafkaError | None:
+        """Append `count` records and replay them from their first offset. Returns as `_write` does."""
+        try:
+            offset = self._log.append(batch)
+        except KafkaError as error:
+            return self._append_failed(error, effects)
+        except Exception:
+            logger.exception("unexpected error while records were appended", shard=self.name)
+            return self._give_up(UnknownServerError())  # nobody knows whether the log has the records
+        self._replies.wrote(offset + count)
+        try:
+            replay(offset)
+        except Exception:
+            logger.exception("unexpected error while records were replayed", shard=self.name)
+            return self._give_up(UnknownServerError())
         return None
 
     def _encode(self, outcome: Outcome[Any]) -> list[tuple[bytearray, Sequence[CoordinatorRecord]]]:
@@ -210,7 +221,7 @@ class Shard(Generic[S]):
         compression = self._surroundings.compression
         return encode_batches(outcome.records, self.clock.wall_ms(), outcome.transaction, compression, limit)
 
-    def _replay(self, state: S, records: Sequence[CoordinatorRecord], offset: int, producer: ProducerEpoch) -> None:
+    def _replay(self, state: S, records: Sequence[CoordinatorRecord], producer: ProducerEpoch, offset: int) -> None:
         rows = self._surroundings.rows
         for schema, key, value in records:
             rows[schema.ids[-1]].replay(state, key, value, new_position((offset, *producer)))
@@ -229,20 +240,13 @@ class Shard(Generic[S]):
         state = self._state
         if state is None:
             return self._refused()
-        try:
-            offset = self._log.append(encode_end_marker(producer, coordinator_epoch, committed, self.clock.wall_ms()))
-        except KafkaError as error:
-            return self._replies.failed(self._append_failed(error, None))
-        except Exception:
-            logger.exception("unexpected error while a marker was appended", shard=self.name)
-            return self._replies.failed(self._give_up(UnknownServerError()))
-        self._replies.wrote(offset + 1)
-        try:
+        marker = encode_end_marker(producer, coordinator_epoch, committed, self.clock.wall_ms())
+
+        def replay(_offset: int) -> None:
             state.replay_end_marker(producer.producer_id, producer.producer_epoch, committed)
-        except Exception:
-            logger.exception("unexpected error while a marker was replayed", shard=self.name)
-            return self._replies.failed(self._give_up(UnknownServerError()))
-        return self._replies.answered(None)
+
+        failure = self._append(marker, 1, replay, None)
+        return self._replies.answered(None) if failure is None else self._replies.failed(failure)
 
     def _run_effects(self, effects: Effects, error: KafkaError | None) -> bool:
         """False after an exception: soft state can no longer be trusted, and the shard starts over."""
