@@ -53,7 +53,7 @@ def main() -> None:
 @click.option("--exit-with-parent", is_flag=True, help="Stops when standard input ends.")
 def serve(config_file: str | None, settings: tuple[str, ...], ready_fd: int | None, exit_with_parent: bool) -> None:
     """Runs a broker until SIGTERM or SIGINT."""
-    properties = Path(config_file).read_text() if config_file else ""
+    properties = Path(config_file).read_text("iso-8859-1") if config_file else ""
     try:
         loaded = load(properties, os.environ, settings, file_name=config_file or "server.properties")
     except WrongConfiguration as error:

@@ -1,7 +1,11 @@
 """File, environment and --set, in their precedence; warnings and errors of a start."""
 
-import pytest
+from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
+
+from broker.__main__ import main
 from broker.config.broker_config import WrongConfiguration
 from broker.config.environment import config_name
 from broker.config.sources import load
@@ -161,3 +165,11 @@ def test_dynamic_values_beat_static_ones_and_their_synonyms() -> None:
 def test_overrides_of_connections_per_address() -> None:
     config = load("max.connections.per.ip.overrides= 127.0.0.1:5, ::1:6").config
     assert config.max_connections_per_ip_overrides == {"127.0.0.1": 5, "::1": 6}
+
+
+def test_a_file_is_read_as_java_reads_it_whatever_its_bytes(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_bytes(b"# gr\xf6\xdfe\nnode.id=gr\xfcn")
+    ended = CliRunner().invoke(main, ["serve", "--config", str(file)])
+    assert ended.exit_code == 1
+    assert "node.id" in ended.output and "grün" in ended.output
