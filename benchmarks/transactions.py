@@ -3,17 +3,20 @@
 On a topic of six partitions: transactions of ten records, by one producer and by eight at once, with librdkafka through
 confluent-kafka (eight requests each: it adds the partitions first and sends a Produce for every one) and in the way of
 Kafka's own client (`benchmarks.transactions_v2`: two requests); megabytes a second with idempotence. The client shares
-the machine's cores.
+the machine's cores. `--ceiling` measures librdkafka alone, with the mock cluster that is part of it: no broker makes it
+faster than that.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import statistics
+import sys
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from confluent_kafka import Producer
@@ -26,6 +29,9 @@ from benchmarks.transactions_v2 import TransactionsV2
 PARTITIONS = 6
 RECORDS = 10
 PRODUCERS = 8
+MOCK_PARTITIONS = 4
+"""What a topic of librdkafka's mock cluster has."""
+
 SECONDS = 60.0
 KILOBYTE = b"k" * 1024
 
@@ -41,15 +47,20 @@ class Work(Protocol):
 class Transactions:
     """Transactions a second: each producer ends `count` of them."""
 
-    def __init__(self, producers: int, count: int) -> None:
+    def __init__(self, producers: int, count: int, partitions: int = PARTITIONS) -> None:
         self.name = f"transactions/s by librdkafka, {producers} producer{'s' if producers > 1 else ''}"
         self._producers = producers
         self._count = count
+        self._partitions = partitions
 
     def measure(self, bootstrap: str, topic: str) -> float:
+        return self.measure_with({"bootstrap.servers": bootstrap}, topic)
+
+    def measure_with(self, cluster: Mapping[str, str | int], topic: str) -> float:
+        """`cluster`: librdkafka's configuration of where it is."""
         ready = threading.Barrier(self._producers + 1)
         threads = [
-            threading.Thread(target=self._work, args=(bootstrap, topic, ready), daemon=True)
+            threading.Thread(target=self._work, args=(cluster, topic, ready), daemon=True)
             for _ in range(self._producers)
         ]
         for thread in threads:
@@ -60,16 +71,14 @@ class Transactions:
             thread.join()
         return self._producers * self._count / (time.perf_counter() - began)
 
-    def _work(self, bootstrap: str, topic: str, ready: threading.Barrier) -> None:
-        producer = Producer(
-            {"bootstrap.servers": bootstrap, "transactional.id": uuid.uuid4().hex, "linger.ms": 0, "log_level": 0}
-        )
+    def _work(self, cluster: Mapping[str, str | int], topic: str, ready: threading.Barrier) -> None:
+        producer = Producer({**cluster, "transactional.id": uuid.uuid4().hex, "linger.ms": 0, "log_level": 0})
         producer.init_transactions(SECONDS)
         ready.wait(SECONDS)
         for _ in range(self._count):
             producer.begin_transaction()
             for number in range(RECORDS):
-                producer.produce(topic, b"a small record", partition=number % PARTITIONS)
+                producer.produce(topic, b"a small record", partition=number % self._partitions)
             producer.commit_transaction(SECONDS)
 
 
@@ -99,6 +108,9 @@ class IdempotentBulk:
 
 def main() -> None:
     options = _options()
+    if options.ceiling:
+        _print_ceiling(options.count)
+        return
     measured = contenders(options.kafka, options.alone)
     works: list[Work] = [
         Transactions(1, options.count),
@@ -121,6 +133,13 @@ def _pass(contender: Contender, works: Sequence[Work]) -> dict[str, float]:
     return {work.name: work.measure(bootstrap, _new_topic(bootstrap)) for work in works}
 
 
+def _print_ceiling(count: int) -> None:
+    for producers in (1, PRODUCERS):
+        work = Transactions(producers, count, MOCK_PARTITIONS)
+        rates = [work.measure_with({"test.mock.num.brokers": 1}, "mock") for _ in range(3)]
+        sys.stdout.write(f"{work.name}, its own mock cluster: {statistics.median(rates):,.0f}\n")
+
+
 def _new_topic(bootstrap: str) -> str:
     topic = f"bench-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": bootstrap})
@@ -132,6 +151,7 @@ def _options() -> argparse.Namespace:
     parser = arguments("python -m benchmarks.transactions", __doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--count", type=int, default=400, help="transactions of the single producer")
+    parser.add_argument("--ceiling", action="store_true", help="measure librdkafka alone")
     parser.add_argument("--bulk", type=int, default=100_000, help="records of 1 KB")
     return parser.parse_args()
 
