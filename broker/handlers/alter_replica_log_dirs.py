@@ -16,7 +16,7 @@ from broker.handlers.describe_log_dirs import log_dirs
 from broker.network.context import RequestContext
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
-from storage.folders.checkpoints import TopicPartition
+from protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from broker.node import Node

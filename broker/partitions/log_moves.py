@@ -72,7 +72,7 @@ class LogMoves:
 
     async def _run(self, move: LogMove) -> None:
         log = move.log
-        described = {"partition": f"{log.topic}-{log.partition}", "to": move.target.path}
+        described = {"partition": log.name, "to": move.target.path}
         try:
             async with self._turn:
                 logger.info("partition move started", **described)

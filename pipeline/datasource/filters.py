@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from pipeline.datasource.folders import TopicPartition
 from pipeline.datasource.offsets import OffsetRange, offset_for_timestamp
 from pipeline.datasource.options import SourceOptions
 from pipeline.datasource.reader import OdradekReader
+from protocol.topic_partition import TopicPartition
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -7,9 +7,9 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from pipeline.datasource.errors import CorruptLogError, DataSourceError
+from protocol.topic_partition import TopicPartition
 
 LOG_START = "log-start-offset-checkpoint"
 REPLICATION = "replication-offset-checkpoint"
@@ -20,16 +20,6 @@ _FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
 _MOVED = re.compile(r"(?P<name>.+)\.[0-9a-f]{32}-moved")
 _LISTINGS = 100
 _TOPIC_ID = re.compile(r"^topic_id: *(\S+)$", re.MULTILINE)
-
-
-class TopicPartition(NamedTuple):
-    """A partition's name."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 @dataclass(frozen=True, slots=True)

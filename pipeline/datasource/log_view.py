@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pipeline.datasource.errors import DataLossError, DataSourceError
-from pipeline.datasource.folders import LOG_START, REPLICATION, Home, TopicPartition, read_checkpoint, topic_id
+from pipeline.datasource.folders import LOG_START, REPLICATION, Home, read_checkpoint, topic_id
 from pipeline.datasource.indexes import AbortedTxn
 from pipeline.datasource.log_tail import LogTail
 from pipeline.datasource.options import HighWatermark, Isolation, SourceOptions
 from pipeline.datasource.segments import Listing, list_segments
+from protocol.topic_partition import TopicPartition
 
 _ATTEMPTS = 100
 

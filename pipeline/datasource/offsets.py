@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from pipeline.datasource import walk
 from pipeline.datasource.errors import CorruptLogError, DataLossError, DataSourceError
-from pipeline.datasource.folders import TopicPartition
 from pipeline.datasource.indexes import read_offset_index, read_time_index
 from pipeline.datasource.log_view import LogState
 from pipeline.datasource.options import EARLIEST, LATEST, Offsets, SourceOptions
 from pipeline.datasource.segments import Segment
 from protocol.records.build import iter_records
+from protocol.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
 

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 
 from pipeline.datasource.errors import DataSourceError
-from pipeline.datasource.folders import Home, TopicPartition, find_homes
+from pipeline.datasource.folders import Home, find_homes
 from pipeline.datasource.log_view import Checkpoints, LogState, LogView
 from pipeline.datasource.options import SourceOptions
+from protocol.topic_partition import TopicPartition
 
 
 class Planner:

@@ -9,7 +9,6 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pipeline.datasource.aborted import AbortedBatches
 from pipeline.datasource.decode import Chunk, Place, decode
 from pipeline.datasource.errors import CorruptLogError
-from pipeline.datasource.folders import TopicPartition
 from pipeline.datasource.log_view import LogState
 from pipeline.datasource.offsets import OffsetRange, batch_ranges
 from pipeline.datasource.options import SourceOptions
@@ -18,6 +17,7 @@ from pipeline.datasource.scan import PieceScan
 from pipeline.datasource.splits import Piece, Split, splits_of
 from protocol.records.batch import HEADER_SIZE, BatchHeader
 from protocol.records.compression import Compression, DecompressionError, decompress
+from protocol.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
 

@@ -8,13 +8,13 @@ from pyspark.sql.datasource import InputPartition
 
 from pipeline.datasource import walk
 from pipeline.datasource.errors import DataSourceError
-from pipeline.datasource.folders import TopicPartition
 from pipeline.datasource.indexes import AbortedTxn, read_offset_index
 from pipeline.datasource.log_view import LogState
 from pipeline.datasource.offsets import OffsetRange
 from pipeline.datasource.options import SourceOptions
 from pipeline.datasource.segments import Segment
 from pipeline.datasource.walk import OpenLog
+from protocol.topic_partition import TopicPartition
 
 SMALL_BYTES = 8 << 20
 _ATTEMPTS = 100

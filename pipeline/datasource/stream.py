@@ -9,13 +9,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from pipeline.datasource.errors import DataLossError, DataSourceError
-from pipeline.datasource.folders import TopicPartition
 from pipeline.datasource.log_view import LogState
 from pipeline.datasource.offsets import OffsetRange, stream_start, within
 from pipeline.datasource.options import LATEST, SourceOptions
 from pipeline.datasource.planner import Planner
 from pipeline.datasource.reader import read_split
 from pipeline.datasource.splits import Split, splits_of
+from protocol.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
 

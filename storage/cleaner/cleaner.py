@@ -137,7 +137,7 @@ class Cleaning:
             except OSError as error:
                 if not is_passing(error):
                     raise
-                logger.warning("cleaning waits", partition=f"{self._log.topic}-{self._log.partition}", error=str(error))
+                logger.warning("cleaning waits", partition=self._log.name, error=str(error))
             await self._log.services.clock.sleep(DESCRIPTORS_RETRY_MS)
             self._check()
 

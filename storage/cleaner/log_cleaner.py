@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import structlog
 
 from protocol.errors import KafkaError
+from protocol.topic_partition import TopicPartition
 from storage.cleaner.cleaner import LANE, Cleaning
 from storage.cleaner.offset_map import OffsetMap
 from storage.cleaner.selection import LogToClean, examine
 from storage.cleaner.slices import Slices
 from storage.cleaner.swap import CleaningAbortedError
 from storage.files import is_device_failure
-from storage.folders.checkpoints import TopicPartition
 from storage.folders.log_manager import LogManager
 from storage.log.partition_log import PartitionLog
 from storage.log.retention import apply_retention
@@ -179,7 +179,7 @@ class LogCleaner:
             return
         cleaning = Cleaning(target, offsets, slices, lambda: self._stopping)
         began_ms = self._services.clock.monotonic_ms()
-        name = f"{log.topic}-{log.partition}"
+        name = log.name
         try:
             clean_to = await cleaning.run()
         except CleaningAbortedError:
@@ -227,7 +227,7 @@ class LogCleaner:
         return offsets, Slices(self._services.clock, self._workers, config.max_bytes_per_second / threads)
 
     def _leave_alone(self, log: PartitionLog, error: str) -> None:
-        logger.error("cleaning failed", partition=f"{log.topic}-{log.partition}", error=error)
+        logger.error("cleaning failed", partition=log.name, error=error)
         until_ms = self._services.clock.monotonic_ms() + self._config.backoff_ms
         self._put_off[TopicPartition(log.topic, log.partition)] = until_ms
 

@@ -44,7 +44,7 @@ def examine(log: PartitionLog, cleaned_to: int | None, last_stable_offset: int, 
     first_dirty = start if cleaned_to is None else cleaned_to
     if not start <= first_dirty <= log.log_end_offset:
         if first_dirty > start or not log.config.delete:
-            logger.warning("cleaning starts over", partition=f"{log.topic}-{log.partition}", cleaned_to=first_dirty)
+            logger.warning("cleaning starts over", partition=log.name, cleaned_to=first_dirty)
         first_dirty = start
     sealed = _sealed_from(log, first_dirty)
     uncleanable = min(last_stable_offset, log.segments.active.base_offset)

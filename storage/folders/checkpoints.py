@@ -2,8 +2,8 @@
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
+from protocol.topic_partition import TopicPartition
 from storage.checkpoint_file import CorruptCheckpointError, read_checkpoint, write_checkpoint
 from storage.files import FileSystem
 
@@ -11,16 +11,6 @@ RECOVERY_POINT = "recovery-point-offset-checkpoint"
 LOG_START = "log-start-offset-checkpoint"
 REPLICATION = "replication-offset-checkpoint"
 CLEANER = "cleaner-offset-checkpoint"
-
-
-class TopicPartition(NamedTuple):
-    """A partition's name."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 class OffsetCheckpoint:

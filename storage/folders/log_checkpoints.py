@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
+from protocol.topic_partition import TopicPartition
 from storage.checkpoint_file import CorruptCheckpointError
 from storage.files import FileSystem
 from storage.folders.checkpoints import (
@@ -12,7 +13,6 @@ from storage.folders.checkpoints import (
     RECOVERY_POINT,
     REPLICATION,
     OffsetCheckpoint,
-    TopicPartition,
 )
 from storage.folders.log_dirs import LogDir, LogDirs
 from storage.log.partition_log import PartitionLog

@@ -11,8 +11,9 @@ from uuid import UUID
 import structlog
 
 from protocol.errors import KafkaStorage
+from protocol.topic_partition import TopicPartition
 from storage.folders import log_names
-from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, TopicPartition
+from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT
 from storage.folders.folder_removal import remove_folder
 from storage.folders.log_opening import Found, read_topic_id
 

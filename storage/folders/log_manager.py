@@ -9,10 +9,11 @@ from uuid import UUID
 import structlog
 
 from protocol.errors import KafkaError, KafkaStorage, LogDirNotFound
+from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
 from storage.files import is_device_failure
 from storage.folders import log_names, partition_metadata
-from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION, TopicPartition
+from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION
 from storage.folders.folder_removal import remove_folder, remove_folder_later
 from storage.folders.log_checkpoints import CheckpointError, LogCheckpoints
 from storage.folders.log_dirs import LogDir, LogDirs

@@ -24,9 +24,9 @@ from uuid import UUID
 import structlog
 
 from protocol.errors import KafkaStorage
+from protocol.topic_partition import TopicPartition
 from storage.files import File, FileSystem, is_out_of_descriptors, is_passing
 from storage.folders import log_names, partition_metadata
-from storage.folders.checkpoints import TopicPartition
 from storage.folders.folder_removal import remove_folder, remove_folder_later
 from storage.folders.log_copy import LogCopy, Step
 from storage.folders.log_dirs import LogDir

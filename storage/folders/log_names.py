@@ -3,7 +3,7 @@
 import re
 from uuid import UUID
 
-from storage.folders.checkpoints import TopicPartition
+from protocol.topic_partition import TopicPartition
 
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
@@ -16,7 +16,7 @@ _LONGEST_NAME = 255
 
 def folder_name(partition: TopicPartition) -> str:
     """`topic-partition`."""
-    return f"{partition.topic}-{partition.partition}"
+    return str(partition)
 
 
 def delete_name(partition: TopicPartition, unique: UUID) -> str:

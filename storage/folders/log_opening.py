@@ -6,10 +6,10 @@ from uuid import UUID
 
 import structlog
 
+from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
 from storage.files import FileSystem
 from storage.folders import log_names, partition_metadata
-from storage.folders.checkpoints import TopicPartition
 from storage.folders.log_dirs import LogDir
 from storage.folders.partition_metadata import CorruptPartitionMetadataError
 from storage.log.leader_epochs import LeaderEpochs

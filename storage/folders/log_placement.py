@@ -3,7 +3,7 @@
 from collections import Counter
 
 from protocol.errors import KafkaStorage
-from storage.folders.checkpoints import TopicPartition
+from protocol.topic_partition import TopicPartition
 from storage.folders.log_dirs import LogDir, LogDirs
 
 MOST_PREFERENCES = 10_000

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 def increment_start(log: "PartitionLog", offset: int) -> bool:
     """Move the log's start up; false if it is there already. Raises OffsetOutOfRange past the log's end."""
     if offset > log.log_end_offset:
-        raise OffsetOutOfRange(
-            f"Cannot increment the log start offset of {log.topic}-{log.partition} to {offset}, past its end."
-        )
+        raise OffsetOutOfRange(f"Cannot increment the log start offset of {log.name} to {offset}, past its end.")
     if offset <= log.log_start_offset:
         return False
     log.log_start_offset = offset

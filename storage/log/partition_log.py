@@ -32,6 +32,7 @@ class PartitionLog:
     """The log of `topic`-`partition` in `folder`.
 
     Attributes:
+        name: `topic-partition`.
         log_start_offset: first offset that may be read.
         log_end_offset: the next offset to be given out.
         on_offline: called once, when a disk error takes the log offline.
@@ -41,7 +42,6 @@ class PartitionLog:
     """
 
     __slots__ = (
-        "_name",
         "_offline",
         "cleaned_to",
         "config",
@@ -52,6 +52,7 @@ class PartitionLog:
         "leader_epochs",
         "log_end_offset",
         "log_start_offset",
+        "name",
         "on_offline",
         "partition",
         "producers",
@@ -89,7 +90,7 @@ class PartitionLog:
         self.log_start_offset = state.log_start_offset
         self.log_end_offset = state.log_end_offset
         self.on_offline: Callable[[PartitionLog, Exception], None] | None = None
-        self._name = f"{topic}-{partition}"
+        self.name = f"{topic}-{partition}"
         self._offline: KafkaError | None = None
         self.flusher = LogFlusher(
             services,
@@ -118,15 +119,15 @@ class PartitionLog:
         if self._offline is not None:
             raise self.storage_error()
         if self.held_back:
-            raise NotLeaderOrFollower(f"The log of {self._name} is changing its folder.")
+            raise NotLeaderOrFollower(f"The log of {self.name} is changing its folder.")
         config = self.config
-        data, header, max_timestamp, log_append_time = validate(batch, config, origin, now_ms, self._name)
+        data, header, max_timestamp, log_append_time = validate(batch, config, origin, now_ms, self.name)
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
         size = len(data)
         if size > config.segment_bytes:
             raise RecordBatchTooLarge(
-                f"Message batch size is {size} bytes in append to partition {self._name}, which exceeds the maximum "
+                f"Message batch size is {size} bytes in append to partition {self.name}, which exceeds the maximum "
                 f"configured segment size of {config.segment_bytes}."
             )
         try:
@@ -168,7 +169,7 @@ class PartitionLog:
         try:
             self.segments.active.cut_back()
         except OSError as second:
-            logger.error("failed append left a partial batch", partition=self._name, error=str(second))
+            logger.error("failed append left a partial batch", partition=self.name, error=str(second))
             return self.fail(error)
         return self.failure(error)
 
@@ -233,7 +234,7 @@ class PartitionLog:
     def _check_range(self, offset: int) -> None:
         if offset < self.log_start_offset or offset > self.log_end_offset:
             raise OffsetOutOfRange(
-                f"Received request for offset {offset} for partition {self._name}, but we only have log segments from "
+                f"Received request for offset {offset} for partition {self.name}, but we only have log segments from "
                 f"offset {self.log_start_offset} up to {self.log_end_offset}."
             )
 
@@ -316,15 +317,15 @@ class PartitionLog:
     def failure(self, error: OSError) -> KafkaError:
         """What to raise for an error that left the log as it was: without room or a free descriptor it stays online."""
         if is_passing(error):
-            return KafkaStorage(f"There is no room for the log of {self._name} in {self.folder}: {error}")
+            return KafkaStorage(f"There is no room for the log of {self.name} in {self.folder}: {error}")
         return self.fail(error)
 
     def fail(self, error: Exception) -> KafkaError:
         """A disk error: take the log offline. Returns what to raise."""
         if self._offline is None:
-            self._offline = KafkaStorage(f"The log of {self._name} in {self.folder} is offline: {error}")
+            self._offline = KafkaStorage(f"The log of {self.name} in {self.folder} is offline: {error}")
             self.flusher.stop()
-            logger.error("log offline", partition=self._name, folder=self.folder, error=str(error))
+            logger.error("log offline", partition=self.name, folder=self.folder, error=str(error))
             if self.on_offline is not None:
                 self.on_offline(self, error)
             self.host.failed(error)
@@ -379,7 +380,7 @@ class PartitionLog:
         self.flusher.stop()
         self.removal.stop()
         self.leader_epochs.retire()
-        self._offline = NotLeaderOrFollower(f"The log of {self._name} was deleted.")
+        self._offline = NotLeaderOrFollower(f"The log of {self.name} was deleted.")
         for segment in self.segments:
             segment.file.retire()
 

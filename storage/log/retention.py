@@ -20,9 +20,9 @@ def apply_retention(log: PartitionLog, high_watermark: int) -> None:
     try:
         delete_old_segments(log, high_watermark)
     except KafkaError as error:
-        logger.error("retention failed", partition=f"{log.topic}-{log.partition}", error=str(error))
+        logger.error("retention failed", partition=log.name, error=str(error))
     except Exception:
-        logger.exception("retention failed", partition=f"{log.topic}-{log.partition}")
+        logger.exception("retention failed", partition=log.name)
 
 
 def delete_old_segments(log: PartitionLog, high_watermark: int) -> int:
@@ -84,7 +84,7 @@ def _remove(log: PartitionLog, high_watermark: int, breaches: Breaches, reason: 
     log.removal.remove(doomed, [path for path in snapshots if path is not None], log.config.file_delete_delay_ms)
     logger.info(
         "removing segments",
-        partition=f"{log.topic}-{log.partition}",
+        partition=log.name,
         segments=len(doomed),
         log_start_offset=log.log_start_offset,
         reason=reason,

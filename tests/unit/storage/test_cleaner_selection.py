@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
 from storage.cleaner.selection import LogToClean, examine
-from storage.folders.checkpoints import TopicPartition
 from storage.log.partition_log import PartitionLog
 from tests.doubles.clock import ManualClock
 from tests.doubles.files import MemoryFileSystem

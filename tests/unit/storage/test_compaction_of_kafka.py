@@ -7,9 +7,10 @@ import pytest
 
 from protocol.records.batch import BatchHeader, check_crc, read_header
 from protocol.records.build import Record, iter_records
+from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
 from storage.files import write_file_atomically
-from storage.folders.checkpoints import CLEANER, OffsetCheckpoint, TopicPartition
+from storage.folders.checkpoints import CLEANER, OffsetCheckpoint
 from tests.doubles.files import MemoryFileSystem
 from tests.unit.storage.cleaning import clean
 from tests.unit.storage.support import Rig

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from protocol.errors import KafkaStorage
+from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
-from storage.folders.checkpoints import TopicPartition
 from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
 from storage.log.log_services import LogServices

@@ -3,9 +3,10 @@
 import pytest
 
 from protocol import uuids
+from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
 from storage.files import OsFileSystem, read_file, write_file_atomically
-from storage.folders.checkpoints import OffsetCheckpoint, TopicPartition
+from storage.folders.checkpoints import OffsetCheckpoint
 from storage.folders.log_dirs import LogDirError, LogDirs
 from storage.folders.log_names import delete_name, parse
 from tests.doubles.files import MemoryFileSystem, Unsynced

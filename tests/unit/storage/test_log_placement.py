@@ -2,7 +2,7 @@
 
 from uuid import uuid4
 
-from storage.folders.checkpoints import TopicPartition
+from protocol.topic_partition import TopicPartition
 from storage.folders.log_dirs import LogDirs
 from storage.folders.log_placement import MOST_PREFERENCES, LogPlacement
 from tests.doubles.files import MemoryFileSystem

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from protocol.errors import KafkaStorage, NotLeaderOrFollower
+from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
-from storage.folders.checkpoints import RECOVERY_POINT, OffsetCheckpoint, TopicPartition
+from storage.folders.checkpoints import RECOVERY_POINT, OffsetCheckpoint
 from storage.log.retention import delete_old_segments
 from storage.segments.index import OffsetIndex, TimeIndex, TimestampOffset
 from tests.doubles.files import Fault, MemoryFileSystem

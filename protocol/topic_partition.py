@@ -1,0 +1,13 @@
+"""The name of a partition."""
+
+from typing import NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    """Kafka's TopicPartition; as text `topic-partition`, which is also the name of its folder."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
