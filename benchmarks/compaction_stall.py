@@ -110,7 +110,7 @@ async def measure(kind: str, updates: int, rounds: int, folder: str) -> None:
         cpu_seconds += time.process_time() - cpu_began
         busy += probe.stop()
     await asyncio.sleep(0.5)  # replaced segments go
-    manager.close(clean=False)
+    manager.release()
     workers.close()
     count = updates * rounds
     sys.stdout.write(

@@ -20,6 +20,9 @@ T = TypeVar("T")
 LOCK_FILE = ".lock"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 
+BROKER_EPOCH = 0
+"""In Kafka the controller gives each start of a broker one, and asks for it at the next."""
+
 
 class LogDirError(Exception):
     """A log folder cannot be used; the message says which one and why."""
@@ -114,9 +117,9 @@ class LogDirs:
             self._fs.unlink(f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}")
             self._fs.fsync_dir(log_dir.path)
 
-    def mark_clean(self, broker_epoch: int, spoiled: Collection[str] = ()) -> None:
+    def mark_clean(self, spoiled: Collection[str]) -> None:
         """Everything but the `spoiled` folders is on disk: the last thing a stopping broker writes. Raises OSError."""
-        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
+        content = json.dumps({"version": 0, "brokerEpoch": BROKER_EPOCH}, separators=(",", ":")).encode()
         for log_dir in self.dirs:
             if log_dir.failed or log_dir.path in spoiled:
                 continue

@@ -306,31 +306,33 @@ class LogManager:
         if is_device_failure(error):
             self.fail_folder(log_dir, error)
 
-    def close(self, *, clean: bool = True, broker_epoch: int = 0) -> None:
+    def close(self) -> None:
         """Flush and close every log, write the checkpoints, and last the clean-shutdown file; unlock the folders.
 
-        Blocking. With `clean` false only closes. A log that is or goes offline keeps its folder from counting as
-        clean, and the others go on. Raises KafkaStorage for the first that could not be closed, OSError.
+        Blocking. A log that is or goes offline keeps its folder from counting as clean, and the others go on. Raises
+        KafkaStorage for the first that could not be closed, OSError.
         """
+        failures = []
         try:
-            if clean:
-                failures = []
-                for log in self.logs.values():
-                    failure = _close(log)
-                    if failure is not None:
-                        failures.append(failure)
-                    self.closed += 1
-                self.checkpoint_recovery_points()
-                self.checkpoint_log_start_offsets()
-                offline = {key for key, log in self.logs.items() if log.is_offline}
-                spoiled = {self.placement.folders[key] for key in offline - self.damaged}
-                self._dirs.mark_clean(broker_epoch, spoiled)
-                if failures:
-                    raise failures[0]
-        finally:
             for log in self.logs.values():
-                log.release_files()
-            self._dirs.unlock()
+                failure = _close(log)
+                if failure is not None:
+                    failures.append(failure)
+                self.closed += 1
+            self.checkpoint_recovery_points()
+            self.checkpoint_log_start_offsets()
+            offline = {key for key, log in self.logs.items() if log.is_offline}
+            self._dirs.mark_clean({self.placement.folders[key] for key in offline - self.damaged})
+            if failures:
+                raise failures[0]
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        """Close the files and unlock the folders, and no more: what is on disk is what a kill would have left."""
+        for log in self.logs.values():
+            log.release_files()
+        self._dirs.unlock()
 
 
 @dataclass(frozen=True, slots=True)

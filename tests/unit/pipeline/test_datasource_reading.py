@@ -199,4 +199,4 @@ def test_reads_what_storage_reads(steps: list[str], seed: int) -> None:
                 assert rows_of(lasting, options) == work.expected(committed=True)
         assert rows_of(Planner(options), options) == work.expected(committed=True)
         assert rows_of(Planner(every), every) == work.expected(committed=False)
-        work.rig.manager.close(clean=False)
+        work.rig.manager.release()

@@ -70,7 +70,7 @@ class Rig:
     def kill(self) -> PartitionLog:
         """The process dies, the machine goes on: nothing written is lost."""
         self.workers.drop_all()
-        self.manager.close(clean=False)
+        self.manager.release()
         return self.reopen()
 
 

@@ -169,7 +169,7 @@ def test_only_what_lies_past_the_recovery_point_is_scanned(fs: MemoryFileSystem)
     rig.manager.checkpoint_recovery_points()
     for number in range(6, 9):
         append(log, batch(b"x" * 20, producer_id=7, sequence=number))
-    rig.manager.close(clean=False)
+    rig.manager.release()
     scanned = {path for path in opened(fs, rig.reopen) if path.endswith(".log")}
     assert scanned == {f"/data/t-0/{base:020d}.log" for base in (6, 8)}
     assert len(contents(rig.log())) == 9
@@ -193,7 +193,7 @@ def test_a_log_damaged_anywhere_is_a_prefix_of_what_it_was(fs: MemoryFileSystem,
     log = filled(rig)
     expected = contents(log)
     segments = [segment.file.path for segment in log.segments]
-    rig.manager.close(clean=False)
+    rig.manager.release()
     path = segments[seed % len(segments)]
     file = fs.open(path)
     at = seed * 37 % file.size()
@@ -210,7 +210,7 @@ def test_a_log_damaged_anywhere_is_a_prefix_of_what_it_was(fs: MemoryFileSystem,
 def test_a_segment_that_is_missing_ends_the_log_before_it(fs: MemoryFileSystem) -> None:
     rig = Rig(fs, SMALL)
     expected = contents(filled(rig))
-    rig.manager.close(clean=False)
+    rig.manager.release()
     fs.unlink("/data/t-0/00000000000000000004.log")
     assert contents(rig.reopen()) == expected[:4]
 
@@ -286,7 +286,7 @@ def test_snapshots_of_the_future_are_removed(fs: MemoryFileSystem) -> None:
 def test_snapshots_past_a_cut_go_and_those_before_it_stay(fs: MemoryFileSystem) -> None:
     rig = Rig(fs, SMALL)
     filled(rig)
-    rig.manager.close(clean=False)
+    rig.manager.release()
     file = fs.open("/data/t-0/00000000000000000004.log")
     file.pwrite(b"\xff", file.size() - 5)
     log = rig.reopen()
@@ -330,7 +330,7 @@ def test_a_marker_of_an_old_coordinator_is_replayed(fs: MemoryFileSystem) -> Non
 def test_leader_epochs_are_found_in_the_log(fs: MemoryFileSystem) -> None:
     rig = Rig(fs, SMALL)
     entries = filled(rig).leader_epochs.entries
-    rig.manager.close(clean=False)
+    rig.manager.release()
     fs.unlink("/data/t-0/leader-epoch-checkpoint")
     assert rig.reopen().leader_epochs.entries == entries
 
@@ -341,7 +341,7 @@ def test_damaged_leader_epochs_are_found_in_the_log_whatever_the_stop(fs: Memory
     log = filled(rig)
     entries, expected = log.leader_epochs.entries, contents(log)
     rig.manager.checkpoint_recovery_points()
-    rig.manager.close(clean=clean)
+    (rig.manager.close if clean else rig.manager.release)()
     write_file_atomically(fs, "/data/t-0/leader-epoch-checkpoint", b"0\n7\n1 2\n")
     log = rig.reopen()
     assert log.leader_epochs.entries == entries

@@ -56,9 +56,9 @@ def test_a_clean_stop_writes_checkpoints_and_the_clean_shutdown_file(fs: MemoryF
     rig = Rig(fs)
     append(rig.log())
     rig.log("u", 3)
-    rig.manager.close(broker_epoch=9)
+    rig.manager.close()
     assert read_file(fs, "/data/recovery-point-offset-checkpoint") == b"0\n2\nt 0 1\nu 3 0\n"
-    assert read_file(fs, "/data/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":9}'
+    assert read_file(fs, "/data/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":0}'
     rig.reopen()
     assert not fs.exists("/data/.kafka_cleanshutdown")
     assert rig.dirs.dirs[0].clean
@@ -175,7 +175,7 @@ def test_a_damaged_index_is_rebuilt(fs: MemoryFileSystem, path: str, damage: str
     log.roll()
     append(log)
     rig.workers.run_all()
-    rig.manager.close(clean=clean)
+    (rig.manager.close if clean else rig.manager.release)()
     content = read_file(fs, path)
     match damage:
         case "missing":
@@ -276,7 +276,7 @@ def test_a_deletion_cut_short_is_finished_at_the_next_start(fs: MemoryFileSystem
     append(rig.log())
     rig.manager.delete_log_soon("t", 0)
     rig.workers.drop_all()
-    rig.manager.close(clean=False)
+    rig.manager.release()
     rig.manager = rig.open()
     assert rig.manager.logs == {}
     assert [name for name in fs.listdir("/data") if fs.is_dir(f"/data/{name}")] == []
