@@ -101,7 +101,9 @@ def _changed(
     current: Mapping[str, str], changes: Iterable[Change], definitions: Mapping[str, ConfigDef]
 ) -> dict[str, str]:
     altered = dict(current)
-    for change in changes:
+    by_name = {change.name: change for change in changes}
+    for name in in_java_order(by_name):  # of several that are wrong, Kafka's controller names the first of a hash map
+        change = by_name[name]
         operation, value = AlterOp(change.operation), change.value or ""
         match operation:
             case AlterOp.SET:

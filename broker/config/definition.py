@@ -152,6 +152,8 @@ def _parse_type(name: str, text: str, kind: ConfigType) -> Value:
             return float(trimmed.rstrip("fFdD"))
         case ConfigType.LIST:
             return tuple(re.split(_COMMA, trimmed)) if trimmed else ()
+        case ConfigType.CLASS:
+            return text  # named in a refusal with the space around it
         case _:
             return trimmed
 
@@ -235,7 +237,8 @@ def java_class(known: str | None) -> Check:
     """A class that a JVM without plugins finds: only `known`."""
 
     def refuse(value: Value) -> tuple[object, str] | None:
-        return None if value == known else (value, f"Class {value} could not be found.")
+        found = value.strip(_SPACE) if isinstance(value, str) else value
+        return None if found == known else (value, f"Class {value} could not be found.")
 
     return Check(refuse, str(known))
 

@@ -89,6 +89,11 @@ def test_what_is_no_list_is_not_appended_to(change: tuple[str, int, str | None],
     assert raised.value.message == message
 
 
+def test_of_several_that_are_no_lists_the_first_in_a_hash_map_is_named() -> None:
+    with pytest.raises(InvalidConfiguration, match=r"Can't APPEND to key file\.delete\.delay\.ms "):
+        topic({}, ("segment.ms", APPEND, "1"), ("file.delete.delay.ms", APPEND, "1"))
+
+
 def test_what_was_is_left_as_it_was() -> None:
     current = {"retention.ms": "5"}
     assert topic(current, ("retention.ms", SET, "6"), ("segment.bytes", SET, "x")) == {
@@ -163,6 +168,7 @@ def test_what_may_be_altered_for_a_broker_and_for_the_cluster(
             r"using the listener prefix: HashSet\(ssl.keystore.type, ssl.keystore.location\)",
         ),
         ([("ssl.engine.factory.class", SET, "a.B")], InvalidRequest, "Class a.B could not be found."),
+        ([("ssl.engine.factory.class", SET, " a.B ")], InvalidRequest, "Class  a.B  could not be found."),
         (
             [("log.retention.ms", SET, "x"), ("background.threads", SET, "0")],
             InvalidRequest,
