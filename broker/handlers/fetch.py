@@ -129,7 +129,7 @@ class Fetch:
         self._context = context
         self._by_id = by_id
         self._max_bytes = min(request.max_bytes, ctx.node.config.integer("fetch.max.bytes"))
-        if ctx.node.throttling.enabled:
+        if self._limited:
             self._max_bytes = min(self._max_bytes, ctx.node.throttling.most_to_fetch(ctx))
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._results: Results = []
@@ -138,6 +138,11 @@ class Fetch:
         self._read_bytes = 0
         self._failed = False
         self._readable = False
+
+    @property
+    def _limited(self) -> bool:
+        """Whether there are clients' quotas that may hold it back; those do not hold for replicas."""
+        return self._ctx.node.throttling.enabled and self._request.replica_id < 0
 
     @property
     def answerable(self) -> bool:
@@ -151,7 +156,7 @@ class Fetch:
         await self._read_on(reading, plan)
         if not self.answerable:
             await self._wait()
-            if self._ctx.node.throttling.enabled:
+            if self._limited:
                 self._ctx.connection.spent_ms()  # waiting does not count for the client's quota
             reading = self.read(again=True)
             await self._read_on(reading, _advance(reading))
@@ -294,7 +299,7 @@ class Fetch:
 
     def response(self) -> FetchResponse:
         """The answer with what was read; over a quota it has no records, but the time to wait (KIP-219)."""
-        if self._ctx.node.throttling.enabled:
+        if self._limited:
             throttle_ms = self._ctx.node.throttling.fetch_ms(self._ctx, self._size)
             if throttle_ms:
                 error_code, session_id, _ = self._context.preview(self._results)

@@ -201,6 +201,15 @@ async def test_a_full_fetch_that_is_held_back_opens_no_session(rig: Rig) -> None
     assert (held.session_id, len(rig.node.fetch_sessions)) == (0, 0)
 
 
+async def test_quotas_of_clients_do_not_hold_for_replicas(rig: Rig) -> None:
+    await fill(rig, 1)
+    await set_quota(rig, "consumer_byte_rate", 1.0, client_id="test")
+    as_replica = fetch([("t", 0, 0)]) | {"replica_id": 1}
+    told = await rig.connect().ask("fetch", 12, **as_replica)
+    assert (milliseconds(told), len(told.responses)) == (0, 1)
+    assert milliseconds(await rig.connect().ask("fetch", 12, **fetch([("t", 0, 0)]))) > 0
+
+
 async def test_a_quota_that_is_no_number_gives_a_batch_at_a_time(rig: Rig) -> None:
     await fill(rig, 2)
     await set_quota(rig, "consumer_byte_rate", float("nan"), client_id="test")
