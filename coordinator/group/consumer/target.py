@@ -43,9 +43,8 @@ def make_target(
     try:
         assigned = ASSIGNORS[assignor](spec)
     except AssignmentFailed as error:
-        text = f"Failed to compute a new target assignment for epoch {epoch}: {error}"
         logger.error("target assignment failed", group=group.group_id, epoch=epoch, assignor=assignor, error=str(error))
-        raise UnknownServerError(text) from error
+        raise UnknownServerError from error  # clients are not told why
     logger.info("target assignment computed", group=group.group_id, epoch=epoch, assignor=assignor)
     for member_id in spec.members:
         partitions = assigned.get(member_id, NO_PARTITIONS)

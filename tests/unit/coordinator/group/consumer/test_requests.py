@@ -90,6 +90,7 @@ async def test_when_the_assignor_fails_everything_stays_as_it_was(monkeypatch: p
         raise AssignmentFailed("no way")
 
     monkeypatch.setattr(target, "ASSIGNORS", {"range": fails})
-    with pytest.raises(UnknownServerError, match="Failed to compute a new target assignment for epoch 2: no way"):
+    with pytest.raises(UnknownServerError) as failed:
         ConsumerClient(rig, "m0", "a", assignor="range").beat()
+    assert failed.value.explicit_message is None
     assert durable(rig.consumers) == before
