@@ -6,6 +6,6 @@ from collections.abc import Mapping
 from uuid import UUID
 
 Partitions = Mapping[UUID, frozenset[int]]
-"""Partition indexes by topic id; no topic has an empty set."""
+"""Partition indexes by topic id; a topic has an empty set only where the share of a classic member had none of it."""
 
 NO_PARTITIONS: Partitions = {}

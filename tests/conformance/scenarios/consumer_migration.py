@@ -1,9 +1,10 @@
 """Groups whose members go over from the classic protocol to KIP-848 and back, and members of both in one group."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tests.conformance.consumer_members import LEAVES, LEAVES_FOR_A_WHILE, Classic, Group, wants
-from tests.conformance.group_members import subscription
+from tests.conformance.group_members import assignment, subscription
 from tests.conformance.runner import Talk, scenario
 
 VERSIONS = (0, 1)
@@ -137,6 +138,28 @@ def goes_not_over(t: Talk, v: int) -> None:
     tries("a topic that is not there", share + b"\xff" * 4, protocols=[{"name": RANGE, "metadata": unknown}])
     nowhere = b"\0\0\0\0\0\1\0\7nowhere\0\0\0\1\0\0\0\0" + b"\xff" * 4
     tries("an assigned topic that is not there", nowhere, protocols=[{"name": RANGE, "metadata": unknown}])
+
+
+@scenario("consumer_group_heartbeat", VERSIONS)
+def goes_over_with_odd_shares(t: Talk, v: int) -> None:
+    """How many partitions everybody is to have; which ones goes by ids that the broker makes up."""
+    topic = t.topic("topic", 6)
+
+    def goes_over(step: str, indexes: Sequence[int]) -> None:
+        group = Group(t, v, step)
+        c = Classic(group)("c", protocols=wants(topic))
+        c.join(f"{step}: c joins")
+        share = {"member_id": c.member_id, "assignment": assignment({topic.name: indexes})}
+        c.sync(f"{step}: c assigns", assignments=[share])
+        m = group("m", topic)
+        answer = m.ask(member_epoch=0, topic_partitions=[], **m.subscription)
+        t.keep(f"{step}: m joins", {key: answer[key] for key in ("error_code", "error_message", "member_epoch")})
+        targets = [one["target_assignment"]["topic_partitions"] for one in group.described()["members"]]
+        t.keep(f"{step}: targets", sorted(sum(len(one["partitions"]) for one in target) for target in targets))
+
+    goes_over("no partitions", ())
+    goes_over("a partition twice", (0, 0, 1))
+    goes_over("a partition that there is not", (5, 6))
 
 
 @scenario("consumer_group_heartbeat", VERSIONS)

@@ -51,7 +51,8 @@ class Draft:
         return {topic: frozenset(topics[topic]) for topic in in_buckets(topics, self._buckets)}
 
     def _get(self, topic: UUID) -> set[int] | None:
-        return self._copied.get(topic) or self._added.get(topic)
+        there = self._copied.get(topic)
+        return self._added.get(topic) if there is None else there
 
     def _is_full(self) -> bool:
         return len(self._copied) + len(self._added) > self._buckets * 3 // 4

@@ -66,7 +66,7 @@ def _revoke(
         offered = extra > 0
         room, lost = _keep(member.assigned, subscribed, smaller + offered)
         if lost:
-            drafts[member_id] = _without(member.assigned, lost)
+            drafts[member_id] = _without(member.assigned, lost, subscribed)
             free += [(topic, partition) for topic in lost if topic in subscribed for partition in lost[topic]]
         if room > 0 and offered and members_left > extra:
             room -= 1
@@ -93,9 +93,12 @@ def _keep(assigned: Partitions, subscribed: Collection[UUID], quota: int) -> tup
     return quota, lost
 
 
-def _without(assigned: Partitions, lost: dict[UUID, Collection[int]]) -> Draft:
+def _without(assigned: Partitions, lost: dict[UUID, Collection[int]], subscribed: Collection[UUID]) -> Draft:
     draft = Draft(assigned)
     for topic, partitions in lost.items():
+        if topic not in subscribed:
+            draft.remove_topic(topic)
+            continue
         for partition in partitions:
             draft.remove(topic, partition)
     return draft

@@ -72,6 +72,14 @@ def test_uniform_takes_away_what_a_member_has_unsubscribed_from() -> None:
     assert uniform(group({B: 2}, members)) == {"a": {B: some(1)}, "b": {B: some(0)}}
 
 
+def test_uniform_gives_to_a_member_whose_share_named_a_topic_without_partitions() -> None:
+    """As the shares of classic members may, whose group went over."""
+    members = {"a": member(A, assigned={A: some()}), "b": member(A, assigned={B: some()})}
+    assert uniform(group({A: 5}, members)) == {"a": {A: some(0, 1)}, "b": {A: some(2, 3, 4)}}
+    members = {"a": member(A, assigned={A: some()}), "b": member(B, assigned={A: some()})}
+    assert uniform(group({A: 2, B: 1}, members)) == {"a": {A: some(0, 1)}, "b": {B: some(0)}}
+
+
 def test_uniform_gives_nothing_to_those_who_want_nothing() -> None:
     members = {"a": member(assigned={A: some(0)}), "b": member()}
     assert uniform(group({}, members)) == {"a": {}, "b": {}}
