@@ -15,7 +15,7 @@ from kio.schema.create_partitions.v3.response import CreatePartitionsTopicResult
 from kio.schema.errors import ErrorCode
 
 from broker.metadata.store import retrying
-from broker.metadata.topic_planning import check_partition_total, plan_partitions, require_time_left
+from broker.metadata.topic_planning import check_partition_total, growth, plan_partitions, require_time_left
 from broker.metadata.topics import PartitionAssignment
 from broker.network.context import RequestContext
 from protocol.durations import ZERO
@@ -45,8 +45,7 @@ async def _create(node: Node, request: CreatePartitionsRequest, quota: MutationQ
         if named[wanted.name] > 1:
             continue
         try:
-            planned = _plan(node, wanted, sum(map(len, added.values())))
-            quota.charge(wanted.name, len(planned))
+            planned = _plan(node, wanted, sum(map(len, added.values())), quota)
         except KafkaError as error:
             results.append(_failed(wanted.name, error))
         else:
@@ -57,13 +56,17 @@ async def _create(node: Node, request: CreatePartitionsRequest, quota: MutationQ
     return CreatePartitionsResponse(throttle_time=quota.throttle_time, results=tuple(results))
 
 
-def _plan(node: Node, wanted: CreatePartitionsTopic, planned: int) -> tuple[PartitionAssignment, ...]:
+def _plan(
+    node: Node, wanted: CreatePartitionsTopic, planned: int, quota: MutationQuota
+) -> tuple[PartitionAssignment, ...]:
     topic = node.topics.get(wanted.name)
     if topic is None:
         raise UnknownTopicOrPartition
-    check_partition_total(planned + wanted.count - len(topic.partitions))
     assignments = None if wanted.assignments is None else [a.broker_ids for a in wanted.assignments]
-    return plan_partitions(node, topic, wanted.count, assignments)
+    additional = growth(topic, wanted.count, assignments)
+    check_partition_total(planned + additional)
+    quota.charge(wanted.name, additional)  # also for replicas that turn out to be impossible
+    return plan_partitions(node, additional, assignments)
 
 
 def _failed(name: str, error: KafkaError) -> CreatePartitionsTopicResult:

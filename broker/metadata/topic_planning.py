@@ -146,10 +146,8 @@ def _placed(node: Node, partition_count: int, replication_factor: int) -> tuple[
     return (assign([node.node_id]),) * partition_count
 
 
-def plan_partitions(
-    node: Node, topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None
-) -> tuple[PartitionAssignment, ...]:
-    """The partitions that would be added to reach `count`. Raises InvalidPartitions or InvalidReplicaAssignment."""
+def growth(topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None) -> int:
+    """How many partitions are to be added to reach `count`. Raises InvalidPartitions or InvalidReplicaAssignment."""
     current = len(topic.partitions)
     if count == current:
         raise InvalidPartitions(f"Topic already has {current} partition(s).")
@@ -158,13 +156,20 @@ def plan_partitions(
             f"The topic {topic.name} currently has {current} partition(s); {count} would not be an increase."
         )
     additional = count - current
-    if assignments is None:
-        return (assign([node.node_id]),) * additional
-    if len(assignments) != additional:
+    if assignments is not None and len(assignments) != additional:
         raise InvalidReplicaAssignment(
             f"Attempted to add {additional} additional partition(s), but only {len(assignments)} assignment(s) "
             "were specified."
         )
+    return additional
+
+
+def plan_partitions(
+    node: Node, additional: int, assignments: Sequence[Sequence[int]] | None
+) -> tuple[PartitionAssignment, ...]:
+    """The partitions that would be added. Raises InvalidReplicaAssignment."""
+    if assignments is None:
+        return (assign([node.node_id]),) * additional
     for replicas in assignments:
         check_replicas(replicas, {node.node_id})
     return tuple(assign(replicas) for replicas in assignments)

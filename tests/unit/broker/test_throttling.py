@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from kio.schema.alter_client_quotas.v1.request import EntityData, EntryData, OpData
-from kio.schema.create_partitions.v3.request import CreatePartitionsTopic
+from kio.schema.create_partitions.v3.request import CreatePartitionsAssignment, CreatePartitionsTopic
 from kio.schema.create_topics.v7.request import CreatableTopic
 from kio.schema.delete_topics.v6.request import DeleteTopicState
 
@@ -338,6 +338,16 @@ async def test_growing_and_deleting_topics_counts_partitions_too(rig: Rig) -> No
     await rig.clock.run(11_000)
     deleted = await client.ask("delete_topics", 6, topics=(named,), timeout=SOON)
     assert (codes(deleted.responses), milliseconds(deleted)) == ([("t", "none")], 0)
+
+
+async def test_partitions_for_replicas_that_there_are_not_count_too(rig: Rig) -> None:
+    await set_quota(rig, "controller_mutation_rate", 0.5, client_id="test")
+    client = rig.connect()
+    elsewhere = (CreatePartitionsAssignment(broker_ids=(7,)),) * 11
+    for assignments, code in ((elsewhere, "invalid_replica_assignment"), (None, "throttling_quota_exceeded")):
+        grown = CreatePartitionsTopic(name="t", count=12, assignments=assignments)
+        done = await client.ask("create_partitions", 3, topics=(grown,), timeout=SOON, validate_only=False)
+        assert codes(done.results) == [("t", code)]
 
 
 async def test_a_topic_made_on_first_use_counts_for_who_asked(rig: Rig) -> None:

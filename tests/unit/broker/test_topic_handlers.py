@@ -158,6 +158,7 @@ async def test_delete_topics_switched_off(version: int, code: str) -> None:
         ("t", 3, ((1, 1),), "invalid_replica_assignment"),
         ("t", 3, ((5,),), "invalid_replica_assignment"),
         ("t", 20_000, None, "policy_violation"),
+        ("t", 20_000, ((1,),), "invalid_replica_assignment"),
         ("no", 3, None, "unknown_topic_or_partition"),
     ],
 )
