@@ -47,9 +47,9 @@ def in_buckets(keys: Iterable[Key], buckets: int) -> list[Key]:
     return sorted(keys, key=lambda key: _spread(key) & buckets - 1)
 
 
-def in_bucket_order(keys: Collection[T], hash_of: Callable[[T], int]) -> list[T]:
+def in_bucket_order(keys: Collection[T], hash_of: Callable[[T], int], capacity: int = 16) -> list[T]:
     """`in_java_order` of keys with any `hashCode()`, without long chains."""
-    buckets = 16
+    buckets = java_buckets(capacity)
     while len(keys) > buckets * 3 // 4:
         buckets *= 2
     return sorted(keys, key=lambda key: _spread(hash_of(key)) & buckets - 1)

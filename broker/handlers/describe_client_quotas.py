@@ -13,7 +13,7 @@ from broker.network.context import RequestContext
 from broker.quotas.entities import CLIENT_ID, DEFAULT, IP, USER, Entity
 from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError, UnsupportedVersion
-from protocol.java_collections import in_java_order
+from protocol.java_collections import in_bucket_order
 
 MATCH_EXACT, MATCH_DEFAULT, MATCH_SPECIFIED = 0, 1, 2
 
@@ -21,9 +21,11 @@ MATCH_EXACT, MATCH_DEFAULT, MATCH_SPECIFIED = 0, 1, 2
 def handle(ctx: RequestContext, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
     _check(request.components)
     quotas = ctx.node.client_quotas
-    entries = [
-        _entry(entity, quotas.of(entity)) for entity in quotas if _matches(entity, request.components, request.strict)
-    ]
+    every = list(quotas)
+    matching = [entity for entity in every if _matches(entity, request.components, request.strict)]
+    # Kafka's map has room for all, whatever matches
+    ordered = in_bucket_order(matching, Entity.java_hash, capacity=-(-len(every) * 4 // 3))
+    entries = [_entry(entity, quotas.of(entity)) for entity in ordered]
     return DescribeClientQuotasResponse(
         throttle_time=ZERO, error_code=ErrorCode.none, error_message="", entries=tuple(entries)
     )
@@ -45,7 +47,7 @@ def _matches(entity: Entity, components: Sequence[ComponentData], strict: bool) 
 def _entry(entity: Entity, values: Mapping[str, float]) -> EntryData:
     return EntryData(
         entity=tuple(EntityData(entity_type=kind, entity_name=name or None) for kind, name in entity.parts()),
-        values=tuple(ValueData(key=key, value=values[key]) for key in in_java_order(values)),
+        values=tuple(ValueData(key=key, value=value) for key, value in values.items()),
     )
 
 

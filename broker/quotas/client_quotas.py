@@ -12,7 +12,7 @@ from broker.metadata.store import MetadataStore, retrying
 from broker.metadata.stored_entries import StoredEntries
 from broker.quotas.entities import CLIENT_ID, DEFAULT, IP, IP_KEYS, USER, USER_AND_CLIENT_KEYS, Entity, Number
 from protocol.errors import InvalidRequest, KafkaError
-from protocol.java_collections import in_java_order
+from protocol.java_collections import in_computed_order, in_java_order
 
 PREFIX = "/quotas/"
 
@@ -103,7 +103,7 @@ class ClientQuotas:
                 outcome[one.entity] = None
                 changed[entity] = {"quotas": quotas, "address": address} if quotas else {}
         if not validate_only:
-            await self._stored.set(changed)
+            await self._stored.set({entity: changed[entity] for entity in in_computed_order(changed, Entity.java_hash)})
         return outcome
 
 
@@ -139,16 +139,23 @@ def _address(entity: Entity, addresses: Mapping[str, str | None]) -> str:
 
 
 def _altered(entity: Entity, current: Mapping[str, float], ops: Mapping[str, float | None]) -> dict[str, float]:
-    """Raises InvalidRequest for what cannot be set; any unset quota may be removed."""
+    """What is set afterwards, in the order of the hash map that Kafka makes of it (`ClientQuotaDelta.apply`).
+
+    Raises InvalidRequest for what cannot be set; any unset quota may be removed.
+    """
     altered = dict(current)
-    for key in in_java_order(ops, capacity=len(ops)):
+    records = in_java_order(ops, capacity=len(ops))
+    for key in records:
+        value = ops[key]
+        if value is not None:
+            _check(IP_KEYS if entity.ip is not None else USER_AND_CLIENT_KEYS, key, value)
+    for key in in_java_order(records):
         value = ops[key]
         if value is None:
             altered.pop(key, None)
         else:
-            _check(IP_KEYS if entity.ip is not None else USER_AND_CLIENT_KEYS, key, value)
             altered[key] = value
-    return altered
+    return {key: altered[key] for key in in_java_order(altered, capacity=len(current))}
 
 
 def _check(keys: Mapping[str, Number], key: str, value: float) -> None:

@@ -10,7 +10,7 @@ from tests.conformance.scenarios.fetch import ask, place
 from tests.conformance.wire import Frame, Wire, header
 
 EXACT, DEFAULT, ANY_NAME = 0, 1, 2
-UNORDERED = ("entries", "entity", "values")
+UNORDERED = ("entries",)
 BYTES_IN, BYTES_OUT, PERCENT, MUTATIONS, CONNECTIONS = (
     "producer_byte_rate",
     "consumer_byte_rate",

@@ -73,6 +73,26 @@ async def test_what_a_filter_finds(rig: Rig, components: Any, strict: bool, expe
     assert await told(again, *components, strict=strict) == found
 
 
+async def test_quotas_are_told_in_the_order_of_kafkas_hash_maps() -> None:
+    rig = await Rig.open()
+    entities: tuple[Named, ...] = ({"user": "User1"}, {"user": "User1", "client-id": "Client1"}, {"client-id": None})
+    user, both, client = entities
+    for one in entities:
+        await alter(rig, entry(one, producer_byte_rate=1.0, consumer_byte_rate=2.0, request_percentage=0.5))
+    await alter(rig, entry(client, controller_mutation_rate=3.0))
+    await alter(rig, entry(client, request_percentage=None))
+    answer = await rig.ask("describe_client_quotas", components=(), strict=False)
+    told = [
+        ({one.entity_type: one.entity_name for one in each.entity}, [one.key for one in each.values])
+        for each in answer.entries
+    ]
+    assert told == [  # as Kafka 4.1 told them
+        (user, ["consumer_byte_rate", "request_percentage", "producer_byte_rate"]),
+        (both, ["consumer_byte_rate", "request_percentage", "producer_byte_rate"]),
+        (client, ["consumer_byte_rate", "controller_mutation_rate", "producer_byte_rate"]),
+    ]
+
+
 async def test_values_are_changed_and_removed_one_by_one(rig: Rig) -> None:
     user: Named = {"user": "u"}
     asked = (("user", EXACT, "u"),)
