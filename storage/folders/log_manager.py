@@ -191,10 +191,12 @@ class LogManager:
             raise KafkaStorage(f"Cannot create logs: {error}") from error
 
     def adopt(self, log: PartitionLog) -> None:
-        """Registers a log made by a plan."""
+        """Registers a log made by a plan; it is offline if its folder failed meanwhile."""
         key = TopicPartition(log.topic, log.partition)
         self.logs[key] = log
         self.placement.created(key)
+        if self.placement.folders[key] in self.failed_folders:
+            log.fail(OSError("its log directory has failed"))
 
     def abandon(self, topic: str, partition: int, log: PartitionLog | None) -> Callable[[], None]:
         """Gives up a plan and its log; the function returned removes the files, may block and raises OSError."""

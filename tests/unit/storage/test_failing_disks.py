@@ -239,6 +239,15 @@ def test_when_every_folder_failed_no_partition_is_made(rig: Rig) -> None:
         rig.manager.plan_log("new", 0, TOPIC_ID, CONFIG, 0)
 
 
+def test_a_log_whose_folder_failed_while_it_was_made_is_offline(folders: Folders) -> None:
+    manager = folders.manager
+    makes = [manager.plan_log("t", index, TOPIC_ID, CONFIG, 0) for index in range(2)]
+    manager.fail_folder(manager.log_dir("/two"), OSError(errno.EIO, "gone"))
+    for make in makes:
+        manager.adopt(make())
+    assert {folder_of(log): log.is_offline for log in manager.logs.values()} == {"/one": False, "/two": True}
+
+
 def test_a_log_that_cannot_be_closed_does_not_keep_the_others_from_it(rig: Rig) -> None:
     for topic in ("a", "b", "c"):
         append(rig.log(topic))
