@@ -12,6 +12,7 @@ import structlog
 from broker.partitions.partition import Partition
 from protocol.errors import KafkaStorage
 from storage.append_types import LogConfig
+from storage.folders.log_manager import LogsNotMadeError
 
 if TYPE_CHECKING:
     from broker.metadata.topics import Topic, Topics
@@ -96,7 +97,7 @@ class Partitions:
         """Makes the logs that topics will need, in worker threads: their files take several fsyncs each.
 
         They are hosted once the store has the topics; `discard` removes them if that fails. Raises KafkaStorage if one
-        cannot be made.
+        cannot be made; a device that failed takes its folder offline, so that the next attempt is made in another.
         """
         plans: dict[tuple[str, int], Callable[[], PartitionLog]] = {}
         for topic in topics:
@@ -116,9 +117,12 @@ class Partitions:
         keys = list(plans)
         work = [partial(make, keys[start::PREPARING]) for start in range(PREPARING)]
         ended = await asyncio.gather(*map(self._logs.services.workers.call, work), return_exceptions=True)
-        for error in ended:  # not before all have ended
-            if error is not None:
-                raise error
+        errors = [error for error in ended if error is not None]  # not before all have ended
+        for error in errors:
+            if isinstance(error, LogsNotMadeError):
+                self._logs.fail_if_device(error.log_dir, error.cause)
+        if errors:
+            raise errors[0]
 
     async def discard(self) -> None:
         """Removes logs that were prepared but not hosted."""

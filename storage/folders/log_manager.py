@@ -1,7 +1,8 @@
 """All logs of this node: loading, creating, deleting, checkpointing (Kafka's LogManager)."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
@@ -26,6 +27,15 @@ from storage.producers.producer_state import DEFAULT_EXPIRATION_MS
 from storage.workers import Workers
 
 logger = structlog.get_logger(__name__)
+
+
+class LogsNotMadeError(KafkaStorage):
+    """New logs cannot be made because of `cause`, an error of `log_dir`."""
+
+    def __init__(self, log_dir: LogDir, cause: OSError) -> None:
+        super().__init__(f"Cannot create logs in {log_dir.path}: {cause}")
+        self.log_dir = log_dir
+        self.cause = cause
 
 
 class LogManager:
@@ -149,8 +159,8 @@ class LogManager:
     ) -> Callable[[], PartitionLog]:
         """Chooses the folder of a new log; the function returned makes the log and may block.
 
-        That may run in any thread and raises KafkaStorage; `sync_folders` follows the last of several. `adopt` the log
-        on the loop, or `abandon` the plan.
+        That may run in any thread and raises LogsNotMadeError; `sync_folders` follows the last of several. `adopt` the
+        log on the loop, or `abandon` the plan. Raises KafkaStorage.
         """
         key = TopicPartition(topic, partition)
         log_dir = self.placement.choose(key)
@@ -166,29 +176,27 @@ class LogManager:
         self, key: TopicPartition, log_dir: LogDir, topic_id: UUID, config: LogConfig, leader_epoch: int
     ) -> PartitionLog:
         folder = f"{log_dir.path}/{log_names.folder_name(key)}"
-        try:
+        with _making(log_dir):
             if self._fs.exists(folder):
                 remove_folder(self._fs, folder)  # left behind by a failure
-            for other in self._dirs.dirs:
-                if other is not log_dir and not other.failed:  # a deleted log of that name must be gone
+        for other in self._dirs.dirs:
+            if other is not log_dir and not other.failed:  # a deleted log of that name must be gone
+                with _making(other):
                     self._fs.fsync_dir(other.path)
+        with _making(log_dir):
             self._checkpoints.forget_predecessor(key, log_dir)
             self._fs.mkdir(folder)
             log = self.open_log(Found(key, log_dir), topic_id, config, clean=True)
             partition_metadata.write(self._fs, folder, topic_id)
             log.assign_epoch(leader_epoch, 0)  # syncs the folder, and with it the other names
-        except OSError as error:
-            raise KafkaStorage(f"Cannot create the log of {key} in {log_dir.path}: {error}") from error
         return log
 
     def sync_folders(self) -> None:
-        """Syncs the names of new logs' folders; blocking, any thread. Raises KafkaStorage."""
-        try:
-            for log_dir in self._dirs.dirs:
-                if not log_dir.failed:
+        """Syncs the names of new logs' folders; blocking, any thread. Raises LogsNotMadeError."""
+        for log_dir in self._dirs.dirs:
+            if not log_dir.failed:
+                with _making(log_dir):
                     self._fs.fsync_dir(log_dir.path)
-        except OSError as error:
-            raise KafkaStorage(f"Cannot create logs: {error}") from error
 
     def adopt(self, log: PartitionLog) -> None:
         """Registers a log made by a plan; it is offline if its folder failed meanwhile."""
@@ -350,6 +358,14 @@ class _Folder:
     def failed(self, error: Exception) -> None:
         self.manager.any_failed = True
         self.manager.fail_if_device(self.log_dir, error)
+
+
+@contextmanager
+def _making(log_dir: LogDir) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise LogsNotMadeError(log_dir, error) from error
 
 
 def _close(log: PartitionLog) -> KafkaError | None:

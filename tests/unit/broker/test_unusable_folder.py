@@ -11,6 +11,8 @@ from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsets
 from kio.schema.metadata.v12.request import MetadataRequestTopic
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition, OffsetForLeaderTopic
 
+from broker.metadata.topic_planning import plan_topic
+from protocol.errors import KafkaStorage
 from tests.doubles.clock import settle
 from tests.doubles.files import Fault
 from tests.unit.broker.rig import Client, Rig
@@ -191,3 +193,26 @@ async def test_a_device_that_takes_no_checkpoint_takes_its_folder_offline(name: 
         rig.fs.hook = gone
         await rig.clock.run(61_000)
         assert [await append(client, "t", index) for index in (0, 1)] == ["none", "kafka_storage_error"]
+
+
+@pytest.mark.parametrize("operation", ["mkdir", "fsync_dir"])
+async def test_a_device_that_fails_under_new_logs_takes_its_folder_offline(operation: str) -> None:
+    """It may hold no log: then no checkpoint finds out, and each new log would be tried there first."""
+    async with Rig(config=FOLDERS) as rig:
+        await rig.create("t", 1)
+        await rig.clock.run(61_000)
+
+        def gone(called: str, path: str) -> None:
+            if called == operation and path.startswith("/two"):
+                raise OSError(errno.EIO, "gone", path)
+
+        rig.fs.hook = gone
+        with pytest.raises(KafkaStorage):
+            await rig.node.topics.create([plan_topic(rig.node, "u", partition_count=2)])
+        client = rig.connect()
+        assert {path: told[0] for path, told in (await log_dirs(client)).items()} == {
+            "/one": "none",
+            "/two": "kafka_storage_error",
+        }
+        await rig.create("u", 2)
+        assert [await append(client, "u", index) for index in (0, 1)] == ["none", "none"]
