@@ -319,20 +319,25 @@ class LogManager:
     def close(self) -> None:
         """Flush and close every log, write the checkpoints, and last the clean-shutdown file; unlock the folders.
 
-        Blocking. A log that is or goes offline keeps its folder from counting as clean, and the others go on. Raises
-        KafkaStorage for the first that could not be closed, OSError.
+        Blocking. A log that is or goes offline, or a checkpoint that cannot be written, keeps its folder from counting
+        as clean, and the others go on. Raises the first KafkaStorage or CheckpointError of these, OSError.
         """
-        failures = []
+        failures: list[KafkaError | OSError] = []
+        spoiled: set[str] = set()
         try:
             for log in self.logs.values():
                 failure = _close(log)
                 if failure is not None:
                     failures.append(failure)
                 self.closed += 1
-            self.checkpoint_recovery_points()
-            self.checkpoint_log_start_offsets()
+            for write in (self.checkpoint_recovery_points, self.checkpoint_log_start_offsets):
+                try:
+                    write()
+                except CheckpointError as error:
+                    failures.append(error)
+                    spoiled |= {log_dir.path for log_dir, _ in error.failures}
             offline = {key for key, log in self.logs.items() if log.is_offline}
-            self._dirs.mark_clean({self.placement.folders[key] for key in offline - self.damaged})
+            self._dirs.mark_clean(spoiled | {self.placement.folders[key] for key in offline - self.damaged})
             if failures:
                 raise failures[0]
         finally:

@@ -9,6 +9,7 @@ import pytest
 from protocol.errors import KafkaStorage
 from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
+from storage.folders.log_checkpoints import CheckpointError
 from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
 from storage.log.log_services import LogServices
@@ -224,6 +225,19 @@ def test_only_the_folder_that_failed_needs_recovery(folders: Folders) -> None:
     folders.manager = folders.open()
     assert [log_dir.clean for log_dir in folders.dirs.dirs] == [False, True]
     assert all(len(contents(folders.log("t", index))) == 1 for index in range(2))
+
+
+@pytest.mark.parametrize("name", ["recovery-point", "log-start"])
+def test_only_the_folder_whose_checkpoint_failed_at_the_stop_needs_recovery(folders: Folders, name: str) -> None:
+    for index in range(2):
+        append(folders.log("t", index))
+        folders.log("t", index).increment_log_start_offset(1)
+    memory(folders).inject(Fault("pwrite", 1, errno.EIO, path_part=f"/one/{name}"))
+    with pytest.raises(CheckpointError):
+        folders.manager.close()
+    folders.manager = folders.open()
+    assert [log_dir.clean for log_dir in folders.dirs.dirs] == [False, True]
+    assert all(folders.log("t", index).log_end_offset == 1 for index in range(2))
 
 
 def test_an_error_of_one_file_leaves_the_others_of_its_folder_alone(rig: Rig) -> None:
