@@ -20,7 +20,8 @@ from kio.schema.errors import ErrorCode
 from broker.metadata.topic_names import INTERNAL_TOPICS
 from broker.network.context import RequestContext
 from protocol.durations import ZERO
-from protocol.errors import InvalidTopic, KafkaError, UnknownTopicOrPartition
+from protocol.errors import InvalidTopic, KafkaError, KafkaStorage, UnknownTopicOrPartition
+from protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -67,23 +68,32 @@ async def _make_durable(
 ) -> None:
     """Puts the new starts on disk; partitions in a folder where that fails get the error.
 
-    It goes offline, unless it only lacks room: then the client may try again, and the deletion makes room.
+    They go offline, unless the folder only lacks room: then the client may try again, and the deletion makes room. A
+    partition that is being moved is in two folders: the next start may take either.
     """
     by_folder: dict[str, list[Partition]] = {}
     for partition in moved:
-        by_folder.setdefault(partition.log.folder.rpartition("/")[0], []).append(partition)
+        lies_in = _folder(partition)
+        for folder in {lies_in, node.logs.moving.get(TopicPartition(*partition.key), lies_in)}:
+            by_folder.setdefault(folder, []).append(partition)
 
     async def write(folder: str, partitions: list[Partition]) -> None:
         workers = node.logs.services.workers.lane(f"checkpoint {folder}")
         try:
-            await workers.call(partial(node.logs.checkpoint_log_start_offsets, folder))
+            await node.logs.write_checkpoints(partial(node.logs.checkpoint_log_start_offsets, folder), workers)
         except OSError as error:
             for partition in partitions:
-                results[partition.key] = _failed(partition.index, partition.log.failure(error))
+                here = _folder(partition) == folder
+                failure = partition.log.failure(error) if here else KafkaStorage(str(error))
+                results[partition.key] = _failed(partition.index, failure)
         for partition in partitions:
             node.fetch_purgatory.check_and_complete(partition.key)
 
     await asyncio.gather(*(write(*one) for one in by_folder.items()))
+
+
+def _folder(partition: Partition) -> str:
+    return partition.log.folder.rpartition("/")[0]
 
 
 def _failed(index: int, error: KafkaError) -> DeleteRecordsPartitionResult:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections import Counter
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDir, AlterReplicaLogDirTopic
+from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsTopic
 from structlog.testing import capture_logs
 
 from broker.node import Stopped
 from storage.folders.log_move import LogMove
 from tests.doubles.clock import settle
-from tests.doubles.files import Fault
+from tests.doubles.files import Fault, Unsynced
 from tests.unit.broker.rig import Client, Rig
-from tests.unit.broker.wire import batch, fetch, produce
+from tests.unit.broker.wire import answer, batch, fetch, produce
 
 FOLDERS = {"log.dirs": "/one,/two,/three", "log.retention.check.interval.ms": "1000"}
 
@@ -93,6 +95,38 @@ async def test_the_copy_is_told_of_while_it_grows() -> None:
         await rig.clock.run(1000)
         assert await where(client) == [("/one", False, 0)]
         assert [name for name in rig.fs.listdir("/two") if name.startswith("t-")] == []
+
+
+@pytest.mark.parametrize("folder", ["", "/one/", "/two/"])
+async def test_records_deleted_during_a_move_stay_deleted(folder: str) -> None:
+    """Wherever the start takes it from, and unless the client was told otherwise."""
+    async with Rig(config=FOLDERS) as rig:
+        await rig.create("t")
+        client, other = rig.connect(), rig.connect()
+        for _ in range(3):
+            assert await append(client, b"before") == "none"
+
+        def delete_meanwhile(operation: str, path: str) -> None:
+            if operation == "pwrite" and path.startswith("/two/t-0") and path.endswith(".log"):
+                rig.fs.hook = None
+                if folder:
+                    rig.fs.inject(Fault("open", 1, errno.EIO, path_part=f"{folder}log-start-offset-checkpoint"))
+                places = (DeleteRecordsPartition(partition_index=0, offset=2),)
+                topics = (DeleteRecordsTopic(name="t", partitions=places),)
+                other.send("delete_records", 2, topics=topics, timeout=timedelta(seconds=1))
+
+        rig.fs.hook = delete_meanwhile
+        assert await move(client, "/two") == "none"
+        (told,) = [answer(reply, "delete_records", 2) for reply in other.replies()]
+        assert told.topics[0].partitions[0].error_code.name == ("kafka_storage_error" if folder else "none")
+        assert rig.node.logs.failed_folders == ({folder.rstrip("/")} if folder else set())
+        disk = rig.fs.copy()
+    if not folder:
+        disk.crash(Unsynced.LOST)
+        async with Rig(fs=disk, clock=rig.clock, seed=2, config=FOLDERS) as again:
+            log = again.node.logs.get("t", 0)
+            assert log is not None
+            assert (log.folder, log.log_start_offset) == ("/two/t-0", 2)
 
 
 async def test_a_stop_gives_a_move_up() -> None:
