@@ -18,8 +18,9 @@ class _BesideTheBar:
         sys.stderr.flush()
 
 
-def configure(stream: TextIO = sys.stderr) -> bool:
-    """Sets up the log of the process; whether `stream` is a terminal, where a bar belongs."""
+def configure(stream: TextIO | None = None) -> bool:
+    """Sets up the log of the process, on standard error by default; whether that is a terminal, where a bar belongs."""
+    stream = stream or sys.stderr  # as it is now, not as it was at the import
     terminal = stream.isatty()
     render: list[Processor] = (
         [structlog.dev.ConsoleRenderer()]

@@ -121,7 +121,8 @@ def serve(port: int) -> None:
     logger.info("metrics", port=server.server_port)
 
 
-def configure(stream: TextIO = sys.stderr) -> Reporter:
-    """Sets up the log of the process, and a bar on a terminal."""
+def configure(stream: TextIO | None = None) -> Reporter:
+    """Sets up the log of the process, on standard error by default, and a bar on a terminal."""
+    stream = stream or sys.stderr
     terminal = log_lines.configure(stream)
     return Reporter(tqdm(unit=" records", file=stream, dynamic_ncols=True) if terminal else None)

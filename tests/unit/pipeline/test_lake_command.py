@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import socket
+import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,7 @@ pytest.importorskip("tqdm", reason="requirements-pipeline.txt is not installed")
 
 from prometheus_client import REGISTRY
 
+from pipeline import log_lines
 from pipeline.cli import main
 from pipeline.lake.progress import Reporter, configure, lag
 
@@ -99,6 +101,17 @@ def test_a_batch_is_counted_told_and_logged(own_log: None) -> None:
         ("query failed", "error"),
     ]
     assert (events[1]["batch"], events[1]["behind"], events[1]["records"]) == (3, 3, 7)
+
+
+def test_the_log_goes_to_standard_error_as_it_is_when_it_is_set_up(
+    own_log: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    assert not log_lines.configure()
+    assert configure().bar is None
+    structlog.get_logger().info("told")
+    assert json.loads(stream.getvalue())["event"] == "told"
 
 
 def test_the_bar_shows_what_is_done_and_what_is_left() -> None:
