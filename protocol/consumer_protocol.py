@@ -22,7 +22,7 @@ TopicPartitions = list[tuple[str, tuple[int, ...]]]
 
 
 class SchemaError(Exception):
-    """The bytes end too early or have a negative version (Kafka's SchemaException)."""
+    """The bytes end too early or have a negative version (Kafka's SchemaException, with its text for what is told)."""
 
 
 class AbsurdLengthError(SchemaError):
@@ -51,6 +51,8 @@ class Assignment(NamedTuple):
 
 def deserialize_version(data: bytes) -> int:
     """The version in front, as it stands there. Raises SchemaError if there is none."""
+    if len(data) < _INT16.size:
+        raise SchemaError("Buffer underflow while parsing consumer protocol's header")
     return _Reader(data).int16()
 
 
@@ -69,7 +71,7 @@ def deserialize_topics(data: bytes) -> list[str]:
 def deserialize_subscription(data: bytes) -> Subscription:
     """Raises SchemaError or its subclass AbsurdLengthError. Bytes after the last field are ignored."""
     reader = _Reader(data)
-    version = _known(reader.int16())
+    version = _known(reader.int16(), "subscription")
     topics = reader.topics()
     user_data = reader.nullable_bytes()
     return Subscription(
@@ -85,7 +87,7 @@ def deserialize_subscription(data: bytes) -> Subscription:
 def deserialize_assignment(data: bytes) -> Assignment:
     """Raises SchemaError or its subclass AbsurdLengthError. Bytes after the last field are ignored."""
     reader = _Reader(data)
-    version = _known(reader.int16())
+    version = _known(reader.int16(), "assignment")
     return Assignment(version, reader.topic_partitions(), reader.nullable_bytes())
 
 
@@ -95,12 +97,12 @@ def serialize_assignment(version: int, partitions: Iterable[tuple[str, Sequence[
     for topic, indexes in partitions:
         name = topic.encode()
         topics.append(_INT16.pack(len(name)) + name + _INT32.pack(len(indexes)) + b"".join(map(_INT32.pack, indexes)))
-    return _INT16.pack(_known(version)) + _INT32.pack(len(topics)) + b"".join(topics) + _NO_USER_DATA
+    return _INT16.pack(_known(version, "assignment")) + _INT32.pack(len(topics)) + b"".join(topics) + _NO_USER_DATA
 
 
-def _known(version: int) -> int:
+def _known(version: int, what: str) -> int:
     if version < 0:
-        raise SchemaError(f"version {version} of the consumer protocol")
+        raise SchemaError(f"Unsupported {what} version: {version}")
     return min(version, HIGHEST_VERSION)
 
 

@@ -275,15 +275,24 @@ async def test_a_failed_downgrade_leaves_the_consumer_group_as_it_was() -> None:
     assert rig.group_types() == {"readers": "consumer"}
 
 
-async def test_with_unreadable_metadata_of_the_common_protocol_nobody_can_leave() -> None:
+@pytest.mark.parametrize(
+    ("metadata", "why"),
+    [
+        (b"", "Buffer underflow while parsing consumer protocol's header"),
+        (b"\0", "Buffer underflow while parsing consumer protocol's header"),
+        (b"\xff\xfe\0\0", "Unsupported assignment version: -2"),
+    ],
+)
+async def test_with_unreadable_metadata_of_the_common_protocol_nobody_can_leave(metadata: bytes, why: str) -> None:
     rig = await ConsumerRig.having({"a": 4})
     modern, old = await mixed(rig, protocols=("range", "sticky"), session_ms=100_000)
-    old.metadata["sticky"] = b""
+    old.metadata["sticky"] = metadata
     old.joined()
     other = ClassicConsumer(rig, "c2", "a", protocols=("sticky",), session_ms=100_000)
     other.joined()
-    with pytest.raises(GroupIdNotFound, match="Cannot downgrade the classic group readers"):
+    with pytest.raises(GroupIdNotFound) as caught:
         modern.leave()
+    assert str(caught.value) == f"Cannot downgrade the classic group readers: {why}."
     assert "m1" in rig.consumers.members
     await rig.pass_ms(45_001)
     assert "m1" in rig.consumers.members, "as in Kafka, which takes it for a group that is gone"
