@@ -84,7 +84,8 @@ def _refresh(
     if bump or metadata_hash != group.metadata_hash:
         raise_epoch(group, metadata_hash, change)
         change.after.append(groups.metrics.count_rebalance)
-    change.after.append(lambda: groups.mark_fresh(group_id))
+    if groups.find(group_id) is group:  # as in Kafka, one that is new, or was a classic one, is looked at once more
+        change.after.append(lambda: groups.mark_fresh(group_id))
     if group.has_subscription_metadata:
         change.records.append(records.subscription_metadata_tombstone(group_id))
 

@@ -163,6 +163,21 @@ def goes_over_with_odd_shares(t: Talk, v: int) -> None:
 
 
 @scenario("consumer_group_heartbeat", VERSIONS)
+def who_wants_nothing_comes_after_going_over(t: Talk, v: int) -> None:
+    """That m keeps its topic takes knowing that not all subscribe to the same, though nobody changed since."""
+    topic, other = t.topic("topic", 6), t.topic("other")
+    group = Group(t, v)
+    c = Classic(group)("c", protocols=wants(other))
+    c.join("c joins")
+    m = group("m", topic)
+    m.join("m joins: the group goes over")
+    c.leave("c leaves")
+    group("n").join("n joins, and wants nothing")
+    group.describe("m has all")
+    m.beat("m goes on")
+
+
+@scenario("consumer_group_heartbeat", VERSIONS)
 def goes_not_over_in_a_rebalance(t: Talk, v: int) -> None:
     """Who waits for it is told to join once more all the same."""
     topic = t.topic("topic", 2)

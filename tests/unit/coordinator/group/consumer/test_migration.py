@@ -73,6 +73,18 @@ async def test_a_stable_classic_group_goes_on_as_a_consumer_group_with_what_ever
     assert rig.consumers.members.keys() == {"m1"}, "the sessions of classic members go on"
 
 
+async def test_who_wants_nothing_takes_nothing_from_others_after_the_group_went_over() -> None:
+    rig = await ConsumerRig.having({"a": 4, "b": 1})
+    old = ClassicConsumer(rig, "c1", "b", version=3)
+    old.join()
+    await rig.pass_ms(5)
+    modern = ConsumerClient(rig, "m1", "a")
+    modern.beat()
+    told(old.leave())
+    ConsumerClient(rig, "m2").beat()
+    assert modern.beat().assigned == rig.of(a=range(4))
+
+
 async def test_a_static_member_takes_its_place_and_the_group_over_to_the_consumer_protocol() -> None:
     rig = await ConsumerRig.having({"a": 4})
     leader = ClassicConsumer(rig, "c1", "a", instance="i1")

@@ -135,6 +135,7 @@ async def test_what_kafka_4_0_recorded_of_the_topics_is_removed_at_the_next_look
     rig = await ConsumerRig.having({"a": 4})
     member = ConsumerClient(rig, "m1", "a")
     member.beat()
+    member.beat()
     left_by_kafka_4_0(rig)
     member.beat()
     assert rig.consumers.has_subscription_metadata
