@@ -22,6 +22,7 @@ from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.records import group_creation, group_tombstones
 from coordinator.runtime.outcome import CoordinatorRecord
 from protocol.consumer_protocol import (
+    AbsurdLengthError,
     SchemaError,
     deserialize_assignment,
     deserialize_subscription,
@@ -55,7 +56,10 @@ class Migration:
     # -- to a consumer group
 
     def upgrade(self, group_id: str, change: Change) -> ConsumerGroup:
-        """The consumer group to join: converted or new. Raises GroupIdNotFound if the group must stay classic."""
+        """The consumer group to join: converted or new.
+
+        Raises GroupIdNotFound if the group must stay classic, and UnknownServerError where Kafka fails on its members.
+        """
         before = self._classic.find(group_id)
         if before is None:
             return ConsumerGroup(group_id)
@@ -66,6 +70,9 @@ class Migration:
         _send_back(before)
         try:
             group = self._converted(before)
+        except AbsurdLengthError as error:
+            logger.warning("group not upgraded", group=group_id, error=str(error))
+            raise UnknownServerError from error
         except SchemaError as error:
             logger.warning("group not upgraded", group=group_id, error=str(error))
             raise _not_upgraded(group_id, "the embedded consumer protocol is malformed.") from error

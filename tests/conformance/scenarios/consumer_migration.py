@@ -134,6 +134,9 @@ def goes_not_over(t: Talk, v: int) -> None:
     own = good[:-4] + b"\0\0\0\1x"
     tries("user data of a subscription", share + b"\xff" * 4, protocols=[{"name": RANGE, "metadata": own}])
     tries("a subscription of no kind", b"", protocols=[{"name": RANGE, "metadata": b"\0\0\0\0"}])
+    absurd = b"\0\1" + good[2:] + b"\x40\0\0\0"
+    tries("more owned topics than bytes", b"", protocols=[{"name": RANGE, "metadata": absurd}])
+    tries("more assigned topics than bytes", b"\0\0\x40\0\0\0", protocols=[{"name": RANGE, "metadata": good}])
     unknown = subscription("nowhere", topic.name)
     tries("a topic that is not there", share + b"\xff" * 4, protocols=[{"name": RANGE, "metadata": unknown}])
     nowhere = b"\0\0\0\0\0\1\0\7nowhere\0\0\0\1\0\0\0\0" + b"\xff" * 4

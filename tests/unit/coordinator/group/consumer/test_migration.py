@@ -163,6 +163,23 @@ async def test_a_group_that_may_not_change_over_stays_as_it_is(
     assert [told(member.heartbeat()) for member in pair] == [NONE, NONE]
 
 
+@pytest.mark.parametrize(
+    ("owned", "share"),
+    [(b"\x40\0\0\0", b""), (b"\xff\xff\xff\xff", b""), (b"\0\0\0\0", b"\0\1\x40\0\0\0")],
+    ids=["more owned topics than bytes", "owned topics are null", "more assigned topics than bytes"],
+)
+async def test_a_group_with_an_impossible_length_stays_as_it_is_and_why_is_not_told(owned: bytes, share: bytes) -> None:
+    rig = await ConsumerRig.having({"a": 4})
+    leader = ClassicConsumer(rig, "c1", "a", version=3)
+    leader.metadata["range"] = b"\0\1" + subscription(["a"], {}, version=0)[2:] + owned
+    leader.join()
+    await rig.pass_ms(5)
+    told(leader.sync({leader.member_id: share}))
+    assert refused(ConsumerClient(rig, "m1", "a").send()) is ErrorCode.unknown_server_error
+    assert rig.group.state is STABLE
+    assert told(leader.heartbeat()) is NONE
+
+
 async def test_who_waits_is_sent_back_also_by_an_upgrade_that_the_log_refuses() -> None:
     rig = await ConsumerRig.having({"a": 4})
     leader, follower = await classic_pair(rig)
