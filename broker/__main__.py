@@ -21,9 +21,9 @@ import click  # noqa: E402
 import structlog  # noqa: E402
 
 from broker import logging, process  # noqa: E402
-from broker.config.broker_config import WrongConfiguration  # noqa: E402
+from broker.config.broker_config import ConfigurationError  # noqa: E402
 from broker.config.sources import Loaded, load  # noqa: E402
-from broker.metadata.entries import CorruptMetadata  # noqa: E402
+from broker.metadata.entries import CorruptMetadataError  # noqa: E402
 from broker.network.server import ListenError  # noqa: E402
 from broker.node import Node, Seams, Stopped  # noqa: E402
 from protocol.errors import KafkaError  # noqa: E402
@@ -56,7 +56,7 @@ def serve(config_file: str | None, settings: tuple[str, ...], ready_fd: int | No
     properties = Path(config_file).read_text("iso-8859-1") if config_file else ""
     try:
         loaded = load(properties, os.environ, settings, file_name=config_file or "server.properties")
-    except WrongConfiguration as error:
+    except ConfigurationError as error:
         for problem in error.problems:
             click.echo(f"wrong configuration: {problem}", err=True)
         sys.exit(1)
@@ -117,7 +117,7 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready_fd: int |
         if not await process.unless_stopped(node.start(), stop, seams.clock, START_PATIENCE_MS):
             logger.warning("stopped during startup; the next start recovers the logs again")
             _leave(1)
-    except (ListenError, LogDirError, CorruptMetadata, KafkaError, OSError) as error:
+    except (ListenError, LogDirError, CorruptMetadataError, KafkaError, OSError) as error:
         logger.error("cannot start", error=str(error))
         return 1
     try:

@@ -24,7 +24,7 @@ from broker.metadata.features import Features
 from broker.metadata.local_store import LocalMetadataStore
 from broker.metadata.producer_ids import ProducerIds
 from broker.metadata.resource_configs import Resource, ResourceConfigs, ResourceType
-from broker.metadata.store import MetadataStoreFailed
+from broker.metadata.store import MetadataStoreError
 from broker.metadata.topics import Topic, Topics
 from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.monitoring.loop_lag import LoopLag
@@ -206,7 +206,7 @@ class Node:
         undo.push_async_callback(seams.workers.call, self._close_logs)
         try:
             await self.topics.raise_leader_epochs()
-        except MetadataStoreFailed as error:  # a full disk, say: existing data is served all the same
+        except MetadataStoreError as error:  # a full disk, say: existing data is served all the same
             logger.warning("leader epochs not raised", error=str(error))
         self.partitions = Partitions(
             self.topics, self.logs, self._log_config, self._partition_advanced, self._partition_deleted

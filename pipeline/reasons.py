@@ -2,7 +2,7 @@
 
 import re
 
-EXCEPTION = re.compile(r"^(?:.*: )?((?:[\w$]+\.)*[\w$]*(?:Error|Exception|InputChanged): .+)$", re.MULTILINE)
+EXCEPTION = re.compile(r"^(?:.*: )?((?:[\w$]+\.)*[\w$]*(?:Error|Exception): .+)$", re.MULTILINE)
 """The last exception that a line names; a line of Spark's may name several, from the outer to the inner one."""
 
 CONDITION = re.compile(r"(\[[A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*\] .+?)\s*(?:SQLSTATE.*)?$", re.MULTILINE)

@@ -13,9 +13,9 @@ import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from broker.config.broker_config import BrokerConfig, WrongConfiguration
+from broker.config.broker_config import BrokerConfig, ConfigurationError
 from broker.config.cross_checks import broken_rules
-from broker.config.definition import ConfigDef, ConfigType, InvalidValue, UpdateMode, parse_integer, to_text
+from broker.config.definition import ConfigDef, ConfigType, InvalidValueError, UpdateMode, parse_integer, to_text
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
 from broker.config.defs.not_needed import NOT_NEEDED
 from broker.config.kafka_names import alterable, base_name, mode_of
@@ -174,7 +174,7 @@ def _check_broker(config: BrokerConfig, altered: Mapping[str, str], *, per_broke
         changed = config.with_dynamic(config.dynamic_broker, altered)
     try:
         parse_listeners(changed)
-    except WrongConfiguration as error:
+    except ConfigurationError as error:
         raise InvalidRequest(error.in_kafka) from error
     broken = next((rule.in_kafka for rule in broken_rules(changed) if rule.in_kafka), None)
     complaint = broken or refused_change(config, changed)
@@ -191,7 +191,7 @@ def _check_values(altered: Mapping[str, str]) -> None:
         for name, definition in alterable().items():
             for text in texts.get(name, ()):
                 definition.parse(text)
-    except InvalidValue as error:
+    except InvalidValueError as error:
         raise InvalidRequest(str(error)) from error
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from broker.config.definition import InvalidValue, Value, parse_integer
+from broker.config.definition import InvalidValueError, Value, parse_integer
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
@@ -20,7 +20,7 @@ _SYNONYMS: Mapping[str, tuple[str, ...]] = {
 } | {"log.flush.scheduler.interval.ms": ("log.flush.scheduler.interval.ms",)}
 
 
-class WrongConfiguration(ValueError):
+class ConfigurationError(ValueError):
     """One or more wrong values; `problems` has a line for each, and `in_kafka` is the text that a client gets."""
 
     def __init__(self, problems: Iterable[str], in_kafka: str | None = None) -> None:
@@ -52,13 +52,13 @@ class BrokerConfig:
 
     @classmethod
     def of(cls, static: Mapping[str, str] = _EMPTY, origins: Mapping[str, str] = _EMPTY) -> BrokerConfig:
-        """Parses `static`. Raises WrongConfiguration with every wrong value; names that are unknown stay unparsed."""
+        """Parses `static`. Raises ConfigurationError with every wrong value; names that are unknown stay unparsed."""
         static = _with_node_id(static)
         given = MappingProxyType(dict(static))
         return cls(_parse_all(static, origins), given, MappingProxyType(dict(origins)), given)
 
     def with_dynamic(self, per_broker: Mapping[str, str], cluster_default: Mapping[str, str]) -> BrokerConfig:
-        """The static configuration under these dynamic ones, in place of any earlier. Raises WrongConfiguration."""
+        """The static configuration under these dynamic ones, in place of any earlier. Raises ConfigurationError."""
         layers = dict(self.static)
         for overrides in (cluster_default, per_broker):
             for name, value in overrides.items():
@@ -180,10 +180,10 @@ def _parse_all(given: Mapping[str, str], origins: Mapping[str, str]) -> Mapping[
             continue
         try:
             values[name] = definition.parse(text)
-        except InvalidValue:
+        except InvalidValueError:
             where = f" (from {origins[name]})" if name in origins else ""
             shown = "[hidden]" if definition.sensitive else repr(text)
             problems.append(f"{name} = {shown}{where}: expected {definition.expected}")
     if problems:
-        raise WrongConfiguration(problems)
+        raise ConfigurationError(problems)
     return MappingProxyType(values)

@@ -53,7 +53,7 @@ class UpdateMode(enum.StrEnum):
     CLUSTER_WIDE = "cluster-wide"
 
 
-class InvalidValue(ValueError):
+class InvalidValueError(ValueError):
     """A value that a definition rejects, with the text of Kafka's ConfigException."""
 
     def __init__(self, name: str, value: object, complaint: str) -> None:
@@ -105,16 +105,16 @@ class ConfigDef:
         return f"{kind}, {self.check.expected}" if self.check else kind
 
     def parse(self, text: str) -> Value:
-        """The typed and checked value of `text`. Raises InvalidValue."""
+        """The typed and checked value of `text`. Raises InvalidValueError."""
         value = _parse_type(self.name, text, self.type)
         self.validate(value)
         return value
 
     def validate(self, value: Value) -> None:
-        """Raises InvalidValue if `value`, of the right type, breaks the rule of this configuration."""
+        """Raises InvalidValueError if `value`, of the right type, breaks the rule of this configuration."""
         refused = self.check.refuse(value) if self.check else None
         if refused:
-            raise InvalidValue(self.name, *refused)
+            raise InvalidValueError(self.name, *refused)
 
     @property
     def default_text(self) -> str | None:
@@ -139,16 +139,16 @@ def _parse_type(name: str, text: str, kind: ConfigType) -> Value:
     match kind:
         case ConfigType.BOOLEAN:
             if trimmed.lower() not in ("true", "false"):
-                raise InvalidValue(name, text, "Expected value to be either true or false")
+                raise InvalidValueError(name, text, "Expected value to be either true or false")
             return trimmed.lower() == "true"
         case ConfigType.SHORT | ConfigType.INT | ConfigType.LONG:
             number = parse_integer(trimmed, _BITS[kind])
             if number is None:
-                raise InvalidValue(name, text, f"Not a number of type {kind.name}")
+                raise InvalidValueError(name, text, f"Not a number of type {kind.name}")
             return number
         case ConfigType.DOUBLE:
             if not re.fullmatch(_DOUBLE, trimmed):
-                raise InvalidValue(name, text, "Not a number of type DOUBLE")
+                raise InvalidValueError(name, text, "Not a number of type DOUBLE")
             return float(trimmed.rstrip("fFdD"))
         case ConfigType.LIST:
             return tuple(re.split(_COMMA, trimmed)) if trimmed else ()

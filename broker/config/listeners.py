@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from broker.config.broker_config import BrokerConfig, WrongConfiguration, named_values, split_list
+from broker.config.broker_config import BrokerConfig, ConfigurationError, named_values, split_list
 from protocol.java_collections import in_hash_order
 
 _ENDPOINT = r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)"
@@ -58,7 +58,7 @@ class Listeners:
 
 
 def parse_listeners(config: BrokerConfig) -> Listeners:
-    """Raises WrongConfiguration, naming the key, for what Kafka refuses and for a protocol that is not served."""
+    """Raises ConfigurationError, naming the key, for what Kafka refuses and for a protocol that is not served."""
     protocols = _protocol_map(config)
     controllers = _names(config.optional_string("controller.listener.names"))
     every = _parse("listeners", config.string("listeners"), protocols)
@@ -87,13 +87,13 @@ def _protocol_map(config: BrokerConfig) -> dict[str, str]:
     try:
         pairs = named_values(key, text)
     except ValueError as error:
-        raise WrongConfiguration([line], str(error)) from error
+        raise ConfigurationError([line], str(error)) from error
     protocols: dict[str, str] = {}
     for name in in_hash_order(pairs):
         if not name:
-            raise WrongConfiguration([line], _NO_NAME)
+            raise ConfigurationError([line], _NO_NAME)
         if pairs[name].upper() not in _PROTOCOLS:
-            raise WrongConfiguration([line], f"Invalid security protocol `{pairs[name]}` defined in {key}")
+            raise ConfigurationError([line], f"Invalid security protocol `{pairs[name]}` defined in {key}")
         protocols[name.upper()] = pairs[name].upper()
     if key not in config.given:
         # KRaft gives its controller's listeners a protocol by default.
@@ -108,13 +108,13 @@ def _parse(key: str, text: str, protocols: Mapping[str, str]) -> tuple[Listener,
     for entry in split_list(text):
         match = re.fullmatch(_ENDPOINT, entry)
         if not match or not 0 <= int(match[3]) <= 65535:
-            raise WrongConfiguration(
+            raise ConfigurationError(
                 [f"{key} = {text!r}: expected NAME://host:port, which {entry!r} is not"],
                 f"{in_kafka}Unable to parse {entry} to a broker endpoint",
             )
         name = match[1].upper()
         if name not in protocols:
-            raise WrongConfiguration(
+            raise ConfigurationError(
                 [f"{key} = {text!r}: expected {name} to have a protocol in listener.security.protocol.map"],
                 in_kafka + (f"No security protocol defined for listener {name}" if name else _NO_NAME),
             )
@@ -124,7 +124,7 @@ def _parse(key: str, text: str, protocols: Mapping[str, str]) -> tuple[Listener,
 
 def _require_distinct_names(key: str, text: str, listeners: tuple[Listener, ...]) -> None:
     if len({listener.name for listener in listeners}) < len(listeners):
-        raise WrongConfiguration(
+        raise ConfigurationError(
             [f"{key} = {text!r}: expected a different name for each listener"],
             f"requirement failed: Each listener must have a different name, listeners: {text}",
         )
@@ -140,7 +140,7 @@ def _require_distinct(key: str, text: str, listeners: tuple[Listener, ...]) -> N
     for port, sharing in by_port.items():
         versions = sorted(_ip_version(listener.host) for listener in sharing)
         if len(sharing) > 1 and versions != [4, 6]:
-            raise WrongConfiguration(
+            raise ConfigurationError(
                 [
                     f"{key} = {text!r}: expected a different port for each listener, "
                     "unless one has an IPv4 and the other an IPv6 address"
@@ -177,7 +177,7 @@ def _ip_version(host: str) -> int:
 def _require_served(bound: tuple[Listener, ...], config: BrokerConfig) -> None:
     text = config.string("listeners")
     if not bound:
-        raise WrongConfiguration([f"listeners = {text!r}: expected one that is not in controller.listener.names"])
+        raise ConfigurationError([f"listeners = {text!r}: expected one that is not in controller.listener.names"])
     problems = [
         f"listeners = {text!r}: expected protocol {' or '.join(_SERVED)} for {listener.name}; "
         f"{listener.protocol} is not served"
@@ -185,7 +185,7 @@ def _require_served(bound: tuple[Listener, ...], config: BrokerConfig) -> None:
         if listener.protocol not in _SERVED
     ]
     if problems:
-        raise WrongConfiguration(problems)
+        raise ConfigurationError(problems)
 
 
 def _require_advertisable(bound: tuple[Listener, ...], advertised: tuple[Listener, ...]) -> None:
@@ -202,4 +202,4 @@ def _require_advertisable(bound: tuple[Listener, ...], advertised: tuple[Listene
                 f"advertised.listeners = {shown!r}: expected an address that clients can reach, which 0.0.0.0 is not"
             )
     if problems:
-        raise WrongConfiguration(dict.fromkeys(problems))
+        raise ConfigurationError(dict.fromkeys(problems))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.definition import InvalidValue, UpdateMode, Value
+from broker.config.definition import InvalidValueError, UpdateMode, Value
 from broker.config.defs import TOPIC_CONFIGS
 from broker.config.defs.not_needed import NOT_NEEDED
 from broker.config.kafka_names import definition_of
@@ -59,7 +59,7 @@ def _complaints(old: BrokerConfig, new: BrokerConfig, changed: set[str]) -> Iter
 def _listener_limits(listener: Listener, old: BrokerConfig, new: BrokerConfig) -> Iterator[str]:
     try:
         before, after = _values_of(listener, old), _values_of(listener, new)
-    except InvalidValue as error:
+    except InvalidValueError as error:
         yield str(error)
         return
     if any(before[name] != after[name] for name in _QUOTAS):
@@ -68,7 +68,7 @@ def _listener_limits(listener: Listener, old: BrokerConfig, new: BrokerConfig) -
 
 
 def _values_of(listener: Listener, config: BrokerConfig) -> dict[str, int]:
-    """The listener's limits: its own, else the broker's. Raises InvalidValue for any configuration under its prefix."""
+    """The listener's limits: its own, else the broker's. Raises InvalidValueError, for anything under its prefix."""
     values = {name: _integer(config, name) for name in _OF_LISTENER}
     for name, text in _under_prefix(listener, config.given).items():
         definition = definition_of(name) or definition_of(name.partition(".")[2])
@@ -177,7 +177,7 @@ def _value(config: BrokerConfig, name: str) -> Value:
     default = str(definition.default)
     try:
         return definition.parse(config.given.get(name, default))
-    except InvalidValue:
+    except InvalidValueError:
         return definition.parse(default)
 
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.definition import Check as ValueCheck
-from broker.config.definition import ConfigDef, ConfigType, InvalidValue, Value, at_least, integer_of, one_of
+from broker.config.definition import ConfigDef, ConfigType, InvalidValueError, Value, at_least, integer_of, one_of
 from protocol.errors import InvalidConfiguration, InvalidRequest
 from protocol.java_collections import in_hash_order
 
@@ -195,5 +195,5 @@ def _parsed(definitions: Mapping[str, ConfigDef], overrides: Mapping[str, str]) 
             name: definition.parse(overrides[name]) if name in overrides else definition.default
             for name, definition in definitions.items()
         }
-    except InvalidValue as error:
+    except InvalidValueError as error:
         raise InvalidConfiguration(str(error)) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from broker.config.broker_config import BrokerConfig, WrongConfiguration
+from broker.config.broker_config import BrokerConfig, ConfigurationError
 from broker.config.cross_checks import broken_rules
 from broker.config.defs import BROKER_CONFIGS
 from broker.config.defs.not_needed import NOT_NEEDED
@@ -40,12 +40,12 @@ def load(
         file_name: the file's name, for messages.
 
     Raises:
-        WrongConfiguration: with every wrong value at once.
+        ConfigurationError: with every wrong value at once.
     """
     try:
         from_file = parse_properties(properties)
     except ValueError as error:
-        raise WrongConfiguration([f"{file_name}: {error}"]) from error
+        raise ConfigurationError([f"{file_name}: {error}"]) from error
     from_environment, image_variables = read_environment(environ or {})
     static = dict(from_file)
     origins = dict.fromkeys(from_file, file_name)
@@ -60,14 +60,14 @@ def load(
 
 
 def _checked_listeners(config: BrokerConfig) -> Listeners:
-    """Raises WrongConfiguration with every wrong combination of values and every fault of the listeners at once."""
+    """Raises ConfigurationError with every wrong combination of values and every fault of the listeners at once."""
     problems = [rule.line for rule in broken_rules(config)]
     try:
         listeners = parse_listeners(config)
-    except WrongConfiguration as error:
+    except ConfigurationError as error:
         problems += error.problems
     if problems:
-        raise WrongConfiguration(problems)
+        raise ConfigurationError(problems)
     return listeners
 
 
@@ -75,7 +75,7 @@ def _settings(settings: Iterable[str]) -> Iterable[tuple[str, str]]:
     for text in settings:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise WrongConfiguration([f"--set {text!r}: expected key=value"])
+            raise ConfigurationError([f"--set {text!r}: expected key=value"])
         yield name.strip(), value
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.definition import InvalidValue, Value, integer_of
+from broker.config.definition import InvalidValueError, Value, integer_of
 from broker.config.defs import TOPIC_CONFIGS
 from protocol.errors import InvalidConfiguration
 from protocol.java_collections import in_hash_order
@@ -35,7 +35,7 @@ def topic_values(broker_config: BrokerConfig, overrides: Mapping[str, str | None
         text = overrides.get(name)
         try:
             values[name] = broker_config.topic_default(name) if text is None else definition.parse(text)
-        except InvalidValue as error:
+        except InvalidValueError as error:
             raise InvalidConfiguration(str(error)) from error
     return values
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kio.schema.errors import ErrorCode
 
 from broker.metadata import topic_names
-from broker.network.context import CloseConnection, RequestContext
+from broker.network.context import CloseConnectionError, RequestContext
 from broker.partitions.delayed_produce import Unacknowledged
 from broker.partitions.transactional_produce import (
     NO_REFUSALS,
@@ -166,7 +166,7 @@ def _append_all(
 def error_response(ctx: RequestContext, request: ProduceRequest, error: KafkaError) -> ProduceResponse:
     """The same error for every partition; with acks=0 the connection is closed instead."""
     if request.acks == 0:
-        raise CloseConnection(f"Produce with acks=0 failed: {error}")
+        raise CloseConnectionError(f"Produce with acks=0 failed: {error}")
     topics = []
     for key, partitions in _distinct(request):
         answers = [PartitionProduceResponse(index) for index in sorted(index for index, _ in partitions)]
@@ -296,4 +296,4 @@ def _close_if_refused(topics: list[tuple[TopicKey, list[PartitionProduceResponse
         if answer.error_code
     ]
     if refused:
-        raise CloseConnection(f"Produce with acks=0 failed: {', '.join(refused)}")
+        raise CloseConnectionError(f"Produce with acks=0 failed: {', '.join(refused)}")

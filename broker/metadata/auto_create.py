@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from broker.metadata.internal_topics import plan_internal_topic
-from broker.metadata.store import VersionConflict
+from broker.metadata.store import VersionConflictError
 from broker.metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
 from broker.metadata.topic_planning import plan_topic
 from protocol.errors import InvalidRequest, KafkaError, TopicExists
@@ -66,6 +66,6 @@ class AutoTopicCreation:
             topic = plan_internal_topic(node, name) or plan_topic(node, name, beside=asked)
             quota.charge(name, len(topic.partitions))
             await node.topics.create([topic])
-        except (TopicExists, VersionConflict):
+        except (TopicExists, VersionConflictError):
             return  # another request has just created it
         logger.info("topic created on first use", topic=name, partitions=len(topic.partitions))

@@ -36,7 +36,7 @@ class Commit:
     versions: Mapping[str, int] = field(default_factory=dict)
 
 
-class CorruptMetadata(Exception):
+class CorruptMetadataError(Exception):
     """A metadata file holds something that no crash can explain; the broker must not start from it."""
 
 
@@ -49,8 +49,9 @@ def encode_entry(commits: list[Commit]) -> bytes:
 def decode_entries(data: bytes, name: str, covered: int = 0) -> Iterator[tuple[int, list[Commit]]]:
     """Yield (end position, commits) of each whole entry, stopping at a torn tail.
 
-    Raises CorruptMetadata, with the file's `name`, if a bad entry has a good one after it, unless the bad one can only
-    have held revisions up to `covered`, which a snapshot has: a crash while the log is emptied may leave any of it.
+    Raises CorruptMetadataError, with the file's `name`, if a bad entry has a good one after it, unless the bad one can
+    only have held revisions up to `covered`, which a snapshot has: a crash while the log is emptied may leave any of
+    it.
     """
     position = 0
     while position < len(data):
@@ -61,7 +62,7 @@ def decode_entries(data: bytes, name: str, covered: int = 0) -> Iterator[tuple[i
                 return
             following, revision = found
             if revision > covered + 1:
-                raise CorruptMetadata(
+                raise CorruptMetadataError(
                     f"{name}: the entry at byte {position} is damaged, and a good one follows at byte {following}; "
                     "restore the file from a backup"
                 )

@@ -5,7 +5,7 @@ Both lie in the root of the first log dir, where Kafka's LogManager and ours loo
 
 from __future__ import annotations
 
-from broker.metadata.entries import Commit, CorruptMetadata, apply, decode_entries, encode_entry
+from broker.metadata.entries import Commit, CorruptMetadataError, apply, decode_entries, encode_entry
 from broker.metadata.store import Versioned
 from storage.files import File, FileSystem, is_passing, read_file, write_file_atomically, write_fully
 
@@ -13,7 +13,7 @@ LOG_NAME = "metadata.log"
 SNAPSHOT_NAME = "metadata.snapshot"
 
 
-class NoRoom(OSError):
+class NoRoomError(OSError):
     """There was no room for an entry; the log is as it was."""
 
 
@@ -31,7 +31,8 @@ class MetadataFiles:
     def load(self) -> tuple[int, dict[str, Versioned]]:
         """Open the log, drop a torn last entry, and return the newest revision with the state.
 
-        Raises CorruptMetadata for a damaged entry before the last one, a damaged snapshot, or commits missing between.
+        Raises CorruptMetadataError for a damaged entry before the last one, a damaged snapshot, or commits missing
+        between.
         """
         revision, state = self._load_snapshot()
         is_new = not self._fs.exists(self._log_path)
@@ -44,7 +45,7 @@ class MetadataFiles:
                 if commit.revision <= revision:  # a crash between the snapshot and the truncation of the log
                     continue
                 if commit.revision != revision + 1:
-                    raise CorruptMetadata(
+                    raise CorruptMetadataError(
                         f"{self._log_path}: commit {commit.revision} follows {revision}; commits between are missing"
                     )
                 apply(state, commit)
@@ -62,14 +63,14 @@ class MetadataFiles:
         data = read_file(self._fs, self._snapshot_path)
         entries = list(decode_entries(data, self._snapshot_path))
         if len(entries) != 1 or entries[0][0] != len(data) or len(entries[0][1]) != 1:
-            raise CorruptMetadata(f"{self._snapshot_path} is damaged; restore it from a backup")
+            raise CorruptMetadataError(f"{self._snapshot_path} is damaged; restore it from a backup")
         state: dict[str, Versioned] = {}
         commit = entries[0][1][0]
         apply(state, commit)
         return commit.revision, state
 
     def append(self, commits: list[Commit]) -> None:
-        """Make the commits durable together, as one entry. Raises NoRoom, and OSError."""
+        """Make the commits durable together, as one entry. Raises NoRoomError, and OSError."""
         entry = encode_entry(commits)
         log = self._opened()
         try:
@@ -77,7 +78,7 @@ class MetadataFiles:
         except OSError as error:
             log.truncate(self.log_bytes)
             if is_passing(error):
-                raise NoRoom(*error.args) from error
+                raise NoRoomError(*error.args) from error
             raise
         log.fdatasync()
         self.log_bytes += len(entry)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from broker.metadata.store import VersionConflict
+from broker.metadata.store import VersionConflictError
 from broker.metadata.topic_names import GROUP_METADATA_TOPIC_NAME, TRANSACTION_STATE_TOPIC_NAME
 from broker.metadata.topic_planning import plan_topic
 from protocol.errors import CoordinatorNotAvailable, KafkaError, TopicExists
@@ -56,7 +56,7 @@ async def ensure_internal_topic(node: Node, name: str) -> None:
             topic = plan_internal_topic(node, name)
             assert topic is not None, f"{name} is no internal topic"
             await node.topics.create([topic])
-        except (TopicExists, VersionConflict):
+        except (TopicExists, VersionConflictError):
             continue  # another request was quicker
         except KafkaError as error:
             logger.error("internal topic not created", topic=name, error=error.message)

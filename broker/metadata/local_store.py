@@ -14,8 +14,8 @@ from typing import TypeAlias
 import structlog
 
 from broker.metadata.entries import Commit, apply
-from broker.metadata.files import MetadataFiles, NoRoom
-from broker.metadata.store import Change, MetadataStoreFailed, VersionConflict, Versioned
+from broker.metadata.files import MetadataFiles, NoRoomError
+from broker.metadata.store import Change, MetadataStoreError, VersionConflictError, Versioned
 from storage.files import FileSystem
 from storage.workers import Workers
 
@@ -35,7 +35,7 @@ class _Watch:
 class LocalMetadataStore:
     """MetadataStore of one node over `metadata.log` in `folder` (the first log dir, locked by the caller).
 
-    Opened by `await LocalMetadataStore.open(...)`, which raises CorruptMetadata and OSError.
+    Opened by `await LocalMetadataStore.open(...)`, which raises CorruptMetadataError and OSError.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class LocalMetadataStore:
             if self._newest_version(key) != version:
                 await self._settled()
                 await asyncio.sleep(0)  # the watches for the commit that won are called
-                raise VersionConflict(key, version, self._newest_version(key))
+                raise VersionConflictError(key, version, self._newest_version(key))
         self._last_assigned += 1
         commit = Commit(self._last_assigned, dict(puts), tuple(deletes))
         self._undurable.update(dict.fromkeys(commit.deletes, 0))
@@ -121,7 +121,7 @@ class LocalMetadataStore:
 
     def _check_usable(self) -> None:
         if self._failure is not None:
-            raise MetadataStoreFailed(self._failure)
+            raise MetadataStoreError(self._failure)
 
     async def _write_waiting(self) -> None:
         try:
@@ -135,10 +135,10 @@ class LocalMetadataStore:
         try:
             self._check_usable()
             await self._workers.call(lambda: self._files.append([commit for commit, _ in group]))
-        except NoRoom as error:
+        except NoRoomError as error:
             self._refuse(group, error)
             return
-        except (OSError, MetadataStoreFailed) as error:
+        except (OSError, MetadataStoreError) as error:
             self._fail(group, error)
             return
         except Exception as error:  # waiting callers must be answered, whatever it was
@@ -184,11 +184,11 @@ class LocalMetadataStore:
         self._undurable.clear()
         for _, done in group:
             if not done.done():
-                done.set_exception(MetadataStoreFailed(f"there is no room for the metadata log: {error}"))
+                done.set_exception(MetadataStoreError(f"there is no room for the metadata log: {error}"))
 
     def _fail(self, group: _Group, error: Exception) -> None:
         # What reached the disk is unknown after a failed write or fsync, so nothing may follow it in this process.
         self._failure = self._failure or f"writing the metadata log failed: {error}"
         for _, done in group:
             if not done.done():
-                done.set_exception(MetadataStoreFailed(self._failure))
+                done.set_exception(MetadataStoreError(self._failure))

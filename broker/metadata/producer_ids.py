@@ -40,7 +40,7 @@ class ProducerIds:
     async def ready(self) -> None:
         """Returns once an id is available.
 
-        Raises MetadataStoreFailed, or VersionConflict (see `retrying`), when no block can be claimed.
+        Raises MetadataStoreError, or VersionConflictError (see `retrying`), when no block can be claimed.
         """
         if not self._block.left:
             await asyncio.shield(self._claim_started())

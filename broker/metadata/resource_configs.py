@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from broker.config.broker_config import BrokerConfig
-from broker.metadata.store import MetadataStore, VersionConflict
+from broker.metadata.store import MetadataStore, VersionConflictError
 from broker.metadata.stored_entries import StoredEntries
 
 PREFIX = "/configs/"
@@ -55,7 +55,7 @@ class ResourceConfigs:
         cluster = (ResourceType.BROKER, CLUSTER_DEFAULT)
         if "min.insync.replicas" not in configs.get(*cluster):
             value = str(config.integer("min.insync.replicas"))
-            with suppress(VersionConflict):  # another node of the cluster was first
+            with suppress(VersionConflictError):  # another node of the cluster was first
                 await configs.set({cluster: {**configs.get(*cluster), "min.insync.replicas": value}})
         return configs
 
@@ -79,7 +79,7 @@ class ResourceConfigs:
     async def set(self, configs: Mapping[Resource, Mapping[str, str]]) -> None:
         """Replace the configurations of the resources, all or none; an empty mapping removes a resource's.
 
-        Raises VersionConflict and MetadataStoreFailed as `MetadataStore.commit` does.
+        Raises VersionConflictError and MetadataStoreError as `MetadataStore.commit` does.
         """
         await self._configs.set(configs)
 

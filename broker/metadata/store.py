@@ -35,7 +35,7 @@ class Change:
     keys: Mapping[str, Versioned | None]
 
 
-class VersionConflict(Exception):
+class VersionConflictError(Exception):
     """A key was not at the version that a commit expected; nothing of the commit was done.
 
     By the time this is raised, `get` and the watches show the state that the commit lost against.
@@ -46,7 +46,7 @@ class VersionConflict(Exception):
         self.key = key
 
 
-class MetadataStoreFailed(KafkaStorage):
+class MetadataStoreError(KafkaStorage):
     """The store can no longer make anything durable, or the outcome of a commit is unknown."""
 
 
@@ -72,7 +72,7 @@ class MetadataStore(Protocol):
         """Write and delete together, or not at all, once every key of `expected` is at its version (0: absent).
 
         Returns the new revision once it is durable and every watch of this process has seen it. Raises
-        VersionConflict, or MetadataStoreFailed.
+        VersionConflictError, or MetadataStoreError.
         """
 
     def watch(self, prefix: str, callback: Callable[[Change], None]) -> Callable[[], None]:
@@ -86,10 +86,10 @@ class MetadataStore(Protocol):
 
 
 async def retrying(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Read, decide and commit again if another writer came between. Raises VersionConflict after too many tries."""
+    """Read, decide and commit, again if another writer came between. Raises VersionConflictError after many tries."""
     for _ in range(MOST_ATTEMPTS - 1):
         try:
             return await attempt()
-        except VersionConflict:
+        except VersionConflictError:
             await asyncio.sleep(0)
     return await attempt()

@@ -50,7 +50,7 @@ class StoredEntries(Generic[K]):
     async def set(self, entries: Mapping[K, Entry]) -> None:
         """Replace entries, all or none; an empty one is removed.
 
-        Raises VersionConflict if another writer came between (see `retrying`), and MetadataStoreFailed.
+        Raises VersionConflictError if another writer came between (see `retrying`), and MetadataStoreError.
         """
         if entries:
             await self._store.commit(

@@ -69,8 +69,8 @@ class Topics:
     """Reads are answered from memory, and see a change as soon as the call that made it returns.
 
     `revision` is that of the store's last commit seen here: the store itself may be ahead for a moment.
-    A topic is one key, so every change is whole or absent after a crash. Each change raises VersionConflict when
-    another writer came between (see `store.retrying`) and MetadataStoreFailed when it cannot be made durable.
+    A topic is one key, so every change is whole or absent after a crash. Each change raises VersionConflictError when
+    another writer came between (see `store.retrying`) and MetadataStoreError when it cannot be made durable.
     """
 
     def __init__(self, store: MetadataStore) -> None:

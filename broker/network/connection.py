@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import structlog
 
-from broker.network.context import CloseConnection
+from broker.network.context import CloseConnectionError
 from broker.network.dispatch import Buffers, Pending
 from broker.network.frames import FrameBuffer
 from protocol.primitives import Buffer
@@ -157,7 +157,7 @@ class Connection(asyncio.BufferedProtocol):
                 if self._monotonic_ms() - began_ms > TURN_MS:
                     self._blocked |= OTHERS_TURN
                     asyncio.get_running_loop().call_soon(self._unblock, OTHERS_TURN)
-        except CloseConnection as error:
+        except CloseConnectionError as error:
             logger.warning("connection closed", client=self.client_host, error=str(error))
             self._closing = True  # as soon as the requests before this one are answered
         finally:
@@ -220,7 +220,7 @@ class Connection(asyncio.BufferedProtocol):
         reply.done = True
         try:
             reply.buffers = pending.finish()
-        except CloseConnection as error:
+        except CloseConnectionError as error:
             logger.warning("connection closed", client=self.client_host, error=str(error))
             self.close()
             return

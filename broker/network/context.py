@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from broker.node import Node
 
 
-class CloseConnection(Exception):
+class CloseConnectionError(Exception):
     """Closes the request's connection, without an answer; the text is for the log."""
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import structlog
 
 from broker.network.answers import Later
-from broker.network.context import CloseConnection, RequestContext
+from broker.network.context import CloseConnectionError, RequestContext
 from broker.network.error_responses import error_response
 from protocol import headers, messages
 from protocol.api_table import API_TABLE, API_VERSIONS_KEY, Api
@@ -53,7 +53,7 @@ LONGEST_REPEATED_BYTES = 1024
 class Pending:
     """A reply to come, of `finish` once `work` is done; a connection's next request waits for an `exclusive` one.
 
-    `finish` must be called once, even if nobody waits for the reply. It raises CloseConnection.
+    `finish` must be called once, even if nobody waits for the reply. It raises CloseConnectionError.
     """
 
     work: asyncio.Future[Any]
@@ -156,7 +156,7 @@ class Dispatcher:
     def dispatch(self, connection: Connection, frame: memoryview) -> Buffers | Pending | None:
         """Handles one request. Returns the reply frame, a reply to come, or None where none is sent (acks=0).
 
-        Raises CloseConnection for an API, version or body that Kafka does not answer either.
+        Raises CloseConnectionError for an API, version or body that Kafka does not answer either.
         """
         repeated = connection.repeated
         if (
@@ -183,18 +183,18 @@ class Dispatcher:
         return self._encode(route, ctx, request, response, started)
 
     def _read(self, connection: Connection, frame: memoryview) -> tuple[Route, RequestContext, Any]:
-        """The request, or None in its place: ApiVersions in a version that is not served. Raises CloseConnection."""
+        """The request; None for ApiVersions in a version that is not served. Raises CloseConnectionError."""
         try:
             key, version, correlation_id, client_id, body = headers.parse_request_header(frame)
         except DecodeError as error:
-            raise CloseConnection(f"request header: {error}") from error
+            raise CloseConnectionError(f"request header: {error}") from error
         route = self._routes[key]
         api = route.api
         ctx = RequestContext(self._node, connection, key, version, correlation_id, client_id)
         if not api.serves(version):
             if key == API_VERSIONS_KEY:
                 return route, ctx, None
-            raise CloseConnection(f"{api.name} version {version}; {api.lowest} to {api.highest} are served")
+            raise CloseConnectionError(f"{api.name} version {version}; {api.lowest} to {api.highest} are served")
         if not route.loaded:
             route.load()
         if self._throttling.enabled:
@@ -207,10 +207,10 @@ class Dispatcher:
             if route.prepare is not None:
                 request = route.prepare(ctx, request)
         except DecodeError as error:
-            raise CloseConnection(f"{api.name} v{version}: {error}") from error
+            raise CloseConnectionError(f"{api.name} v{version}: {error}") from error
         except Exception as error:
             self._unexpected(route, ctx, error)
-            raise CloseConnection(f"{api.name} v{version} cannot be decoded") from error
+            raise CloseConnectionError(f"{api.name} v{version} cannot be decoded") from error
         if route.repeats and len(frame) <= LONGEST_REPEATED_BYTES:
             start, _ = _unpack_start(frame)
             connection.repeated = Repeated(len(frame), start, bytes(frame[AFTER_CORRELATION_ID:]), route, ctx, request)
@@ -250,11 +250,11 @@ class Dispatcher:
             return route.write[ctx.version](failed, ctx.correlation_id)
         except Exception as error:
             self._unexpected(route, ctx, error)
-            raise CloseConnection(f"{route.api.name} v{ctx.version} cannot be answered") from error
+            raise CloseConnectionError(f"{route.api.name} v{ctx.version} cannot be answered") from error
 
     def _failed(self, route: Route, ctx: RequestContext, request: Any, error: BaseException) -> Any:
         """The response that reports a request's failure as a whole."""
-        if isinstance(error, CloseConnection):
+        if isinstance(error, CloseConnectionError):
             raise error
         if not isinstance(error, KafkaError):
             self._unexpected(route, ctx, error)
@@ -263,11 +263,11 @@ class Dispatcher:
         own = getattr(route.load(), "error_response", None)
         try:
             return own(ctx, request, error) if own is not None else error_response(route.api, error)
-        except CloseConnection:
+        except CloseConnectionError:
             raise
         except Exception as second:
             self._unexpected(route, ctx, second)
-            raise CloseConnection(f"{route.api.name} v{ctx.version} cannot be answered") from second
+            raise CloseConnectionError(f"{route.api.name} v{ctx.version} cannot be answered") from second
 
     def _unexpected(self, route: Route, ctx: RequestContext, error: BaseException) -> None:
         logger.error("unexpected error in a handler", api=route.api.name, version=ctx.version, exc_info=error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.network.context import CloseConnection
+from broker.network.context import CloseConnectionError
 from protocol.primitives import INT32
 
 SCRATCH_BYTES = 4 * 1024
@@ -76,7 +76,7 @@ class FrameBuffer:
         return int.from_bytes(key, "big")
 
     def next(self) -> memoryview | None:
-        """The next whole frame, None until more was received. Raises CloseConnection for a size out of bounds."""
+        """The next whole frame, None until more was received. Raises CloseConnectionError for a size out of bounds."""
         if self._large is not None:
             return self._take_large()
         available = self._end - self._start
@@ -86,7 +86,7 @@ class FrameBuffer:
             return None
         (size,) = INT32.unpack_from(self._scratch, self._start)
         if size < 0 or size > self._max_frame_bytes:
-            raise CloseConnection(f"frame of {size} bytes; 0 to {self._max_frame_bytes} are accepted")
+            raise CloseConnectionError(f"frame of {size} bytes; 0 to {self._max_frame_bytes} are accepted")
         begin = self._start + SIZE_BYTES
         if size <= available - SIZE_BYTES:
             self._start = begin + size

@@ -79,7 +79,7 @@ class ClientQuotas:
     ) -> dict[WireEntity, KafkaError | None]:
         """The outcome of each entity's alteration; those not refused are durable, together.
 
-        Of two for one entity the first is made, and the answer is the other's refusal. Raises MetadataStoreFailed.
+        Of two for one entity the first is made, and the answer is the other's refusal. Raises MetadataStoreError.
         """
         hosts = {name for one in alterations for entity_type, name in one.entity if entity_type == IP and name}
         addresses = {host: await self._resolve(host) for host in hosts}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.network.context import CloseConnection
+from broker.network.context import CloseConnectionError
 from protocol.errors import SecurityDisabled
 
 UNKNOWN = 0
@@ -12,10 +12,10 @@ UNKNOWN = 0
 def require_known(*codes: int) -> None:
     """Kafka does not read a request with a code UNKNOWN; it accepts every other number, known or not.
 
-    Raises CloseConnection if one of the codes is UNKNOWN.
+    Raises CloseConnectionError if one of the codes is UNKNOWN.
     """
     if UNKNOWN in codes:
-        raise CloseConnection("an ACL or a filter of ACLs with an UNKNOWN element")
+        raise CloseConnectionError("an ACL or a filter of ACLs with an UNKNOWN element")
 
 
 def refusal() -> SecurityDisabled:

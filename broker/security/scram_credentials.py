@@ -101,7 +101,7 @@ class ScramCredentials:
     async def alter(self, alterations: Sequence[Alteration]) -> dict[str, KafkaError | None]:
         """The outcome of each user's alteration; those not refused are durable, together.
 
-        Raises MetadataStoreFailed.
+        Raises MetadataStoreError.
         """
         return await retrying(lambda: self._alter(alterations))
 

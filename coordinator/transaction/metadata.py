@@ -25,7 +25,7 @@ TV_2 = 2
 NO_PARTITIONS: frozenset[TopicPartition] = frozenset()
 
 
-class IllegalTransition(RuntimeError):
+class IllegalTransitionError(RuntimeError):
     """A transition that is not allowed: a bug."""
 
 
@@ -58,9 +58,9 @@ class TransactionMetadata(NamedTuple):
         return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 
     def to(self, state: TransactionState, **changes: Any) -> TransactionMetadata:
-        """This with another state. Raises IllegalTransition."""
+        """This with another state. Raises IllegalTransitionError."""
         if self.state not in PREDECESSORS[state]:
-            raise IllegalTransition(f"from {self.state.name} to {state.name}: {self}")
+            raise IllegalTransitionError(f"from {self.state.name} to {state.name}: {self}")
         return self._replace(state=state, **changes)
 
     # -- transitions

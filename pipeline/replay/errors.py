@@ -11,5 +11,5 @@ class ReplayFailed(click.ClickException):
     """The job ended before all rows were written; started again, it goes on from there. Exit status 1."""
 
 
-class InputChanged(Exception):
+class InputChangedError(Exception):
     """A task found other rows than an earlier attempt had written; raised on executors; a retry finds the same."""

@@ -62,7 +62,7 @@ def open_producer(plan: TaskPlan, task: int | None) -> Producer:
 
 
 def write_task(plan: TaskPlan, task: int, batches: Iterable[pa.RecordBatch]) -> Progress:
-    """Writes what is left of the task; returns its last progress. Raises KafkaException, InputChanged.
+    """Writes what is left of the task; returns its last progress. Raises KafkaException, InputChangedError.
 
     A transaction that an error leaves open is ended by the next attempt, else by the broker after `timeout_ms`.
     """

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from pipeline.replay.errors import InputChanged
+from pipeline.replay.errors import InputChangedError
 from pipeline.replay.progress import Progress
 
 DIGEST_BYTES = 8
@@ -68,14 +68,14 @@ class TaskWriter:
         """All rows of the task, of which those done are skipped; returns its last progress.
 
         Batches have the columns `topic`?, `key`, `value`, `headers`?, `timestamp_ms`? and `digest` (`pipeline.replay.
-        recipe`). Raises InputChanged when the rows to be skipped are not the ones that were written.
+        recipe`). Raises InputChangedError when the rows to be skipped are not the ones that were written.
         """
         for batch in batches:
             rest = self._skip(batch)
             if rest.num_rows:
                 self._write_batch(rest)
         if self._rows < self._before.rows:
-            raise InputChanged(f"{self._before.rows} rows were written before, and now there are {self._rows}")
+            raise InputChangedError(f"{self._before.rows} rows were written before, and now there are {self._rows}")
         self._commit(done=True)
         return self._committed
 
@@ -86,7 +86,7 @@ class TaskWriter:
             return batch
         self._count(batch, 0, skipped)
         if self._rows == self._before.rows and self._crc != self._before.crc:
-            raise InputChanged(f"the first {self._rows} rows are not the ones that were written before")
+            raise InputChangedError(f"the first {self._rows} rows are not the ones that were written before")
         return batch.slice(skipped)
 
     def _write_batch(self, batch: pa.RecordBatch) -> None:

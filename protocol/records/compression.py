@@ -47,7 +47,7 @@ class DecompressionError(ValueError):
     """The bytes are not what their codec writes, or end too soon."""
 
 
-class DecompressionLimit(DecompressionError):
+class DecompressionLimitError(DecompressionError):
     """The bytes unpack to more than the limit."""
 
 
@@ -78,7 +78,7 @@ def compress(codec: Compression, data: Buffer, level: int | None = None) -> byte
 def decompress(codec: Compression, data: Buffer, limit: int = DEFAULT_LIMIT) -> bytes:
     """Decompress a records section.
 
-    Raises DecompressionLimit if it unpacks to more than `limit` bytes, DecompressionError if it is malformed or cut.
+    Raises DecompressionLimitError if it unpacks to more than `limit` bytes, DecompressionError if malformed or cut.
     """
     match codec:
         case Compression.NONE:
@@ -93,8 +93,8 @@ def decompress(codec: Compression, data: Buffer, limit: int = DEFAULT_LIMIT) -> 
             return _decompress_zstd(data, limit)
 
 
-def _too_large(limit: int) -> DecompressionLimit:
-    return DecompressionLimit(f"decompresses to more than {limit} bytes")
+def _too_large(limit: int) -> DecompressionLimitError:
+    return DecompressionLimitError(f"decompresses to more than {limit} bytes")
 
 
 def _decompress_gzip(data: Buffer, limit: int) -> bytes:

@@ -25,7 +25,13 @@ from protocol.records.batch import (
     set_max_timestamp,
 )
 from protocol.records.build import Record, build_batch, decode_section
-from protocol.records.compression import DEFAULT_LIMIT, Compression, DecompressionError, DecompressionLimit, decompress
+from protocol.records.compression import (
+    DEFAULT_LIMIT,
+    Compression,
+    DecompressionError,
+    DecompressionLimitError,
+    decompress,
+)
 from storage.append_types import AppendOrigin, LogConfig
 from storage.log.record_checks import check_records
 
@@ -221,7 +227,7 @@ def _unpack(batch: memoryview, source: int, topic_partition: str) -> bytes:
     codec = Compression(source)
     try:
         return decompress(codec, batch[HEADER_SIZE:], max(DEFAULT_LIMIT, 8 * len(batch)))
-    except DecompressionLimit as error:
+    except DecompressionLimitError as error:
         raise MessageTooLarge(f"A {codec.name.lower()} batch for {topic_partition} {error}.") from error
     except DecompressionError as error:
         raise UnknownServerError(f"A batch for {topic_partition} cannot be decompressed: {error}.") from error

@@ -44,7 +44,7 @@ class Field(NamedTuple):
     nullable: bool
 
 
-class Truncated(Exception):
+class TruncatedError(Exception):
     """The message ended before its schema did."""
 
 
@@ -205,7 +205,7 @@ class Reader:
 
     def take(self, n: int) -> bytes:
         if n < 0 or self.pos + n > len(self.data):
-            raise Truncated(f"{n} bytes wanted at {self.pos} of {len(self.data)}")
+            raise TruncatedError(f"{n} bytes wanted at {self.pos} of {len(self.data)}")
         self.pos += n
         return self.data[self.pos - n : self.pos]
 
@@ -225,7 +225,7 @@ class Reader:
 def decode_response(api: str, version: int, data: bytes) -> dict[str, Any]:
     """The body (no header) as a dict; bytes left over are told under `trailing_bytes`.
 
-    Raises Truncated."""
+    Raises TruncatedError."""
     cls = message_class(api, version, "response")
     r = Reader(data)
     out = _read_struct(r, cls, cls.__flexible__)

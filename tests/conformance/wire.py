@@ -116,5 +116,5 @@ def decode(frame: Frame, api: str, version: int, correlation_id: int) -> dict[st
         if schema.response_header_is_flexible(api, version) and (tags := r.uvarint()):
             return {"header_tags": tags}
         return schema.decode_response(api, version, r.data[r.pos :])
-    except (schema.Truncated, struct.error, UnicodeDecodeError) as exc:
+    except (schema.TruncatedError, struct.error, UnicodeDecodeError) as exc:
         return {"unreadable": f"{type(exc).__name__} {exc}", "hex": frame.data[:200].hex()}

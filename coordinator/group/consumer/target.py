@@ -11,7 +11,7 @@ import structlog
 from coordinator.group.consumer import records
 from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
 from coordinator.group.consumer.assignors import ASSIGNORS
-from coordinator.group.consumer.assignors.spec import AssignmentFailed, GroupSpec, MemberSpec
+from coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec, PartitionAssignorError
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.regex import ResolvedRegex
@@ -42,7 +42,7 @@ def make_target(
     epoch = change.epoch_of(group)
     try:
         assigned = ASSIGNORS[assignor](spec)
-    except AssignmentFailed as error:
+    except PartitionAssignorError as error:
         logger.error("target assignment failed", group=group.group_id, epoch=epoch, assignor=assignor, error=str(error))
         raise UnknownServerError from error  # clients are not told why
     logger.info("target assignment computed", group=group.group_id, epoch=epoch, assignor=assignor)

@@ -13,7 +13,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from broker.logging import Tracebacks
-from broker.network.context import CloseConnection
+from broker.network.context import CloseConnectionError
 from protocol import messages
 from protocol.api_table import API_TABLE, Api
 from protocol.errors import NotController
@@ -243,7 +243,7 @@ async def test_produce_without_acknowledgement(rig: Rig, tracebacks: Tracebacks)
 
 async def test_a_handler_may_close_its_connection_later(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuse(_ctx: Any, _request: Any) -> Any:
-        raise CloseConnection("not you")
+        raise CloseConnectionError("not you")
 
     api = next(one for one in API_TABLE if one.name == "describe_cluster")
     answer_with(monkeypatch, rig, api, refuse)

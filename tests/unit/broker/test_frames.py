@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.network.context import CloseConnection
+from broker.network.context import CloseConnectionError
 from broker.network.frames import LARGE_STEP_BYTES, LARGEST_SCRATCH_BYTES, SCRATCH_BYTES, SIZE_BYTES, FrameBuffer
 
 LIMIT = LARGE_STEP_BYTES + 10_000
@@ -99,5 +99,5 @@ def test_the_key_of_the_next_frame_is_known_before_it_is_whole(length: int) -> N
 def test_a_size_out_of_bounds_is_refused(size: int) -> None:
     frames = FrameBuffer(LIMIT)
     receive(frames, size.to_bytes(SIZE_BYTES, "big", signed=True), LIMIT)
-    with pytest.raises(CloseConnection, match=str(size)):
+    with pytest.raises(CloseConnectionError, match=str(size)):
         frames.next()

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.metadata.entries import Commit, CorruptMetadata, decode_entries, encode_entry
+from broker.metadata.entries import Commit, CorruptMetadataError, decode_entries, encode_entry
 from broker.metadata.files import LOG_NAME, SNAPSHOT_NAME, MetadataFiles
 from broker.metadata.local_store import LocalMetadataStore
-from broker.metadata.store import Change, MetadataStoreFailed, VersionConflict, Versioned, retrying
+from broker.metadata.store import Change, MetadataStoreError, VersionConflictError, Versioned, retrying
 from storage.files import File, OsFileSystem
 from storage.workers import ThreadWorkers
 from tests.doubles.files import Fault, MemoryFileSystem
@@ -41,9 +41,9 @@ async def test_a_commit_is_read_back_and_its_revision_is_the_version(tmp_path: P
 async def test_a_commit_that_expects_another_version_changes_nothing(tmp_path: Path) -> None:
     store = await opened(tmp_path)
     await store.commit({}, {"/a": b"1"})
-    with pytest.raises(VersionConflict):
+    with pytest.raises(VersionConflictError):
         await store.commit({"/a": 0}, {"/a": b"2", "/b": b"2"})
-    with pytest.raises(VersionConflict):
+    with pytest.raises(VersionConflictError):
         await store.commit({"/b": 1}, {"/a": b"2"})
     assert await store.list("/") == {"/a": Versioned(b"1", 1)}
     assert store.revision == 1
@@ -53,7 +53,7 @@ async def test_of_two_commits_at_once_that_expect_the_same_one_wins_and_the_lose
     store = await opened(tmp_path)
     winner = asyncio.create_task(store.commit({"/a": 0}, {"/a": b"first"}))
     await asyncio.sleep(0)
-    with pytest.raises(VersionConflict):
+    with pytest.raises(VersionConflictError):
         await store.commit({"/a": 0}, {"/a": b"second"})
     assert await store.get("/a") == Versioned(b"first", 1)
     assert await winner == 1
@@ -125,7 +125,7 @@ def test_a_flipped_byte_is_never_read_as_data(position: int, flip: int) -> None:
     position %= len(log)
     log[position] ^= flip
     if position < len(entries[0]) + len(entries[1]):
-        with pytest.raises(CorruptMetadata, match="damaged"):
+        with pytest.raises(CorruptMetadataError, match="damaged"):
             list(decode_entries(bytes(log), "log"))
     else:
         assert [commits[0].revision for _, commits in decode_entries(bytes(log), "log")] == [1, 2]
@@ -153,7 +153,7 @@ async def test_a_damaged_entry_in_the_middle_stops_the_start(tmp_path: Path) -> 
     damaged = bytearray(path.read_bytes())
     damaged[20] ^= 1
     path.write_bytes(damaged)
-    with pytest.raises(CorruptMetadata, match="at byte 0 is damaged"):
+    with pytest.raises(CorruptMetadataError, match="at byte 0 is damaged"):
         await opened(tmp_path)
 
 
@@ -169,13 +169,13 @@ async def test_damage_among_what_the_snapshot_has_is_passed_over(tmp_path: Path)
     (tmp_path / LOG_NAME).write_bytes(bytes(len(entries[0])) + bytes(len(entries[1])) + entries[2])
     assert await (await opened(tmp_path)).get("/a") == Versioned(b"3", 3)
     (tmp_path / LOG_NAME).write_bytes(bytes(len(entries[2])) + encode_entry([Commit(4, {})]))
-    with pytest.raises(CorruptMetadata, match="at byte 0 is damaged"):
+    with pytest.raises(CorruptMetadataError, match="at byte 0 is damaged"):
         await opened(tmp_path)
 
 
 async def test_missing_commits_stop_the_start(tmp_path: Path) -> None:
     (tmp_path / LOG_NAME).write_bytes(encode_entry([Commit(1, {})]) + encode_entry([Commit(3, {})]))
-    with pytest.raises(CorruptMetadata, match="commit 3 follows 1"):
+    with pytest.raises(CorruptMetadataError, match="commit 3 follows 1"):
         await opened(tmp_path)
 
 
@@ -185,7 +185,7 @@ async def test_a_damaged_snapshot_stops_the_start(tmp_path: Path) -> None:
     await store.close()
     path = tmp_path / SNAPSHOT_NAME
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(CorruptMetadata, match="snapshot is damaged"):
+    with pytest.raises(CorruptMetadataError, match="snapshot is damaged"):
         await opened(tmp_path)
 
 
@@ -230,9 +230,9 @@ async def test_a_failed_fsync_fails_its_commits_and_every_later_one(tmp_path: Pa
     await store.commit({}, {"/a": b"1"})
     fs.broken = True
     results = await asyncio.gather(*(store.commit({}, {"/a": b"2"}) for _ in range(3)), return_exceptions=True)
-    assert [type(result) for result in results] == [MetadataStoreFailed] * 3
+    assert [type(result) for result in results] == [MetadataStoreError] * 3
     fs.broken = False
-    with pytest.raises(MetadataStoreFailed, match="Input/output error"):
+    with pytest.raises(MetadataStoreError, match="Input/output error"):
         await store.commit({}, {"/a": b"3"})
     assert await store.get("/a") == Versioned(b"1", 1)
 
@@ -243,7 +243,7 @@ async def test_whoever_waits_is_told_of_what_nobody_foresaw(tmp_path: Path, monk
 
     store = await opened(tmp_path)
     monkeypatch.setattr(MetadataFiles, "append", fail)
-    with pytest.raises(MetadataStoreFailed, match="nobody foresaw this"):
+    with pytest.raises(MetadataStoreError, match="nobody foresaw this"):
         await store.commit({}, {"/a": b"1"})
 
 
@@ -253,7 +253,7 @@ async def test_a_closed_store_takes_no_commit(tmp_path: Path) -> None:
     await asyncio.sleep(0)
     await store.close()
     assert await under_way == 1
-    with pytest.raises(MetadataStoreFailed, match="closed"):
+    with pytest.raises(MetadataStoreError, match="closed"):
         await store.commit({}, {"/a": b"2"})
 
 
@@ -284,7 +284,7 @@ async def test_a_writer_that_always_loses_gives_up_and_lets_others_have_their_tu
     turns = 0
 
     async def loses() -> None:
-        raise VersionConflict("/a", 0, 1)
+        raise VersionConflictError("/a", 0, 1)
 
     async def other() -> None:
         nonlocal turns
@@ -293,7 +293,7 @@ async def test_a_writer_that_always_loses_gives_up_and_lets_others_have_their_tu
             await asyncio.sleep(0)
 
     task = asyncio.create_task(other())
-    with pytest.raises(VersionConflict):
+    with pytest.raises(VersionConflictError):
         await retrying(loses)
     task.cancel()
     assert turns > 100
@@ -312,7 +312,7 @@ async def test_without_room_a_commit_fails_and_a_later_one_does_not() -> None:
     fs.inject(Fault("pwrite", 1, errno.ENOSPC))
     refused = [store.commit({"/a": 1}, {"/a": b"2"}), store.commit({"/a": 2}, {"/a": b"3"})]
     answers = await asyncio.gather(*refused, return_exceptions=True)
-    assert [type(answer) for answer in answers] == [MetadataStoreFailed, MetadataStoreFailed]
+    assert [type(answer) for answer in answers] == [MetadataStoreError, MetadataStoreError]
     assert await store.commit({"/a": 1}, {"/a": b"4"}) == 2
     fs.crash()
     assert await (await in_memory(fs)).list("/") == {"/a": Versioned(b"4", 2)}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from broker.metadata.entries import Commit
 from broker.metadata.files import MetadataFiles
 from broker.metadata.local_store import LocalMetadataStore
-from broker.metadata.store import MetadataStoreFailed
+from broker.metadata.store import MetadataStoreError
 from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
 from tests.doubles.workers import LoopWorkers
 
@@ -80,7 +80,7 @@ async def _crash_again_and_again(
                 return_exceptions=True,
             )
             acknowledged += sum(isinstance(result, int) for result in results)
-            assert all(isinstance(result, int | MetadataStoreFailed) for result in results)
+            assert all(isinstance(result, int | MetadataStoreError) for result in results)
         fs.crash(Unsynced.ANY, seed + number)
         found = await values(await opened(fs))
         possible = states(commits, known)[acknowledged:]

@@ -9,7 +9,7 @@ import pytest
 
 from broker.metadata.local_store import LocalMetadataStore
 from broker.metadata.producer_ids import BLOCK_SIZE, ProducerIds
-from broker.metadata.store import MetadataStoreFailed
+from broker.metadata.store import MetadataStoreError
 from protocol.errors import CoordinatorLoadInProgress
 from storage.files import OsFileSystem
 from storage.workers import ThreadWorkers
@@ -76,5 +76,5 @@ async def test_a_store_that_fails_is_asked_again(tmp_path: Path) -> None:
     ids = ProducerIds(store)
     await store.close()
     for _ in range(2):
-        with pytest.raises(MetadataStoreFailed):
+        with pytest.raises(MetadataStoreError):
             await next_id(ids)

@@ -24,8 +24,8 @@ WORKER = """Job aborted due to stage failure: Task 0 in stage 7.0 failed 1 times
 failure: Lost task 0.0 in stage 7.0 (TID 9) (localhost executor driver): org.apache.spark.api.python.PythonException: \
 Traceback (most recent call last):
   File "pipeline/replay/writer.py", line 90, in write
-    raise InputChanged
-pipeline.replay.errors.InputChanged: 5 rows were written before, and now there are 4
+    raise InputChangedError
+pipeline.replay.errors.InputChangedError: 5 rows were written before, and now there are 4
 
 \tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:581)
 """
@@ -43,7 +43,7 @@ Caused by: java.util.zip.ZipException: not in gzip format
     [
         (JAVA, "java.lang.ArithmeticException: long overflow"),
         (PROXY, "java.lang.ArithmeticException: long overflow"),
-        (WORKER, "pipeline.replay.errors.InputChanged: 5 rows were written before, and now there are 4"),
+        (WORKER, "pipeline.replay.errors.InputChangedError: 5 rows were written before, and now there are 4"),
         (
             FILE,
             "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///x.gz.: "

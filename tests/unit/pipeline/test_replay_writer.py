@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow", reason="requirements-pipeline.txt is not installed")
 
-from pipeline.replay.errors import InputChanged  # noqa: E402
+from pipeline.replay.errors import InputChangedError  # noqa: E402
 from pipeline.replay.progress import Progress  # noqa: E402
 from pipeline.replay.writer import Limits, Row, TaskWriter, rows_of  # noqa: E402
 
 
-class Failed(Exception):
+class FailedError(Exception):
     pass
 
 
@@ -62,7 +62,7 @@ class Attempt:
     def _step(self) -> None:
         self._steps -= 1
         if self._steps < 0:
-            raise Failed
+            raise FailedError
 
 
 def batches(values: Sequence[bytes], size: int = 7, start: int = 0) -> Iterator[Any]:
@@ -98,7 +98,7 @@ def test_each_row_once_and_in_order_whatever_fails(
         try:
             writer = TaskWriter(Attempt(broker, steps, late=late), Limits(rows=limit), broker.progress)
             writer.write(batches(rows, size, start))
-        except Failed:
+        except FailedError:
             assert values_of(broker) == rows[: broker.progress.rows]
     writer = TaskWriter(Attempt(broker), Limits(rows=limit), broker.progress)
     assert writer.write(batches(rows, size, start)) == broker.progress
@@ -132,7 +132,7 @@ def test_a_transaction_is_full_by_its_age() -> None:
 def interrupted(rows: Sequence[bytes], after: int) -> Broker:
     """So many rows are committed, one a transaction; then the attempt failed."""
     broker = Broker()
-    with pytest.raises(Failed):
+    with pytest.raises(FailedError):
         TaskWriter(Attempt(broker, 2 * after), Limits(rows=1), Progress()).write(batches(rows))
     assert values_of(broker) == list(rows[:after])
     return broker
@@ -141,14 +141,14 @@ def interrupted(rows: Sequence[bytes], after: int) -> Broker:
 def test_other_rows_than_were_written_are_refused() -> None:
     broker = interrupted(numbered(10), 4)
     changed = [b"another", *numbered(10)[1:]]
-    with pytest.raises(InputChanged, match="the first 4 rows are not the ones that were written before"):
+    with pytest.raises(InputChangedError, match="the first 4 rows are not the ones that were written before"):
         TaskWriter(Attempt(broker), Limits(rows=1), broker.progress).write(batches(changed))
     assert broker.progress.rows == 4
 
 
 def test_fewer_rows_than_were_written_are_refused() -> None:
     broker = interrupted(numbered(10), 4)
-    with pytest.raises(InputChanged, match="4 rows were written before, and now there are 3"):
+    with pytest.raises(InputChangedError, match="4 rows were written before, and now there are 3"):
         TaskWriter(Attempt(broker), Limits(rows=1), broker.progress).write(batches(numbered(3)))
     assert not broker.progress.done
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from coordinator.group.consumer.assignment import Partitions
-from coordinator.group.consumer.assignors.spec import AssignmentFailed, GroupSpec, MemberSpec
+from coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec, PartitionAssignorError
 from protocol.java_collections import in_java_order
 
 
 def assign(spec: GroupSpec) -> dict[str, Partitions]:
-    """Every member's partitions by member id. Raises AssignmentFailed."""
+    """Every member's partitions by member id. Raises PartitionAssignorError."""
     members = sorted(spec.members.items(), key=_place)
     if spec.homogeneous:
         members = [(member_id, _alike(member, members[0][1])) for member_id, member in members]
@@ -40,7 +40,7 @@ def _alike(member: MemberSpec, first: MemberSpec) -> MemberSpec:
 def _partition_count(spec: GroupSpec, topic: UUID) -> int:
     count = spec.partition_counts.get(topic)
     if count is None:
-        raise AssignmentFailed("Member is subscribed to a non-existent topic")
+        raise PartitionAssignorError("Member is subscribed to a non-existent topic")
     return count
 
 

@@ -9,10 +9,10 @@ from uuid import UUID
 from coordinator.group.consumer.assignment import Partitions
 
 Assign = Callable[["GroupSpec"], Mapping[str, Partitions]]
-"""Every member's partitions by member id. Raises AssignmentFailed."""
+"""Every member's partitions by member id. Raises PartitionAssignorError."""
 
 
-class AssignmentFailed(Exception):
+class PartitionAssignorError(Exception):
     """The group cannot be assigned; the text says why (Kafka's PartitionAssignorException)."""
 
 

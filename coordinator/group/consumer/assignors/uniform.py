@@ -8,7 +8,7 @@ from coordinator.group.consumer.assignors.spec import GroupSpec
 
 
 def assign(spec: GroupSpec) -> dict[str, Partitions]:
-    """Every member's partitions by member id. Raises AssignmentFailed."""
+    """Every member's partitions by member id. Raises PartitionAssignorError."""
     if not spec.members:
         return {}
     if spec.homogeneous:

@@ -12,7 +12,7 @@ from uuid import UUID
 from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
 from coordinator.group.consumer.assignors.draft import Draft
 from coordinator.group.consumer.assignors.load import LeastLoaded, MostLoaded
-from coordinator.group.consumer.assignors.spec import AssignmentFailed, GroupSpec
+from coordinator.group.consumer.assignors.spec import GroupSpec, PartitionAssignorError
 from protocol.uuids import to_text
 
 _ROUNDS = 16
@@ -21,7 +21,7 @@ _NOBODY = -1
 
 
 def assign(spec: GroupSpec) -> dict[str, Partitions]:
-    """Every member's partitions by member id. Raises AssignmentFailed."""
+    """Every member's partitions by member id. Raises PartitionAssignorError."""
     topics = _topics(spec)
     if not topics:
         return dict.fromkeys(spec.members, NO_PARTITIONS)
@@ -60,7 +60,7 @@ def _topics(spec: GroupSpec) -> dict[UUID, _Topic]:
             if topic is None:
                 partitions = spec.partition_counts.get(topic_id)
                 if partitions is None:
-                    raise AssignmentFailed(
+                    raise PartitionAssignorError(
                         f"Members are subscribed to topic {to_text(topic_id)} "
                         "which doesn't exist in the topic metadata."
                     )

@@ -12,13 +12,13 @@ from uuid import UUID
 
 from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
 from coordinator.group.consumer.assignors.draft import Draft
-from coordinator.group.consumer.assignors.spec import AssignmentFailed, GroupSpec
+from coordinator.group.consumer.assignors.spec import GroupSpec, PartitionAssignorError
 from protocol.java_collections import in_java_copy_order, in_java_order
 from protocol.uuids import to_text
 
 
 def assign(spec: GroupSpec) -> dict[str, Partitions]:
-    """Every member's partitions by member id. Raises AssignmentFailed."""
+    """Every member's partitions by member id. Raises PartitionAssignorError."""
     topics = _topics(spec)
     if not topics:
         return dict.fromkeys(spec.members, NO_PARTITIONS)
@@ -32,12 +32,12 @@ def assign(spec: GroupSpec) -> dict[str, Partitions]:
 
 
 def _topics(spec: GroupSpec) -> list[UUID]:
-    """What the members subscribe to, in Java's order. Raises AssignmentFailed for topics that do not exist."""
+    """What the members subscribe to, in Java's order. Raises PartitionAssignorError for topics that do not exist."""
     first = next(iter(spec.members.values()))
     topics = in_java_copy_order(first.topics, len(first.topics) + first.unknown_topics)
     for topic in topics:
         if topic not in spec.partition_counts:
-            raise AssignmentFailed(
+            raise PartitionAssignorError(
                 f"Members are subscribed to topic {to_text(topic)} which doesn't exist in the topic metadata."
             )
     return topics
@@ -114,4 +114,4 @@ def _hand_out(
         for topic, partition in islice(left, room):
             drafts[member_id].add(topic, partition)
     if next(left, None) is not None:
-        raise AssignmentFailed("Partitions were left unassigned")
+        raise PartitionAssignorError("Partitions were left unassigned")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.config.broker_config import BrokerConfig, WrongConfiguration
+from broker.config.broker_config import BrokerConfig, ConfigurationError
 from broker.config.listeners import Listener, Listeners, parse_listeners
 from broker.config.sources import load
 
@@ -66,7 +66,7 @@ def test_a_name_may_have_any_protocol_that_is_served() -> None:
     ],
 )
 def test_what_is_refused(text: str, more: dict[str, str], complaint: str) -> None:
-    with pytest.raises(WrongConfiguration, match=complaint):
+    with pytest.raises(ConfigurationError, match=complaint):
         listeners(text, **more)
 
 

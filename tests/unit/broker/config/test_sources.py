@@ -6,13 +6,13 @@ import pytest
 from click.testing import CliRunner
 
 from broker.__main__ import main
-from broker.config.broker_config import WrongConfiguration
+from broker.config.broker_config import ConfigurationError
 from broker.config.environment import config_name
 from broker.config.sources import load
 
 
 def problems(properties: str, *settings: str) -> tuple[str, ...]:
-    with pytest.raises(WrongConfiguration) as raised:
+    with pytest.raises(ConfigurationError) as raised:
         load(properties, settings=settings)
     return raised.value.problems
 

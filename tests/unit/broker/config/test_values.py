@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.config.definition import ConfigDef, ConfigType, InvalidValue, Value, at_least, one_of, to_text
+from broker.config.definition import ConfigDef, ConfigType, InvalidValueError, Value, at_least, one_of, to_text
 
 
 def definition(kind: ConfigType, **more: object) -> ConfigDef:
@@ -49,7 +49,7 @@ def test_right_values(kind: ConfigType, text: str, value: Value) -> None:
     ],
 )
 def test_wrong_values(kind: ConfigType, text: str, complaint: str) -> None:
-    with pytest.raises(InvalidValue) as raised:
+    with pytest.raises(InvalidValueError) as raised:
         definition(kind).parse(text)
     assert str(raised.value) == f"Invalid value {text} for configuration a.name: {complaint}"
 
@@ -58,14 +58,14 @@ def test_a_range_holds_its_bounds() -> None:
     ranged = definition(ConfigType.INT, check=at_least(1, 9))
     assert (ranged.parse("1"), ranged.parse("9")) == (1, 9)
     for text, complaint in (("0", "Value must be at least 1"), ("10", "Value must be no more than 9")):
-        with pytest.raises(InvalidValue, match=complaint):
+        with pytest.raises(InvalidValueError, match=complaint):
             ranged.parse(text)
 
 
 def test_a_choice_may_ignore_case() -> None:
     choice = definition(ConfigType.STRING, check=one_of("UP", "DOWN", ignore_case=True))
     assert choice.parse("up") == "up"
-    with pytest.raises(InvalidValue, match="case insensitive"):
+    with pytest.raises(InvalidValueError, match="case insensitive"):
         choice.parse("left")
 
 

@@ -10,7 +10,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.records.compression import Compression, DecompressionError, DecompressionLimit, compress, decompress
+from protocol.records.compression import Compression, DecompressionError, DecompressionLimitError, compress, decompress
 
 PACKED = [codec for codec in Compression if codec is not Compression.NONE]
 
@@ -34,7 +34,7 @@ def test_the_limit_is_exact(codec: Compression) -> None:
     data = b"abc" * 100_000
     packed = compress(codec, data)
     assert decompress(codec, packed, len(data)) == data
-    with pytest.raises(DecompressionLimit):
+    with pytest.raises(DecompressionLimitError):
         decompress(codec, packed, len(data) - 1)
 
 
@@ -42,7 +42,7 @@ def test_the_limit_is_exact(codec: Compression) -> None:
 def test_a_bomb_does_not_take_memory(codec: Compression) -> None:
     bomb = compress(codec, bytes(64 << 20))
     tracemalloc.start()
-    with pytest.raises(DecompressionLimit):
+    with pytest.raises(DecompressionLimitError):
         decompress(codec, bomb, 1 << 20)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

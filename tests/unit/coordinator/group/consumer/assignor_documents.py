@@ -13,7 +13,7 @@ from uuid import UUID
 
 from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.consumer.assignors import ASSIGNORS
-from coordinator.group.consumer.assignors.spec import AssignmentFailed, GroupSpec, MemberSpec
+from coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec, PartitionAssignorError
 from protocol.java_collections import in_java_copy_order, in_java_order
 from protocol.uuids import from_text, to_text
 
@@ -25,7 +25,7 @@ def our_answer(document: Document) -> Document:
     spec = group_spec(document)
     try:
         found = ASSIGNORS[document["assignor"]](spec)
-    except AssignmentFailed as failure:
+    except PartitionAssignorError as failure:
         return {"error": str(failure)}
     return {member_id: _listed(partitions, spec.members[member_id]) for member_id, partitions in found.items()}
 

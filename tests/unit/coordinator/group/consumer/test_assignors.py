@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.consumer.assignors import ASSIGNORS
-from coordinator.group.consumer.assignors.spec import Assign, AssignmentFailed, GroupSpec, MemberSpec
+from coordinator.group.consumer.assignors.spec import Assign, GroupSpec, MemberSpec, PartitionAssignorError
 from protocol.java_collections import in_java_copy_order, in_java_order
 
 A, B, C = UUID(int=1), UUID(int=2), UUID(int=3)
@@ -125,16 +125,16 @@ def test_range_divides_a_topic_among_its_subscribers_only() -> None:
 
 @pytest.mark.parametrize("members", [{"a": member(A)}, {"a": member(A), "b": member(A, B)}], ids=["alike", "different"])
 def test_a_topic_without_metadata_cannot_be_assigned(members: dict[str, MemberSpec]) -> None:
-    with pytest.raises(AssignmentFailed, match="Member is subscribed to a non-existent topic"):
+    with pytest.raises(PartitionAssignorError, match="Member is subscribed to a non-existent topic"):
         range_(group({B: 1}, members))
     text = "Members are subscribed to topic AAAAAAAAAAAAAAAAAAAAAQ which doesn't exist in the topic metadata."
-    with pytest.raises(AssignmentFailed, match=text):
+    with pytest.raises(PartitionAssignorError, match=text):
         uniform(group({B: 1}, members))
 
 
 def test_partitions_that_two_members_have_leave_no_room_for_others() -> None:
     members = {name: member(A, assigned={A: some(0, 1)}) for name in "ab"}
-    with pytest.raises(AssignmentFailed, match="Partitions were left unassigned"):
+    with pytest.raises(PartitionAssignorError, match="Partitions were left unassigned"):
         uniform(group({A: 3}, members))
 
 

@@ -8,7 +8,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.consumer import target
-from coordinator.group.consumer.assignors.spec import AssignmentFailed, GroupSpec
+from coordinator.group.consumer.assignors.spec import GroupSpec, PartitionAssignorError
 from coordinator.group.consumer.config import ConsumerGroupConfig
 from coordinator.group.consumer.heartbeat import check_request
 from coordinator.group.consumer.messages import ConsumerHeartbeat
@@ -87,7 +87,7 @@ async def test_when_the_assignor_fails_everything_stays_as_it_was(monkeypatch: p
     before = durable(rig.consumers)
 
     def fails(_: GroupSpec) -> Any:
-        raise AssignmentFailed("no way")
+        raise PartitionAssignorError("no way")
 
     monkeypatch.setattr(target, "ASSIGNORS", {"range": fails})
     with pytest.raises(UnknownServerError) as failed:
