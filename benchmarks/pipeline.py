@@ -8,6 +8,8 @@ MB/s there tell little. `connector` reads them with Spark's Kafka connector and 
 a Delta table of raw values; `lake json` parses them first. Broker and Spark share the machine.
 """
 
+from __future__ import annotations
+
 import json
 import random
 import subprocess

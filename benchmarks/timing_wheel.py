@@ -5,6 +5,8 @@ the wheel's own cost; delays are spread as a broker's are (long polls, sessions,
 work by `loop.call_later` and `handle.cancel`, where a cancelled timer stays in the heap.
 """
 
+from __future__ import annotations
+
 import asyncio
 import gc
 import random

@@ -1,5 +1,7 @@
 """The container's health check: exit status 0 when the broker answers 200 on /healthz."""
 
+from __future__ import annotations
+
 import os
 import sys
 import urllib.error

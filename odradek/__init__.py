@@ -1,5 +1,7 @@
 """Odradek for a user's own process: start, stop and kill a Kafka broker, with nothing but the standard library."""
 
+from __future__ import annotations
+
 from importlib.metadata import version
 
 from odradek.process import Broker, BrokerStartError

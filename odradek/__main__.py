@@ -1,5 +1,7 @@
 """The console script. `odradek serve` and `log` become the broker's: same process id and interpreter, isolated (-I)."""
 
+from __future__ import annotations
+
 import os
 import sys
 

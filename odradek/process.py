@@ -1,5 +1,7 @@
 """A broker in a process of its own, started and controlled from here."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import json

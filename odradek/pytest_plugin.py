@@ -1,5 +1,7 @@
 """Fixtures for a test suite that needs a Kafka broker; loaded by pytest, and nothing is started until asked for."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 import pytest

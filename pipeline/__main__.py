@@ -1,5 +1,7 @@
 """`python -m pipeline` and the console script `odradek-pipeline`."""
 
+from __future__ import annotations
+
 from pipeline.cli import main
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """The command line: every module of `pipeline.commands` is a subcommand, imported when it is asked for."""
 
+from __future__ import annotations
+
 import importlib
 import pkgutil
 

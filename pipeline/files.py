@@ -1,5 +1,7 @@
 """Small text files on any file system that Hadoop knows (local, HDFS, S3A), through the driver's JVM."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any
 
 from pipeline.sql import quoted
@@ -12,7 +14,7 @@ def join(folder: str, *names: str) -> str:
     return "/".join((folder.rstrip("/"), *names))
 
 
-def delta_name(spark: "SparkSession", path: str) -> str:
+def delta_name(spark: SparkSession, path: str) -> str:
     """A Delta table's name in SQL, since Delta reads a relative path as a table of the catalog."""
     jvm: Any = spark._jvm
     at = jvm.org.apache.hadoop.fs.Path(path)
@@ -23,7 +25,7 @@ def delta_name(spark: "SparkSession", path: str) -> str:
 class Files:
     """Paths are Hadoop's: a plain path is one of `fs.defaultFS`, the local disk unless configured otherwise."""
 
-    def __init__(self, spark: "SparkSession") -> None:
+    def __init__(self, spark: SparkSession) -> None:
         self._jvm: Any = spark._jvm
         self._conf: Any = spark._jsc.hadoopConfiguration()
 

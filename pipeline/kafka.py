@@ -1,5 +1,7 @@
 """A cluster as the jobs see it: the connector's options, and the Java admin client of Spark's own driver."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -41,7 +43,7 @@ class ClusterError(Exception):
 class Admin:
     """Kafka's Java admin client, in the driver's JVM. Its failures are ClusterErrors."""
 
-    def __init__(self, spark: "SparkSession", cluster: Cluster) -> None:
+    def __init__(self, spark: SparkSession, cluster: Cluster) -> None:
         from py4j.protocol import Py4JJavaError
 
         jvm: Any = spark._jvm
@@ -93,7 +95,7 @@ def _answer(future: Any) -> Any:
         raise ClusterError(_deepest(error)) from None
 
 
-def _deepest(error: "Py4JJavaError") -> str:
+def _deepest(error: Py4JJavaError) -> str:
     """The exception at the bottom of a Java one, in a line."""
     found = error.java_exception
     while (cause := found.getCause()) is not None:

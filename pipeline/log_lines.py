@@ -1,5 +1,7 @@
 """The log of a job's process: lines for people on a terminal, beside the bar, and JSON lines otherwise."""
 
+from __future__ import annotations
+
 import sys
 from typing import TextIO
 

@@ -1,5 +1,7 @@
 """Options that every command has which starts Spark."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

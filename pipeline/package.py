@@ -1,5 +1,7 @@
 """Our code for a cluster's Python: a zip that `spark-submit --py-files` takes, and the script it runs."""
 
+from __future__ import annotations
+
 import importlib.util
 import zipfile
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """Why Spark failed, in a line: its errors come with the stack traces of two languages."""
 
+from __future__ import annotations
+
 import re
 
 EXCEPTION = re.compile(r"^(?:.*: )?((?:[\w$]+\.)*[\w$]*(?:Error|Exception): .+)$", re.MULTILINE)

@@ -1,5 +1,7 @@
 """The SparkSession of every job: jars, master, and a one-line error for what a machine lacks."""
 
+from __future__ import annotations
+
 import contextlib
 import importlib.util
 import os
@@ -59,7 +61,7 @@ class SessionOptions:
     warehouse: str | None = None
 
 
-def build(options: SessionOptions) -> "SparkSession":
+def build(options: SessionOptions) -> SparkSession:
     """Starts (or finds) the session. Raises NotInstalled when pyspark, Java 17 or a jar cannot be had."""
     check_packages("pyspark")
     from pyspark.sql import SparkSession
@@ -94,7 +96,7 @@ def build(options: SessionOptions) -> "SparkSession":
 
 
 @contextlib.contextmanager
-def running(session: "SparkSession") -> Iterator[None]:
+def running(session: SparkSession) -> Iterator[None]:
     """Stops the session in the end. Raises ClickException for a JVM that has ended before."""
     from py4j.protocol import Py4JNetworkError
 
@@ -182,7 +184,7 @@ def java_major(output: str) -> int:
     return second if first == 1 else first
 
 
-def _has_class(session: "SparkSession", name: str) -> bool:
+def _has_class(session: SparkSession, name: str) -> bool:
     from py4j.protocol import Py4JJavaError
 
     jvm: Any = session._jvm

@@ -1,5 +1,7 @@
 """Names in Spark's SQL."""
 
+from __future__ import annotations
+
 
 def quoted(identifier: str) -> str:
     """An identifier in backticks; those within it are doubled."""

@@ -4,11 +4,13 @@ Classes are named after Kafka's exceptions without the ending; three take the na
 names mislead: `UnknownServerError`, `MessageTooLarge` (RecordTooLarge) and `CorruptMessage` (CorruptRecord).
 """
 
+from __future__ import annotations
+
 from typing import ClassVar
 
 from kio.schema.errors import ErrorCode
 
-type_by_code: dict[ErrorCode, type["KafkaError"]] = {}
+type_by_code: dict[ErrorCode, type[KafkaError]] = {}
 
 
 class KafkaError(Exception):

@@ -1,5 +1,7 @@
 """The name of a partition."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 

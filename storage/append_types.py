@@ -1,5 +1,7 @@
 """Values that travel with an append: where it comes from, what the topic allows, what became of it."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto

@@ -1,5 +1,7 @@
 """The text format that Kafka's checkpoints share: a version, how many entries, an entry a line (CheckpointFile)."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from storage.files import FileSystem, read_file, write_file_atomically

@@ -4,6 +4,8 @@ Nothing else in the program opens, reads, renames or syncs a file. Tests put a f
 Every method raises OSError as the operating system would; the caller decides what that means for its log.
 """
 
+from __future__ import annotations
+
 import errno
 import fcntl
 import os

@@ -3,6 +3,8 @@
 Work that may hang goes to a lane of its own, that is, to other threads, so that no other work waits for it.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,7 +27,7 @@ class Workers(Protocol):
     async def call(self, work: Callable[[], T]) -> T:
         """The result of `work`, or what it raised."""
 
-    def lane(self, name: str) -> "Workers":
+    def lane(self, name: str) -> Workers:
         """The workers of that name, always the same ones; work of one lane never waits for that of another."""
 
 
@@ -40,7 +42,7 @@ class ThreadWorkers:
         self._running: set[Future[Any]] = set()
 
     def submit(self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], object]) -> None:
-        def finish(future: "asyncio.Future[T]") -> None:
+        def finish(future: asyncio.Future[T]) -> None:
             error = future.exception()
             if error is None:
                 done(future.result())
@@ -54,7 +56,7 @@ class ThreadWorkers:
     async def call(self, work: Callable[[], T]) -> T:
         return await self._start(work)
 
-    def _start(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+    def _start(self, work: Callable[[], T]) -> asyncio.Future[T]:
         running = self._pool.submit(work)
         self._running.add(running)
         running.add_done_callback(self._running.discard)
@@ -65,7 +67,7 @@ class ThreadWorkers:
         """Whether anything runs, or waits for a thread."""
         return bool(self._running) or any(lane.is_busy for lane in self._lanes.values())
 
-    def lane(self, name: str) -> "ThreadWorkers":
+    def lane(self, name: str) -> ThreadWorkers:
         found = self._lanes.get(name)
         if found is None:
             found = self._lanes[name] = ThreadWorkers(self._loop, self._threads, name)

@@ -4,6 +4,8 @@ All durations and instants are milliseconds. Monotonic readings have an arbitrar
 readings are since the Unix epoch and serve what is written down (record timestamps, retention, expiry of state).
 """
 
+from __future__ import annotations
+
 import asyncio
 import math
 import time

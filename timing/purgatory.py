@@ -4,6 +4,8 @@ The rules are Kafka's `DelayedOperation` and `DelayedOperationPurgatory` (core, 
 Kafka's, a completed operation leaves the watch lists at once, so there is no purge and no estimate of garbage.
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 

@@ -1,5 +1,7 @@
 """What becomes of an exception that must not stop the others' work."""
 
+from __future__ import annotations
+
 import asyncio
 import logging
 

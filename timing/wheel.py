@@ -6,6 +6,8 @@ needed. A bucket is a doubly linked list through its tasks, and a heap of the fi
 due next. When a bucket of a coarse level is due, its tasks move to finer levels; those whose tick has come run.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -21,7 +23,7 @@ class TimerTask:
 
     __slots__ = ("_callback", "_next", "_previous", "_wheel", "expiration")
 
-    def __init__(self, wheel: "TimingWheel", callback: Callable[[], None], expiration: int) -> None:
+    def __init__(self, wheel: TimingWheel, callback: Callable[[], None], expiration: int) -> None:
         self._wheel = wheel
         self._callback = callback
         self.expiration = expiration
@@ -46,7 +48,7 @@ class _Bucket(TimerTask):
 
     __slots__ = ()
 
-    def __init__(self, wheel: "TimingWheel") -> None:
+    def __init__(self, wheel: TimingWheel) -> None:
         super().__init__(wheel, _never, _NOT_QUEUED)
         self._next = self._previous = self
 

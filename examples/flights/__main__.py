@@ -1,5 +1,7 @@
 """`python -m examples.flights`: broker, stream, table and picture in one command."""
 
+from __future__ import annotations
+
 import shutil
 import tempfile
 import time

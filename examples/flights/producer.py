@@ -1,5 +1,7 @@
 """The flights as records of a topic: JSON, keyed by carrier, a day after the other."""
 
+from __future__ import annotations
+
 import itertools
 import threading
 from collections.abc import Callable, Sequence

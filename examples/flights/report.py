@@ -1,5 +1,7 @@
 """What the table says: a few lines of text, and a picture."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
 

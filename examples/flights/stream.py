@@ -1,5 +1,7 @@
 """From the topic to the lake: a streaming query that keeps one row for each carrier and hour."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession

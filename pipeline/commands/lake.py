@@ -1,5 +1,7 @@
 """`odradek-pipeline lake`."""
 
+from __future__ import annotations
+
 import re
 from typing import Any
 

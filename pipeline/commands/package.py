@@ -1,5 +1,7 @@
 """`odradek-pipeline package`."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import click

@@ -1,5 +1,7 @@
 """`odradek-pipeline replay`: rows of a lake, or of Parquet, JSON or CSV files, to topics, each once."""
 
+from __future__ import annotations
+
 import re
 import time
 from typing import Any

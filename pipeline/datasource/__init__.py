@@ -1,5 +1,7 @@
 """The segment files of a broker as a Spark data source: `register(spark)`, then `spark.read.format("odradek")`."""
 
+from __future__ import annotations
+
 from pipeline.datasource.errors import CorruptLogError, DataLossError, DataSourceError
 from pipeline.datasource.source import OdradekDataSource, register
 

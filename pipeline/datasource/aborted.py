@@ -1,5 +1,7 @@
 """Which batches belong to aborted transactions."""
 
+from __future__ import annotations
+
 from bisect import bisect_right
 from collections.abc import Iterable
 

@@ -1,5 +1,7 @@
 """The columns of the source, as Spark and as Arrow know them."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import pyarrow as pa

@@ -5,6 +5,8 @@ is done for thousands of records at once: NumPy reads the varints at all starts,
 laying a binary array over the bytes as they are, records and gaps in turn, and taking every other element.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

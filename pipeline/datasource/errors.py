@@ -1,5 +1,7 @@
 """What can be wrong with a data folder; every message says where, and what to do about it."""
 
+from __future__ import annotations
+
 
 class DataSourceError(Exception):
     """The folder, or what was asked of it, does not allow the read."""

@@ -3,6 +3,8 @@
 Spark still applies every filter. Here they only save reading what cannot pass.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -26,7 +28,7 @@ class Bounds:
     end_offset: int = 2**63 - 1
     oldest: int | None = None
 
-    def narrowed(self, kind: str, column: str, value: Any) -> "Bounds":
+    def narrowed(self, kind: str, column: str, value: Any) -> Bounds:
         """With one more filter, named as PySpark's classes are."""
         values = frozenset([value]) if kind == "EqualTo" else frozenset(value) if kind == "In" else None
         if column == "topic" and values is not None:
@@ -40,7 +42,7 @@ class Bounds:
             return replace(self, oldest=oldest if self.oldest is None else max(self.oldest, oldest))
         return self
 
-    def _by_offset(self, kind: str, value: Any) -> "Bounds":
+    def _by_offset(self, kind: str, value: Any) -> Bounds:
         least, end = self.least_offset, self.end_offset
         match kind:
             case "EqualTo":

@@ -3,6 +3,8 @@
 The names are those of Kafka's LocalLog and LogManager; `-delete`, `-stray` and `-future` folders hold no log.
 """
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Callable, Mapping

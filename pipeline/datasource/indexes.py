@@ -4,6 +4,8 @@ A broker may be writing them, and Kafka keeps those of the active segment at the
 the first two are read as far as their entries rise, and what they say is only ever a hint. All numbers are big-endian.
 """
 
+from __future__ import annotations
+
 import struct
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass

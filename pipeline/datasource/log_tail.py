@@ -4,6 +4,8 @@ A broker keeps that in memory; the files have it up to a producer snapshot, and 
 rules are those of Kafka's ProducerStateManager.
 """
 
+from __future__ import annotations
+
 import logging
 from dataclasses import dataclass, field
 
@@ -46,7 +48,7 @@ class LogTail:
     _position: int = 0
 
     @classmethod
-    def begin(cls, listing: Listing, limit: int | None, *, with_transactions: bool, strict: bool) -> "LogTail":
+    def begin(cls, listing: Listing, limit: int | None, *, with_transactions: bool, strict: bool) -> LogTail:
         """Before the first batch that has to be walked over. Raises as `advance` does."""
         if not with_transactions:
             last = listing.segments[-1] if limit is None else listing.floor(limit) or listing.segments[-1]

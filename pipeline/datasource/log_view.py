@@ -1,5 +1,7 @@
 """What one partition's log holds for readers, at a moment."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -22,7 +24,7 @@ class Checkpoints:
     high_watermarks: Mapping[TopicPartition, int]
 
     @classmethod
-    def read(cls, root: str) -> "Checkpoints":
+    def read(cls, root: str) -> Checkpoints:
         """Raises CorruptLogError, OSError."""
         return cls(read_checkpoint(root, LOG_START), read_checkpoint(root, REPLICATION))
 

@@ -1,5 +1,7 @@
 """From what the options say of starts and ends to offsets."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass

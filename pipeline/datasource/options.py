@@ -1,5 +1,7 @@
 """The options of the source; Spark gives them as text, and without regard for case."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -58,7 +60,7 @@ class SourceOptions:
     columns: tuple[str, ...] = tuple(COLUMNS)
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> "SourceOptions":
+    def parse(cls, given: Mapping[str, str]) -> SourceOptions:
         """Raises DataSourceError, which names the option, for what cannot be understood."""
         options = {name.lower(): value for name, value in given.items()}
         unknown = set(options) - set(_PARSERS)

@@ -1,5 +1,7 @@
 """All requested partitions, at one moment."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from pipeline.datasource.errors import DataSourceError

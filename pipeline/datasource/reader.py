@@ -1,5 +1,7 @@
 """`spark.read.format("odradek")`: the pieces planned, and each of them turned into Arrow batches."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -4,6 +4,8 @@ An open file stays what it was when it was renamed or removed. So only the step 
 segment may have been compacted into another (then that is read), or deleted by retention (then records are gone).
 """
 
+from __future__ import annotations
+
 import logging
 import os
 from collections.abc import Iterator

@@ -4,6 +4,8 @@ What counts is what a broker would find there after a crash (Kafka's LogLoader):
 nothing, a `.swap` log is whole and takes the place of all segments that it covers.
 """
 
+from __future__ import annotations
+
 import os
 import re
 from dataclasses import dataclass

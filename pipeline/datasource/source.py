@@ -1,5 +1,7 @@
 """The `odradek` data source: a broker's segment files as a Spark table, without a broker and without a jar."""
 
+from __future__ import annotations
+
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType

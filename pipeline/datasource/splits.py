@@ -1,5 +1,7 @@
 """Cutting what is to be read into pieces of about the same size, by the offset indexes."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 

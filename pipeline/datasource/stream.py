@@ -1,5 +1,7 @@
 """`spark.readStream.format("odradek")`: offsets by topic and partition, from one micro-batch to the next."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,7 +43,7 @@ class OdradekStreamReader(DataSourceStreamReader):
         """Where a new query begins, by default at the logs' ends."""
         return self._begin(self._planner.look()).to_json()
 
-    def _begin(self, states: Mapping[TopicPartition, LogState]) -> "Position":
+    def _begin(self, states: Mapping[TopicPartition, LogState]) -> Position:
         """Of a new query; Spark asks for the latest offset before it asks for the initial one."""
         if self._initial is None:
             offsets = {key: stream_start(state, self.options) for key, state in states.items()}
@@ -59,7 +61,7 @@ class OdradekStreamReader(DataSourceStreamReader):
             ends[key] = max(state.end, starts[key])
         return Position(self._limited(starts, ends), begin.ids | _ids(states)).to_json()
 
-    def _is_anew(self, key: TopicPartition, begin: "Position", states: Mapping[TopicPartition, LogState]) -> bool:
+    def _is_anew(self, key: TopicPartition, begin: Position, states: Mapping[TopicPartition, LogState]) -> bool:
         """Whether the topic was recreated. Raises DataLossError with `failOnDataLoss`."""
         state = states.get(key)
         known = begin.ids.get(key.topic)
@@ -87,9 +89,7 @@ class OdradekStreamReader(DataSourceStreamReader):
             splits_of(self._planner.look, lambda states: self._ranges(states, begin, end_position), self.options)
         )
 
-    def _ranges(
-        self, states: Mapping[TopicPartition, LogState], begin: "Position", end: "Position"
-    ) -> list[OffsetRange]:
+    def _ranges(self, states: Mapping[TopicPartition, LogState], begin: Position, end: Position) -> list[OffsetRange]:
         ranges = []
         for key, to_offset in sorted(end.offsets.items()):
             state = states.get(key)
@@ -131,7 +131,7 @@ class Position:
     ids: dict[str, str]
 
     @classmethod
-    def of_json(cls, saved: Mapping[str, Any]) -> "Position":
+    def of_json(cls, saved: Mapping[str, Any]) -> Position:
         """Raises DataSourceError for an offset of another source."""
         if saved.keys() != {"offsets", "ids"}:
             raise DataSourceError("The checkpoint is of a stream from another source: give the query one of its own.")

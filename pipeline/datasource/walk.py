@@ -1,5 +1,7 @@
 """Walking over the batches of a log file that may still grow."""
 
+from __future__ import annotations
+
 import os
 import struct
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """What a user of `lake` can fix, and retrying cannot."""
 
+from __future__ import annotations
+
 import click
 
 

@@ -1,5 +1,7 @@
 """One topic's way into its tables: what all formats share."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +32,7 @@ RECORDS = "records"
 class Surroundings:
     """What the ingests of a job share. `counted` is called for every batch: topic, records, dead letters among them."""
 
-    spark: "SparkSession"
+    spark: SparkSession
     files: Files
     admin: Admin
     settings: LakeSettings
@@ -53,14 +55,14 @@ class Ingest(ABC):
         self._state: TopicState | None = None
 
     @abstractmethod
-    def start(self) -> "list[StreamingQuery]":
+    def start(self) -> list[StreamingQuery]:
         """Starts the topic's queries; the first one's progress is the topic's."""
 
     @abstractmethod
     def _table_exists(self) -> bool: ...
 
     @abstractmethod
-    def progressed(self, part: int, progress: "StreamingQueryProgress") -> None:
+    def progressed(self, part: int, progress: StreamingQueryProgress) -> None:
         """Called for every batch of the `part`-th query."""
 
     def prepare(self) -> bool:
@@ -106,7 +108,7 @@ class Ingest(ABC):
             raise LakeError(f"topic {self.topic} does not exist")
         return found
 
-    def _carry_on(self, state: TopicState, topic_id: str, schema: "dict[str, object] | None") -> TopicState:
+    def _carry_on(self, state: TopicState, topic_id: str, schema: dict[str, object] | None) -> TopicState:
         if state.topic != self.topic or state.table_format != self._settings.table_format:
             raise LakeError(f"{self._checkpoint.folder} is of topic {state.topic} in format {state.table_format}")
         if self._checkpoint.last_committed(state) >= 0 and not self._table_exists():
@@ -128,11 +130,11 @@ class Ingest(ABC):
         self._checkpoint.save(state)
         return state
 
-    def _follow(self, state: TopicState, topic_id: str, schema: "dict[str, object] | None") -> TopicState:
+    def _follow(self, state: TopicState, topic_id: str, schema: dict[str, object] | None) -> TopicState:
         logger.warning("topic was recreated; reading it from its beginning", topic=self.topic, topic_id=topic_id)
         return state.next_generation(topic_id, schema)
 
-    def _check_change(self, state: TopicState, schema: "dict[str, object] | None") -> None:
+    def _check_change(self, state: TopicState, schema: dict[str, object] | None) -> None:
         if (schema is None) != (state.newest_schema is None):
             raise LakeError(f"topic {self.topic}: its table has raw or parsed values and cannot change to the other")
         from pyspark.sql.types import StructType
@@ -142,7 +144,7 @@ class Ingest(ABC):
                 schemas.check_evolution(self.topic, StructType.fromJson(earlier.schema), StructType.fromJson(schema))
         logger.info("schema changed", topic=self.topic)
 
-    def _resolve_schema(self, state: TopicState | None) -> "dict[str, object] | None":
+    def _resolve_schema(self, state: TopicState | None) -> dict[str, object] | None:
         """The schema's JSON; None for raw bytes; empty when it is to be inferred and there is nothing yet."""
         spec = schemas.spec_of(self._settings.specs, self.topic)
         if not spec.json:
@@ -155,11 +157,11 @@ class Ingest(ABC):
         schemas.check_names(self.topic, struct, self._settings.table_format)
         return schemas.as_json(struct)
 
-    def _sample(self) -> "DataFrame":
+    def _sample(self) -> DataFrame:
         reader = self._around.spark.read.format("kafka").options(**self._settings.cluster.connector_options())
         return reader.option("subscribe", self.topic).load().limit(self._settings.infer_records)
 
-    def _stream(self) -> "DataFrame":
+    def _stream(self) -> DataFrame:
         settings = self._settings
         reader = self._around.spark.readStream.format("kafka").options(**settings.cluster.connector_options())
         reader = reader.option("subscribe", self.topic).option("maxOffsetsPerTrigger", settings.max_offsets)
@@ -170,14 +172,14 @@ class Ingest(ABC):
             reader = reader.option("minPartitions", settings.min_partitions)
         return reader.load()
 
-    def _triggered(self, writer: "DataStreamWriter", part: str) -> "DataStreamWriter":
+    def _triggered(self, writer: DataStreamWriter, part: str) -> DataStreamWriter:
         writer = writer.queryName(f"{self.topic} {part}")
         writer = writer.option("checkpointLocation", self._checkpoint.spark_folder(self.state, part))
         if self._settings.available_now:
             return writer.trigger(availableNow=True)
         return writer.trigger(processingTime=f"{round(self._settings.interval * 1000)} milliseconds")
 
-    def _struct(self, batch: int) -> "StructType | None":
+    def _struct(self, batch: int) -> StructType | None:
         from pyspark.sql.types import StructType
 
         schema = self.state.schema_of(batch)

@@ -1,5 +1,7 @@
 """Runs the queries of all topics: finds topics, starts, watches, tries again, ends."""
 
+from __future__ import annotations
+
 import enum
 import threading
 import time
@@ -46,7 +48,7 @@ class TopicRun:
     phase: Phase = Phase.WAITING
     not_before: float = 0.0
     attempts: int = 0
-    queries: "list[StreamingQuery]" = field(default_factory=list)
+    queries: list[StreamingQuery] = field(default_factory=list)
     seen: dict[int, int] = field(default_factory=dict)
     error: str = ""
 
@@ -167,7 +169,7 @@ class LakeJob:
         elif ended:
             run.phase = Phase.DONE
 
-    def _report(self, topic: str, run: TopicRun, part: int, query: "StreamingQuery") -> None:
+    def _report(self, topic: str, run: TopicRun, part: int, query: StreamingQuery) -> None:
         latest = query.lastProgress
         if latest is None:
             return

@@ -1,12 +1,14 @@
 """JSON Schema (2020-12, and the drafts before it) to Spark's types: the part of it that describes shapes."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 
-def struct_of(document: dict[str, Any]) -> "StructType":
+def struct_of(document: dict[str, Any]) -> StructType:
     """The columns of an object schema; what is `required` is not nullable.
 
     Raises ValueError for what has no one type in a table: anything but an object on top, references, alternatives.
@@ -25,7 +27,7 @@ def struct_of(document: dict[str, Any]) -> "StructType":
     )
 
 
-def _type_of(part: Any, name: str) -> "DataType":
+def _type_of(part: Any, name: str) -> DataType:
     from pyspark.sql.types import (
         ArrayType,
         BooleanType,

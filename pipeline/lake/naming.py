@@ -4,6 +4,8 @@ A topic's name may be one that no table can have: it may begin with `_` or `.`, 
 hold `.` and `-`, which catalogs refuse. `@` is in no topic's name, so names made with it collide with none.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
 

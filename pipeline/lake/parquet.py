@@ -5,6 +5,8 @@ the files of every try of a batch. A sink's log belongs to one query, so the dea
 and the schema of a topic stays as it is.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, NoReturn
 
 from pipeline.files import join
@@ -27,7 +29,7 @@ COUNT = "bad"
 class ParquetIngest(Ingest):
     """The queries of one topic: its rows, and with a schema its dead letters."""
 
-    def start(self) -> "list[StreamingQuery]":
+    def start(self) -> list[StreamingQuery]:
         from pyspark.sql import functions as F
 
         struct = self._struct(0)
@@ -42,21 +44,21 @@ class ParquetIngest(Ingest):
             self._sink(records.dead_letters(judged.observe(COUNT, bad)), dead_letters, DEAD_LETTERS),
         ]
 
-    def progressed(self, part: int, progress: "StreamingQueryProgress") -> None:
+    def progressed(self, part: int, progress: StreamingQueryProgress) -> None:
         if part == 0:
             self._around.counted(self.topic, progress.numInputRows, 0)
         elif COUNT in progress.observedMetrics:
             self._around.counted(self.topic, 0, progress.observedMetrics[COUNT][COUNT])
 
-    def _sink(self, rows: "DataFrame", path: str, part: str) -> "StreamingQuery":
+    def _sink(self, rows: DataFrame, path: str, part: str) -> StreamingQuery:
         writer = rows.writeStream.format("parquet").partitionBy(PARTITION).option("path", path)
         return self._triggered(writer, part).start()
 
     def _table_exists(self) -> bool:
         return self._around.files.exists(join(self._settings.table(self.topic), SINK_LOG))
 
-    def _follow(self, state: TopicState, topic_id: str, schema: "dict[str, object] | None") -> NoReturn:
+    def _follow(self, state: TopicState, topic_id: str, schema: dict[str, object] | None) -> NoReturn:
         raise LakeError(f"topic {self.topic} was recreated, which a Parquet table cannot follow: give another --lake")
 
-    def _check_change(self, state: TopicState, schema: "dict[str, object] | None") -> NoReturn:
+    def _check_change(self, state: TopicState, schema: dict[str, object] | None) -> NoReturn:
         raise LakeError(f"topic {self.topic}: the schema of a Parquet table stays as it began: give another --lake")

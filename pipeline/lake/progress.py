@@ -1,5 +1,7 @@
 """What a run reports: Prometheus metrics, log lines, and a bar on a terminal."""
 
+from __future__ import annotations
+
 import json
 import sys
 import threading
@@ -57,7 +59,7 @@ class Reporter:
         if dead_letters:
             logger.warning("records went to the dead letters", topic=topic, records=dead_letters)
 
-    def batch(self, topic: str, progress: "StreamingQueryProgress") -> None:
+    def batch(self, topic: str, progress: StreamingQueryProgress) -> None:
         """A batch of the topic is in its table, or no batch came for a while."""
         lags = lag(progress, topic)
         with self._lock:
@@ -96,7 +98,7 @@ class Reporter:
         self.bar.refresh()
 
 
-def lag(progress: "StreamingQueryProgress", topic: str) -> dict[str, int]:
+def lag(progress: StreamingQueryProgress, topic: str) -> dict[str, int]:
     """Partition to the offsets between the batch's end and the topic's end, as far as it may be read."""
     source = progress.sources[0]
     ends = _offsets(source.endOffset, topic)

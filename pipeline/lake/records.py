@@ -3,6 +3,8 @@
 The columns are Kafka's own, and what JSON holds is nested in `value`: a user's field never collides with them.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 from pipeline.lake.schemas import required_paths
@@ -21,14 +23,14 @@ FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 """0001-01-01 and 9999-12-31, in days since 1970."""
 
 
-def raw_rows(batch: "DataFrame") -> "DataFrame":
+def raw_rows(batch: DataFrame) -> DataFrame:
     """topic, partition, offset, timestamp, timestamp_type, key, headers, value (binary), date (UTC, of timestamp)."""
     from pyspark.sql import functions as F
 
     return batch.select(*_common(), F.col("value"), _date())
 
 
-def json_judged(batch: "DataFrame", schema: "StructType") -> "DataFrame":
+def json_judged(batch: DataFrame, schema: StructType) -> DataFrame:
     """The batch with `_parsed` and `_problem`, which is null for good records. A null value is good: a tombstone.
 
     Each value is read as all of an array's elements, so that a second value or anything else after the first is seen:
@@ -45,14 +47,14 @@ def json_judged(batch: "DataFrame", schema: "StructType") -> "DataFrame":
     return batch.withColumn(PARSED, parsed).withColumn(PROBLEM, _problem(schema))
 
 
-def json_rows(judged: "DataFrame") -> "DataFrame":
+def json_rows(judged: DataFrame) -> DataFrame:
     """The good records: as raw_rows, but that `value` is a struct; null for a tombstone and for JSON's null."""
     from pyspark.sql import functions as F
 
     return judged.where(F.col(PROBLEM).isNull()).select(*_common(), _first().alias("value"), _date())
 
 
-def dead_letters(judged: "DataFrame") -> "DataFrame":
+def dead_letters(judged: DataFrame) -> DataFrame:
     """The bad records: as raw_rows, with `reason`."""
     from pyspark.sql import functions as F
 
@@ -60,7 +62,7 @@ def dead_letters(judged: "DataFrame") -> "DataFrame":
     return bad.select(*_common(), F.col("value"), F.col(PROBLEM).alias("reason"), _date())
 
 
-def _problem(schema: "StructType") -> "Column":
+def _problem(schema: StructType) -> Column:
     from pyspark.sql import functions as F
 
     lists = F.col(PARSED)[VALUES]
@@ -83,21 +85,21 @@ def _problem(schema: "StructType") -> "Column":
     return problem
 
 
-def _first() -> "Column":
+def _first() -> Column:
     """The first element of the first array: the value."""
     from pyspark.sql import functions as F
 
     return F.get(F.get(F.col(PARSED)[VALUES], F.lit(0)), F.lit(0))
 
 
-def _common() -> list["Column"]:
+def _common() -> list[Column]:
     from pyspark.sql import functions as F
 
     names = ["topic", "partition", "offset", "timestamp"]
     return [*map(F.col, names), F.col("timestampType").alias("timestamp_type"), F.col("key"), F.col("headers")]
 
 
-def _date() -> "Column":
+def _date() -> Column:
     """The day in UTC, whatever the session's time zone is; null beyond the years that every reader of tables knows."""
     from pyspark.sql import functions as F
 

@@ -1,5 +1,7 @@
 """Session, job and signals, put together."""
 
+from __future__ import annotations
+
 import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -36,7 +38,7 @@ def run(settings: LakeSettings, options: SessionOptions, reporter: Reporter) -> 
             reporter.close()
 
 
-def _admin(spark: "SparkSession", settings: LakeSettings) -> Admin:
+def _admin(spark: SparkSession, settings: LakeSettings) -> Admin:
     try:
         return Admin(spark, settings.cluster)
     except ClusterError as error:

@@ -4,6 +4,8 @@
 the JSON of a StructType). The topic `*` stands for all that are not named.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -57,7 +59,7 @@ def spec_of(specs: Mapping[str, SchemaSpec], topic: str) -> SchemaSpec:
     return specs.get(topic) or specs.get(EVERY_TOPIC) or SchemaSpec()
 
 
-def declared_struct(spec: SchemaSpec) -> "StructType":
+def declared_struct(spec: SchemaSpec) -> StructType:
     """The schema that a spec spells out; DDL needs a running SparkSession. Raises LakeError when it cannot be read."""
     from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
@@ -77,7 +79,7 @@ def declared_struct(spec: SchemaSpec) -> "StructType":
     return parsed
 
 
-def infer(spark: "SparkSession", sample: "DataFrame") -> "StructType | None":
+def infer(spark: SparkSession, sample: DataFrame) -> StructType | None:
     """The schema of the JSON values in `sample` (Kafka rows); None when there is none with a field."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
@@ -91,7 +93,7 @@ def infer(spark: "SparkSession", sample: "DataFrame") -> "StructType | None":
     return StructType([part for part in fields if part.name != "_corrupt_record"]) or None
 
 
-def check_names(topic: str, schema: "StructType", table_format: str) -> None:
+def check_names(topic: str, schema: StructType, table_format: str) -> None:
     """Raises LakeError for field names that the table cannot have: alike but for case, or with marks Delta rejects."""
     for fields in _structs(schema):
         names: dict[str, str] = {}
@@ -108,7 +110,7 @@ def check_names(topic: str, schema: "StructType", table_format: str) -> None:
                 )
 
 
-def check_evolution(topic: str, before: "StructType", now: "StructType", prefix: str = "") -> None:
+def check_evolution(topic: str, before: StructType, now: StructType, prefix: str = "") -> None:
     """Raises LakeError for a field that changes its type: a table has one type a column, for all its rows.
 
     Fields may come and go, and be required or not. A refusal must come before the schema is settled: a batch that
@@ -129,7 +131,7 @@ def check_evolution(topic: str, before: "StructType", now: "StructType", prefix:
             raise LakeError(f"topic {topic}: field {name} is {types[0]} in the table and cannot become {types[1]}")
 
 
-def _inner(kind: Any) -> "DataType":
+def _inner(kind: Any) -> DataType:
     """Of an array's elements, or a map's values; keys of JSON's are strings always."""
     from pyspark.sql.types import ArrayType
 
@@ -137,7 +139,7 @@ def _inner(kind: Any) -> "DataType":
     return inner
 
 
-def required_paths(schema: "StructType", prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def required_paths(schema: StructType, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """The paths of fields that are declared NOT NULL, outer ones first; arrays and maps are not looked into."""
     from pyspark.sql.types import StructType
 
@@ -149,7 +151,7 @@ def required_paths(schema: "StructType", prefix: tuple[str, ...] = ()) -> Iterat
             yield from required_paths(part.dataType, path)
 
 
-def _structs(kind: "DataType") -> Iterator[list[str]]:
+def _structs(kind: DataType) -> Iterator[list[str]]:
     """The field names of every struct within a type."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
@@ -164,5 +166,5 @@ def _structs(kind: "DataType") -> Iterator[list[str]]:
             yield from _structs(kind.valueType)
 
 
-def as_json(schema: "StructType | None") -> dict[str, Any] | None:
+def as_json(schema: StructType | None) -> dict[str, Any] | None:
     return None if schema is None else schema.jsonValue()

@@ -1,5 +1,7 @@
 """What a user said to `lake`."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -4,6 +4,8 @@ Numbered files, each whole: the newest counts. Schemas are kept with the batch t
 repeated after a crash is read with the schema of its first try, and each of its records goes where it went before.
 """
 
+from __future__ import annotations
+
 import json
 import uuid
 from dataclasses import asdict, dataclass, replace
@@ -47,11 +49,11 @@ class TopicState:
     def newest_schema(self) -> dict[str, Any] | None:
         return self.schemas[-1].schema
 
-    def with_schema(self, schema: dict[str, Any] | None, from_batch: int) -> "TopicState":
+    def with_schema(self, schema: dict[str, Any] | None, from_batch: int) -> TopicState:
         kept = tuple(entry for entry in self.schemas if entry.from_batch < from_batch)
         return replace(self, schemas=(*kept, BatchSchema(from_batch, schema)))
 
-    def next_generation(self, topic_id: str, schema: dict[str, Any] | None) -> "TopicState":
+    def next_generation(self, topic_id: str, schema: dict[str, Any] | None) -> TopicState:
         """Batches count from 0 again. The earlier schemas apply to none of them, but the table still has their rows."""
         earlier = (BatchSchema(-1, entry.schema) for entry in self.schemas)
         return replace(

@@ -1,5 +1,7 @@
 """The tables a batch is appended to, each of which remembers in its own log which batches it has."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Protocol
 
 from pipeline.files import Files, delta_name, join
@@ -23,9 +25,9 @@ class Table(Protocol):
 
     def exists(self) -> bool: ...
 
-    def append(self, rows: "DataFrame", run: str, batch: int, retried: bool) -> None: ...
+    def append(self, rows: DataFrame, run: str, batch: int, retried: bool) -> None: ...
 
-    def optimize(self, spark: "SparkSession") -> None: ...
+    def optimize(self, spark: SparkSession) -> None: ...
 
 
 class DeltaTable:
@@ -38,18 +40,18 @@ class DeltaTable:
     def exists(self) -> bool:
         return self._files.exists(join(self.name, "_delta_log"))
 
-    def append(self, rows: "DataFrame", run: str, batch: int, retried: bool) -> None:
+    def append(self, rows: DataFrame, run: str, batch: int, retried: bool) -> None:
         writer = rows.write.format("delta").mode("append").partitionBy(PARTITION).option("mergeSchema", "true")
         writer.option("txnAppId", run).option("txnVersion", batch).save(self.name)
 
-    def optimize(self, spark: "SparkSession") -> None:
+    def optimize(self, spark: SparkSession) -> None:
         spark.sql(f"OPTIMIZE {delta_name(spark, self.name)}")
 
 
 class IcebergTable:
     """A table of an Iceberg catalog. Each snapshot's summary holds `run` and `batch`, where a retry looks first."""
 
-    def __init__(self, spark: "SparkSession", catalog: str, table: str) -> None:
+    def __init__(self, spark: SparkSession, catalog: str, table: str) -> None:
         self._spark = spark
         self._catalog = catalog.partition(".")[0]
         self._table = f"{'.'.join(map(quoted, catalog.split('.')))}.{quoted(table)}"
@@ -58,7 +60,7 @@ class IcebergTable:
     def exists(self) -> bool:
         return self._spark.catalog.tableExists(self._table)
 
-    def append(self, rows: "DataFrame", run: str, batch: int, retried: bool) -> None:
+    def append(self, rows: DataFrame, run: str, batch: int, retried: bool) -> None:
         mark = f"{run}:{batch}"
         if not self.exists():
             self._create(rows.schema)
@@ -67,11 +69,11 @@ class IcebergTable:
         writer = rows.writeTo(self._table).option("mergeSchema", "true")
         writer.option(f"snapshot-property.{BATCH_PROPERTY}", mark).append()
 
-    def optimize(self, spark: "SparkSession") -> None:
+    def optimize(self, spark: SparkSession) -> None:
         bare = self._table.removeprefix(f"{quoted(self._catalog)}.").replace("'", "''")
         spark.sql(f"CALL {quoted(self._catalog)}.system.rewrite_data_files(table => '{bare}')")
 
-    def _create(self, schema: "StructType") -> None:
+    def _create(self, schema: StructType) -> None:
         """Tasks write their rows where they are: shuffled by date, all of a day would go through one of them."""
         from pyspark.sql import functions as F
 

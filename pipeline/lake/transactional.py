@@ -1,5 +1,7 @@
 """Delta and Iceberg: formats whose commits say which batch they are."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 import structlog
@@ -28,13 +30,13 @@ class TransactionalIngest(Ingest):
         self._dead_letters = self._make_table(self._settings.dead_letters(topic))
         self._unsure = -1
 
-    def start(self) -> "list[StreamingQuery]":
+    def start(self) -> list[StreamingQuery]:
         # A batch that was planned and not seen to end may be in the tables; no later one can be.
         planned = self._checkpoint.last_planned(self.state)
         self._unsure = planned if planned > self._checkpoint.last_committed(self.state) else -1
         return [self._triggered(self._stream().writeStream.foreachBatch(self._write), RECORDS).start()]
 
-    def progressed(self, part: int, progress: "StreamingQueryProgress") -> None:
+    def progressed(self, part: int, progress: StreamingQueryProgress) -> None:
         """Batches were counted as they were written."""
 
     def _make_table(self, name: str) -> Table:
@@ -45,7 +47,7 @@ class TransactionalIngest(Ingest):
     def _table_exists(self) -> bool:
         return self._table.exists()
 
-    def _write(self, batch: "DataFrame", number: int) -> None:
+    def _write(self, batch: DataFrame, number: int) -> None:
         """foreachBatch's function; what it raises ends the query."""
         try:
             self.check_topic(self._around.admin.topic_ids([self.topic]).get(self.topic))
@@ -60,7 +62,7 @@ class TransactionalIngest(Ingest):
         if every and (number + 1) % every == 0:
             self._optimize(batch.sparkSession)
 
-    def _write_first(self, batch: "DataFrame", number: int) -> None:
+    def _write_first(self, batch: DataFrame, number: int) -> None:
         """Counts the rows as they pass, and reads the batch again only when there are dead letters."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as F
@@ -80,7 +82,7 @@ class TransactionalIngest(Ingest):
             self._dead_letters.append(letters, self.state.run, number, retried=False)
         self._around.counted(self.topic, counts["records"], counts.get("bad", 0))
 
-    def _write_again(self, batch: "DataFrame", number: int) -> None:
+    def _write_again(self, batch: DataFrame, number: int) -> None:
         """If the tables already have the batch, nothing runs that could be counted: it is read once more for that."""
         struct = self._struct(number)
         if struct is None:
@@ -93,7 +95,7 @@ class TransactionalIngest(Ingest):
         self._dead_letters.append(letters, self.state.run, number, retried=True)
         self._around.counted(self.topic, batch.count(), letters.count())
 
-    def _optimize(self, spark: "SparkSession") -> None:
+    def _optimize(self, spark: SparkSession) -> None:
         """Compacts the tables; a failure costs small files and nothing else, so it is logged and the run goes on."""
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException

@@ -1,5 +1,7 @@
 """Why a replay does not go on."""
 
+from __future__ import annotations
+
 import click
 
 

@@ -1,5 +1,7 @@
 """A replay from its start to its end, on the driver."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

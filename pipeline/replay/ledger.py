@@ -1,5 +1,7 @@
 """A job's start on the broker: its progress topic, and the manifest that later starts must agree with."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -3,6 +3,8 @@
 Records and not consumer-group offsets, since those expire (`offsets.retention.minutes`) and rows would come twice.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -58,7 +60,7 @@ class Manifest:
     def decode(cls, value: bytes) -> Self:
         return cls(**json.loads(value))
 
-    def differences(self, other: "Manifest") -> list[str]:
+    def differences(self, other: Manifest) -> list[str]:
         """One line for each thing that is not the same in `other`: its name, what it is here, what it is there."""
         mine, theirs = ({"tasks": one.tasks, **one.source, **one.recipe} for one in (self, other))
         return [

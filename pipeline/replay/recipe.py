@@ -1,5 +1,7 @@
 """From rows to records: which column is what, which task writes a row, and the one order that a task's rows have."""
 
+from __future__ import annotations
+
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -1,5 +1,7 @@
 """What a job reads: opened, pinned to one version where the format has versions, and told apart from any other."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

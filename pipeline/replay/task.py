@@ -1,5 +1,7 @@
 """What a Spark task of a replay does, on an executor: fence the attempt before, read its progress, go on after it."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any

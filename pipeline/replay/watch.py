@@ -1,5 +1,7 @@
 """A replay seen from its driver: a bar on a terminal, lines in the log, from what the tasks commit."""
 
+from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Iterable

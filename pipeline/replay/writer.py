@@ -1,5 +1,7 @@
 """One task's rows, in their order, in transactions that carry the task's progress."""
 
+from __future__ import annotations
+
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator

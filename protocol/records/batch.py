@@ -3,6 +3,8 @@
 Base offset, length and leader epoch lie outside the CRC, so the broker can assign them without touching the rest.
 """
 
+from __future__ import annotations
+
 import struct
 from typing import NamedTuple
 

@@ -3,6 +3,8 @@
 The walk of `protocol.records.walk` validates; here a malformed batch just raises ValueError.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

@@ -4,6 +4,8 @@ Decompression stops at a limit given by the caller, so that a small batch which 
 process's memory. All functions work on a whole records section at once.
 """
 
+from __future__ import annotations
+
 import struct
 import zlib
 from enum import IntEnum

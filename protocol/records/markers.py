@@ -1,5 +1,7 @@
 """The control batches that end transactions (Kafka's EndTransactionMarker)."""
 
+from __future__ import annotations
+
 import struct
 from enum import IntEnum
 from functools import lru_cache

@@ -5,6 +5,8 @@ bytes (offsets and sizes) or four (times), mostly no headers. Whatever it does n
 reads as Kafka's DefaultRecord does and has Kafka's answer for everything that is odd.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple

@@ -1,5 +1,7 @@
 """Reading a segment that must be whole: what compaction does not read, it would drop."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from protocol.records.batch import BatchHeader

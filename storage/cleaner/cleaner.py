@@ -4,6 +4,8 @@ What is decided and what the log's readers see changes on the loop; reading, cop
 threads, in slices short enough to leave the loop the interpreter.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar

@@ -1,5 +1,7 @@
 """Copying segments without what is superseded (Kafka's Cleaner.cleanInto and MemoryRecords.filterTo)."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

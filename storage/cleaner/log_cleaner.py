@@ -1,5 +1,7 @@
 """Which log is cleaned next, and how far each one is (Kafka's LogCleaner and LogCleanerManager)."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Filling the offset map from the dirty part of a log (Kafka's Cleaner.buildOffsetMap)."""
 
+from __future__ import annotations
+
 from bisect import bisect_left
 from collections.abc import Sequence
 

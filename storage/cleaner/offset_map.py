@@ -1,5 +1,7 @@
 """The latest offset of each key, in bounded memory (Kafka's SkimpyOffsetMap)."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from enum import Enum, auto
 from hashlib import blake2b

@@ -1,5 +1,7 @@
 """The records of a batch as compaction sees them: keys, whether there is a value, and the bytes to keep."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import NamedTuple
 

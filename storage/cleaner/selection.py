@@ -1,5 +1,7 @@
 """Which part of a log may be compacted, and how urgently (Kafka's LogCleanerManager)."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import structlog

@@ -1,5 +1,7 @@
 """Long work beside a loop that must not wait: slices in a worker thread, with pauses between them."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import TypeVar
 

@@ -1,5 +1,7 @@
 """Work in small steps, so that a worker thread can do a slice of it and let the loop have the interpreter again."""
 
+from __future__ import annotations
+
 from collections.abc import Generator
 from typing import TypeVar
 

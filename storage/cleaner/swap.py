@@ -4,6 +4,8 @@ Whatever rename the machine stops at, `storage.log.recovery` finds either all of
 the new files are `.cleaned` until they are on the device, and `.swap` until the old ones are out of the way.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 

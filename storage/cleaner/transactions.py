@@ -3,6 +3,8 @@
 The rules are those of Kafka's CleanedTransactionMetadata.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass
 from heapq import heappop, heappush

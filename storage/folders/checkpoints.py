@@ -1,5 +1,7 @@
 """Offsets by partition in the text format of Kafka's OffsetCheckpointFile."""
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Callable, Mapping
 

@@ -1,5 +1,7 @@
 """Removing the folders of logs, at once or after `file.delete.delay.ms`."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import structlog

@@ -1,5 +1,7 @@
 """The checkpoint files of every log folder: offsets that loading starts from, and the high watermarks."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 
 import structlog

@@ -1,5 +1,7 @@
 """The copy of a log that grows in another folder while the log is written to."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from functools import partial
 

@@ -1,5 +1,7 @@
 """The folders of `log.dirs`: locked for this process, and marked as this node's."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -69,7 +71,7 @@ class LogDirs:
         new_id: Callable[[], UUID],
         now_ms: int,
         cluster_id: str | None = None,
-    ) -> "LogDirs":
+    ) -> LogDirs:
         """Make, lock and check the folders; new ones get a `meta.properties`.
 
         Without `cluster_id` the folders' own is taken, or a new one made. A folder with an I/O error counts as failed,

@@ -1,5 +1,7 @@
 """All logs of this node: loading, creating, deleting, checkpointing (Kafka's LogManager)."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -83,7 +85,7 @@ class LogManager:
         topic_id_of: Callable[[str], UUID | None] = lambda _: None,
         recovery_threads: int = 2,
         producer_expiration_ms: int = DEFAULT_EXPIRATION_MS,
-    ) -> "LogManager":
+    ) -> LogManager:
         """Load every log; those of a folder that was not closed in good order are recovered, some in parallel.
 
         Blocking. `config_for` gives a topic's configuration, `topic_id_of` its id. A damaged log is

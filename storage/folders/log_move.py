@@ -14,6 +14,8 @@ At the start a `-future` folder counts for nothing, a `-moved` one for everythin
 state of the log in memory stays as it is: only the paths change.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack

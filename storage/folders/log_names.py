@@ -1,5 +1,7 @@
 """Names of partitions' folders (Kafka's LocalLog.parseTopicPartitionName and its like)."""
 
+from __future__ import annotations
+
 import re
 from uuid import UUID
 

@@ -1,5 +1,7 @@
 """Opening one log: its files, and what the checkpoints say of it (Kafka's LogManager.loadLog)."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import partial
 from uuid import UUID

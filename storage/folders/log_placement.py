@@ -1,5 +1,7 @@
 """Which folder of `log.dirs` each log lies in (Kafka's LogManager.nextLogDirs and preferredLogDirs)."""
 
+from __future__ import annotations
+
 from collections import Counter
 
 from protocol.errors import KafkaStorage

@@ -1,5 +1,7 @@
 """`meta.properties`: whose log folder this is (Kafka's MetaProperties, version 1)."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime

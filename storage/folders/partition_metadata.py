@@ -1,5 +1,7 @@
 """`partition.metadata`: the topic id of a partition's folder (Kafka's PartitionMetadataFile)."""
 
+from __future__ import annotations
+
 from uuid import UUID
 
 from protocol import uuids

@@ -1,5 +1,7 @@
 """Which leader epoch starts where, kept in `leader-epoch-checkpoint` (Kafka's LeaderEpochFileCache, KIP-101)."""
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Iterable
 from typing import NamedTuple

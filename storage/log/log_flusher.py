@@ -1,5 +1,7 @@
 """Flushing one log: `fdatasync` in a worker thread, one at a time, covering every append before it started."""
 
+from __future__ import annotations
+
 import contextlib
 import threading
 from collections.abc import Callable, Sequence

@@ -1,5 +1,7 @@
 """The segments of one log, ordered by base offset (Kafka's LogSegments)."""
 
+from __future__ import annotations
+
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 

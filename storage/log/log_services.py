@@ -1,5 +1,7 @@
 """The outside world as a log sees it."""
 
+from __future__ import annotations
+
 import random
 from dataclasses import dataclass
 from typing import Protocol

@@ -4,6 +4,8 @@ Truncation is for replicas, which drop what their new leader does not have: with
 blocks on the device, since it happens once per leader change and what was cut must not come back.
 """
 
+from __future__ import annotations
+
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from storage.log.partition_log import PartitionLog
 
 
-def increment_start(log: "PartitionLog", offset: int) -> bool:
+def increment_start(log: PartitionLog, offset: int) -> bool:
     """Move the log's start up; false if it is there already. Raises OffsetOutOfRange past the log's end."""
     if offset > log.log_end_offset:
         raise OffsetOutOfRange(f"Cannot increment the log start offset of {log.name} to {offset}, past its end.")
@@ -34,12 +36,12 @@ def _saved(_: None) -> None:
     """Not waited for: loading the log computes the same from what was saved before."""
 
 
-def _not_saved(log: "PartitionLog", error: Exception) -> None:
+def _not_saved(log: PartitionLog, error: Exception) -> None:
     if not is_passing(error):
         log.fail(error)
 
 
-def truncate_to(log: "PartitionLog", offset: int) -> bool:
+def truncate_to(log: PartitionLog, offset: int) -> bool:
     """Drop everything from `offset` on; false if the log ends there or before. Raises OSError."""
     if offset >= log.log_end_offset:
         return False
@@ -57,7 +59,7 @@ def truncate_to(log: "PartitionLog", offset: int) -> bool:
     return True
 
 
-def truncate_fully(log: "PartitionLog", offset: int, log_start_offset: int) -> None:
+def truncate_fully(log: PartitionLog, offset: int, log_start_offset: int) -> None:
     """Drop everything; the next append gets `offset`. Raises OSError."""
     _lower_recovery_point(log, log.segments.first.base_offset)
     _unlink(log, list(log.segments))
@@ -67,7 +69,7 @@ def truncate_fully(log: "PartitionLog", offset: int, log_start_offset: int) -> N
     _settle(log, offset, log_start_offset)
 
 
-def _lower_recovery_point(log: "PartitionLog", offset: int) -> None:
+def _lower_recovery_point(log: PartitionLog, offset: int) -> None:
     """First, and on disk too: else the next load trusts unsynced records appended later below the old one."""
     log.flusher.lower(offset)
     if log.cleaned_to is not None:
@@ -75,7 +77,7 @@ def _lower_recovery_point(log: "PartitionLog", offset: int) -> None:
     log.host.checkpoint()
 
 
-def _settle(log: "PartitionLog", end_offset: int, log_start_offset: int) -> None:
+def _settle(log: PartitionLog, end_offset: int, log_start_offset: int) -> None:
     log.log_end_offset = end_offset
     log.log_start_offset = log_start_offset
     log.flusher.note_truncated()
@@ -83,7 +85,7 @@ def _settle(log: "PartitionLog", end_offset: int, log_start_offset: int) -> None
     rebuild_producers(log.producers, list(log.segments), log_start_offset, end_offset, log.services.clock.wall_ms())
 
 
-def _unlink(log: "PartitionLog", segments: list[LogSegment]) -> None:
+def _unlink(log: PartitionLog, segments: list[LogSegment]) -> None:
     """Remove the files for good, the last segment first so that no gap can be left; readers' descriptors go on."""
     for segment in reversed(segments):
         for path in segment.existing_files():

@@ -5,6 +5,8 @@ A disk error other than lack of room takes the log offline for good: from then o
 nothing is acknowledged.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from uuid import UUID
 

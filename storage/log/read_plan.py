@@ -1,5 +1,7 @@
 """A read of one log, planned but not done: which bytes, and whether memory holds them (Kafka's LogSegment.read)."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import partial
 

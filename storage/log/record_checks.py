@@ -4,6 +4,8 @@ Ordinary batches are judged by what their records have in common; only when that
 one, to say which record is wrong and how.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple

@@ -5,6 +5,8 @@ recovery point on is read, cut at the first bad batch and reindexed; what follow
 can explain, is removed. What an open log holds at its start is on the device: its recovery point is its end.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace

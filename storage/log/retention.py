@@ -1,5 +1,7 @@
 """Which segments a log keeps no longer: below its start, too old, too many (Kafka's UnifiedLog.deleteOldSegments)."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import structlog

@@ -1,5 +1,7 @@
 """Finding out what a segment really holds after an unclean stop (Kafka's LogSegment.recover)."""
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass

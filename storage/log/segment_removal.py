@@ -3,6 +3,8 @@
 All of it happens in worker threads; readers that still hold a segment find its files until they go.
 """
 
+from __future__ import annotations
+
 import contextlib
 import threading
 from collections.abc import Callable, Sequence

@@ -1,5 +1,7 @@
 """Offsets by timestamp, for ListOffsets: the segment is chosen on the loop, its batches are read in a worker thread."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -4,6 +4,8 @@ The order of the checks and their codes are Kafka 4.1's: ByteBufferLogInputStrea
 UnifiedLog.analyzeAndValidateRecords, LogValidator. Messages are Kafka's where it sends them to the client.
 """
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Callable
 from functools import partial

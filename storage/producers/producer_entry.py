@@ -1,5 +1,7 @@
 """One producer as a partition's log knows it (Kafka's ProducerStateEntry)."""
 
+from __future__ import annotations
+
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -92,7 +94,7 @@ class ProducerStateEntry:
         return [*earlier, saved]
 
     @classmethod
-    def restored(cls, rows: list[SnapshotEntry]) -> "ProducerStateEntry":
+    def restored(cls, rows: list[SnapshotEntry]) -> ProducerStateEntry:
         """From one producer's rows of a snapshot, in their order there."""
         saved = rows[-1]
         entry = cls(saved.producer_id, saved.producer_epoch)

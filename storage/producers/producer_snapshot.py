@@ -3,6 +3,8 @@
 Layout: int16 version, uint32 CRC-32C of all that follows, int32 count, entries of 46 bytes (Kafka's ProducerSnapshot).
 """
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -4,6 +4,8 @@ The rules are those of Kafka's ProducerStateManager and ProducerAppendInfo (KIP-
 which changes nothing, and published once it is in the log.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

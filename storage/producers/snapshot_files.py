@@ -1,5 +1,7 @@
 """The snapshot files in a partition's folder (Kafka's SnapshotFile, and ProducerStateManager's map of them)."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Set
 
 from storage.files import FileSystem, read_file, write_fully

@@ -1,5 +1,7 @@
 """Producers whose first append of a transaction is being verified (KIP-890; Kafka's VerificationStateEntry)."""
 
+from __future__ import annotations
+
 KEPT = 1000
 """Producers kept per partition. Those never verified would pile up, so beyond this many the oldest are forgotten."""
 

@@ -6,6 +6,8 @@ to their file when the owner says `write_out`: a crash may lose entries of the a
 rebuilds anyway.
 """
 
+from __future__ import annotations
+
 import struct
 import sys
 import threading
@@ -129,7 +131,7 @@ class _Index(ABC):
         self._file.create()
         self._entries = self._decode(b"")
 
-    def load(self) -> "tuple[array[int], array[int]]":
+    def load(self) -> tuple[array[int], array[int]]:
         """The two columns. Raises CorruptIndexError or OSError if the file is wrong or missing."""
         self._used = True
         entries = self._entries
@@ -142,7 +144,7 @@ class _Index(ABC):
             return entries
 
     @abstractmethod
-    def _decode(self, data: bytes) -> "tuple[array[int], array[int]]":
+    def _decode(self, data: bytes) -> tuple[array[int], array[int]]:
         """The two columns of the file's content. Raises CorruptIndexError."""
 
     @property
@@ -161,7 +163,7 @@ class _Index(ABC):
             self._file.write(self._encode(*self._entries, self._file.written))
 
     @abstractmethod
-    def _encode(self, keys: "array[int]", values: "array[int]", start: int) -> bytes:
+    def _encode(self, keys: array[int], values: array[int], start: int) -> bytes:
         """The file's content from entry number `start` on."""
 
     def _keep(self, count: int) -> None:
@@ -189,7 +191,7 @@ class OffsetIndex(_Index):
     def __init__(self, fs: FileSystem, path: str, base_offset: int, max_bytes: int) -> None:
         super().__init__(_IndexFile(fs, path, base_offset, max_bytes, self.ENTRY_SIZE))
 
-    def _decode(self, data: bytes) -> "tuple[array[int], array[int]]":
+    def _decode(self, data: bytes) -> tuple[array[int], array[int]]:
         entries = array("I", data)
         if sys.byteorder == "little":
             entries.byteswap()
@@ -247,7 +249,7 @@ class OffsetIndex(_Index):
         offsets, _ = self.load()
         self._keep(bisect_left(offsets, offset - self._file.base_offset))
 
-    def _encode(self, keys: "array[int]", values: "array[int]", start: int) -> bytes:
+    def _encode(self, keys: array[int], values: array[int], start: int) -> bytes:
         pairs = array("I", bytes(self.ENTRY_SIZE * (len(keys) - start)))
         pairs[0::2] = keys[start:]
         pairs[1::2] = values[start:]
@@ -277,7 +279,7 @@ class TimeIndex(_Index):
     def __init__(self, fs: FileSystem, path: str, base_offset: int, max_bytes: int) -> None:
         super().__init__(_IndexFile(fs, path, base_offset, max_bytes, self.ENTRY_SIZE))
 
-    def _decode(self, data: bytes) -> "tuple[array[int], array[int]]":
+    def _decode(self, data: bytes) -> tuple[array[int], array[int]]:
         timestamps, offsets = array("q"), array("I")
         for timestamp, offset in _TIME_ENTRY.iter_unpack(data):
             timestamps.append(timestamp)
@@ -332,6 +334,6 @@ class TimeIndex(_Index):
         _, offsets = self.load()
         self._keep(bisect_left(offsets, offset - self._file.base_offset))
 
-    def _encode(self, keys: "array[int]", values: "array[int]", start: int) -> bytes:
+    def _encode(self, keys: array[int], values: array[int], start: int) -> bytes:
         entries = zip(keys[start:], values[start:], strict=True)
         return b"".join(_TIME_ENTRY.pack(timestamp, offset) for timestamp, offset in entries)

@@ -1,5 +1,7 @@
 """One segment of a log: its batches, its two indexes, and when it is full (Kafka's LogSegment)."""
 
+from __future__ import annotations
+
 from threading import Lock
 from typing import NamedTuple
 
@@ -117,7 +119,7 @@ class LogSegment:
         jitter_ms: int = 0,
         now_ms: int = 0,
         file_suffix: str = "",
-    ) -> "LogSegment":
+    ) -> LogSegment:
         """A new, empty segment; leftovers of the same name are removed."""
         segment = cls(fs, folder, base_offset, config, jitter_ms=jitter_ms, now_ms=now_ms, file_suffix=file_suffix)
         for suffix in SEGMENT_SUFFIXES:
@@ -136,7 +138,7 @@ class LogSegment:
     @classmethod
     def open(
         cls, fs: FileSystem, folder: str, base_offset: int, config: LogConfig, *, jitter_ms: int = 0
-    ) -> "LogSegment":
+    ) -> LogSegment:
         """A segment that exists. Its indexes are not read yet: `check_indexes` or `recover_segment` is next."""
         segment = cls(fs, folder, base_offset, config, jitter_ms=jitter_ms)
         segment.size = fs.size(segment.file.path)

@@ -1,5 +1,7 @@
 """A segment's `.log` file: opened when first used, closed when the last reader lets go; and the scan of its batches."""
 
+from __future__ import annotations
+
 import errno
 import struct
 import threading

@@ -1,5 +1,7 @@
 """A segment's aborted transactions, `NNNN.txnindex`: entries of 34 bytes (Kafka's TransactionIndex and AbortedTxn)."""
 
+from __future__ import annotations
+
 import struct
 from bisect import bisect_left
 from collections.abc import Iterable

@@ -1,5 +1,7 @@
 """A file system that keeps aside what is removed through it, for repairs that a user may want to undo."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 from protocol.primitives import Buffer

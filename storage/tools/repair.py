@@ -1,5 +1,7 @@
 """Repairing a damaged log: recovery as after a crash, over the whole log, and with nothing thrown away."""
 
+from __future__ import annotations
+
 import os
 
 from storage.append_types import LogConfig

@@ -1,5 +1,7 @@
 """Looking at everything in a data folder, or in one partition's folder, without changing any of it."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """Apache Kafka's own tool reads every file that we write."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

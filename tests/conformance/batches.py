@@ -1,5 +1,7 @@
 """Record batches built field by field, right or wrong on purpose, and read back as JSON for the transcripts."""
 
+from __future__ import annotations
+
 import gzip
 import struct
 from collections.abc import Callable, Sequence

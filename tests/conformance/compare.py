@@ -3,6 +3,8 @@
 python -m tests.conformance.compare --bootstrap 127.0.0.1:9092 [--only metadata/] [--report FILE]
 """
 
+from __future__ import annotations
+
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,7 @@
 """The members of a consumer group (KIP-848), who speak ConsumerGroupHeartbeat and choose their own ids."""
 
+from __future__ import annotations
+
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,7 +56,7 @@ class Group:
         self.t.main.call("consumer_group_heartbeat", 1, body | {"member_epoch": LEAVES})
         self.t.main.call("delete_groups", 2, {"groups_names": [scout]})
 
-    def __call__(self, member_id: str, *topics: Topic | str, **fields: Any) -> "Consumer":
+    def __call__(self, member_id: str, *topics: Topic | str, **fields: Any) -> Consumer:
         """Who subscribes to these topics, unless `fields` say otherwise."""
         if new := {topic for topic in topics if isinstance(topic, Topic)} - self._seen:
             self.sees(*new)

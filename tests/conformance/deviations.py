@@ -1,5 +1,7 @@
 """Where Odradek answers otherwise than Kafka on purpose. docs/compatibility.md lists these too."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 

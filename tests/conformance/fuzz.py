@@ -3,6 +3,8 @@
 python -m tests.conformance.fuzz --kafka 127.0.0.1:19092 --bootstrap 127.0.0.1:9092 --seeds 0-100 [--only fetch,produce]
 """
 
+from __future__ import annotations
+
 import json
 import random
 import re

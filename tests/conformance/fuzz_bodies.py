@@ -4,6 +4,8 @@ A body is drawn once for both brokers. What differs between them (ids that they 
 record batches a `Batch`; `fuzz_side.Side.resolve` puts in what that broker gave.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -4,6 +4,8 @@ Their ids are the same for both brokers, as assignments go by them. Where a brok
 members, `hidden` takes the partitions out of answers.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

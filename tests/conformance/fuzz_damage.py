@@ -1,5 +1,7 @@
 """What no client sends: requests whose bytes do not fit their schema."""
 
+from __future__ import annotations
+
 import struct
 from dataclasses import dataclass
 

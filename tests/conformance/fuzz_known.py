@@ -3,6 +3,8 @@
 And where Kafka would differ from itself.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,5 +1,7 @@
 """One of the two brokers that `fuzz` asks: what it gave out so far, and its answers without what differs anyway."""
 
+from __future__ import annotations
+
 import contextlib
 import json
 import re

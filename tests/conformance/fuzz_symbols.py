@@ -1,5 +1,7 @@
 """What stays open in a body that `fuzz` draws for two brokers, until it is sent to one of them."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

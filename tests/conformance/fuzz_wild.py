@@ -1,5 +1,7 @@
 """Values of a field's kind for `fuzz`, whether they make sense or not."""
 
+from __future__ import annotations
+
 import random
 from dataclasses import dataclass
 from typing import Any

@@ -1,5 +1,7 @@
 """What a group has written into `__consumer_offsets`, byte for byte but for what each broker makes up."""
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Iterator
 

@@ -1,5 +1,7 @@
 """The members of a classic group, who speak JoinGroup, SyncGroup, Heartbeat and LeaveGroup."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -83,7 +85,7 @@ class Party:
         """Requests of several connections are handled in any order: waits until the group has so many members."""
         self.t.until(f"{count} members", lambda: len(self.described()["members"]) == count)
 
-    def until_seen(self, member: "Member") -> None:
+    def until_seen(self, member: Member) -> None:
         """Kafka answers a JoinGroup before the group is committed, and describes what is committed alone."""
         known = {member.name, member.instance} - {None}
         self.t.until(
@@ -91,7 +93,7 @@ class Party:
             lambda: any({m["client_id"], m["group_instance_id"]} & known for m in self.described()["members"]),
         )
 
-    def __call__(self, name: str, instance: str | None = None, **fields: Any) -> "Member":
+    def __call__(self, name: str, instance: str | None = None, **fields: Any) -> Member:
         return Member(self, name, instance, **fields)
 
 
@@ -175,7 +177,7 @@ class Member:
             self.party.until_seen(self)
         return answer
 
-    def send_sync(self, *members: "Member", **fields: Any) -> None:
+    def send_sync(self, *members: Member, **fields: Any) -> None:
         """As the leader, with a share for each of `members`; as a follower, with none."""
         body = {
             "generation_id": self.generation,
@@ -187,7 +189,7 @@ class Member:
         }
         self.send("sync_group", body | fields)
 
-    def sync(self, step: str, *members: "Member", **fields: Any) -> None:
+    def sync(self, step: str, *members: Member, **fields: Any) -> None:
         self.send_sync(*members, **fields)
         self.receive(step)
 

@@ -1,5 +1,7 @@
 """What differs between two brokers that answer alike, taken out: addresses, ids, times, names of this run."""
 
+from __future__ import annotations
+
 import base64
 import json
 import re

@@ -1,5 +1,7 @@
 """Records the golden transcripts from a real Kafka: python -m tests.conformance.record --bootstrap 127.0.0.1:19092."""
 
+from __future__ import annotations
+
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

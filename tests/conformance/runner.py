@@ -4,6 +4,8 @@ A scenario is a function of a `Talk` and a version; each `call` or `raw` in it i
 normalised and kept. It is run once for every version it names, on topics of a fresh prefix, which it deletes after.
 """
 
+from __future__ import annotations
+
 import contextlib
 import secrets
 import time
@@ -23,7 +25,7 @@ class Scenario:
     api: str
     name: str
     versions: tuple[int, ...]
-    play: Callable[["Talk", int], None]
+    play: Callable[[Talk, int], None]
 
 
 # Lists whose order in Kafka is that of a hash map.
@@ -39,10 +41,10 @@ UNORDERED: dict[str, tuple[str, ...]] = {
 SCENARIOS: dict[tuple[str, str], Scenario] = {}
 
 
-def scenario(api: str, versions: Iterable[int] = (0,)) -> Callable[[Callable[["Talk", int], None]], Any]:
+def scenario(api: str, versions: Iterable[int] = (0,)) -> Callable[[Callable[[Talk, int], None]], Any]:
     """Registers the function under the API whose answers it pins."""
 
-    def register(play: Callable[["Talk", int], None]) -> Callable[["Talk", int], None]:
+    def register(play: Callable[[Talk, int], None]) -> Callable[[Talk, int], None]:
         key = (api, play.__name__)
         if key in SCENARIOS:
             raise KeyError(f"scenario {key} twice")

@@ -5,6 +5,8 @@ numbers out of range) and so that a fault in kio or in the broker's codecs canno
 plain milliseconds; a uuid is 32 hex digits; error codes read as "3 UNKNOWN_TOPIC_OR_PARTITION"; `records` stay bytes.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import datetime
 import functools

@@ -1,5 +1,7 @@
 """Odradek gives Kafka's recorded answer to every step of every scenario, at every version."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 import pytest

@@ -3,6 +3,8 @@
 Run with --bootstrap 127.0.0.1:19092 it asks a real Kafka 4.1 whether the definitions in broker/config are its own.
 """
 
+from __future__ import annotations
+
 import secrets
 from typing import Any
 

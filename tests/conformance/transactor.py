@@ -1,5 +1,7 @@
 """A transactional producer that says exactly what a scenario wants, of every version."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from tests.conformance import batches
@@ -49,7 +51,7 @@ class Transactor:
         body = {"transactional_id": self.id, "transaction_timeout": timeout, "producer_id": -1, "producer_epoch": -1}
         self._became(self.t.call(step, "init_producer_id", v, body | fields))
 
-    def start(self, timeout: int = 60_000) -> "Transactor":
+    def start(self, timeout: int = 60_000) -> Transactor:
         """The same, as no step; twice, so that an epoch before its own is one that there was."""
         body = {"transactional_id": self.id, "transaction_timeout": timeout, "producer_id": -1, "producer_epoch": -1}
 

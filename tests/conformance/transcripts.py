@@ -2,6 +2,8 @@
 
 {scenario: {step: [[versions, answer], ...]}}, versions as "3-8,11"."""
 
+from __future__ import annotations
+
 import functools
 import json
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The smallest Kafka client there can be: one blocking socket, frames out, frames in, every wait bounded."""
 
+from __future__ import annotations
+
 import itertools
 import socket
 import struct

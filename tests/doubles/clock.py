@@ -1,5 +1,7 @@
 """Virtual time, and the turns of the loop that take none."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable
 from heapq import heappop, heappush

@@ -5,6 +5,8 @@ What survives a crash is chosen by a seeded random source, as harshly as POSIX a
 created, renamed or removed since its last `fsync_dir`.
 """
 
+from __future__ import annotations
+
 import copy
 import errno
 import random
@@ -64,7 +66,7 @@ class _Folder:
 class MemoryFile:
     """An open file; it goes on working after its name is gone."""
 
-    def __init__(self, fs: "MemoryFileSystem", path: str, inode: _Inode) -> None:
+    def __init__(self, fs: MemoryFileSystem, path: str, inode: _Inode) -> None:
         self._fs = fs
         self._path = path
         self._inode = inode
@@ -147,7 +149,7 @@ class MemoryFileSystem:
         """Have an operation fail."""
         self._faults.append(fault)
 
-    def copy(self) -> "MemoryFileSystem":
+    def copy(self) -> MemoryFileSystem:
         """The same files and names, synced or not, to be crashed in place of these; nothing is open or locked."""
         other = MemoryFileSystem(self.now_ms)
         other._root = copy.deepcopy(self._root)

@@ -1,5 +1,7 @@
 """Workers without threads: what is submitted runs when the test says so, or on the loop."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable
 from functools import partial

@@ -4,6 +4,8 @@ Run by hand from the repository's root: `python -m tests.recorders.ask_kafka 127
 then holds the validator to the file.
 """
 
+from __future__ import annotations
+
 import datetime
 import io
 import json

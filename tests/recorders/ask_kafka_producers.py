@@ -3,6 +3,8 @@
 Run by hand from the repository's root: `python -m tests.recorders.ask_kafka_producers 127.0.0.1:19092`.
 """
 
+from __future__ import annotations
+
 import json
 import sys
 import time

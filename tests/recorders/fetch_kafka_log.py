@@ -3,6 +3,8 @@
 Run by hand from the repository's root: `python -m tests.recorders.fetch_kafka_log 127.0.0.1:19092 ITS-DATA-FOLDER`.
 """
 
+from __future__ import annotations
+
 import shutil
 import sys
 import time

@@ -3,6 +3,8 @@
 python -m tests.recorders.record_compaction 127.0.0.1:19092 KAFKA_DATA_FOLDER
 """
 
+from __future__ import annotations
+
 import json
 import shutil
 import sys

@@ -1,5 +1,7 @@
 """The topics that a member of a "consumer" group subscribes to, read from its protocol metadata."""
 
+from __future__ import annotations
+
 from functools import lru_cache
 
 from protocol.consumer_protocol import deserialize_topics

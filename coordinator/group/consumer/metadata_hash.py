@@ -4,6 +4,8 @@ It stands in the record of the group, so it must be Kafka's to the bit: XXH3, 64
 That is little endian throughout; a string is its UTF-16 units and then their number (HashStream64.putString).
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from struct import Struct
 

@@ -1,5 +1,7 @@
 """All scenarios, registered in `runner.SCENARIOS` on import; one module per API or family of APIs."""
 
+from __future__ import annotations
+
 import importlib
 import pkgutil
 

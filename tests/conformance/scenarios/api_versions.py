@@ -1,5 +1,7 @@
 """ApiVersions 0-4, and every request at a version just outside what is served."""
 
+from __future__ import annotations
+
 import struct
 from typing import Any
 

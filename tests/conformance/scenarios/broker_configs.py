@@ -4,6 +4,8 @@ Everything is only validated: nothing is set. A step asks for broker 1 and for t
 `log.cleaner.threads=0`, of which Kafka says "/ by zero" until its JVM has compiled that place, then nothing.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 from tests.conformance.runner import Talk, scenario

@@ -1,5 +1,7 @@
 """JoinGroup 0-9, SyncGroup 0-5, Heartbeat 0-4 and LeaveGroup 0-5: conversations of the members of a classic group."""
 
+from __future__ import annotations
+
 from tests.conformance import schema
 from tests.conformance.group_members import SHORT, Party
 from tests.conformance.runner import Talk, scenario

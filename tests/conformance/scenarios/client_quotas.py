@@ -1,5 +1,7 @@
 """Client quotas: setting, telling and removing them, and what clients are told who do not keep to them."""
 
+from __future__ import annotations
+
 import contextlib
 from collections.abc import Iterator
 from typing import Any

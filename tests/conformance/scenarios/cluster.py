@@ -1,5 +1,7 @@
 """APIs that move replicas, leaders, log folders and features, as one node answers them; producer ids; telemetry."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from tests.conformance import schema

@@ -1,6 +1,8 @@
 """FindCoordinator, OffsetCommit, OffsetFetch and OffsetDelete at every version; and what DescribeGroups, ListGroups and
 DeleteGroups tell of simple consumers."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from tests.conformance.runner import Talk, scenario

@@ -1,5 +1,7 @@
 """DescribeConfigs 1-4, AlterConfigs 0-2, IncrementalAlterConfigs 0-1, ListConfigResources 0-1."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from tests.conformance.runner import Talk, scenario

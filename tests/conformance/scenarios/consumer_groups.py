@@ -1,5 +1,7 @@
 """ConsumerGroupHeartbeat 0-1: what members of a consumer group are told, one alone and several together."""
 
+from __future__ import annotations
+
 from tests.conformance.consumer_members import LEAVES, LEAVES_FOR_A_WHILE, Group, partitions
 from tests.conformance.runner import Talk, scenario
 

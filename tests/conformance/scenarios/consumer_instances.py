@@ -1,5 +1,7 @@
 """Members of a consumer group that come by, change and lose instance ids."""
 
+from __future__ import annotations
+
 from tests.conformance.consumer_members import LEAVES_FOR_A_WHILE, Group
 from tests.conformance.runner import Talk, scenario
 

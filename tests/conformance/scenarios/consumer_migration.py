@@ -1,5 +1,7 @@
 """Groups whose members go over from the classic protocol to KIP-848 and back, and members of both in one group."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Offsets of a consumer group (KIP-848), whose members are known by their epochs, and its administration."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from tests.conformance.consumer_members import LEAVES_FOR_A_WHILE, Consumer, Group

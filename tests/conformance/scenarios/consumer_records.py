@@ -1,5 +1,7 @@
 """What consumer groups write into `__consumer_offsets` (KIP-848's records)."""
 
+from __future__ import annotations
+
 from tests.conformance.consumer_members import LEAVES_FOR_A_WHILE, Classic, Group, wants
 from tests.conformance.group_log import EXPRESSION, GroupLog
 from tests.conformance.runner import Talk, scenario

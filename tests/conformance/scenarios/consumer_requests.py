@@ -1,5 +1,7 @@
 """ConsumerGroupHeartbeat 0-1 and ConsumerGroupDescribe 0-1: what is refused, and groups that are not there."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from tests.conformance.consumer_members import LEAVES, LEAVES_FOR_A_WHILE, Group, partitions

@@ -1,5 +1,7 @@
 """ConsumerGroupHeartbeat 0-1: settings of single groups (KIP-848, resource type GROUP), and topics that are gone."""
 
+from __future__ import annotations
+
 from tests.conformance.consumer_members import Group
 from tests.conformance.runner import Talk, scenario
 

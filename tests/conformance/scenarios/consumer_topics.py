@@ -1,5 +1,7 @@
 """ConsumerGroupHeartbeat 0-1: topics that come, grow and go, and subscriptions by regular expression."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Sequence
 from typing import Any

@@ -1,5 +1,7 @@
 """DeleteRecords 0-2, and what Fetch and ListOffsets say right after it."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from tests.conformance import batches

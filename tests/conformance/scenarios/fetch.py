@@ -1,5 +1,7 @@
 """Fetch 4-18, sessions included."""
 
+from __future__ import annotations
+
 import time
 from typing import Any
 

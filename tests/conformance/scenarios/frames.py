@@ -1,5 +1,7 @@
 """Frames that no client sends: does the broker answer, close or wait?"""
 
+from __future__ import annotations
+
 import struct
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Offsets and administration of a group that has members, in each of its states."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from tests.conformance.group_members import Member, Party

@@ -1,5 +1,7 @@
 """Metadata 0-13, DescribeCluster 0-2, DescribeTopicPartitions 0."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from tests.conformance import schema

@@ -1,5 +1,7 @@
 """What `fuzz` found: requests that no client means to send, where Kafka's order of checks is easily missed."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from tests.conformance import batches

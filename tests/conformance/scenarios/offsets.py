@@ -1,5 +1,7 @@
 """ListOffsets 1-10 and OffsetForLeaderEpoch 2-4."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from tests.conformance.batches import GZIP, record

@@ -1,5 +1,7 @@
 """Produce 3-13."""
 
+from __future__ import annotations
+
 import struct
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Produce 3-13, continued: times, compacted topics, producers, settings, and what the log then holds."""
 
+from __future__ import annotations
+
 import time
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Seeded mixtures of good and bad appends, reads and lookups on one topic. The "version" is the seed."""
 
+from __future__ import annotations
+
 import random
 from typing import Any
 

@@ -1,5 +1,7 @@
 """ACLs, SASL, delegation tokens and quotas, as a broker answers that has none of them; SCRAM credentials."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from tests.conformance.runner import Talk, scenario

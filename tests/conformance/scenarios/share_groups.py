@@ -1,5 +1,7 @@
 """Share groups of a broker whose `share.version` is 0, and changes of the metadata's voters with `kraft.version` 0."""
 
+from __future__ import annotations
+
 from functools import partial, update_wrapper
 from typing import Any
 

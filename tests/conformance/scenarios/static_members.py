@@ -1,5 +1,7 @@
 """Static members of a classic group (KIP-345): they come back, take their place, and fence who held it."""
 
+from __future__ import annotations
+
 from tests.conformance.group_members import Party
 from tests.conformance.runner import Talk, scenario
 

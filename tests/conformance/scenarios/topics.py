@@ -1,5 +1,7 @@
 """CreateTopics 2-7, DeleteTopics 1-6, CreatePartitions 0-3."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from tests.conformance import schema

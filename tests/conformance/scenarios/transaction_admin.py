@@ -1,5 +1,7 @@
 """DescribeProducers, DescribeTransactions and ListTransactions 0-2."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from tests.conformance.runner import Talk, scenario

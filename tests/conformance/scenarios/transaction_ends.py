@@ -1,5 +1,7 @@
 """EndTxn 0-5: every state, repeats, and fencing; the old form and that of transactions V2."""
 
+from __future__ import annotations
+
 from tests.conformance.runner import Talk, scenario
 from tests.conformance.transactor import Transactor
 

@@ -1,5 +1,7 @@
 """TxnOffsetCommit 0-5: offsets that wait for the end of a transaction."""
 
+from __future__ import annotations
+
 from tests.conformance.group_members import Party
 from tests.conformance.runner import Talk, scenario
 from tests.conformance.transactor import Transactor

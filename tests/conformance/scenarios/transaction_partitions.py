@@ -1,5 +1,7 @@
 """AddPartitionsToTxn 0-5 and AddOffsetsToTxn 0-4."""
 
+from __future__ import annotations
+
 from tests.conformance.runner import Talk, scenario
 from tests.conformance.transactor import UNORDERED, Transactor
 

@@ -1,5 +1,7 @@
 """InitProducerId 0-5 with a transactional id: every row of recovery, and who is fenced."""
 
+from __future__ import annotations
+
 from tests.conformance.runner import Talk, scenario
 from tests.conformance.transactor import Transactor
 

@@ -1,5 +1,7 @@
 """Transactional Produce 3-13, what readers of both isolation levels see, and WriteTxnMarkers."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from tests.conformance import batches

@@ -1,5 +1,7 @@
 """What `/metrics` tells of groups, read from a whole node in memory."""
 
+from __future__ import annotations
+
 from broker.logging import Tracebacks
 from broker.monitoring.collector import MetricsReader
 from broker.monitoring.group_metrics import OFFSETS_A_STEP

@@ -1,5 +1,7 @@
 """An internal partition in memory, whose high watermark follows at once or when told."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterator, Callable
 

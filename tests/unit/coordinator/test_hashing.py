@@ -1,5 +1,7 @@
 """Where Apache Kafka 4.1 was seen to put groups."""
 
+from __future__ import annotations
+
 import tracemalloc
 
 import pytest

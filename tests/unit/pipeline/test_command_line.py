@@ -1,5 +1,7 @@
 """The command line without Spark, and what it says of a machine that lacks something."""
 
+from __future__ import annotations
+
 import re
 import subprocess
 import sys

@@ -1,5 +1,7 @@
 """What is told of Spark's errors."""
 
+from __future__ import annotations
+
 import pytest
 
 from pipeline.reasons import reason

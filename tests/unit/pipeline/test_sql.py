@@ -1,5 +1,7 @@
 """Names in Spark's SQL."""
 
+from __future__ import annotations
+
 import pytest
 
 from pipeline.sql import quoted

@@ -1,5 +1,7 @@
 """Tests of all versions of an API at a time: one for each version would take longer to set up than to run."""
 
+from __future__ import annotations
+
 import functools
 import inspect
 from collections.abc import Callable

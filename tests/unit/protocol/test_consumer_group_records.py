@@ -1,5 +1,7 @@
 """Records of consumer groups (KIP-848), held to all that Kafka 4.1 wrote of a group and to bytes of its serializers."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 from uuid import UUID

@@ -1,5 +1,7 @@
 """docs/compatibility.md lists what is served."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from protocol.document import api_table

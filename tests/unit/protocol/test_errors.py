@@ -1,5 +1,7 @@
 """Every code of Kafka has its exception."""
 
+from __future__ import annotations
+
 from kio.schema.errors import ErrorCode
 
 from protocol import errors

@@ -1,5 +1,7 @@
 """Records of `__consumer_offsets`, held to bytes that Kafka 4.1 wrote and to its schemas of older versions."""
 
+from __future__ import annotations
+
 import struct
 from uuid import UUID
 

@@ -1,5 +1,7 @@
 """The order of names as Apache Kafka 4.1 was seen to give it."""
 
+from __future__ import annotations
+
 from uuid import UUID
 
 import pytest

@@ -1,5 +1,7 @@
 """What Java says of strings."""
 
+from __future__ import annotations
+
 import pytest
 
 from protocol.java_strings import java_string_hash, utf16_length

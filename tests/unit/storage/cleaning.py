@@ -1,5 +1,7 @@
 """Compacted logs for tests: keyed records in, one pass of the cleaner in virtual time, records out."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Coroutine, Iterable
 from typing import Any, NamedTuple, TypeVar

@@ -1,5 +1,7 @@
 """Storage tests are quiet: thousands of recoveries would bury a failure in log lines."""
 
+from __future__ import annotations
+
 import logging
 
 import pytest

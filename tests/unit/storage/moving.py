@@ -1,5 +1,7 @@
 """A log that moves to another folder, what it holds, and how its state is told."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass, field

@@ -1,5 +1,7 @@
 """A log or a whole log manager on files in memory, and what to append to it."""
 
+from __future__ import annotations
+
 import itertools
 import random
 from collections.abc import Coroutine

@@ -1,5 +1,7 @@
 """What compaction keeps, drops and rewrites (Kafka's LogCleanerTest names the cases)."""
 
+from __future__ import annotations
+
 import errno
 
 import pytest

@@ -1,5 +1,7 @@
 """Compaction beside bad segments, full disks, and topics that are deleted and made anew."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import errno

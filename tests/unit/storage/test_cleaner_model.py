@@ -1,5 +1,7 @@
 """Any sequence of keyed appends, transactions, cleanings, crashes: what a reader makes of the log stays right."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import hypothesis.strategies as st

@@ -1,5 +1,7 @@
 """Which log is compacted, when, and how much of it (Kafka's LogCleanerManagerTest names the cases)."""
 
+from __future__ import annotations
+
 import asyncio
 from dataclasses import replace
 

@@ -1,5 +1,7 @@
 """What is decided for whole batches, or for many keys at once, is what a look at each record alone decides."""
 
+from __future__ import annotations
+
 import random
 from collections.abc import Iterator
 

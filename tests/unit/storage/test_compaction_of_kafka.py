@@ -1,5 +1,7 @@
 """Segments that Apache Kafka 4.1 compacted, compacted here: the same come out (recorders/record_compaction.py)."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

@@ -5,6 +5,8 @@ compaction and restarts. A few hundred of its points are tried; `ODRADEK_CRASH_P
 thousand each.
 """
 
+from __future__ import annotations
+
 import os
 import random
 from dataclasses import dataclass, field, replace

@@ -1,5 +1,7 @@
 """A start over folders in which something is damaged, or lies that nobody knows."""
 
+from __future__ import annotations
+
 from uuid import UUID
 
 import pytest

@@ -1,5 +1,7 @@
 """A leader epoch that began with the node's start, and is in no file before its first records are flushed."""
 
+from __future__ import annotations
+
 import errno
 
 import pytest

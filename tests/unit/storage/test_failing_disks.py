@@ -1,5 +1,7 @@
 """Full disks, failing devices, one of several folders: what goes on, what does not, what was acknowledged."""
 
+from __future__ import annotations
+
 import errno
 import random
 from dataclasses import replace

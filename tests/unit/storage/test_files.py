@@ -1,5 +1,7 @@
 """The doors to disk: the operating system's, and the one in memory with its faults and crashes."""
 
+from __future__ import annotations
+
 import errno
 from collections.abc import Callable
 from pathlib import Path

@@ -3,6 +3,8 @@
 `tests/recorders/fetch_kafka_log.py` had Kafka write them.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

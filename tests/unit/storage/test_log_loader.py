@@ -1,5 +1,7 @@
 """Opening a log after anything: the cases of Kafka's LogLoaderTest, and where each is pinned."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from importlib import import_module
 

@@ -1,5 +1,7 @@
 """Opening, recovering, creating and deleting logs; the files around them, byte for byte."""
 
+from __future__ import annotations
+
 import pytest
 
 from protocol import uuids

@@ -1,5 +1,7 @@
 """Any sequence of appends, rolls, truncations, flushes, crashes and recoveries, against a list of batches."""
 
+from __future__ import annotations
+
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule

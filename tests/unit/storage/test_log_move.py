@@ -1,5 +1,7 @@
 """Moving a log to another folder while it is written to."""
 
+from __future__ import annotations
+
 import asyncio
 import errno
 import itertools
@@ -180,7 +182,7 @@ async def test_a_cancelled_move_leaves_no_copy(rig: MovingRig) -> None:
     assert folders(rig.files) == ["/one/t-0"]
 
 
-async def _wait(task: "asyncio.Task[None]") -> None:
+async def _wait(task: asyncio.Task[None]) -> None:
     await task
 
 

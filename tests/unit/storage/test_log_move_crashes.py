@@ -1,5 +1,7 @@
 """The power failing at any moment while a log moves to another folder."""
 
+from __future__ import annotations
+
 import asyncio
 import random
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Which folder a new log goes to."""
 
+from __future__ import annotations
+
 from uuid import uuid4
 
 from protocol.topic_partition import TopicPartition

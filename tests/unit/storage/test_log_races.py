@@ -1,5 +1,7 @@
 """What worker threads and the loop do to one log at the same time, one turn after the other."""
 
+from __future__ import annotations
+
 import threading
 from array import array
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """Making a log shorter, or empty."""
 
+from __future__ import annotations
+
 import pytest
 
 from tests.doubles.files import MemoryFileSystem

@@ -1,5 +1,7 @@
 """A process that may open no more files refuses what needs one, and goes on once it may."""
 
+from __future__ import annotations
+
 import errno
 
 import pytest

@@ -1,5 +1,7 @@
 """Appending, rolling, reading, flushing and failing of one log."""
 
+from __future__ import annotations
+
 import errno
 from dataclasses import replace
 

@@ -1,5 +1,7 @@
 """Retention: which segments go, when their files go, and that a deleted start never comes back."""
 
+from __future__ import annotations
+
 import pytest
 
 from protocol.errors import OffsetOutOfRange

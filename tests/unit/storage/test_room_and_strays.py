@@ -1,5 +1,7 @@
 """Retention where there is no room, and what earlier stops leave in a folder."""
 
+from __future__ import annotations
+
 import errno
 
 from storage.append_types import LogConfig

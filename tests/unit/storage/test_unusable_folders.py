@@ -1,5 +1,7 @@
 """A folder of `log.dirs` that cannot be used at the start: what it holds is offline, and the rest is served."""
 
+from __future__ import annotations
+
 import errno
 import random
 from uuid import UUID

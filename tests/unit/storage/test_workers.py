@@ -1,5 +1,7 @@
 """The real worker threads."""
 
+from __future__ import annotations
+
 import asyncio
 import threading
 

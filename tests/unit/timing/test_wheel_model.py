@@ -1,5 +1,7 @@
 """Random adds, cancels and steps of time, against a plain list of deadlines."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """AlterConfigs and IncrementalAlterConfigs: results, refusals and Kafka's texts."""
 
+from __future__ import annotations
+
 import pytest
 
 from broker.config.alter import (

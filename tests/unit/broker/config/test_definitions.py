@@ -1,5 +1,7 @@
 """The table of definitions against Apache Kafka 4.1's own, as recorded."""
 
+from __future__ import annotations
+
 import ast
 import json
 import re

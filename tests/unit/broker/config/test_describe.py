@@ -1,5 +1,7 @@
 """DescribeConfigs' rows against those that Apache Kafka 4.1 answered, as recorded."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,7 @@
 """Listeners: what is bound, what is advertised, what is refused as Kafka refuses it."""
 
+from __future__ import annotations
+
 import pytest
 
 from broker.config.broker_config import BrokerConfig, ConfigurationError

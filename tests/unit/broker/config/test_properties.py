@@ -1,5 +1,7 @@
 """server.properties as java.util.Properties reads it."""
 
+from __future__ import annotations
+
 import pytest
 
 from broker.config.properties import parse_properties

@@ -1,5 +1,7 @@
 """Which configurations may follow upon which: the texts are those of Apache Kafka 4.1's answers."""
 
+from __future__ import annotations
+
 import pytest
 
 from broker.config.broker_config import BrokerConfig

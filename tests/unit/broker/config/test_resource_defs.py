@@ -1,5 +1,7 @@
 """Configurations of groups and of client metrics subscriptions: which of several wrong ones is told, and patterns."""
 
+from __future__ import annotations
+
 import pytest
 
 from broker.config.broker_config import BrokerConfig

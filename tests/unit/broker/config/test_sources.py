@@ -1,5 +1,7 @@
 """File, environment and --set, in their precedence; warnings and errors of a start."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,7 @@
 """Topic configurations: Kafka's refusals word for word, and what the log is given."""
 
+from __future__ import annotations
+
 import pytest
 
 from broker.config.sources import load

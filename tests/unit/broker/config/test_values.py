@@ -1,5 +1,7 @@
 """Parsing and writing of values as Kafka's ConfigDef does it."""
 
+from __future__ import annotations
+
 import pytest
 
 from broker.config.definition import ConfigDef, ConfigType, InvalidValueError, Value, at_least, one_of, to_text

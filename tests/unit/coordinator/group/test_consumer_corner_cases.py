@@ -1,5 +1,7 @@
 """Rare things that consumer groups must live through."""
 
+from __future__ import annotations
+
 import pytest
 from kio.schema.errors import ErrorCode
 

@@ -1,5 +1,7 @@
 """The embedded consumer protocol, held to what Kafka 4.1's ConsumerProtocol wrote and how it read odd bytes."""
 
+from __future__ import annotations
+
 import pytest
 
 from protocol.consumer_protocol import (

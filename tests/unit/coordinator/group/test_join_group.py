@@ -1,5 +1,7 @@
 """Who may join a group, which protocol it chooses, and when its first join phase ends."""
 
+from __future__ import annotations
+
 import pytest
 from kio.schema.errors import ErrorCode
 

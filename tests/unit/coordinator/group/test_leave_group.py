@@ -1,5 +1,7 @@
 """LeaveGroup in each state, of one and of several members, by member id and by instance id."""
 
+from __future__ import annotations
+
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.classic.messages import Leaver

@@ -1,5 +1,7 @@
 """Every rebalance leaves a line with its reason in the log, of the kinds that Kafka knows."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,5 +1,7 @@
 """A member that did not get the answer to its JoinGroup sends it again, in whichever state the group is by then."""
 
+from __future__ import annotations
+
 from kio.schema.errors import ErrorCode
 
 from tests.unit.coordinator.group.rig import COMPLETING, PREPARING, STABLE, Client, Rig

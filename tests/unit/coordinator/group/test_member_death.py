@@ -1,5 +1,7 @@
 """A member that sends no heartbeats, in each state of its group."""
 
+from __future__ import annotations
+
 from kio.schema.errors import ErrorCode
 
 from tests.unit.coordinator.group.rig import COMPLETING, EMPTY, PREPARING, STABLE, Client, Rig

@@ -1,5 +1,7 @@
 """The coordinator restarts while a group is in each of its states: what the log says is what it finds."""
 
+from __future__ import annotations
+
 import pytest
 from kio.schema.errors import ErrorCode
 

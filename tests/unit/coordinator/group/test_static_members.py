@@ -1,5 +1,7 @@
 """Static members (KIP-345): they come back with their instance id and take their place, also after a restart."""
 
+from __future__ import annotations
+
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.classic.messages import Leaver

@@ -1,5 +1,7 @@
 """The topics in what a classic member tells of itself."""
 
+from __future__ import annotations
+
 import pytest
 
 from coordinator.group.classic.subscription import subscribed_topics

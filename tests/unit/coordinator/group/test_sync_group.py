@@ -1,5 +1,7 @@
 """SyncGroup in each order and each state."""
 
+from __future__ import annotations
+
 import itertools
 
 import pytest

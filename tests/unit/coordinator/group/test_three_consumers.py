@@ -3,6 +3,8 @@
 With `group.initial.rebalance.delay.ms` 0, as in the times when a group began in Stable; it begins in Empty now.
 """
 
+from __future__ import annotations
+
 from kio.schema.errors import ErrorCode
 
 from tests.unit.coordinator.group.rig import COMPLETING, EMPTY, PREPARING, STABLE, Client, Rig

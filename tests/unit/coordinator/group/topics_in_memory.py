@@ -1,5 +1,7 @@
 """Topics for the group coordinator, without a broker."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from uuid import UUID
 

@@ -1,5 +1,7 @@
 """A small state machine for the runtime's tests: named numbers, and numbers that wait for their transaction."""
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +32,7 @@ def number(name: str, value: int | None) -> CoordinatorRecord:
 class Register:
     """Durable: `numbers`, `pending`. Soft: `waiters`."""
 
-    def __init__(self, shard: Shard["Register"]) -> None:
+    def __init__(self, shard: Shard[Register]) -> None:
         self.shard = shard
         self.numbers: dict[str, int] = {}
         self.pending: dict[int, dict[str, int]] = {}
@@ -75,7 +77,7 @@ class Rig:
             "numbers", ROWS, Register, clock=self.clock, wheel=TimingWheel(self.clock)
         )
 
-    async def start(self) -> "Rig":
+    async def start(self) -> Rig:
         self.runtime.load(0, self.log)
         await self.runtime.loaded()
         return self

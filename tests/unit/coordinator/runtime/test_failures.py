@@ -1,5 +1,7 @@
 """What the runtime does about appends that fail, and about bugs of its state machines."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import pytest

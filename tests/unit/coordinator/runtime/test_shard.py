@@ -1,5 +1,7 @@
 """What the runtime promises to the state machines on it (coordinator/runtime's docstring)."""
 
+from __future__ import annotations
+
 import asyncio
 
 import pytest

@@ -1,5 +1,7 @@
 """Records as Hypothesis makes them."""
 
+from __future__ import annotations
+
 from hypothesis import strategies as st
 
 from protocol.records.build import Record

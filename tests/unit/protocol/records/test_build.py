@@ -1,5 +1,7 @@
 """Batches that this builds are read by aiokafka's and kio's codecs, and theirs by this."""
 
+from __future__ import annotations
+
 import io
 
 import pytest

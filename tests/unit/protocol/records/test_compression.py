@@ -1,5 +1,7 @@
 """Codecs: what is packed unpacks, what is cut is refused, and nothing grows beyond its limit."""
 
+from __future__ import annotations
+
 import contextlib
 import gzip
 import tracemalloc

@@ -1,5 +1,7 @@
 """The fast walk agrees with the exact one wherever it gives an answer, and gives one for what clients send."""
 
+from __future__ import annotations
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

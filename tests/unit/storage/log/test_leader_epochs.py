@@ -1,5 +1,7 @@
 """Leader epochs: the file, OffsetForLeaderEpoch, truncations."""
 
+from __future__ import annotations
+
 from itertools import pairwise
 
 import pytest

@@ -1,5 +1,7 @@
 """The validator gives each case the answer that Apache Kafka 4.1 gave (tests/recorders/ask_kafka.py)."""
 
+from __future__ import annotations
+
 import json
 
 import pytest

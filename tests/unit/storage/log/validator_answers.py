@@ -3,6 +3,8 @@
 What changes from run to run is replaced by words: TOPIC, NOW, LOW, HIGH.
 """
 
+from __future__ import annotations
+
 import re
 from pathlib import Path
 

@@ -7,6 +7,8 @@ real time for the asker, a fixed one in the unit test.
 # One line a case, however long.
 # ruff: noqa: E501
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -4,6 +4,8 @@ Without transactions, since those need a coordinator: `Step` is a batch, `Marker
 coordinator sends to the partition.
 """
 
+from __future__ import annotations
+
 import random
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,5 +1,7 @@
 """ProducerStateManager answers a long walk of producers as Apache Kafka 4.1 did (recorders/ask_kafka_producers.py)."""
 
+from __future__ import annotations
+
 import json
 
 from protocol.errors import KafkaError

@@ -1,5 +1,7 @@
 """Producers: a small model of what Kafka keeps, transactions, expiry, snapshots."""
 
+from __future__ import annotations
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

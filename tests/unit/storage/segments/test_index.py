@@ -1,5 +1,7 @@
 """The two indexes: Kafka's bytes, lookups, truncation, what counts as corrupt."""
 
+from __future__ import annotations
+
 import pytest
 
 from storage.files import read_file, write_file_atomically

@@ -1,5 +1,7 @@
 """The transaction index's file: growing, truncating, and what damage looks like."""
 
+from __future__ import annotations
+
 import pytest
 
 from storage.segments.txn_index import AbortedTxn, CorruptTxnIndexError, TxnIndex

@@ -3,6 +3,8 @@
 `python -m tests.conformance.assignor_answers` asks Kafka's classes anew.
 """
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

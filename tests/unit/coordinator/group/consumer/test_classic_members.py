@@ -1,5 +1,7 @@
 """Members of the classic protocol in a consumer group: it looks to them like one that rebalances cooperatively."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from kio.schema.errors import ErrorCode

@@ -1,5 +1,7 @@
 """Hashes of topics and of groups, held to what Kafka 4.1's hash4j gave and to a record that Kafka wrote."""
 
+from __future__ import annotations
+
 from uuid import UUID
 
 import pytest

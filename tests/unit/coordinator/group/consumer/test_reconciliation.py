@@ -1,5 +1,7 @@
 """Partitions move in two steps: their owner gives them up, and only then the next one gets them."""
 
+from __future__ import annotations
+
 import pytest
 from kio.schema.errors import ErrorCode
 

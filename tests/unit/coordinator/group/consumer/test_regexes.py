@@ -1,5 +1,7 @@
 """Subscriptions by regular expression are matched with the topics in an operation of their own."""
 
+from __future__ import annotations
+
 import pytest
 from kio.schema.errors import ErrorCode
 

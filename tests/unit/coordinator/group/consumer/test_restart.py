@@ -1,5 +1,7 @@
 """The coordinator restarts, or its log refuses a record: what the log says is what there is."""
 
+from __future__ import annotations
+
 from asyncio import Future
 from collections.abc import Callable
 from typing import Any

@@ -1,5 +1,7 @@
 """Static members of a consumer group: away for a while, and back in their place."""
 
+from __future__ import annotations
+
 import pytest
 from kio.schema.errors import ErrorCode
 

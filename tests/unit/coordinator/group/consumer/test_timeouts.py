@@ -1,5 +1,7 @@
 """Whoever is silent for a session, or does not give up its partitions in time, is removed."""
 
+from __future__ import annotations
+
 import pytest
 from kio.schema.errors import ErrorCode
 

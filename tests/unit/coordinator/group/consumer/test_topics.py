@@ -1,5 +1,7 @@
 """What becomes of the topics that a group subscribes to, it learns with its next heartbeat."""
 
+from __future__ import annotations
+
 from coordinator.group.consumer.states import ConsumerGroupState
 from tests.unit.coordinator.group.consumer.clients import ConsumerClient
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells

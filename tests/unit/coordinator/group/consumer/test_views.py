@@ -1,5 +1,7 @@
 """A consumer group as the admin APIs see it."""
 
+from __future__ import annotations
+
 import pytest
 
 from coordinator.group.consumer.describe import DescribedConsumerGroup, TopicAssignment, describe

@@ -1,5 +1,7 @@
 """OffsetCommit and OffsetFetch as the shard answers them."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import pytest

@@ -1,5 +1,7 @@
 """OffsetDelete, DeleteGroups, and topics that go."""
 
+from __future__ import annotations
+
 from kio.schema.errors import ErrorCode
 
 from protocol.errors import GroupIdNotFound, GroupNotEmpty

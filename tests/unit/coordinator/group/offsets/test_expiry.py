@@ -1,5 +1,7 @@
 """Offsets that outlive their retention, as KIP-211 counts it."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from protocol.internal.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue

@@ -1,5 +1,7 @@
 """Random work on offsets, held to a small model; and what the log says is what the live state was."""
 
+from __future__ import annotations
+
 import asyncio
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Commits inside transactions: kept apart until their marker (KIP-98, KIP-447)."""
 
+from __future__ import annotations
+
 import pytest
 
 from tests.unit.coordinator.group.offsets.rig import NONE, OffsetRig, offset
