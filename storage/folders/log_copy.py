@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from storage.checkpoint_file import checkpoint_bytes
@@ -18,6 +19,10 @@ SYNCED_TOGETHER = 16 << 20
 """Bytes copied between syncs. With more dirty pages the kernel stalls whoever writes, the loop included."""
 
 Step = Callable[[], None]
+
+
+class SourceError(OSError):
+    """The files that are copied could not be read; what else fails under a copy is the folder that it grows in."""
 
 
 class LogCopy:
@@ -50,7 +55,7 @@ class LogCopy:
     def steps(self) -> Iterator[Step]:
         """What to do, in order, for the copy to have what the log has when the first is asked for.
 
-        Each may be done in any thread, and raises OSError.
+        Each may be done in any thread, and raises OSError, of which SourceError.
         """
         log = self._log
         active = log.segments.active
@@ -92,28 +97,32 @@ class LogCopy:
         name = file_name(base_offset, LOG_SUFFIX)
         if name not in self._copied:
             self._grow(name, 0)
-        modified_ms = self._fs.modified_ms(f"{self._log.folder}/{name}")
+        with _reading():
+            modified_ms = self._fs.modified_ms(f"{self._log.folder}/{name}")
         self._fs.set_modified_ms(f"{self.folder}/{name}", modified_ms)
 
     def _grow(self, name: str, end: int | None = None) -> None:
         """Copy what is missing of a file up to a position, or to its end."""
         start = self._copied.get(name)
-        source = self._fs.open(f"{self._log.folder}/{name}")
-        try:
-            size = source.size() if end is None else end
-            if start == size:
-                return
-            data = source.pread(size - (start or 0), start or 0)
-        finally:
-            source.close()
-        if len(data) != size - (start or 0):
-            raise OSError(f"{self._log.folder}/{name} ends before {size}")
+        with _reading():
+            source = self._fs.open(f"{self._log.folder}/{name}")
+            try:
+                size = source.size() if end is None else end
+                if start == size:
+                    return
+                data = source.pread(size - (start or 0), start or 0)
+            finally:
+                source.close()
+            if len(data) != size - (start or 0):
+                raise OSError(f"{self._log.folder}/{name} ends before {size}")
         self._write(name, data, start or 0)
         self._copied[name] = size
 
     def _copy_whole(self, name: str) -> None:
         """Copy a small file whole, replacing the copy."""
-        self._write(name, read_file(self._fs, f"{self._log.folder}/{name}"), 0)
+        with _reading():
+            data = read_file(self._fs, f"{self._log.folder}/{name}")
+        self._write(name, data, 0)
 
     def _write(self, name: str, data: bytes, start: int) -> None:
         self._unsynced[name] = None
@@ -131,3 +140,11 @@ class LogCopy:
         for name in names:
             yield partial(sync_file, self._fs, f"{self.folder}/{name}")
         yield lambda: self._fs.fsync_dir(self.folder)
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SourceError(*error.args) from error

@@ -17,8 +17,9 @@ state of the log in memory stays as it is: only the paths change.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from threading import Lock
 from uuid import UUID
@@ -30,7 +31,7 @@ from protocol.topic_partition import TopicPartition
 from storage.files import File, FileSystem, is_out_of_descriptors, is_passing
 from storage.folders import log_names, partition_metadata
 from storage.folders.folder_removal import remove_folder, remove_folder_later
-from storage.folders.log_copy import LogCopy, Step
+from storage.folders.log_copy import LogCopy, SourceError, Step
 from storage.folders.log_dirs import LogDir
 from storage.folders.log_manager import LogManager
 from storage.log.log_services import DESCRIPTORS_RETRY_MS
@@ -92,9 +93,10 @@ class LogMove:
         self._cancelled = True
 
     async def run(self) -> None:
-        """Copy, catch up, change places. A failure leaves the log where it is; retention and cleaning pause meanwhile.
+        """Copy, catch up, change places; retention and cleaning pause meanwhile.
 
-        Raises MoveEndedError, OSError, KafkaError if the log went offline while it changed places.
+        A failure to copy leaves the log where it is. Raises MoveEndedError, OSError, KafkaError if the log went offline
+        while it changed places.
         """
         self._check_wanted()
         manager = self._manager
@@ -104,14 +106,13 @@ class LogMove:
             while self._is_cleaning(self.log) or self.log.removal.unsynced:
                 await self._clock.sleep(POLL_MS)
                 self._check_wanted()
-            await self._call(self._make_folder)
-            await self._catch_up()
+            with self._while_copying():
+                await self._call(self._make_folder)
+                await self._catch_up()
             await self._hold_flushes()
             try:
-                try:
+                with self._while_copying():
                     old_folder, old_files = await self._switch()
-                finally:
-                    self.log.held_back = False
                 moved = True
                 await self._finish(old_folder, old_files)
             finally:
@@ -132,6 +133,16 @@ class LogMove:
     async def _call(self, work: Step) -> None:
         await self._workers.call(work)
         self._check_wanted()
+
+    @contextmanager
+    def _while_copying(self) -> Iterator[None]:
+        """A device that fails takes its folder offline: the log's if it cannot be read, else the copy's."""
+        try:
+            yield
+        except OSError as error:
+            failing = self._dir_of(self.log.folder) if isinstance(error, SourceError) else self.target
+            self._manager.fail_if_device(failing, error)
+            raise
 
     # -- copying
 
@@ -186,18 +197,21 @@ class LogMove:
         await self._round()
         await self._do(self._copy.sync_steps())
         missing = self._copy.missing()
-        while True:
-            if not _within(missing, LITTLE):
-                await self._round()
-                before, missing = missing, self._copy.missing()
-                self.log.held_back = not _halves(missing, before)
-                continue
-            with ExitStack() as locks:
-                if self._take_locks(locks):
-                    return self._switch_now()
-            await self._clock.sleep(RETRY_MS)
-            self._check_wanted()
-            missing = self._copy.missing()
+        try:
+            while True:
+                if not _within(missing, LITTLE):
+                    await self._round()
+                    before, missing = missing, self._copy.missing()
+                    self.log.held_back = not _halves(missing, before)
+                    continue
+                with ExitStack() as locks:
+                    if self._take_locks(locks):
+                        return self._switch_now()
+                await self._clock.sleep(RETRY_MS)
+                self._check_wanted()
+                missing = self._copy.missing()
+        finally:
+            self.log.held_back = False
 
     def _switch_now(self) -> tuple[str, list[File]]:
         old_folder = self.log.folder
@@ -209,7 +223,7 @@ class LogMove:
         except OSError as error:
             if is_passing(error):
                 raise  # no name has changed: the log stays where it is
-            raise self._failed(error) from error
+            raise self._failed(self.target, error) from error
         self._manager.settle_move(self.log, self.target)
         return old_folder, old_files
 
@@ -228,8 +242,9 @@ class LogMove:
         self._copy.folder = folder
         return self.log.relocate(folder)
 
-    def _failed(self, error: OSError) -> Exception:
+    def _failed(self, log_dir: LogDir, error: OSError) -> Exception:
         """It is uncertain which of the two the next start takes: neither may grow."""
+        self._manager.fail_if_device(log_dir, error)
         if self._manager.logs.get(self._key) is not self.log:
             return MoveEndedError()
         return self.log.fail(KafkaStorage(f"It could not change places: {error}"))
@@ -237,21 +252,29 @@ class LogMove:
     async def _finish(self, old_folder: str, old_files: list[File]) -> None:
         """Makes all of it durable. A log that is deleted or fails meanwhile leaves the rest to the next start."""
         end = self.log.end
-        old_root = old_folder.rpartition("/")[0]
-        doomed = f"{old_root}/{log_names.delete_name(self._key, self._unique)}"
-        try:
+        target = self.target
+        source = self._dir_of(old_folder)
+        doomed = f"{source.path}/{log_names.delete_name(self._key, self._unique)}"
+        with self._failing(target):
             for step in self._copy.sync_steps():
                 await self._surely(step)
-            await self._surely(partial(self._fs.fsync_dir, self.target.path))
+            await self._surely(partial(self._fs.fsync_dir, target.path))
+        with self._failing(source):
             await self._surely(partial(self._fs.rename, old_folder, doomed), is_passing)
-            await self._surely(partial(self._fs.fsync_dir, old_root))
+            await self._surely(partial(self._fs.fsync_dir, source.path))
+        with self._failing(target):
             old_files += await self._take_final_name()
-            await self._surely(partial(self._fs.fsync_dir, self.target.path))
-        except OSError as error:
-            raise self._failed(error) from error
+            await self._surely(partial(self._fs.fsync_dir, target.path))
         self.log.flusher.note_synced(end)
         delay_ms = self.log.config.file_delete_delay_ms
         remove_folder_later(self._manager.services, doomed, delay_ms, old_files)
+
+    @contextmanager
+    def _failing(self, log_dir: LogDir) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise self._failed(log_dir, error) from error
 
     async def _surely(self, work: Step, may_pass: Callable[[Exception], bool] = is_out_of_descriptors) -> None:
         """Retry the work while its failure may pass: there is no way back. A failed sync is never retried."""
@@ -287,6 +310,9 @@ class LogMove:
                 await self._wait_after(error, is_passing)
             await self._clock.sleep(RETRY_MS)
             self._check_current()
+
+    def _dir_of(self, folder: str) -> LogDir:
+        return self._manager.log_dir(os.path.abspath(os.path.dirname(folder)))
 
     @property
     def _moved_folder(self) -> str:

@@ -146,6 +146,36 @@ async def test_a_log_that_cannot_be_written_there_stays(rig: MovingRig) -> None:
     assert len(contents(rig.log())) == len(before.contents) + 1
 
 
+@pytest.mark.parametrize(
+    "operation, path_part, number, failed, stays",
+    [
+        ("pread", "/one/t-0/", 1, "/one", False),
+        ("open", "/one/t-0/", 1, "/one", False),
+        ("mkdir", "-future", 1, "/two", True),
+        ("pwrite", "-future/", 1, "/two", True),
+        ("fdatasync", "-future/", 1, "/two", True),
+        ("rename", "-future/", 1, "/two", True),  # its partition.metadata
+        ("rename", "-future", 2, "/two", False),
+        ("rename", "/one/t-0", 1, "/one", False),
+        ("rename", "-moved", 1, "/two", False),
+    ],
+)
+async def test_a_device_that_fails_under_a_move_takes_its_own_folder_offline(
+    rig: MovingRig, operation: str, path_part: str, number: int, failed: str, stays: bool
+) -> None:
+    fill(rig.log())
+    rig.log().flush()
+    rig.workers.run_all()
+    before = state_of(rig.log())
+    rig.files.inject(Fault(operation, number, errno.EIO, path_part=path_part))
+    with pytest.raises((OSError, KafkaStorage)):
+        await finish(rig, rig.move().run())
+    assert rig.manager.failed_folders == {failed}
+    assert rig.log().is_offline is not stays
+    rig.kill()
+    assert state_of(rig.log()) == before
+
+
 async def test_a_failure_while_changing_places_takes_the_log_offline_until_the_start(rig: MovingRig) -> None:
     fill(rig.log())
     rig.log().flush()
