@@ -269,6 +269,7 @@ class Node:
         if resource[0] is ResourceType.BROKER:
             self.config = self.resource_configs.broker_config(self.config)
             self.partitions.reconfigure()
+            self.server.limits_changed()
             self._maintenance.reconfigure(self.config)
 
     # -- stop

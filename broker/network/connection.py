@@ -24,9 +24,9 @@ logger = structlog.get_logger(__name__)
 SEND_AT_BYTES = 64 * 1024
 """Replies are gathered up to this size before they are sent."""
 
-WRITING_PAUSED, THROTTLED, TURNED_AWAY, OTHERS_TURN = 1, 2, 4, 8
-"""Why a connection handles no further request: unsent replies, a quota (KIP-219), its address connects too often, or it
-had its turn."""
+WRITING_PAUSED, THROTTLED, TURNED_AWAY, OTHERS_TURN, NOT_ADMITTED = 1, 2, 4, 8, 16
+"""Why a connection handles no further request: unsent replies, a quota (KIP-219), its address connects too often, it
+had its turn, or there are too many others."""
 
 TURN_MS = 5.0
 """Requests that came together are handled for so long before other connections have a turn."""
@@ -93,11 +93,19 @@ class Connection(asyncio.BufferedProtocol):
         self.client_host = peer[0] if peer else ""
         self.last_active_ms = self._monotonic_ms()
         self._server.size_buffers(transport)
-        refused_ms = self._server.admit(self)
-        if refused_ms is not None:
-            self._turn_away(refused_ms)
+        self._server.admit(self)
 
-    def _turn_away(self, delay_ms: int) -> None:
+    def hold(self) -> None:
+        """Reads nothing before `admitted`."""
+        self._blocked |= NOT_ADMITTED
+        asyncio.get_running_loop().call_soon(self._adjust_reading)  # uvloop begins to read after `connection_made`
+
+    def admitted(self) -> None:
+        """Goes on after `hold`; harmless without it."""
+        if self._blocked & NOT_ADMITTED:
+            self._unblock(NOT_ADMITTED)
+
+    def turn_away(self, delay_ms: int) -> None:
         """Closes, perhaps later so that the client does not come back at once; its requests are not answered."""
         if delay_ms:
             self._blocked |= TURNED_AWAY
@@ -274,7 +282,8 @@ class Connection(asyncio.BufferedProtocol):
         """Stops reading while received bytes wait for an earlier answer, so that they wait in the kernel's buffers."""
         if self._transport is None or self._transport.is_closing():
             return
-        pause = (self._frames.is_waiting and not self._may_handle()) or self._closing
+        pause = self._closing or bool(self._blocked & NOT_ADMITTED)
+        pause = pause or (self._frames.is_waiting and not self._may_handle())
         if pause != self._paused_reading:
             self._paused_reading = pause
             if pause:

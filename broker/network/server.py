@@ -46,6 +46,7 @@ class Server:
         self._node = node
         self._per_ip: Counter[str] = Counter()
         self._turned_away: set[Connection] = set()
+        self._waiting: dict[Connection, None] = {}  # for one of `max.connections`, in the order of their coming
         self._stopping = False
         self._max_idle_ms = config.integer("connections.max.idle.ms")
         self._backlog = max(config.integer("socket.listen.backlog.size"), LEAST_BACKLOG)
@@ -91,30 +92,59 @@ class Server:
 
     # -- connections
 
-    def admit(self, connection: Connection) -> int | None:
-        """Counts a new connection: None, or if a limit refuses it, the milliseconds after which to close it."""
+    def admit(self, connection: Connection) -> None:
+        """Counts a new connection. It waits while there are `max.connections`, and is turned away by other limits."""
         if self._stopping:
-            return 0
+            connection.abort()
+        elif len(self.connections) < self._most_connections:
+            self._admit(connection)
+        elif len(self._waiting) < self._backlog:
+            self._waiting[connection] = None
+            connection.hold()
+        else:
+            self._refuse(connection, "max.connections")
+
+    def limits_changed(self) -> None:
+        """`max.connections` may be another: lets in who waits, or closes who was silent for longest."""
+        excess = len(self.connections) - self._most_connections
+        if excess > 0:
+            logger.warning("connections closed", count=excess, limit="max.connections")
+            for connection in sorted(self.connections, key=lambda one: one.last_active_ms)[:excess]:
+                connection.abort()
+        self._admit_waiting()
+
+    @property
+    def _most_connections(self) -> int:
+        return self._node.config.integer("max.connections")
+
+    def _admit_waiting(self) -> None:
+        while self._waiting and not self._stopping and len(self.connections) < self._most_connections:
+            connection = next(iter(self._waiting))
+            del self._waiting[connection]
+            self._admit(connection)
+
+    def _admit(self, connection: Connection) -> None:
         host = connection.client_host
         config = self._node.config
-        per_ip = config.max_connections_per_ip_overrides.get(host, config.integer("max.connections.per.ip"))
-        refused = None
-        if len(self.connections) >= config.integer("max.connections"):
-            refused = "max.connections"
-        elif throttle_ms := self._node.connection_rates.throttle_ms(host):
+        if throttle_ms := self._node.connection_rates.throttle_ms(host):
             self._turned_away.add(connection)
-            return throttle_ms
-        elif self._per_ip[host] >= per_ip:
-            refused = "max.connections.per.ip"
-        if refused is not None:
-            logger.warning("connection refused", client=host, limit=refused)
-            return 0
+            connection.turn_away(throttle_ms)
+            return
+        per_ip = config.max_connections_per_ip_overrides.get(host, config.integer("max.connections.per.ip"))
+        if self._per_ip[host] >= per_ip:
+            self._refuse(connection, "max.connections.per.ip")
+            return
         self.connections.add(connection)
         self._per_ip[host] += 1
         self.created += 1
         if self._max_idle_ms >= 0:
             self._check_idle_in(self._max_idle_ms, connection)
-        return None
+        connection.admitted()
+
+    @staticmethod
+    def _refuse(connection: Connection, limit: str) -> None:
+        logger.warning("connection refused", client=connection.client_host, limit=limit)
+        connection.abort()
 
     def size_buffers(self, transport: asyncio.BaseTransport) -> None:
         """Sets the configured sizes of the socket's buffers.
@@ -131,9 +161,10 @@ class Server:
             sock.setsockopt(SOL_SOCKET, SO_RCVBUF, self._receive_buffer)
 
     def forget(self, connection: Connection) -> None:
-        """The connection is lost: undoes what `admit` counted. Harmless for one that was turned away."""
+        """The connection is lost: undoes what `admit` counted. Harmless for one that waited or was turned away."""
         if connection not in self.connections:
             self._turned_away.discard(connection)
+            self._waiting.pop(connection, None)
             return
         self.connections.discard(connection)
         timer = self._idle_timers.pop(connection, None)
@@ -143,6 +174,7 @@ class Server:
         self._per_ip[connection.client_host] -= 1
         if not self._per_ip[connection.client_host]:
             del self._per_ip[connection.client_host]
+        self._admit_waiting()
 
     def _check_idle(self, connection: Connection) -> None:
         idle_ms = self.clock.monotonic_ms() - connection.last_active_ms
@@ -162,7 +194,7 @@ class Server:
         self._stopping = True
         for _, server in self._servers:
             server.close()
-        for connection in tuple(self._turned_away):
+        for connection in (*self._turned_away, *self._waiting):
             connection.abort()
         for connection in tuple(self.connections):
             connection.finish()

@@ -78,7 +78,7 @@ NETWORK_DEFS: tuple[ConfigDef, ...] = (
         "max.connections",
         INT,
         INT_MAX,
-        "Connections at one time; further ones are closed at once.",
+        "Connections at one time; further ones wait for one of these to close.",
         at_least(0),
         "connections",
         mode=UpdateMode.CLUSTER_WIDE,

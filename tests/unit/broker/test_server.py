@@ -7,9 +7,10 @@ import socket
 from typing import Any
 
 import pytest
+from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
 
 from broker.config.listeners import Listener
-from broker.network.server import FINISH_MS, ListenError
+from broker.network.server import FINISH_MS, LEAST_BACKLOG, ListenError
 from broker.node import Stopped
 from tests.doubles.clock import settle
 from tests.doubles.workers import QueuedWorkers
@@ -23,15 +24,68 @@ async def admitted(client: Client) -> bool:
     return bool(client.replies())
 
 
-async def test_max_connections() -> None:
+async def test_who_is_beyond_max_connections_waits_for_others_to_go() -> None:
     async with Rig(config={"max.connections": "2"}) as rig:
-        first, second, third = rig.connect(), rig.connect(), rig.connect()
-        assert await third.closed()
+        first, second, third, gone, last = (rig.connect() for _ in range(5))
         assert await admitted(second)
+        assert not await admitted(third)
+        assert not await admitted(last)
+        gone.transport.reset()
         first.transport.reset()
         await settle()
-        assert await admitted(rig.connect())
+        assert len(third.replies()) == 1
+        assert not last.replies()
+        third.transport.reset()
+        await settle()
+        assert len(last.replies()) == 1
         assert len(rig.node.server.connections) == 2
+
+
+async def test_nothing_is_read_from_who_waits() -> None:
+    async with Rig(config={"max.connections": "1"}) as rig:
+        rig.connect()
+        waiting = rig.connect()
+        await settle()
+        assert not waiting.transport.reading
+        rig.node.server.limits_changed()
+        assert not waiting.transport.reading
+
+
+async def test_no_more_wait_than_the_backlog_has_room_for() -> None:
+    async with Rig(config={"max.connections": "1"}) as rig:
+        waiting = [rig.connect() for _ in range(1 + LEAST_BACKLOG)]
+        assert await rig.connect().closed()
+        assert not any(one.transport.lost for one in waiting)
+
+
+async def test_max_connections_changes_while_the_broker_runs() -> None:
+    async with Rig(config={"max.connections": "1"}) as rig:
+        admin, other = rig.connect(), rig.connect()
+        assert not await admitted(other)
+        await set_max_connections(admin, "3")
+        assert len(other.replies()) == 1
+        silent = rig.connect()
+        await rig.clock.run(10)
+        assert await admitted(other)
+        assert not silent.transport.lost
+        await set_max_connections(admin, "2")
+        assert silent.transport.lost
+        assert await admitted(other)
+
+
+async def set_max_connections(client: Client, value: str) -> None:
+    configs = (AlterableConfig(name="max.connections", config_operation=0, value=value),)
+    resource = AlterConfigsResource(resource_type=4, resource_name="", configs=configs)
+    done = await client.ask("incremental_alter_configs", 1, resources=(resource,), validate_only=False)
+    assert [one.error_code.name for one in done.responses] == ["none"]
+    await settle()
+
+
+async def test_who_waits_is_dropped_at_the_stop() -> None:
+    async with Rig(config={"max.connections": "1"}) as rig:
+        rig.connect()
+        waiting = rig.connect()
+    assert waiting.transport.lost
 
 
 async def test_max_connections_per_ip_and_overrides() -> None:
