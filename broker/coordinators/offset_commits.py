@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from itertools import starmap
+from typing import Any, Protocol, TypeVar
 
 from kio.schema.errors import ErrorCode
 
 from broker.metadata.topics import Topics
 from coordinator.group.offsets.offsets import OffsetToCommit
+from protocol.durations import ZERO
+from protocol.entities import maker
+
+R = TypeVar("R")
 
 Answered = Sequence[tuple[str, Sequence[tuple[int, ErrorCode]]]]
 """Topics with an error code for each partition, in the order of the answer."""
@@ -79,3 +85,23 @@ def answered(
     for offset, code in codes:
         by_topic.setdefault(offset.topic, []).append((offset.partition, code))
     return list(by_topic.items())
+
+
+def response_of(response: Callable[..., R], topic: type[Any], partition: type[Any]) -> Callable[[Answered], R]:
+    """Makes responses of either kind, from the classes of their parts."""
+    new_topic = maker(topic)
+
+    @lru_cache(maxsize=1024)  # the same few for ever
+    def new_partition(index: int, code: ErrorCode) -> Any:
+        return partition(partition_index=index, error_code=code)
+
+    def write(topics: Answered) -> R:
+        return response(
+            throttle_time=ZERO,
+            topics=tuple(
+                new_topic(name=name, partitions=tuple(starmap(new_partition, partitions)))
+                for name, partitions in topics
+            ),
+        )
+
+    return write

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from datetime import timedelta
-from functools import lru_cache
-from itertools import starmap
 
-from kio.schema.errors import ErrorCode
 from kio.schema.offset_commit.v9 import OffsetCommitRequest, OffsetCommitResponse
 from kio.schema.offset_commit.v9.response import OffsetCommitResponsePartition, OffsetCommitResponseTopic
 
-from broker.coordinators.offset_commits import Answered, answered, split
+from broker.coordinators.offset_commits import answered, response_of, split
 from broker.network.answers import when_done
 from broker.network.context import RequestContext
 from coordinator.group.offsets.offsets import Commit
-from protocol.durations import MILLISECOND, ZERO
+from protocol.durations import MILLISECOND
 from protocol.entities import maker
 from protocol.errors import KafkaError
 
@@ -27,8 +24,7 @@ LAST_VERSION_WITH_RETENTION = 4
 FIRST_VERSION_WITH_MEMBER_EPOCHS = 9
 BROKERS_RETENTION = timedelta(milliseconds=-1)
 
-new_response = maker(OffsetCommitResponse)
-new_topic = maker(OffsetCommitResponseTopic)
+_response = response_of(maker(OffsetCommitResponse), OffsetCommitResponseTopic, OffsetCommitResponsePartition)
 
 
 def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
@@ -55,20 +51,6 @@ def _retention_ms(ctx: RequestContext) -> int | None:
         return None
     retention: timedelta = ctx.raw.retention_time
     return retention // MILLISECOND
-
-
-@lru_cache(maxsize=1024)  # the same few for ever
-def _partition(index: int, code: ErrorCode) -> OffsetCommitResponsePartition:
-    return OffsetCommitResponsePartition(partition_index=index, error_code=code)
-
-
-def _response(topics: Answered) -> OffsetCommitResponse:
-    return new_response(
-        throttle_time=ZERO,
-        topics=tuple(
-            new_topic(name=name, partitions=tuple(starmap(_partition, partitions))) for name, partitions in topics
-        ),
-    )
 
 
 def error_response(ctx: RequestContext, request: OffsetCommitRequest, error: KafkaError) -> OffsetCommitResponse:

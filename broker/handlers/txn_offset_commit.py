@@ -8,21 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from inspect import isawaitable
-from itertools import starmap
 from typing import TYPE_CHECKING
 
-from kio.schema.errors import ErrorCode
 from kio.schema.txn_offset_commit.v5 import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kio.schema.txn_offset_commit.v5.response import TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic
 
-from broker.coordinators.offset_commits import Answered, Refused, answered, split
+from broker.coordinators.offset_commits import Refused, answered, response_of, split
 from broker.metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from broker.network.answers import when_done
 from broker.network.context import RequestContext
 from broker.partitions.transactional_produce import Append, Clients, Refusals, admit
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from coordinator.runtime.outcome import ProducerEpoch
-from protocol.durations import ZERO
 from protocol.entities import maker
 from protocol.errors import CoordinatorNotAvailable, InvalidGroupId, KafkaError, NotCoordinator, NotEnoughReplicas
 from protocol.records.batch import NO_SEQUENCE
@@ -35,8 +32,7 @@ FIRST_VERSION_OF_TRANSACTIONS_V2 = 5
 
 Answer = TxnOffsetCommitResponse
 
-new_response = maker(TxnOffsetCommitResponse)
-new_topic = maker(TxnOffsetCommitResponseTopic)
+_response = response_of(maker(TxnOffsetCommitResponse), TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition)
 
 
 def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> Answer | Awaitable[Answer]:
@@ -97,19 +93,6 @@ def _commit(
     answer = ctx.node.group_coordinator.write(request.group_id, lambda state: state.offsets.commit(commit))
     return when_done(
         answer, lambda codes: _response(answered(request.topics, refused, zip(offsets, codes, strict=True)))
-    )
-
-
-def _partition(index: int, code: ErrorCode) -> TxnOffsetCommitResponsePartition:
-    return TxnOffsetCommitResponsePartition(partition_index=index, error_code=code)
-
-
-def _response(topics: Answered) -> Answer:
-    return new_response(
-        throttle_time=ZERO,
-        topics=tuple(
-            new_topic(name=name, partitions=tuple(starmap(_partition, partitions))) for name, partitions in topics
-        ),
     )
 
 

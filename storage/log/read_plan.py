@@ -8,8 +8,9 @@ from functools import partial
 from protocol.errors import KafkaError, OffsetOutOfRange
 from protocol.primitives import Buffer
 from storage.log.log_segments import LogSegments
+from storage.segments.batch_scan import Read
 from storage.segments.segment import LogOffsetMetadata, LogSegment
-from storage.segments.segment_file import Read, WouldBlockError
+from storage.segments.segment_file import WouldBlockError
 from storage.segments.txn_index import AbortedTxn, collect_aborted
 from storage.workers import Workers, folder_lane
 

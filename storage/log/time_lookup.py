@@ -10,8 +10,8 @@ from protocol.records.batch import BatchHeader
 from protocol.records.build import Record, iter_records
 from storage.files import File
 from storage.log.log_segments import LogSegments
+from storage.segments.batch_scan import headers
 from storage.segments.segment import LogSegment
-from storage.segments.segment_file import headers
 from storage.workers import Workers, folder_lane
 
 

@@ -10,8 +10,9 @@ from protocol.primitives import Buffer
 from storage.append_types import LogConfig
 from storage.files import File, FileSystem, sync_file, write_fully
 from storage.producers.producer_state import CompletedTxn
+from storage.segments.batch_scan import Read, find_batch, headers
 from storage.segments.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex, TimestampOffset
-from storage.segments.segment_file import Read, SegmentFile, find_batch, headers
+from storage.segments.segment_file import SegmentFile
 from storage.segments.txn_index import AbortedTxn, TxnIndex
 
 LOG_SUFFIX = ".log"

@@ -1,22 +1,12 @@
-"""A segment's `.log` file: opened when first used, closed when the last reader lets go; and the scan of its batches."""
+"""A segment's `.log` file: opened when first used, closed when the last reader lets go."""
 
 from __future__ import annotations
 
 import errno
-import struct
 import threading
-from collections.abc import Callable, Iterator
 
-from protocol.errors import CorruptMessage
 from protocol.primitives import Buffer
-from protocol.records.batch import HEADER_SIZE, BatchHeader, read_header
 from storage.files import File, FileSystem
-
-Read = Callable[[int, int], Buffer]
-"""(size, position) -> up to `size` bytes."""
-
-_OFFSETS = struct.Struct(">qi11xi")  # base offset, batch length, last offset delta
-_SCAN_BYTES = 4096
 
 
 class WouldBlockError(Exception):
@@ -95,44 +85,3 @@ class SegmentFile:
         if data is None:
             raise WouldBlockError
         return data
-
-
-def find_batch(read: Read, start: int, end: int, offset: int) -> tuple[int, int] | None:
-    """(position, size) of the first batch from `start` whose last offset is at least `offset`; None if there is none.
-
-    The rule is Kafka's FileRecords.searchForOffsetWithSize. `start` must be a batch's position.
-    """
-    unpack = _OFFSETS.unpack_from
-    position = start
-    while position + HEADER_SIZE <= end:
-        chunk = read(min(_SCAN_BYTES, end - position), position)
-        last = len(chunk) - _OFFSETS.size
-        if last < 0:
-            return None
-        at = 0
-        while at <= last:
-            base, length, delta = unpack(chunk, at)
-            if base + delta >= offset:
-                return position + at, length + 12
-            if length + 12 < HEADER_SIZE:
-                raise CorruptMessage(f"Found record size {length} smaller than minimum record overhead at {position}")
-            at += length + 12
-        position += at
-    return None
-
-
-def headers(read: Read, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of every batch from `start`, which must be a batch's position. Trusts lengths but for 0."""
-    position = start
-    while position + HEADER_SIZE <= end:
-        chunk = read(min(_SCAN_BYTES, end - position), position)
-        if len(chunk) < HEADER_SIZE:
-            return
-        at = 0
-        while at + HEADER_SIZE <= len(chunk):
-            header = read_header(chunk, at)
-            if header.size < HEADER_SIZE:
-                raise CorruptMessage(f"Found record size {header.batch_length} smaller than minimum record overhead")
-            yield position + at, header
-            at += header.size
-        position += at
