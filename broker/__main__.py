@@ -129,9 +129,9 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready_fd: int |
     process.spare_loaded_modules_collection()
     if ready_fd is not None:
         _tell_ready(ready_fd, node, http_port)
-    await stop.wait()
+    await process.first_of(stop, node.unusable)
     stopped = await node.stop()
-    status = 0 if stopped is Stopped.CLEAN else 1
+    status = 0 if stopped is Stopped.CLEAN and not node.unusable.is_set() else 1
     deadline_ms = seams.clock.monotonic_ms() + LAST_WORK_MS
     while workers.is_busy and seams.clock.monotonic_ms() < deadline_ms:
         await seams.clock.sleep(10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import socket
 from collections.abc import Awaitable, Callable
@@ -48,7 +49,7 @@ from broker.security.scram_credentials import ScramCredentials
 from protocol import uuids
 from protocol.errors import KafkaError
 from storage.append_types import LogConfig
-from storage.folders.log_dirs import LogDirs
+from storage.folders.log_dirs import LogDir, LogDirs
 from storage.folders.log_manager import LogManager
 from storage.log.log_services import LogServices
 from timing.purgatory import Purgatory
@@ -85,7 +86,11 @@ class Stopped(Enum):
 
 
 class Node:
-    """A broker: `start` until it serves, `stop` until everything is on disk."""
+    """A broker: `start` until it serves, `stop` until everything is on disk.
+
+    Attributes:
+        unusable: set when no metadata can be written any more; Kafka halts then.
+    """
 
     advertised: dict[str, Listener]
     bound_listeners: str
@@ -123,6 +128,7 @@ class Node:
         self.auto_topics = AutoTopicCreation(self)
         self.not_ready: str | None = "starting"
         self.stopping = False
+        self.unusable = asyncio.Event()
         self._listeners = listeners
         self._seams = seams
         self._ending = ""
@@ -168,6 +174,7 @@ class Node:
         )
         undo.callback(dirs.unlock)
         self.cluster_id = dirs.cluster_id
+        self._metadata_dir = dirs.dirs[0]
         return dirs
 
     async def _read_metadata(self, undo: AsyncExitStack) -> None:
@@ -175,6 +182,7 @@ class Node:
         config, seams = self.config, self._seams
         self.metadata = await LocalMetadataStore.open(seams.fs, config.log_dirs[0], seams.workers.lane("metadata"))
         undo.push_async_callback(self.metadata.close)
+        self.metadata.on_failure = self._cannot_go_on
         self.topics = await Topics.open(self.metadata)
         self.producer_ids = ProducerIds(self.metadata)
         self.resource_configs = await ResourceConfigs.open(self.metadata, config)
@@ -204,6 +212,7 @@ class Node:
             )
         )
         undo.push_async_callback(seams.workers.call, self._close_logs)
+        self.logs.on_folder_failed = self._folder_failed
         try:
             await self.topics.raise_leader_epochs()
         except MetadataStoreError as error:  # a full disk, say: existing data is served all the same
@@ -271,6 +280,16 @@ class Node:
             self.partitions.reconfigure()
             self.server.limits_changed()
             self._maintenance.reconfigure(self.config)
+
+    def _folder_failed(self, log_dir: LogDir) -> None:
+        if log_dir is self._metadata_dir:
+            self._cannot_go_on(f"{log_dir.path}, the log directory with the metadata, has failed")
+
+    def _cannot_go_on(self, reason: str) -> None:
+        if not self.unusable.is_set():
+            logger.critical("the broker cannot go on", error=reason)
+            self.not_ready = reason
+            self.unusable.set()
 
     # -- stop
 

@@ -56,6 +56,16 @@ async def unless_stopped(
     return doing.done()
 
 
+async def first_of(*events: asyncio.Event) -> None:
+    """Returns when one of them is set."""
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
 def spare_loaded_modules_collection() -> None:
     """Keeps full garbage collections, several milliseconds each, from walking everything loaded at the start."""
     gc.freeze()

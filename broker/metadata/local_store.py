@@ -36,6 +36,9 @@ class LocalMetadataStore:
     """MetadataStore of one node over `metadata.log` in `folder` (the first log dir, locked by the caller).
 
     Opened by `await LocalMetadataStore.open(...)`, which raises CorruptMetadataError and OSError.
+
+    Attributes:
+        on_failure: called once, with the reason, when no commit can be made durable any more.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class LocalMetadataStore:
         self._writer: asyncio.Task[None] | None = None
         self._watches: list[_Watch] = []
         self._failure: str | None = None
+        self.on_failure: Callable[[str], None] = lambda reason: logger.error("metadata store failed", error=reason)
 
     @classmethod
     async def open(
@@ -174,7 +178,7 @@ class LocalMetadataStore:
         try:
             await self._workers.call(self._files.empty_log)
         except OSError as error:
-            self._failure = f"emptying the metadata log failed: {error}"
+            self._give_up(f"emptying the metadata log failed: {error}")
         self._snapshot_at_bytes = self._snapshot_after_bytes
 
     def _refuse(self, group: _Group, error: OSError) -> None:
@@ -188,7 +192,14 @@ class LocalMetadataStore:
 
     def _fail(self, group: _Group, error: Exception) -> None:
         # What reached the disk is unknown after a failed write or fsync, so nothing may follow it in this process.
-        self._failure = self._failure or f"writing the metadata log failed: {error}"
+        reason = self._give_up(f"writing the metadata log failed: {error}")
         for _, done in group:
             if not done.done():
-                done.set_exception(MetadataStoreError(self._failure))
+                done.set_exception(MetadataStoreError(reason))
+
+    def _give_up(self, reason: str) -> str:
+        """Every later commit fails with the first reason, which is returned."""
+        if self._failure is None:
+            self._failure = reason
+            self.on_failure(reason)
+        return self._failure

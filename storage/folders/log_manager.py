@@ -45,6 +45,7 @@ class LogManager:
 
     Attributes:
         any_failed: whether a log went offline, or was missing, since the start.
+        on_folder_failed: called once for each folder whose device fails after the start, when its logs are offline.
         closed: how many logs `close` has dealt with.
         damaged: logs that were closed in good order and cannot be read; their files are as they were.
         logs: every open log, by partition.
@@ -67,6 +68,7 @@ class LogManager:
         self._fs = services.fs
         self._new_id = new_id
         self.any_failed = False
+        self.on_folder_failed: Callable[[LogDir], None] | None = None
         self.closed = 0
         self._producer_expiration_ms = producer_expiration_ms
         self.placement = LogPlacement(dirs)
@@ -312,6 +314,8 @@ class LogManager:
         for key, log in list(self.logs.items()):
             if self.placement.folders.get(key) == log_dir.path:
                 log.fail(error)
+        if self.on_folder_failed is not None:
+            self.on_folder_failed(log_dir)
 
     def fail_if_device(self, log_dir: LogDir, error: Exception) -> None:
         """Take the folder offline if this error means that its device failed, rather than one file."""

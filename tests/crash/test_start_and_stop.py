@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek import Broker, BrokerStartError
 from tests.client.raw import RawConnection, fetch
@@ -112,14 +116,36 @@ def test_broker_ends_when_its_parent_is_killed() -> None:
     wait_until(lambda: gone(broker_pid), "the broker outlived its parent")
 
 
-def test_console_script_becomes_the_broker_and_stops_on_sigterm(tmp_path: Path) -> None:
+@contextmanager
+def console_broker(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A broker by the console script, and its address; its log goes nowhere."""
     read_end, write_end = os.pipe()
     command = [sys.executable, "-I", "-m", "odradek", "serve", "--ready-fd", str(write_end)]
-    command += ["--set", "listeners=PLAINTEXT://127.0.0.1:0", "--set", f"log.dirs={tmp_path}"]
+    command += ["--set", "listeners=PLAINTEXT://127.0.0.1:0", "--set", f"log.dirs={folder}"]
     command += ["--set", "odradek.http.port=-1"]
     with subprocess.Popen(command, pass_fds=(write_end,), stderr=subprocess.DEVNULL) as process:
         os.close(write_end)
         with os.fdopen(read_end, "rb") as ready:
-            assert b'"ready": true' in ready.readline()
+            line = json.loads(ready.readline())
+        assert line["ready"] is True
+        yield process, line["listeners"]["PLAINTEXT"]
+
+
+def test_console_script_becomes_the_broker_and_stops_on_sigterm(tmp_path: Path) -> None:
+    with console_broker(tmp_path) as (process, _):
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_SECONDS) == 0
+
+
+def test_broker_ends_with_status_1_when_its_metadata_cannot_be_written(tmp_path: Path) -> None:
+    with console_broker(tmp_path) as (process, address):
+        admin = AdminClient({"bootstrap.servers": address})
+        admin.create_topics([NewTopic("before", 1)])["before"].result(PATIENCE_SECONDS)
+        largest = (tmp_path / "metadata.log").stat().st_size
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (largest, largest))
+        with pytest.raises(KafkaException):
+            admin.create_topics([NewTopic("after", 1)])["after"].result(PATIENCE_SECONDS)
+        assert process.wait(PATIENCE_SECONDS) == 1
+    with Broker(data_dir=tmp_path) as again:
+        names = AdminClient({"bootstrap.servers": again.bootstrap_servers}).list_topics(timeout=PATIENCE_SECONDS).topics
+        assert set(names) == {"before"}

@@ -216,3 +216,23 @@ async def test_a_device_that_fails_under_new_logs_takes_its_folder_offline(opera
         }
         await rig.create("u", 2)
         assert [await append(client, "u", index) for index in (0, 1)] == ["none", "none"]
+
+
+@pytest.mark.parametrize("folder, ends", [("/one", True), ("/two", False)])
+async def test_a_node_ends_when_the_folder_with_the_metadata_fails(folder: str, ends: bool) -> None:
+    async with Rig(config=FOLDERS) as rig:
+        await rig.create("t", 2)
+        client = rig.connect()
+        rig.fs.inject(Fault("pwrite", 1, errno.EIO, path_part=f"{folder}/t-"))
+        assert sorted([await append(client, "t", index) for index in range(2)]) == ["kafka_storage_error", "none"]
+        assert rig.node.unusable.is_set() is ends
+        assert rig.node.not_ready == ("/one, the log directory with the metadata, has failed" if ends else None)
+
+
+@pytest.mark.parametrize("error, ends", [(errno.EIO, True), (errno.EFBIG, True), (errno.ENOSPC, False)])
+async def test_a_node_ends_when_no_metadata_can_be_written_any_more(error: int, ends: bool) -> None:
+    async with Rig(config=FOLDERS) as rig:
+        rig.fs.inject(Fault("pwrite", 1, error, path_part="/one/metadata.log"))
+        with pytest.raises(KafkaStorage):
+            await rig.node.topics.create([plan_topic(rig.node, "t", partition_count=1)])
+        assert rig.node.unusable.is_set() is ends
