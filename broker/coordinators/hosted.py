@@ -66,6 +66,11 @@ class HostedCoordinator(Generic[S]):
         """The partition of the internal topic that a group or transactional id belongs to."""
         return partition_for(key, self._partitions)
 
+    def is_available(self, key: str) -> bool:
+        """Whether the partition that a group or transactional id belongs to has a leader: its log is not offline."""
+        topic = self._node.topics.get(self._topic)
+        return topic is not None and partition_for(key, self._partitions) not in self._node.partitions.offline_of(topic)
+
     def write(self, key: str, operation: Operation[S, T]) -> Future[T]:
         """Runs `operation` in the shard that `key` belongs to; see `Shard.write`."""
         return self.runtime.write(partition_for(key, self._partitions), operation)

@@ -10,7 +10,7 @@ from broker.metadata import topic_names
 from broker.network.context import RequestContext
 from broker.partitions.partition import Partition
 from protocol.durations import ZERO
-from protocol.errors import InvalidTopic, KafkaError, UnknownTopicOrPartition
+from protocol.errors import InvalidTopic, KafkaError, KafkaStorage, UnknownTopicOrPartition
 
 
 def handle(ctx: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
@@ -35,6 +35,8 @@ def _partition(ctx: RequestContext, topic: str, index: int) -> PartitionResponse
     partition = ctx.node.partitions.get(topic, index)
     if partition is None:
         return _failed(index, UnknownTopicOrPartition(), None)
+    if partition.log.is_offline:
+        return _failed(index, KafkaStorage(), None)
     return PartitionResponse(
         partition_index=index,
         error_code=ErrorCode.none,

@@ -96,16 +96,16 @@ def _found(topic: Topic, start: int, end: int, offline: Set[int]) -> DescribeTop
 def _partition(
     index: int, assignment: PartitionAssignment, *, is_offline: bool
 ) -> DescribeTopicPartitionsResponsePartition:
-    """A partition whose log is offline has no leader, as in `metadata`."""
+    """A partition whose log is offline has no leader, as in `metadata`; who led it may do so again (KIP-966)."""
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.leader_not_available if is_offline else ErrorCode.none,
+        error_code=ErrorCode.none,
         partition_index=index,
         leader_id=NO_LEADER if is_offline else assignment.leader,
         leader_epoch=assignment.leader_epoch,
         replica_nodes=assignment.replicas,
         isr_nodes=() if is_offline else assignment.isr,
-        eligible_leader_replicas=(),
-        last_known_elr=(),
+        eligible_leader_replicas=assignment.isr if is_offline else (),
+        last_known_elr=assignment.isr if is_offline else (),
         offline_replicas=assignment.replicas if is_offline else (),
     )
 

@@ -60,7 +60,7 @@ def handle(ctx: RequestContext, request: FindCoordinatorRequest) -> Answer | Awa
     coordinator = _coordinator(ctx, request.key_type)
     if coordinator is not None and keys and not coordinator.topic_exists:
         return _with_topic(ctx, request, keys, coordinator)
-    return _answer(ctx, [_find(ctx, request.key_type, key) for key in keys])
+    return _answer(ctx, [_find(ctx, request.key_type, key, coordinator) for key in keys])
 
 
 def _coordinator(ctx: RequestContext, key_type: int) -> HostedCoordinator[Any] | None:
@@ -79,16 +79,16 @@ async def _with_topic(
         await coordinator.ensure_topic()
     except CoordinatorNotAvailable as error:
         return _answer(ctx, [_failed(key, error) for key in keys])
-    return _answer(ctx, [_find(ctx, request.key_type, key) for key in keys])
+    return _answer(ctx, [_find(ctx, request.key_type, key, coordinator) for key in keys])
 
 
-def _find(ctx: RequestContext, key_type: int, key: str) -> Coordinator:
+def _find(ctx: RequestContext, key_type: int, key: str, coordinator: HostedCoordinator[Any] | None) -> Coordinator:
     try:
         if key_type not in KEY_TYPES:
             raise InvalidRequest(InvalidRequest.default_message)
         if key_type == KeyType.SHARE and (ctx.version < FIRST_VERSION_WITH_SHARE or not _is_share_key(key)):
             raise InvalidRequest
-        if key_type == KeyType.SHARE:
+        if coordinator is None or not coordinator.is_available(key):
             raise CoordinatorNotAvailable
     except KafkaError as error:
         return _failed(key, error)

@@ -28,6 +28,7 @@ from protocol.errors import (
     KafkaError,
     NotCoordinator,
     UnknownServerError,
+    UnknownTopicOrPartition,
 )
 from protocol.records.batch import NO_PRODUCER_ID
 
@@ -50,9 +51,12 @@ def handle(
             EndMarker(one.producer_id, one.producer_epoch, one.coordinator_epoch, one.transaction_result)
         )
         for partition in _partitions(one):
-            if _is_nobodys(one) and ctx.node.partitions.get(*partition) is not None:
+            online = ctx.node.partitions.online(*partition) is not None
+            if _is_nobodys(one) and online:
                 raise UnknownServerError  # Kafka fails the request for it
             try:
+                if not online:
+                    raise UnknownTopicOrPartition
                 written = write(*partition)
             except KafkaError as error:
                 _note(codes, one.producer_id, partition, error)

@@ -51,6 +51,11 @@ class Partitions:
     def get(self, topic: str, index: int) -> Partition | None:
         return self._by_key.get((topic, index))
 
+    def online(self, topic: str, index: int) -> Partition | None:
+        """A partition that is here, unless its log is offline (Kafka's `ReplicaManager.onlinePartition`)."""
+        found = self._by_key.get((topic, index))
+        return None if found is None or found.log.is_offline else found
+
     def offline_of(self, topic: Topic) -> Set[int]:
         """The partitions of a topic whose logs are offline."""
         if not self._logs.any_failed:

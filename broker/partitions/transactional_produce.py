@@ -24,6 +24,7 @@ from protocol.errors import (
     InvalidRequest,
     InvalidTxnState,
     KafkaError,
+    KafkaStorage,
     NotCoordinator,
     NotEnoughReplicas,
     ProducerFenced,
@@ -58,11 +59,14 @@ class Append(NamedTuple):
         return entry is not None and entry.txn_first_offset >= 0 and entry.producer_epoch == epoch
 
     @property
-    def is_fenced(self) -> bool:
-        """The log knows a later epoch of the producer: the coordinator is not asked."""
+    def refusal(self) -> KafkaError | None:
+        """Why the coordinator need not be asked: the log is offline, or knows a later epoch of the producer."""
+        log = self.partition.log
+        if log.is_offline:
+            return KafkaStorage()
         producer_id, epoch = self.producer
-        entry = self.partition.log.producers.producers.get(producer_id)
-        return entry is not None and epoch < entry.producer_epoch
+        entry = log.producers.producers.get(producer_id)
+        return InvalidProducerEpoch() if entry is not None and epoch < entry.producer_epoch else None
 
 
 # Made without a call in Python: one for every transactional batch.
@@ -112,14 +116,14 @@ def admit(
         return NO_REFUSALS
     if not clients.adds_partitions and not node.config.boolean("transaction.partition.verification.enable"):
         return NO_REFUSALS
-    fenced: Refusals = {one.partition.key: InvalidProducerEpoch() for one in unknown if one.is_fenced}
-    if fenced:
-        unknown = [append for append in unknown if not append.is_fenced]
+    refused: Refusals = {one.partition.key: error for one in unknown if (error := one.refusal) is not None}
+    if refused:
+        unknown = [append for append in unknown if append.partition.key not in refused]
         if not unknown:
-            return fenced
-    admission = _Admission(node, transactional_id, unknown, clients, fenced)
+            return refused
+    admission = _Admission(node, transactional_id, unknown, clients, refused)
     if admission.is_granted:
-        return fenced
+        return refused
     answer = admission.ask()
     if answer.done() and not isinstance(answer.exception(), ConcurrentTransactions):
         return admission.refusals(answer)
@@ -130,13 +134,13 @@ class _Admission:
     """The coordinator's answer about one producer's appends."""
 
     def __init__(
-        self, node: Node, transactional_id: str, appends: Sequence[Append], clients: Clients, fenced: Refusals
+        self, node: Node, transactional_id: str, appends: Sequence[Append], clients: Clients, refused: Refusals
     ) -> None:
         self._node = node
         self._coordinator = node.transaction_coordinator
         self._transactional_id = transactional_id
         self._clients = clients
-        self._fenced = fenced
+        self._refused = refused
         self._producer = appends[0].producer
         self._wanted = [append.partition.key for append in appends]
         for partition, (producer_id, epoch), sequence in appends:
@@ -164,10 +168,10 @@ class _Admission:
     def refusals(self, answer: Future[Any]) -> Refusals:
         error = answer.exception()
         if isinstance(error, KafkaError):
-            return {**self._fenced, **dict.fromkeys(self._wanted, self._clients.translate(error))}
+            return {**self._refused, **dict.fromkeys(self._wanted, self._clients.translate(error))}
         if error is not None:
             raise error
-        refusals = dict(self._fenced)
+        refusals = dict(self._refused)
         if not self._clients.adds_partitions:
             missing = [partition for partition in self._wanted if partition not in answer.result()]
             if missing:
