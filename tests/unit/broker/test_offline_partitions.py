@@ -1,4 +1,4 @@
-"""What a node answers about partitions whose folder has failed while it ran.
+"""What a node answers about partitions whose folder has failed, while it ran or before.
 
 Asked of Apache Kafka 4.1 with two folders, of which one got EIO from every write (by a library before the C library's).
 """
@@ -11,9 +11,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDir, AlterReplicaLogDirTopic
+from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsTopic
 from kio.schema.describe_producers.v0.request import TopicRequest as ProducersOf
 from kio.schema.describe_topic_partitions.v0.request import TopicRequest
 from kio.schema.elect_leaders.v2.request import TopicPartitions
+from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsTopic
 from kio.schema.txn_offset_commit.v5 import request as offsets
 from kio.schema.write_txn_markers.v1.request import WritableTxnMarker, WritableTxnMarkerTopic
 
@@ -175,3 +178,61 @@ async def test_transactional_offsets_are_refused_before_their_transaction_is_loo
     )
     await settle()
     assert [one.error_code.name for one in told.topics[0].partitions] == ["not_coordinator"]
+
+
+@pytest.fixture
+async def restarted(rig: Rig) -> AsyncIterator[Rig]:
+    """The node started again without the folder."""
+    await rig.stop()
+    async with Rig(fs=rig.fs, clock=rig.clock, seed=2, config=CONFIG) as again:
+        yield again
+
+
+async def test_what_is_offline_at_the_start_has_no_leader(restarted: Rig) -> None:
+    client = restarted.connect()
+    leaderless = "not_leader_or_follower"
+    assert await codes(client, "produce", 9, **produce("t", {OFFLINE: batch(b"a")})) == [leaderless]
+    marker = WritableTxnMarker(
+        producer_id=9,
+        producer_epoch=0,
+        transaction_result=False,
+        topics=(WritableTxnMarkerTopic(name="t", partition_indexes=(OFFLINE,)),),
+        coordinator_epoch=0,
+    )
+    told = await client.ask("write_txn_markers", 1, markers=(marker,))
+    assert told.markers[0].topics[0].partitions[0].error_code.name == leaderless
+    for offset in (-1, 1):
+        wanted = DeleteRecordsPartition(partition_index=OFFLINE, offset=offset)
+        topics = (DeleteRecordsTopic(name="t", partitions=(wanted,)),)
+        told = await client.ask("delete_records", 2, topics=topics, timeout=timedelta(seconds=1))
+        assert told.topics[0].partitions[0].error_code.name == leaderless
+    told = await client.ask(
+        "describe_topic_partitions", 0, topics=(TopicRequest(name="t"),), response_partition_limit=100, cursor=None
+    )
+    one = told.topics[0].partitions[OFFLINE]
+    assert (one.leader_id, one.eligible_leader_replicas, one.last_known_elr) == (-1, (), (1,))
+
+
+async def test_a_wrong_epoch_comes_before_the_missing_leader(restarted: Rig) -> None:
+    partition = restarted.node.partitions.get("t", OFFLINE)
+    assert partition is not None
+    epoch = partition.leader_epoch
+    for asked, code in (
+        (-1, "not_leader_or_follower"),
+        (epoch - 1, "fenced_leader_epoch"),
+        (epoch, "not_leader_or_follower"),
+        (epoch + 1, "unknown_leader_epoch"),
+    ):
+        wanted = ListOffsetsPartition(partition_index=OFFLINE, current_leader_epoch=asked, timestamp=-1)
+        topics = (ListOffsetsTopic(name="t", partitions=(wanted,)),)
+        told = await restarted.connect().ask("list_offsets", 7, replica_id=-1, isolation_level=0, topics=topics)
+        assert told.topics[0].partitions[0].error_code.name == code
+
+
+@pytest.mark.parametrize("path, code", [("/one", "replica_not_available"), ("/two", "kafka_storage_error")])
+async def test_what_is_offline_at_the_start_moves_nowhere(restarted: Rig, path: str, code: str) -> None:
+    wanted = AlterReplicaLogDirTopic(name="t", partitions=(OFFLINE,))
+    told = await restarted.connect().ask(
+        "alter_replica_log_dirs", 2, dirs=(AlterReplicaLogDir(path=path, topics=(wanted,)),)
+    )
+    assert told.results[0].partitions[0].error_code.name == code
