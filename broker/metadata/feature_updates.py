@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from broker.metadata.features import DEFAULTS, SUPPORTED, Features
 from broker.metadata.store import MetadataStore
 from protocol.errors import InvalidUpdateVersion
+from protocol.java_collections import in_java_order
 
 KEY = "/features"
 
@@ -46,9 +47,15 @@ async def update(store: MetadataStore, features: Features, updates: Sequence[Fea
 
 
 def updated_levels(current: Mapping[str, int], updates: Sequence[FeatureUpdate], node_id: int) -> dict[str, int]:
-    """The levels after all updates; level 0 takes a feature away. Raises InvalidUpdateVersion."""
+    """The levels after all updates; level 0 takes a feature away. Raises InvalidUpdateVersion.
+
+    Of one feature named twice the last naming counts; of several that are wrong the first of a hash map is told, as
+    Kafka's `QuorumController` puts them into one.
+    """
     levels = dict(current)
-    for each in updates:
+    by_name = {each.name: each for each in updates}
+    for name in in_java_order(by_name):
+        each = by_name[name]
         complaint = _complaint(levels.get(each.name, 0), each, node_id)
         if complaint:
             raise InvalidUpdateVersion(

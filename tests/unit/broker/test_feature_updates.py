@@ -39,6 +39,14 @@ def test_level_zero_takes_a_feature_away_and_none_is_changed_with_a_wrong_one() 
         updated_levels(DEFAULTS, [down, FeatureUpdate("no.such", 1, UPGRADE)], 1)
 
 
+def test_of_a_feature_named_twice_the_last_naming_counts_and_of_two_wrong_ones_the_first_of_a_hash_map_is_told() -> None:
+    twice = [FeatureUpdate("share.version", level, UPGRADE) for level in (99, 1)]
+    assert updated_levels(DEFAULTS, twice, 1)["share.version"] == 1
+    with pytest.raises(InvalidUpdateVersion) as refused:
+        updated_levels(DEFAULTS, [FeatureUpdate(name, 99, UPGRADE) for name in ("share.version", "kraft.version")], 1)
+    assert "for feature kraft.version." in refused.value.message
+
+
 async def test_an_update_is_in_force_at_once_and_after_a_restart() -> None:
     rig = await Rig.open()
     update = FeatureUpdateKey(feature="share.version", max_version_level=1, upgrade_type=UPGRADE)
