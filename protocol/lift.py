@@ -11,9 +11,6 @@ from protocol.schema import Entity, EntityClass, field_plans
 
 Convert: TypeAlias = Callable[[Any], Any]
 
-UPGRADE, SAFE_DOWNGRADE = 1, 2
-
-
 @dataclass(frozen=True, slots=True)
 class Reshaped:
     """A field that older versions have by other means: up to version `until`, `value(old, newest class)` is it."""
@@ -44,10 +41,6 @@ def _nested_class(cls: EntityClass, name: str) -> EntityClass:
 
 RESHAPED: dict[tuple[str, str], Reshaped] = {
     ("DeleteTopicsRequest", "topics"): Reshaped(5, _topics_by_name),
-    # Kafka's UpdateFeaturesRequest.featureUpdates() reads version 0 so.
-    ("FeatureUpdateKey", "upgrade_type"): Reshaped(
-        0, lambda old, cls: SAFE_DOWNGRADE if old.allow_downgrade else UPGRADE
-    ),
     ("LeaveGroupRequest", "members"): Reshaped(2, _one_member),
     # Version 0 has no null: its empty list asks for all topics (MetadataRequest.isAllTopics).
     ("MetadataRequest", "topics"): Reshaped(0, _all_if_empty),

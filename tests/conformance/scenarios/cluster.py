@@ -192,6 +192,11 @@ def features(t: Talk, v: int) -> None:
     update("transaction.version too high", ("transaction.version", 99, 1))
     update("twice", ("no.such", 1, 1), ("no.such", 1, 1))
     update("two, both wrong", ("no.such", 1, 1), ("metadata.version", 999, 1))
+    update("two, both wrong, the second told", ("share.version", -1, 1), ("kraft.version", 27, 1))
+    update("twice, wrong otherwise", ("no.such", 2, 1), ("no.such", 99, 1))
+    update("twice, the last one right", ("metadata.version", 999, 1), ("metadata.version", 27, 1))
+    if v == 0:
+        update("metadata.version down, allowed as version 0 says it", ("metadata.version", 26, 2))
     update("kraft.version too high", ("kraft.version", 99, 1))
     if v >= 1:
         update("upgrade type 0", ("transaction.version", 2, 0))

@@ -207,14 +207,14 @@ def test_an_empty_metadata_request_of_version_0_asks_for_all_topics() -> None:
     assert lift(default_entity(request_class(3, 1)), newest_request(api)).topics == ()
 
 
-def test_feature_updates_of_version_0_become_upgrades_and_safe_downgrades() -> None:
+def test_feature_updates_of_version_0_are_upgrades_whatever_they_allow() -> None:
     old = request_class(57, 0)
     update = next(plan.entity for plan in field_plans(old) if plan.name == "feature_updates")
     assert update is not None
     asked = tuple(update(feature="f", max_version_level=1, allow_downgrade=down) for down in (False, True))
     request = default_entity(old)
     lifted = lift(old(timeout=request.timeout, feature_updates=asked), newest_request(API_BY_NAME["update_features"]))
-    assert [item.upgrade_type for item in lifted.feature_updates] == [1, 2]
+    assert [item.upgrade_type for item in lifted.feature_updates] == [1, 1]
 
 
 def test_every_field_that_a_newer_request_lost_is_known() -> None:
@@ -233,7 +233,7 @@ def test_every_field_that_a_newer_request_lost_is_known() -> None:
         ("find_coordinator", "key"),  # ctx.raw
         ("leave_group", "member_id"),  # lift
         ("delete_topics", "topic_names"),  # lift
-        ("update_features", "allow_downgrade"),  # lift
+        ("update_features", "allow_downgrade"),  # Kafka's controller does not look at it
         *(("add_partitions_to_txn", f"v3_and_below_{name}") for name in OF_ONE_TRANSACTION),  # ctx.raw
     }
 
