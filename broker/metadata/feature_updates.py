@@ -85,6 +85,8 @@ def _complaint(current: int, wanted: FeatureUpdate, node_id: int) -> str | None:
         )
     if wanted.level > current and wanted.upgrade_type != UPGRADE:
         return f"{prefix} Can't downgrade to a newer version."
+    if wanted.name == "kraft.version" and wanted.level < current:
+        return f"{prefix} Can't downgrade the version of this feature."
     if wanted.name == "metadata.version" and wanted.level < min(current, LOWEST_LOSSLESS_METADATA_VERSION):
         if wanted.upgrade_type == UNSAFE_DOWNGRADE:
             return (

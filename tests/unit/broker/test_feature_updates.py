@@ -32,6 +32,13 @@ def test_refused(name: str, level: int, kind: int, complaint: str) -> None:
     assert complaint in refused.value.message
 
 
+def test_kraft_version_is_never_lowered() -> None:
+    levels = updated_levels(DEFAULTS, [FeatureUpdate("kraft.version", 1, UPGRADE)], 1)
+    assert updated_levels(DEFAULTS, [FeatureUpdate("kraft.version", 0, UNSAFE_DOWNGRADE)], 1) == DEFAULTS
+    with pytest.raises(InvalidUpdateVersion, match=r"Can't downgrade the version of this feature\.$"):
+        updated_levels(levels, [FeatureUpdate("kraft.version", 0, UNSAFE_DOWNGRADE)], 1)
+
+
 def test_level_zero_takes_a_feature_away_and_none_is_changed_with_a_wrong_one() -> None:
     down = FeatureUpdate("group.version", 0, SAFE_DOWNGRADE)
     assert "group.version" not in updated_levels(DEFAULTS, [down], 1)
