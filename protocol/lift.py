@@ -11,6 +11,7 @@ from protocol.schema import Entity, EntityClass, field_plans
 
 Convert: TypeAlias = Callable[[Any], Any]
 
+
 @dataclass(frozen=True, slots=True)
 class Reshaped:
     """A field that older versions have by other means: up to version `until`, `value(old, newest class)` is it."""

@@ -46,7 +46,7 @@ def test_level_zero_takes_a_feature_away_and_none_is_changed_with_a_wrong_one() 
         updated_levels(DEFAULTS, [down, FeatureUpdate("no.such", 1, UPGRADE)], 1)
 
 
-def test_of_a_feature_named_twice_the_last_naming_counts_and_of_two_wrong_ones_the_first_of_a_hash_map_is_told() -> None:
+def test_of_a_feature_named_twice_the_last_counts_and_of_two_wrong_ones_the_first_of_a_hash_map_is_told() -> None:
     twice = [FeatureUpdate("share.version", level, UPGRADE) for level in (99, 1)]
     assert updated_levels(DEFAULTS, twice, 1)["share.version"] == 1
     with pytest.raises(InvalidUpdateVersion) as refused:
