@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Generator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from kio.schema.errors import ErrorCode
+
 from broker.network.context import RequestContext
 from broker.partitions.delayed_fetch import DelayedFetch, Watched
 from broker.partitions.fetch_session import FetchContext, Key, Results, Target
@@ -25,6 +27,7 @@ from protocol.errors import (
     UnknownServerError,
     UnknownTopicId,
     UnknownTopicOrPartition,
+    UnsupportedVersion,
 )
 from protocol.hot.common import UNKNOWN_LEADER, LeaderIdAndEpoch, NodeEndpoint, TopicKey
 from protocol.hot.fetch import (
@@ -37,6 +40,7 @@ from protocol.hot.fetch import (
     decode_request,
     encode_response,
 )
+from protocol.hot.fetch_response import NO_EPOCH
 from protocol.primitives import Buffer
 
 if TYPE_CHECKING:
@@ -104,6 +108,10 @@ def _target(ctx: RequestContext, key: TopicKey, asked: FetchPartition) -> Target
         max(asked.current_leader_epoch, NO_LEADER_EPOCH),
         asked.last_fetched_epoch,
     )
+
+
+def _tells_divergence(one: tuple[Target, FetchPartitionResponse]) -> bool:
+    return one[1].diverging_epoch is not NO_EPOCH
 
 
 def _advance(reading: Reading, data: Buffer | None = None) -> ReadPlan | None:
@@ -219,7 +227,15 @@ class Fetch:
             left = max(0, left - size)
             self._read_bytes += size
         self._readable = bool(self._results)
-        self._results += self._unknown.values()
+        if self._unknown:
+            self._results += self._refused_at_first()
+
+    def _refused_at_first(self) -> Results:
+        """Partitions unknown at first: for consumers Kafka sorts out unknown topic ids before it looks for the rest."""
+        refused = list(self._unknown.values())
+        if self._request.replica_id < 0:
+            refused.sort(key=lambda one: one[1].error_code != ErrorCode.unknown_topic_id)
+        return refused
 
     def refuse_isolation_level(self) -> None:
         """Raises UnknownServerError if there is a partition to read from, which is when Kafka fails over the level."""
@@ -305,6 +321,8 @@ class Fetch:
                 error_code, session_id, _ = self._context.preview(self._results)
                 return FetchResponse([], int(error_code), session_id, throttle_ms)
         error_code, session_id, results = self._context.respond(self._results)
+        if self._failed and self._ctx.version < FIRST_FLEXIBLE_VERSION and any(map(_tells_divergence, results)):
+            raise UnsupportedVersion  # a session that a newer version began: older ones have no field for it
         metrics = self._ctx.node.metrics
         topics: list[tuple[TopicKey, list[FetchPartitionResponse]]] = []
         for target, result in results:

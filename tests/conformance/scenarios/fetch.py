@@ -223,6 +223,31 @@ def sessions_with_unknown_topics(t: Talk, v: int) -> None:
     get(t, "of no partitions", v, session_id=0, session_epoch=0)
 
 
+@scenario("fetch", (12, 13, 18))
+def unknown_topics_and_unknown_partitions(t: Talk, v: int) -> None:
+    """Which of them come first in an answer."""
+    a = t.topic("a")
+    ghosts = [Topic(t.name(f"ghost{n}"), f"{GHOST_ID[:-1]}{n}") for n in (7, 8)]
+    asked = place(a, 7), place(ghosts[0], 0), place(a, 0, 8), place(ghosts[1], 0)
+    get(t, "without a session", v, *asked)
+    get(t, "as a replica", v, *asked, replica_id=5)
+    sid = get(t, "in a new session", v, *asked, session_id=0, session_epoch=0)["session_id"]
+    get(t, "next", v, session_id=sid, session_epoch=1)
+
+
+@scenario("fetch", (7, 11))
+def sessions_of_newer_versions(t: Talk, v: int) -> None:
+    """A last fetched epoch, which the session keeps, makes an answer that older versions cannot hold."""
+    a = t.topic("a")
+    t.fill(a, 0, t.batch())
+    diverged = {"partition": 0, "fetch_offset": 5, "last_fetched_epoch": 0}
+    sid = get(t, "begun", 12, place(a, diverged), session_id=0, session_epoch=0)["session_id"]
+    get(t, "gone on with", v, session_id=sid, session_epoch=1)
+    get(t, "naming it again", v, place(a, 0), session_id=sid, session_epoch=2)
+    get(t, "newer again", 12, place(a, diverged), session_id=sid, session_epoch=3)
+    get(t, "naming it in the older version", v, place(a, 0, 1), session_id=sid, session_epoch=4)
+
+
 @scenario("fetch", (7, 12, 13, 18))
 def sessions_and_deletion(t: Talk, v: int) -> None:
     a, b = t.topic("a"), t.topic("b")
