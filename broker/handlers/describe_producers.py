@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kio.schema.describe_producers.v0 import DescribeProducersRequest, DescribeProducersResponse
 from kio.schema.describe_producers.v0.response import PartitionResponse, ProducerState, TopicResponse
 from kio.schema.errors import ErrorCode
@@ -11,6 +13,10 @@ from broker.network.context import RequestContext
 from broker.partitions.partition import Partition
 from protocol.durations import ZERO
 from protocol.errors import InvalidTopic, KafkaError, UnknownTopicOrPartition
+from protocol.java_collections import in_bucket_order
+
+if TYPE_CHECKING:
+    from storage.producers.producer_entry import ProducerStateEntry
 
 
 def handle(ctx: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
@@ -46,6 +52,8 @@ def _partition(ctx: RequestContext, topic: str, index: int) -> PartitionResponse
 
 
 def _producers(partition: Partition) -> tuple[ProducerState, ...]:
+    """In the order of the hash map by producer id that Kafka's `ProducerStateManager` keeps."""
+    entries = in_bucket_order(partition.log.producers.producers.values(), _hash_of_id)
     return tuple(
         ProducerState(
             producer_id=entry.producer_id,
@@ -55,8 +63,13 @@ def _producers(partition: Partition) -> tuple[ProducerState, ...]:
             coordinator_epoch=entry.coordinator_epoch,
             current_txn_start_offset=entry.txn_first_offset,
         )
-        for entry in partition.log.producers.producers.values()
+        for entry in entries
     )
+
+
+def _hash_of_id(entry: ProducerStateEntry) -> int:
+    """Java's `Long.hashCode()`."""
+    return (entry.producer_id ^ entry.producer_id >> 32) & 0xFFFFFFFF
 
 
 def _failed(index: int, error: KafkaError, message: str | None) -> PartitionResponse:
