@@ -29,6 +29,7 @@ from protocol.consumer_protocol import (
 )
 from protocol.errors import GroupIdNotFound, KafkaError, UnknownServerError
 from protocol.internal.group_records import GROUP_METADATA, GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from protocol.java_collections import in_java_order
 
 if TYPE_CHECKING:
     from coordinator.group.classic.group import ClassicGroup
@@ -90,12 +91,16 @@ class Migration:
             raise _not_upgraded(group.group_id, "the group size exceeds the consumer group maximum size.")
 
     def _converted(self, before: ClassicGroup) -> ConsumerGroup:
-        """Every member has what it was assigned last, at its generation."""
+        """Every member has what it was assigned last, at its generation.
+
+        In the order of the hash map that Kafka's `ClassicGroup` keeps: that of the new group's members depends on it,
+        and on that what assignors make of them.
+        """
         group = ConsumerGroup(before.group_id)
         group.epoch = group.assignment_epoch = before.generation
         name = _protocol_of_all(before) if before.members else ""
-        for member in before.members.values():
-            converted = self._converted_member(before, member, name)
+        for member_id in in_java_order(before.members):
+            converted = self._converted_member(before, before.members[member_id], name)
             if any(not group.is_free(topic, index) for topic, found in converted.assigned.items() for index in found):
                 raise UnknownServerError  # Kafka fails on partitions that an assignor gave to two members
             group.set_target(converted.member_id, converted.assigned)
@@ -158,7 +163,7 @@ class Migration:
     def downgrade(self, group: ConsumerGroup, leaving: Collection[ConsumerMember], change: Change) -> None:
         """What remains of the group becomes a classic one, which rebalances. Raises GroupIdNotFound if it cannot."""
         gone = {member.member_id for member in leaving}
-        members = {key: member for key, member in group.members.items() if key not in gone}
+        members = {one.member_id: one for one in group.members_in_order() if one.member_id not in gone}
         change.records += group_tombstones(group)
         self._to_classic(group, members, {key: group.target.get(key, NO_PARTITIONS) for key in members}, change)
         group_id = group.group_id
@@ -171,7 +176,7 @@ class Migration:
     ) -> None:
         """As `downgrade`, where the joining member takes the last place of the consumer protocol: no rebalance."""
         change.records += group_tombstones(group, {replaced.member_id: joining.member_id})
-        members = {key: member for key, member in group.members.items() if member is not replaced}
+        members = {one.member_id: one for one in group.members_in_order() if one is not replaced}
         targets = {key: group.target.get(key, NO_PARTITIONS) for key in members}
         targets[joining.member_id] = group.target.get(replaced.member_id, NO_PARTITIONS)
         self._to_classic(group, {**members, joining.member_id: joining}, targets, change)
@@ -187,7 +192,7 @@ class Migration:
         protocols = {key: protocols_of(member) for key, member in members.items()}
         name = choose_protocol(protocols.values(), common_protocols(protocols.values()))
         try:
-            saved = tuple(self._saved(member, name, targets[key]) for key, member in members.items())
+            saved = tuple(self._saved(members[key], name, targets[key]) for key in in_java_order(members))
         except SchemaError as error:
             logger.warning("group not downgraded", group=group_id, error=str(error))
             raise GroupIdNotFound(f"Cannot downgrade the classic group {group_id}: {error}.") from error

@@ -11,6 +11,7 @@ from coordinator.group.consumer.config import ConsumerGroupConfig
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.group_port import Group, GroupType
+from protocol.internal.consumer_group_records import CONSUMER_GROUP_MEMBER_METADATA
 from protocol.internal.group_records import GROUP_METADATA, OFFSET_COMMIT
 from protocol.internal.schema import record_id
 from protocol.records.build import Record, build_batch
@@ -97,6 +98,14 @@ class ConsumerRig(OffsetRig):
         other.log.written = list(self.log.written if batches is None else batches)
         await other.restart()
         return other
+
+    def members_written(self) -> list[str]:
+        """The member ids of the log's records about members, as they are there; not of tombstones."""
+        return [
+            CONSUMER_GROUP_MEMBER_METADATA.decode_key(record.key).member_id
+            for record in self.log.records()
+            if record.key and record.value and record_id(record.key) in CONSUMER_GROUP_MEMBER_METADATA.ids
+        ]
 
     def compacted(self) -> list[bytes]:
         """The log when of each key only the last record is left, and no tombstone."""

@@ -73,6 +73,36 @@ async def test_a_stable_classic_group_goes_on_as_a_consumer_group_with_what_ever
     assert rig.consumers.members.keys() == {"m1"}, "the sessions of classic members go on"
 
 
+async def test_members_go_over_and_back_in_the_order_of_kafkas_maps() -> None:
+    """As a Kafka 4.1 was seen to do with these member ids."""
+    rig = await ConsumerRig.having({"a": 6})
+    made_up = [
+        "8f3f20d4-ffc5-4cd1-923d-bc0cc04a4762",
+        "4008b3cf-2d88-47f4-bd44-3b56bbe952e2",
+        "779a6f5e-3747-4948-91eb-516087c4d36b",
+        "ce541b0c-b41c-4f47-a302-308aadc7fe03",
+        "44b42ed1-e56b-4058-a8d9-5b37d08b335c",
+        "16c210b5-7276-48fd-9b57-79eda845000f",
+        "14972f23-595c-4ac2-aecb-6d840770ae33",
+        "7dca31b2-7fa3-44a9-854a-50ba8f1659e7",
+    ]
+    rig.give_member_ids(made_up)
+    ids = [f"i{number}-{suffix}" for number, suffix in enumerate(made_up)]
+    for number in range(len(ids)):
+        ClassicConsumer(rig, f"i{number}", "a", version=3).join()
+    newcomer = ConsumerClient(rig, "kkk", "a")
+    newcomer.beat()
+    went_over = [ids.index(one) for one in rig.members_written() if one in ids]
+    assert went_over == [4, 6, 5, 0, 2, 7, 3, 1]
+    members = [one.member_id for one in rig.consumers.members_in_order()]
+    assert [ids.index(one) if one in ids else "kkk" for one in members] == [4, 5, 6, 0, 3, 7, 2, "kkk", 1]
+    newcomer.leave()
+    written = rig.records()[-1]
+    assert written is not None
+    assert [ids.index(one.member_id) for one in written.members] == [1, 5, 3, 0, 6, 7, 2, 4]
+    assert written.leader == ids[4]
+
+
 async def test_who_wants_nothing_takes_nothing_from_others_after_the_group_went_over() -> None:
     rig = await ConsumerRig.having({"a": 4, "b": 1})
     old = ClassicConsumer(rig, "c1", "b", version=3)
