@@ -72,7 +72,12 @@ def in_computed_order(calls: Iterable[T], hash_of: Callable[[T], int]) -> list[T
 
 def in_java_copy_order(keys: Collection[Key], size: int | None = None) -> list[Key]:
     """The order of a `java.util.HashSet` made of a collection that reports this size, or the number of its keys."""
-    return in_java_order(keys, max(int((len(keys) if size is None else size) / 0.75) + 1, 16))
+    return in_java_order(keys, java_copy_capacity(len(keys) if size is None else size))
+
+
+def java_copy_capacity(size: int) -> int:
+    """The initial capacity of a `java.util.HashSet` made of a collection of this size."""
+    return max(int(size / 0.75) + 1, 16)
 
 
 def java_buckets(capacity: int) -> int:

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from uuid import UUID
+
+from protocol.java_collections import in_java_copy_order, in_java_order, java_copy_capacity
 
 Partitions = Mapping[UUID, frozenset[int]]
 """Partition indexes by topic id; a topic has an empty set only where the share of a classic member had none of it."""
 
 NO_PARTITIONS: Partitions = {}
+
+
+def as_stored(indexes: frozenset[int]) -> Sequence[int]:
+    """In the order of the hash set that Kafka makes of a record's partitions."""
+    return in_java_copy_order(sorted(indexes))
+
+
+def as_computed(indexes: frozenset[int], before: frozenset[int]) -> Sequence[int]:
+    """In the order of the hash set with which Kafka answers what it has just computed.
+
+    It is a copy of what the member had `before`, less what it gives up, to which the rest is added.
+    """
+    kept = indexes & before
+    capacity = java_copy_capacity(len(before)) if kept else 16
+    return in_java_order([*sorted(kept), *sorted(indexes - kept)], capacity)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
+from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions, as_stored
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.member import ConsumerMember
@@ -60,7 +60,7 @@ def describe(groups: ConsumerGroups, group: ConsumerGroup) -> DescribedConsumerG
 def _named(partitions: Partitions, topics: TopicsPort) -> list[TopicAssignment]:
     """Topics that are gone are left out."""
     return [
-        TopicAssignment(topic_id, image.name, sorted(indexes))
+        TopicAssignment(topic_id, image.name, as_stored(indexes))
         for topic_id, indexes in partitions.items()
         if (image := topics.by_id(topic_id)) is not None
     ]

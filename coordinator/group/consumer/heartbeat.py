@@ -79,6 +79,7 @@ def heartbeat(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outcome[Con
             after.epoch,
             groups.config.heartbeat_interval_of(request.group_id),
             after.assigned if tells else None,
+            None if after.assigned is before.assigned else before.assigned,
         )
     )
 

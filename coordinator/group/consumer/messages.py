@@ -51,9 +51,14 @@ class ConsumerHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerHeartbeatAnswer:
-    """The answer; `assigned` is None where the member knows it."""
+    """The answer; `assigned` is None where the member knows it.
+
+    `before` is what the member had, if `assigned` was computed for this heartbeat: the order of the answer's partitions
+    depends on it.
+    """
 
     member_id: str
     member_epoch: int
     heartbeat_interval_ms: int = 0
     assigned: Partitions | None = None
+    before: Partitions | None = None
