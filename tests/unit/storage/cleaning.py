@@ -43,6 +43,9 @@ def run(rig: Rig, coroutine: Coroutine[Any, Any, T]) -> T:
 
     async def drive() -> T:
         task = asyncio.ensure_future(coroutine)
+        # A worker may fail once the task has. Without this asyncio tells of the task's failure from the garbage
+        # collector, which breaks what Python 3.11 is parsing at that moment (SystemError).
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
         while not task.done():
             await asyncio.sleep(0)
             rig.workers.run_all()

@@ -37,6 +37,7 @@ from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.runtime.shard import Shard
 from protocol.internal.group_records import GROUP_METADATA, GroupMetadataValue
 from tests.doubles.clock import ManualClock
+from tests.unit.coordinator.asking import ask
 from tests.unit.coordinator.group.topics_in_memory import TopicsInMemory
 from tests.unit.coordinator.memory_log import MemoryLog
 from timing.purgatory import Purgatory
@@ -130,16 +131,16 @@ class Rig:
         ]
 
     def join_request(self, request: JoinRequest) -> Future[JoinAnswer]:
-        return self.runtime.write(0, lambda state: state.groups.join(request))
+        return ask(self.runtime, lambda state: state.groups.join(request))
 
     def sync_request(self, request: SyncRequest) -> Future[SyncAnswer]:
-        return self.runtime.write(0, lambda state: state.groups.sync(request))
+        return ask(self.runtime, lambda state: state.groups.sync(request))
 
     def heartbeat_request(self, request: HeartbeatRequest) -> Future[ErrorCode]:
-        return self.runtime.write(0, lambda state: state.groups.heartbeat(request))
+        return ask(self.runtime, lambda state: state.groups.heartbeat(request))
 
     def leave(self, *leavers: Leaver) -> Future[LeaveAnswer]:
-        return self.runtime.write(0, lambda state: state.groups.leave(LeaveRequest(GROUP, leavers)))
+        return ask(self.runtime, lambda state: state.groups.leave(LeaveRequest(GROUP, leavers)))
 
 
 class Client:

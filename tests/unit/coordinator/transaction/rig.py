@@ -21,6 +21,7 @@ from protocol.errors import ConcurrentTransactions, InvalidProducerEpoch, NotEno
 from protocol.internal.transaction_records import TRANSACTION_LOG
 from protocol.records.batch import read_header
 from tests.doubles.clock import ManualClock
+from tests.unit.coordinator.asking import ask
 from tests.unit.coordinator.memory_log import MemoryLog
 from timing.wheel import TimingWheel
 
@@ -146,7 +147,7 @@ class Rig:
     def init(
         self, name: str = "tx", expected: ProducerEpoch | None = None, timeout_ms: int = MINUTE_MS
     ) -> Future[ProducerEpoch | ConcurrentTransactions]:
-        return self.runtime.write(0, lambda state: state.init_producer_id(name, timeout_ms, expected))
+        return ask(self.runtime, lambda state: state.init_producer_id(name, timeout_ms, expected))
 
     def producer(self, name: str = "tx", expected: ProducerEpoch | None = None) -> ProducerEpoch:
         answer = self.init(name, expected).result()
@@ -157,7 +158,7 @@ class Rig:
     def add(
         self, producer: ProducerEpoch, *partitions: TopicPartition, name: str = "tx", version: int = TV_2
     ) -> Future[None]:
-        return self.runtime.write(0, lambda state: state.add_partitions(name, producer, partitions, version))
+        return ask(self.runtime, lambda state: state.add_partitions(name, producer, partitions, version))
 
     def verified(self, producer: ProducerEpoch, partitions: Collection[TopicPartition], name: str = "tx") -> bool:
         found = self.runtime.read(0, lambda state: state.verify_partitions(name, producer, partitions)).result()
@@ -166,7 +167,7 @@ class Rig:
     def end(
         self, producer: ProducerEpoch, commit: bool, name: str = "tx", version: int = TV_2
     ) -> Future[ProducerEpoch]:
-        return self.runtime.write(0, lambda state: state.end_transaction(name, producer, commit, version))
+        return ask(self.runtime, lambda state: state.end_transaction(name, producer, commit, version))
 
     # -- what is there
 
