@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from protocol.java_collections import in_java_copy_order, in_java_order, java_copy_capacity
+from protocol.java_collections import in_java_order, java_buckets, java_copy_capacity
 
 Partitions = Mapping[UUID, frozenset[int]]
 """Partition indexes by topic id; a topic has an empty set only where the share of a classic member had none of it."""
@@ -15,7 +15,7 @@ NO_PARTITIONS: Partitions = {}
 
 def as_stored(indexes: frozenset[int]) -> Sequence[int]:
     """In the order of the hash set that Kafka makes of a record's partitions."""
-    return in_java_copy_order(sorted(indexes))
+    return _in_set_order(sorted(indexes), java_copy_capacity(len(indexes)))
 
 
 def as_computed(indexes: frozenset[int], before: frozenset[int]) -> Sequence[int]:
@@ -25,4 +25,10 @@ def as_computed(indexes: frozenset[int], before: frozenset[int]) -> Sequence[int
     """
     kept = indexes & before
     capacity = java_copy_capacity(len(before)) if kept else 16
-    return in_java_order([*sorted(kept), *sorted(indexes - kept)], capacity)
+    return _in_set_order([*sorted(kept), *sorted(indexes - kept)], capacity)
+
+
+def _in_set_order(indexes: Sequence[int], capacity: int) -> Sequence[int]:
+    if not indexes or max(indexes) < java_buckets(max(capacity, len(indexes))):
+        return sorted(indexes)  # each has a bucket of its own
+    return in_java_order(indexes, capacity)

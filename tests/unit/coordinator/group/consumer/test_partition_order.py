@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coordinator.group.consumer.assignment import as_computed, as_stored
+from protocol.java_collections import in_java_copy_order, in_java_order, java_copy_capacity
 
 NOTHING: frozenset[int] = frozenset()
 
@@ -41,3 +44,11 @@ def test_what_a_record_says(stored: list[int]) -> None:
 def test_a_set_that_shrank_keeps_the_buckets_that_it_had() -> None:
     assert list(as_computed(frozenset({1, 16}), frozenset(range(30)))) == [1, 16]
     assert list(as_computed(frozenset({1, 16}), NOTHING)) == [16, 1]
+
+
+@given(st.frozensets(st.integers(0, 200)), st.frozensets(st.integers(0, 200)))
+def test_where_each_has_a_bucket_of_its_own_nothing_is_different(now: frozenset[int], before: frozenset[int]) -> None:
+    kept = now & before
+    added = [*sorted(kept), *sorted(now - kept)]
+    assert list(as_computed(now, before)) == in_java_order(added, java_copy_capacity(len(before)) if kept else 16)
+    assert list(as_stored(now)) == in_java_copy_order(sorted(now))
