@@ -61,7 +61,7 @@ class PartitionCoordinatorLog:
                 raise CorruptMessage(f"{partition.topic}-{partition.index} is cut short at offset {offset}.")
             yield data[:whole]
         if log.is_offline:  # since the last read: no listener is notified
-            raise log.offline_error()
+            raise log.storage_error()
 
 
 def _whole_batches(data: memoryview, offset: int) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from broker.metadata import topic_names
 from broker.network.context import RequestContext
 from broker.partitions.partition import Partition
 from protocol.durations import ZERO
-from protocol.errors import InvalidTopic, KafkaError, UnknownTopicOrPartition
+from protocol.errors import InvalidTopic, KafkaError, KafkaStorage, UnknownTopicOrPartition
 from protocol.java_collections import in_bucket_order
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def _partition(ctx: RequestContext, topic: str, index: int) -> PartitionResponse
     if partition is None:
         return _failed(index, UnknownTopicOrPartition(), None)
     if partition.log.is_offline:
-        return _failed(index, partition.log.offline_error(), None)
+        return _failed(index, KafkaStorage(), None)
     return PartitionResponse(
         partition_index=index,
         error_code=ErrorCode.none,

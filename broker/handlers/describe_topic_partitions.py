@@ -6,7 +6,7 @@ Deviation: a topic with an empty name gets INVALID_TOPIC_EXCEPTION; Kafka answer
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Set
 from typing import TYPE_CHECKING
 
 from kio.schema.describe_topic_partitions.v0 import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
@@ -27,7 +27,6 @@ from protocol.errors import InvalidRequest, KafkaError
 if TYPE_CHECKING:
     from broker.metadata.topics import PartitionAssignment, Topic
     from broker.node import Node
-    from broker.partitions.hosted import Partitions
 
 
 def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
@@ -44,7 +43,7 @@ def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> Desc
             results.append(_missing(name))
             continue
         end = min(start + left, len(topic.partitions))
-        results.append(_found(ctx.node.partitions, topic, start, end))
+        results.append(_found(topic, start, end, ctx.node.partitions.offline_of(topic)))
         left -= max(end - start, 0)
         if end < len(topic.partitions):
             return _response(results, Cursor(topic_name=name, partition_index=end))
@@ -81,47 +80,33 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
     )
 
 
-def _found(partitions: Partitions, topic: Topic, start: int, end: int) -> DescribeTopicPartitionsResponseTopic:
-    offline = partitions.offline_of(topic)
-    described = [
-        _offline(index, topic.partitions[index], was_led=partitions.online(topic.name, index) is None)
-        if index in offline
-        else _online(index, topic.partitions[index])
-        for index in range(start, end)
-    ]
+def _found(topic: Topic, start: int, end: int, offline: Set[int]) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.none,
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
-        partitions=tuple(described),
+        partitions=tuple(
+            _partition(index, topic.partitions[index], is_offline=index in offline) for index in range(start, end)
+        ),
         topic_authorized_operations=authorized_operations.TOPIC,
     )
 
 
-def _online(index: int, assignment: PartitionAssignment) -> DescribeTopicPartitionsResponsePartition:
+def _partition(
+    index: int, assignment: PartitionAssignment, *, is_offline: bool
+) -> DescribeTopicPartitionsResponsePartition:
+    """A partition whose log is offline has no leader, as in `metadata`; who led it may do so again (KIP-966)."""
     return DescribeTopicPartitionsResponsePartition(
         error_code=ErrorCode.none,
         partition_index=index,
-        leader_id=assignment.leader,
+        leader_id=NO_LEADER if is_offline else assignment.leader,
         leader_epoch=assignment.leader_epoch,
         replica_nodes=assignment.replicas,
-        isr_nodes=assignment.isr,
-        eligible_leader_replicas=(),
-        last_known_elr=(),
-        offline_replicas=(),
-    )
-
-
-def _offline(index: int, assignment: PartitionAssignment, *, was_led: bool) -> DescribeTopicPartitionsResponsePartition:
-    """Without a leader, as in `metadata`; if it had one since the start, that may lead it again (KIP-966)."""
-    return replace(
-        _online(index, assignment),
-        leader_id=NO_LEADER,
-        isr_nodes=(),
-        eligible_leader_replicas=assignment.isr if was_led else (),
-        last_known_elr=assignment.isr,
-        offline_replicas=assignment.replicas,
+        isr_nodes=() if is_offline else assignment.isr,
+        eligible_leader_replicas=assignment.isr if is_offline else (),
+        last_known_elr=assignment.isr if is_offline else (),
+        offline_replicas=assignment.replicas if is_offline else (),
     )
 
 

@@ -56,8 +56,8 @@ def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> Answer | Awa
 
 def _groups_partition(ctx: RequestContext, group_id: str) -> Partition:
     index = ctx.node.group_coordinator.partition_for(group_id)
-    partition = ctx.node.partitions.get(GROUP_METADATA_TOPIC_NAME, index)
-    if partition is None or partition.log.is_offline:
+    partition = ctx.node.partitions.online(GROUP_METADATA_TOPIC_NAME, index)
+    if partition is None:
         raise NotCoordinator
     return partition
 

@@ -54,7 +54,7 @@ class DelayedProduce(DelayedOperation):
                 continue
             if not partition.log.is_offline:
                 answer.error_code = REQUEST_TIMED_OUT
-            elif isinstance(partition.log.offline_error(), NotLeaderOrFollower):  # deleted meanwhile
+            elif isinstance(partition.log.storage_error(), NotLeaderOrFollower):  # deleted meanwhile
                 answer.error_code = UNKNOWN_TOPIC_OR_PARTITION
             else:
                 answer.error_code = STORAGE_ERROR

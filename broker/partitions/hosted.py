@@ -52,9 +52,9 @@ class Partitions:
         return self._by_key.get((topic, index))
 
     def online(self, topic: str, index: int) -> Partition | None:
-        """A partition that is here, unless its folder failed meanwhile (Kafka's `ReplicaManager.onlinePartition`)."""
+        """A partition that is here, unless its log is offline (Kafka's `ReplicaManager.onlinePartition`)."""
         found = self._by_key.get((topic, index))
-        return None if found is None or found.has_failed else found
+        return None if found is None or found.log.is_offline else found
 
     def offline_of(self, topic: Topic) -> Set[int]:
         """The partitions of a topic whose logs are offline."""

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import structlog
 
-from protocol.errors import KafkaError, KafkaStorage, NotLeaderOrFollower, ReplicaNotAvailable
+from protocol.errors import KafkaError, KafkaStorage
 from storage.folders.log_move import LogMove, MoveEndedError
 
 if TYPE_CHECKING:
@@ -44,15 +44,13 @@ class LogMoves:
     def request(self, log: PartitionLog, path: str) -> None:
         """Move a log to the folder at the absolute `path`; if it is there already, cancel its move (`ReplicaManager`).
 
-        Raises KafkaStorage if the log or any folder is offline, ReplicaNotAvailable if the log was so at the start,
-        LogDirNotFound.
+        Raises KafkaStorage if the log or any folder is offline, LogDirNotFound.
         """
         target = self._logs.log_dir(path)
         if target.failed:
             raise KafkaStorage(f"Log directory {path} is offline")
         if log.is_offline:
-            error = log.offline_error()
-            raise ReplicaNotAvailable(error.message) if isinstance(error, NotLeaderOrFollower) else error
+            raise log.storage_error()
         under_way = self._moves.get(log)
         if under_way is not None:
             if under_way.target is target:

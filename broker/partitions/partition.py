@@ -108,25 +108,16 @@ class Partition:
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
         """KIP-320: a client that names an epoch must name ours.
 
-        Raises FencedLeaderEpoch if the client's is older, UnknownLeaderEpoch if it is newer; KafkaStorage first if the
-        log's folder failed, NotLeaderOrFollower last if it was offline at the start.
+        Raises FencedLeaderEpoch if the client's is older, UnknownLeaderEpoch if it is newer, KafkaStorage if the log is
+        offline.
         """
         if self.log.is_offline:
-            self._check_offline(current_leader_epoch)
+            raise self.log.storage_error()
         if current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
             return
         if current_leader_epoch < self.leader_epoch:
             raise FencedLeaderEpoch
         raise UnknownLeaderEpoch
-
-    def _check_offline(self, current_leader_epoch: int) -> None:
-        if self.has_failed or current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
-            raise self.log.offline_error()
-
-    @property
-    def has_failed(self) -> bool:
-        """Its folder failed while it was led here (Kafka's `HostedPartition.Offline`)."""
-        return self.log.is_offline and isinstance(self.log.offline_error(), KafkaStorage)
 
     # -- appending
 
@@ -141,10 +132,10 @@ class Partition:
         """Moves the log's start up to `offset` (-1: the high watermark); returns the new start (KIP-107).
 
         Raises PolicyViolation if the topic's records may only be compacted, OffsetOutOfRange if `offset` is above the
-        high watermark or below 0, KafkaStorage or NotLeaderOrFollower for an offline log.
+        high watermark or below 0, KafkaStorage.
         """
         if self.log.is_offline:
-            raise self.log.offline_error()
+            raise self.log.storage_error()
         config = self.log.config
         if config.compact and not config.delete:
             raise PolicyViolation(f"Records of partition {self.topic}-{self.index} may not be deleted by its policy.")

@@ -24,6 +24,7 @@ from protocol.errors import (
     InvalidRequest,
     InvalidTxnState,
     KafkaError,
+    KafkaStorage,
     NotCoordinator,
     NotEnoughReplicas,
     ProducerFenced,
@@ -62,7 +63,7 @@ class Append(NamedTuple):
         """Why the coordinator need not be asked: the log is offline, or knows a later epoch of the producer."""
         log = self.partition.log
         if log.is_offline:
-            return type(log.offline_error())()
+            return KafkaStorage()
         producer_id, epoch = self.producer
         entry = log.producers.producers.get(producer_id)
         return InvalidProducerEpoch() if entry is not None and epoch < entry.producer_epoch else None

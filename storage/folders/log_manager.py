@@ -96,9 +96,6 @@ class LogManager:
         manager = cls(services, dirs, new_id=new_id, producer_expiration_ms=producer_expiration_ms)
         found = find_all(manager._fs, manager._checkpoints, dirs, new_id, manager.fail_folder)
         LogLoader(manager, dirs, config_for, topic_id_of).load_all(found, recovery_threads)
-        for log in manager.logs.values():
-            if log.is_offline:
-                log.never_led()
         return manager
 
     # -- loading (see log_loading)
@@ -148,7 +145,6 @@ class LogManager:
         key = TopicPartition(topic, partition)
         reason = OSError("its log directory cannot be used")
         log = self._offline_log(Found(key, failed), topic_id, config, reason, self._dirs.dirs[0])
-        log.never_led()
         self.placement.settle(key, failed.path)
         self.adopt(log)
         return log

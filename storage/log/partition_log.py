@@ -119,7 +119,7 @@ class PartitionLog:
         fits no segment, and KafkaStorage after a disk error.
         """
         if self._offline is not None:
-            raise self.offline_error()
+            raise self.storage_error()
         if self.held_back:
             raise NotLeaderOrFollower(f"The log of {self.name} is changing its folder.")
         config = self.config
@@ -266,7 +266,7 @@ class PartitionLog:
         Raises OffsetOutOfRange outside [log start, log end], KafkaStorage when the log is offline.
         """
         if self._offline is not None:
-            raise self.offline_error()
+            raise self.storage_error()
         if not self.log_start_offset <= start_offset <= self.log_end_offset:
             self._check_range(start_offset)
         segment = self.segments.floor(start_offset) if start_offset < upper.offset else None
@@ -331,18 +331,13 @@ class PartitionLog:
             if self.on_offline is not None:
                 self.on_offline(self, error)
             self.host.failed(error)
-        return self.offline_error()
-
-    def never_led(self) -> None:
-        """It was offline at the start: nobody leads it, where a log that fails later has a leader without a disk."""
-        assert self._offline is not None, "the log is online"
-        self._offline = NotLeaderOrFollower(self._offline.message)
+        return self.storage_error()
 
     def _check_online(self) -> None:
         if self._offline is not None:
-            raise self.offline_error()
+            raise self.storage_error()
 
-    def offline_error(self) -> KafkaError:
+    def storage_error(self) -> KafkaError:
         """What every call on an offline log raises."""
         assert self._offline is not None, "the log is online"
         return type(self._offline)(self._offline.message)

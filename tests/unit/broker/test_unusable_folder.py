@@ -74,12 +74,12 @@ async def test_partitions_of_a_folder_that_is_gone_are_offline_until_it_is_back(
     rig.fs.hook = gone
     async with Rig(fs=rig.fs, clock=rig.clock, seed=2, config=FOLDERS) as crippled:
         client = crippled.connect()
-        assert [await append(client, "t", index) for index in (0, 1)] == ["none", "not_leader_or_follower"]
-        assert [await read(client, "t", index) for index in (0, 1)] == ["none", "not_leader_or_follower"]
+        assert [await append(client, "t", index) for index in (0, 1)] == ["none", "kafka_storage_error"]
+        assert [await read(client, "t", index) for index in (0, 1)] == ["none", "kafka_storage_error"]
         assert await end_of(client, "t", 0) == ("none", 2)
-        assert (await end_of(client, "t", 1))[0] == "not_leader_or_follower"
+        assert (await end_of(client, "t", 1))[0] == "kafka_storage_error"
         assert await end_of_epoch(client, "t", 0) == ("none", 1)  # then the node was started once more
-        assert (await end_of_epoch(client, "t", 1))[0] == "not_leader_or_follower"
+        assert (await end_of_epoch(client, "t", 1))[0] == "kafka_storage_error"
         told = await log_dirs(client)
         assert told["/one"][0::2] == ("none", {("t", 0)})
         assert told["/two"] == ("kafka_storage_error", -1, set())

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from protocol.errors import NotLeaderOrFollower
+from protocol.errors import KafkaStorage
 from storage.append_types import LogConfig
 from storage.files import read_file, write_file_atomically
 from storage.folders import partition_metadata
@@ -62,7 +62,7 @@ def test_a_log_that_makes_no_sense_is_offline_alone_and_as_it_was(rig: Rig) -> N
     for _ in range(2):
         log = rig.reopen()
         assert log.is_offline
-        with pytest.raises(NotLeaderOrFollower):
+        with pytest.raises(KafkaStorage):
             append(log)
         assert contents(rig.log("u")) == others
         rig.manager.close()
