@@ -141,7 +141,8 @@ class Node:
     async def start(self) -> None:
         """Recovers the data and opens the listeners. A failure leaves nothing open, and the data as after a stop.
 
-        Raises LogDirError if a data folder cannot be used, ListenError if a listener cannot be bound.
+        Raises LogDirError if a data folder cannot be used, MetadataStoreError if no metadata can be written any more,
+        ListenError if a listener cannot be bound.
         """
         async with AsyncExitStack() as undo:
             dirs = self._lock_folders(undo)
@@ -215,7 +216,10 @@ class Node:
         self.logs.on_folder_failed = self._folder_failed
         try:
             await self.topics.raise_leader_epochs()
-        except MetadataStoreError as error:  # a full disk, say: existing data is served all the same
+        except MetadataStoreError as error:
+            if self.unusable.is_set():
+                raise
+            # A full disk: existing data is served all the same.
             logger.warning("leader epochs not raised", error=str(error))
         self.partitions = Partitions(
             self.topics, self.logs, self._log_config, self._partition_advanced, self._partition_deleted

@@ -11,6 +11,7 @@ from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsets
 from kio.schema.metadata.v12.request import MetadataRequestTopic
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition, OffsetForLeaderTopic
 
+from broker.metadata.store import MetadataStoreError
 from broker.metadata.topic_planning import plan_topic
 from protocol.errors import KafkaStorage
 from tests.doubles.clock import settle
@@ -239,3 +240,21 @@ async def test_a_node_ends_when_no_metadata_can_be_written_any_more(error: int, 
         with pytest.raises(KafkaStorage):
             await rig.node.topics.create([plan_topic(rig.node, "t", partition_count=1)])
         assert rig.node.unusable.is_set() is ends
+
+
+@pytest.mark.parametrize("error, starts", [(errno.EIO, False), (errno.ENOSPC, True)])
+async def test_a_node_does_not_start_that_could_only_end(error: int, starts: bool) -> None:
+    async with Rig(config=FOLDERS) as rig:
+        await rig.create("t", 1)
+    rig.fs.inject(Fault("pwrite", 1, error, path_part="/one/metadata.log"))
+    again = Rig(fs=rig.fs, clock=rig.clock, seed=2, config=FOLDERS)
+    if starts:
+        await again.start()
+        assert await append(again.connect(), "t", 0) == "none"
+        await again.stop()
+    else:
+        with pytest.raises(MetadataStoreError):
+            await again.start()
+        assert again.node.not_ready
+    async with Rig(fs=rig.fs, clock=rig.clock, seed=3, config=FOLDERS) as third:
+        assert await append(third.connect(), "t", 0) == "none"
