@@ -113,8 +113,8 @@ class LogCopy:
                 data = source.pread(size - (start or 0), start or 0)
             finally:
                 source.close()
-            if len(data) != size - (start or 0):
-                raise OSError(f"{self._log.folder}/{name} ends before {size}")
+        if len(data) != size - (start or 0):
+            raise SourceError(f"{self._log.folder}/{name} ends before {size}")
         self._write(name, data, start or 0)
         self._copied[name] = size
 
@@ -147,4 +147,4 @@ def _reading() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise SourceError(*error.args) from error
+        raise SourceError(error.errno, error.strerror, error.filename) from error

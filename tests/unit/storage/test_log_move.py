@@ -176,6 +176,13 @@ async def test_a_device_that_fails_under_a_move_takes_its_own_folder_offline(
     assert state_of(rig.log()) == before
 
 
+async def test_what_cannot_be_read_is_named(rig: MovingRig) -> None:
+    fill(rig.log())
+    rig.files.inject(Fault("open", 1, errno.EMFILE, path_part="/one/t-0/"))
+    with pytest.raises(OSError, match=r"injected: '/one/t-0/0+\.log'"):
+        await finish(rig, rig.move().run())
+
+
 async def test_a_failure_while_changing_places_takes_the_log_offline_until_the_start(rig: MovingRig) -> None:
     fill(rig.log())
     rig.log().flush()
