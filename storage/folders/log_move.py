@@ -114,7 +114,8 @@ class LogMove:
                 with self._while_copying():
                     old_folder, old_files = await self._switch()
                 moved = True
-                await self._finish(old_folder, old_files)
+                with self._leaving(old_files):
+                    await self._finish(old_folder, old_files)
             finally:
                 self.log.flusher.release()
         finally:
@@ -268,6 +269,24 @@ class LogMove:
         self.log.flusher.note_synced(end)
         delay_ms = self.log.config.file_delete_delay_ms
         remove_folder_later(self._manager.services, doomed, delay_ms, old_files)
+
+    @contextmanager
+    def _leaving(self, old_files: list[File]) -> Iterator[None]:
+        """Closes them too where the next start is to remove their folder; later, since they may still be read."""
+
+        def close() -> None:
+            for file in old_files:
+                file.close()
+
+        def failed(error: Exception) -> None:
+            logger.error("old files not closed", partition=str(self._key), error=str(error))
+
+        try:
+            yield
+        except BaseException:
+            delay_ms = self.log.config.file_delete_delay_ms
+            self._clock.call_later(delay_ms, lambda: self._workers.submit(close, lambda _: None, failed))
+            raise
 
     @contextmanager
     def _failing(self, log_dir: LogDir) -> Iterator[None]:

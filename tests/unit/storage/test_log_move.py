@@ -304,6 +304,28 @@ async def test_a_partition_deleted_in_the_middle_of_changing_places_is_gone(rig:
     assert len(contents(rig.restart())) == 1
 
 
+@pytest.mark.parametrize("ended_by", ["failure", "deletion"])
+async def test_a_move_that_ends_after_the_log_changed_places_closes_the_old_files(
+    rig: MovingRig, ended_by: str
+) -> None:
+    fill(rig.log())
+
+    def ends(operation: str, path: str) -> None:
+        if operation == "rename" and path.startswith("/one/t-0"):
+            if ended_by == "failure":
+                raise OSError(errno.EIO, "gone", path)
+            rig.files.hook = None
+            rig.manager.delete_log_soon("t", 0)
+
+    rig.files.hook = ends
+    with pytest.raises((KafkaStorage, MoveEndedError)):
+        await finish(rig, rig.move().run())
+    rig.clock.advance(60_000)
+    rig.workers.run_all()
+    rig.manager.release()
+    assert not rig.files.open_files
+
+
 async def test_a_move_waits_for_the_cleaner(rig: MovingRig) -> None:
     fill(rig.log())
     cleaning = True
