@@ -33,6 +33,7 @@ from protocol.errors import (
     KafkaError,
     KafkaStorage,
     MessageTooLarge,
+    NotLeaderOrFollower,
     RecordBatchTooLarge,
     TransactionalIdAuthorization,
     UnknownServerError,
@@ -75,7 +76,7 @@ FIRST_VERSION_WITH_TOPIC_IDS = 13
 ACKS = (-1, 0, 1)
 ADMIN_CLIENT_ID = "__admin_client"
 NOTHING = memoryview(b"")
-EXPECTED_FAILURES = (MessageTooLarge, RecordBatchTooLarge, CorruptMessage, KafkaStorage)
+EXPECTED_FAILURES = (NotLeaderOrFollower, MessageTooLarge, RecordBatchTooLarge, CorruptMessage, KafkaStorage)
 """Errors that Kafka neither counts as failed produce requests nor sends with a log start offset."""
 
 

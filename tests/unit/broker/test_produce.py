@@ -101,6 +101,19 @@ async def test_a_failing_flush_is_told_at_once_and_never_acknowledged() -> None:
     await rig.stop()
 
 
+async def test_a_partition_that_changes_its_folder_refuses_without_a_log_start() -> None:
+    """Kafka's ReplicaManager expects NOT_LEADER_OR_FOLLOWER: it is no failed produce request."""
+    rig, _ = await queued()
+    partition = rig.node.partitions.get("t", 0)
+    assert partition is not None
+    partition.log.held_back = True
+    told = await rig.connect().ask("produce", 9, **produce("t", {0: batch(b"a")}))
+    (one,) = told.responses[0].partition_responses
+    assert (one.error_code.name, one.log_start_offset) == ("not_leader_or_follower", -1)
+    partition.log.held_back = False
+    await rig.stop()
+
+
 async def test_what_is_not_flushed_in_time_is_told_as_timed_out() -> None:
     rig, workers = await queued()
     client = rig.connect()
