@@ -97,7 +97,9 @@ class LogView:
         return self._tail
 
     def _advance(self, listing: Listing, limit: int | None) -> LogTail:
-        tail = self._tail or self._begin(listing, limit)
+        tail = self._tail
+        if tail is None or tail.end < listing.segments[0].base_offset:  # retention has overtaken it
+            tail = self._begin(listing, limit)
         try:
             tail.advance(listing, limit)
         except FileNotFoundError:

@@ -188,6 +188,27 @@ def test_a_topic_that_was_made_anew_is_another_one(rig: Rig) -> None:
     assert lenient.batch() == []
 
 
+def test_retention_that_overtakes_a_stream_is_missed_or_left_out(rig: Rig) -> None:
+    """All that the stream has looked at is gone by its next look, so there is no segment to go on in."""
+    fill(rig, range(3))
+    strict, lenient = query(rig), query(rig, failOnDataLoss="false")
+    assert strict.batch() == lenient.batch() == [0, 1, 2]
+    for number in range(3, 20):
+        fill(rig, range(number, number + 1), producer_id=7, transactional=True, sequence=number - 3)
+    end_txn(rig.log(), 7, commit=True)
+    fill(rig, range(20, 30))
+    logs = sorted(Path(rig.log().folder).glob("*.log"))
+    first = next(int(path.stem) for path in logs if int(path.stem) > 10)
+    for path in logs:
+        if int(path.stem) < first:
+            path.unlink()
+    with pytest.raises(DataLossError, match=f"Offset 3 of t-0 is asked for, and there are {first} up to 31"):
+        strict.batch()
+    assert lenient.batch() == [*range(first, 20), *range(20, 30)]
+    fill(rig, range(30, 31))
+    assert lenient.batch() == [30]
+
+
 def test_a_log_that_is_cut_below_a_stream_is_a_loss(rig: Rig) -> None:
     fill(rig, range(10))
     strict, lenient = query(rig), query(rig, failOnDataLoss="false")
