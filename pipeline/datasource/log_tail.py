@@ -46,6 +46,7 @@ class LogTail:
     aborted: list[AbortedTxn] = field(default_factory=list)
     _file: tuple[int, tuple[int, int]] | None = None
     _position: int = 0
+    _walked: int = 0
 
     @classmethod
     def begin(cls, listing: Listing, limit: int | None, *, with_transactions: bool, strict: bool) -> LogTail:
@@ -69,7 +70,7 @@ class LogTail:
         """Walk on to the end, or to the first batch at or behind `limit`.
 
         Raises OSError, FileNotFoundError for a file removed meanwhile, CorruptLogError for damage in the middle,
-        DataLossError for a log that is shorter than before.
+        DataLossError for a log that is shorter than before, which it is also where its last file is another one.
         """
         segment = listing.floor(self.end)
         while segment is not None:
@@ -84,6 +85,10 @@ class LogTail:
                 if reached:
                     self.end = max(self.end, limit or 0)
                     return
+            if following is None and self._walked < self.end:
+                raise DataLossError(
+                    f"{segment.log} ends at offset {self._walked} now: records before offset {self.end} are gone."
+                )
             segment = following
             if segment is not None:
                 self.end = max(self.end, segment.base_offset)
@@ -97,6 +102,7 @@ class LogTail:
             if log.size < self._position:
                 raise DataLossError(f"{segment.log} has become shorter: records before offset {self.end} are gone.")
             return self._position, self._position
+        self._walked = segment.base_offset
         index = read_offset_index(segment)
         whole_to = int(index.positions[-1]) if len(index.positions) else 0
         if walk.header_at(log, whole_to, segment.base_offset) is None:
@@ -125,7 +131,7 @@ class LogTail:
                 if self.with_transactions and header.has_producer_id:
                     self._note(log, at, header)
                 self.end = header.next_offset
-            self._position = at + header.size
+            self._position, self._walked = at + header.size, header.next_offset
         return False
 
     def _note(self, log: OpenLog, position: int, header: BatchHeader) -> None:

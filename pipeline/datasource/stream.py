@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pipeline.datasource.errors import DataLossError, DataSourceError
 from pipeline.datasource.log_view import LogState
 from pipeline.datasource.offsets import OffsetRange, stream_start, within
-from pipeline.datasource.options import LATEST, SourceOptions
+from pipeline.datasource.options import LATEST, HighWatermark, SourceOptions
 from pipeline.datasource.planner import Planner
 from pipeline.datasource.reader import read_split
 from pipeline.datasource.splits import Split, splits_of
@@ -57,7 +57,7 @@ class OdradekStreamReader(DataSourceStreamReader):
         starts = {key: offset for key, offset in begin.offsets.items() if not self._is_anew(key, begin, states)}
         ends = dict(starts)  # also of folders that are gone: `partitions` shows that
         for key, state in states.items():
-            starts.setdefault(key, state.start)
+            starts[key] = self._not_cut(state, starts.get(key, state.start))
             ends[key] = max(state.end, starts[key])
         return Position(self._limited(starts, ends), begin.ids | _ids(states)).to_json()
 
@@ -69,6 +69,14 @@ class OdradekStreamReader(DataSourceStreamReader):
             return False
         self._lost(f"Topic {key.topic} was deleted and recreated; what was not read of {key} before is gone.")
         return True
+
+    def _not_cut(self, state: LogState, offset: int) -> int:
+        """Where to go on: at `offset`, or at the end of a log that was cut below it. Raises DataLossError."""
+        log_end = state.tail.end
+        if self.options.high_watermark is not HighWatermark.WRITTEN or offset <= log_end:
+            return offset  # a checkpoint lags, and may be behind what was read without regard to it
+        self._lost(f"The log of {state.home.partition} was read up to offset {offset} and ends at {log_end} now.")
+        return state.end
 
     def _limited(
         self, starts: Mapping[TopicPartition, int], ends: dict[TopicPartition, int]
