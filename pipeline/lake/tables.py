@@ -66,7 +66,8 @@ class IcebergTable:
             self._create(rows.schema)
         elif retried and self._has(mark):
             return
-        writer = rows.writeTo(self._table).option("mergeSchema", "true")
+        # Fields are found by their names, also where a schema of today has them in another order than the table.
+        writer = rows.writeTo(self._table).option("mergeSchema", "true").option("check-ordering", "false")
         writer.option(f"snapshot-property.{BATCH_PROPERTY}", mark).append()
 
     def optimize(self, spark: SparkSession) -> None:

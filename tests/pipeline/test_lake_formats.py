@@ -40,6 +40,24 @@ def test_iceberg_takes_a_batch_once_and_compacts(lake: Lake, topic: str) -> None
     assert len([row.mark for row in marks if row.mark]) == 2
 
 
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_fields_come_and_go_in_any_order(lake: Lake, topic: str, table_format: str) -> None:
+    create_topic(lake.bootstrap, topic)
+    schemas = ["a INT, s STRUCT<x: INT, y: INT>, b STRING", "b STRING, s STRUCT<z: INT, y: INT, x: INT>, a INT", "c INT"]
+    for schema in schemas:
+        produce(lake.bootstrap, topic, [{"a": 1, "b": "2", "c": 3, "s": {"x": 4, "y": 5, "z": 6}}])
+        assert lake.run(topic, table_format=table_format, schemas=[f"{topic}=json:{schema}"]) == {}
+    if table_format == "iceberg":
+        lake.spark.sql(f"REFRESH TABLE odradek_lake.`{topic}`")
+    table = lake.spark.table(f"odradek_lake.`{topic}`") if table_format == "iceberg" else lake.delta(topic)
+    read = table.orderBy("offset").select("value.a", "value.b", "value.c", "value.s.x", "value.s.y", "value.s.z")
+    assert [tuple(row) for row in read.collect()] == [
+        (1, "2", None, 4, 5, None),
+        (1, "2", None, 4, 5, 6),
+        (None, None, 3, None, None, None),
+    ]
+
+
 def test_parquet_is_exact_for_readers_of_the_sinks_log(lake: Lake, topic: str) -> None:
     create_topic(lake.bootstrap, topic)
     schemas = [f"{topic}=json:n INT"]
