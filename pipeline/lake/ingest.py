@@ -154,8 +154,11 @@ class Ingest(ABC):
         struct = schemas.infer(self._around.spark, self._sample()) if spec.inferred else schemas.declared_struct(spec)
         if struct is None:
             return {}
-        schemas.check_names(self.topic, struct, self._settings.table_format)
-        return schemas.as_json(struct)
+        schema = schemas.as_json(struct)
+        if state is None or schema != state.newest_schema:  # what a table has by now it can have
+            schemas.check_names(self.topic, struct, self._settings.table_format)
+            schemas.check_types(self.topic, struct, self._settings.table_format)
+        return schema
 
     def _sample(self) -> DataFrame:
         reader = self._around.spark.read.format("kafka").options(**self._settings.cluster.connector_options())

@@ -95,9 +95,11 @@ def infer(spark: SparkSession, sample: DataFrame) -> StructType | None:
 
 def check_names(topic: str, schema: StructType, table_format: str) -> None:
     """Raises LakeError for field names that the table cannot have: alike but for case, or with marks Delta rejects."""
-    for fields in _structs(schema):
+    from pyspark.sql.types import StructType
+
+    for _, kind in _types(schema):
         names: dict[str, str] = {}
-        for name in fields:
+        for name in kind.names if isinstance(kind, StructType) else ():
             other = names.get(name.lower())
             if other == name:
                 raise LakeError(f"topic {topic}: field {name!r} is there twice")
@@ -108,6 +110,42 @@ def check_names(topic: str, schema: StructType, table_format: str) -> None:
                 raise LakeError(
                     f"topic {topic}: Delta refuses the field name {name!r}; declare a --schema, or use --format iceberg"
                 )
+
+
+def check_types(topic: str, schema: StructType, table_format: str) -> None:
+    """Raises LakeError for a field of a type that JSON cannot become, or that the table cannot have.
+
+    A refusal must come before the schema is settled, as in `check_evolution`.
+    """
+    for path, kind in _types(schema):
+        why = _refusal(kind, table_format)
+        if why is not None:
+            raise LakeError(f"topic {topic}: field {path or 'value'} cannot be {kind.simpleString()}: {why}")
+
+
+def _refusal(kind: DataType, table_format: str) -> str | None:
+    """Why a field cannot be of a type; None if it can."""
+    from pyspark.sql import types as T
+
+    refused: dict[str, tuple[type[DataType], ...]] = {
+        "delta": (T.CalendarIntervalType, T.DayTimeIntervalType, T.YearMonthIntervalType),
+        "iceberg": (T.CalendarIntervalType, T.DayTimeIntervalType, T.YearMonthIntervalType, T.NullType, T.VariantType),
+        "parquet": (T.CalendarIntervalType, T.NullType),
+    }
+    match kind:
+        case T.StructType() if not kind.fields:
+            return "it has no field"
+        case T.MapType() if not isinstance(kind.keyType, T.StringType):
+            return "keys in JSON are strings"
+        case T.CharType() | T.VarcharType():
+            return "declare it as STRING"
+        case T.ByteType():
+            return "Spark's parser would make -128 of 128; declare it as SMALLINT"
+        case T.StringType() if table_format == "delta" and kind.collation != T.StringType().collation:
+            return "Delta has no collations"
+        case _ if isinstance(kind, refused[table_format]):
+            return f"tables in format {table_format} cannot hold it"
+    return None
 
 
 def check_evolution(topic: str, before: StructType, now: StructType, prefix: str = "") -> None:
@@ -151,19 +189,19 @@ def required_paths(schema: StructType, prefix: tuple[str, ...] = ()) -> Iterator
             yield from required_paths(part.dataType, path)
 
 
-def _structs(kind: DataType) -> Iterator[list[str]]:
-    """The field names of every struct within a type."""
+def _types(kind: DataType, path: str = "") -> Iterator[tuple[str, DataType]]:
+    """The type and every one within it, with the path of the field that has it."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
+    yield path, kind
     match kind:
         case StructType():
-            yield kind.names
             for part in kind.fields:
-                yield from _structs(part.dataType)
+                yield from _types(part.dataType, f"{path}.{part.name}" if path else part.name)
         case ArrayType():
-            yield from _structs(kind.elementType)
+            yield from _types(kind.elementType, path)
         case MapType():
-            yield from _structs(kind.valueType)
+            yield from _types(kind.valueType, path)
 
 
 def as_json(schema: StructType | None) -> dict[str, Any] | None:

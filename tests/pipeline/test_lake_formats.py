@@ -43,7 +43,11 @@ def test_iceberg_takes_a_batch_once_and_compacts(lake: Lake, topic: str) -> None
 @pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 def test_fields_come_and_go_in_any_order(lake: Lake, topic: str, table_format: str) -> None:
     create_topic(lake.bootstrap, topic)
-    schemas = ["a INT, s STRUCT<x: INT, y: INT>, b STRING", "b STRING, s STRUCT<z: INT, y: INT, x: INT>, a INT", "c INT"]
+    schemas = [
+        "a INT, s STRUCT<x: INT, y: INT>, b STRING",
+        "b STRING, s STRUCT<z: INT, y: INT, x: INT>, a INT",
+        "c INT",
+    ]
     for schema in schemas:
         produce(lake.bootstrap, topic, [{"a": 1, "b": "2", "c": 3, "s": {"x": 4, "y": 5, "z": 6}}])
         assert lake.run(topic, table_format=table_format, schemas=[f"{topic}=json:{schema}"]) == {}
@@ -83,4 +87,6 @@ def test_a_schema_that_no_table_could_have_is_refused(lake: Lake, topic: str) ->
     assert "differ in case only" in lake.run(topic, schemas=[f"{topic}=json"])[topic]
     assert "Delta refuses" in lake.run(topic, schemas=[f"{topic}=json:x STRUCT<`a b`: INT>"])[topic]
     assert "is no schema" in lake.run(topic, schemas=[f"{topic}=json:n NOTYPE"])[topic]
+    assert "keys in JSON are strings" in lake.run(topic, schemas=[f"{topic}=json:m MAP<INT, INT>"])[topic]
+    assert lake.run(topic, schemas=[f"{topic}=json:n INT"]) == {}, "what was refused was not settled"
     assert lake.run("no-such-topic") == {"no-such-topic": "topic no-such-topic does not exist"}

@@ -8,12 +8,35 @@ import pytest
 
 pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
 
-from pyspark.sql.types import ArrayType, DataType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    CalendarIntervalType,
+    DataType,
+    DayTimeIntervalType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    StringType,
+    StructField,
+    StructType,
+    VarcharType,
+    VariantType,
+)
 
 from pipeline.lake import naming, state
 from pipeline.lake.errors import LakeError
 from pipeline.lake.json_schema import struct_of
-from pipeline.lake.schemas import SchemaSpec, check_evolution, check_names, parse_specs, required_paths, spec_of
+from pipeline.lake.schemas import (
+    SchemaSpec,
+    check_evolution,
+    check_names,
+    check_types,
+    parse_specs,
+    required_paths,
+    spec_of,
+)
 
 
 def test_json_schema_becomes_columns() -> None:
@@ -87,6 +110,32 @@ def test_fields_alike_but_for_case_are_found_at_any_depth() -> None:
 
 def _struct(*fields: tuple[str, DataType]) -> StructType:
     return StructType([StructField(name, kind) for name, kind in fields])
+
+
+@pytest.mark.parametrize(
+    ("kind", "refused_by"),
+    [
+        (MapType(IntegerType(), LongType()), "delta iceberg parquet"),
+        (MapType(StringType(), StructType([])), "delta iceberg parquet"),
+        (VarcharType(3), "delta iceberg parquet"),
+        (ByteType(), "delta iceberg parquet"),
+        (CalendarIntervalType(), "delta iceberg parquet"),
+        (DayTimeIntervalType(), "delta iceberg"),
+        (NullType(), "iceberg parquet"),
+        (VariantType(), "iceberg"),
+        (StringType("UTF8_LCASE"), "delta"),
+        (MapType(StringType(), ArrayType(LongType())), ""),
+    ],
+    ids=lambda one: one.simpleString() if isinstance(one, DataType) else one,
+)
+def test_types_that_cannot_be_in_a_table_are_refused_at_any_depth(kind: DataType, refused_by: str) -> None:
+    schema = _struct(("x", ArrayType(_struct(("y", kind)))))
+    for table_format in ("delta", "iceberg", "parquet"):
+        if table_format in refused_by:
+            with pytest.raises(LakeError, match=r"topic t: field x\.y cannot be "):
+                check_types("t", schema, table_format)
+        else:
+            check_types("t", schema, table_format)
 
 
 def test_fields_may_come_and_go_but_keep_their_types() -> None:
