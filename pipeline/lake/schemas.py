@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 EVERY_TOPIC = "*"
 REFUSED_BY_DELTA = " ,;{}()\n\t="
+NO_FIELD = "odradek: no field"
+"""Spark's own `_corrupt_record` may be a field of a user's, and then no record could be inferred from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +90,8 @@ def infer(spark: SparkSession, sample: DataFrame) -> StructType | None:
     # PySpark reads JSON from an RDD of Python's alone, for which the driver would have to hold the values.
     jvm: Any = spark._jvm
     texts = getattr(values.select(F.col("value").cast("string"))._jdf, "as")(jvm.org.apache.spark.sql.Encoders.STRING())
-    found = spark.read.option("mode", "DROPMALFORMED")._jreader.json(texts).schema()
-    fields = StructType.fromJson(json.loads(found.json())).fields
-    return StructType([part for part in fields if part.name != "_corrupt_record"]) or None
+    reader = spark.read.option("mode", "DROPMALFORMED").option("columnNameOfCorruptRecord", NO_FIELD)
+    return StructType.fromJson(json.loads(reader._jreader.json(texts).schema().json())) or None
 
 
 def check_names(topic: str, schema: StructType, table_format: str) -> None:

@@ -105,6 +105,13 @@ def test_an_inferred_schema_is_settled_once_and_a_declared_one_may_grow(lake: La
     assert refused == {topic: f"topic {topic}: its table has raw or parsed values and cannot change to the other"}
 
 
+def test_a_field_that_is_called_like_sparks_own_is_inferred(lake: Lake, topic: str) -> None:
+    create_topic(lake.bootstrap, topic)
+    produce(lake.bootstrap, topic, [b"{", {"_corrupt_record": 1, "n": 2}])
+    assert lake.run(topic, schemas=[f"{topic}=json"]) == {}
+    assert [tuple(row.value) for row in lake.delta(topic).collect()] == [(1, 2)]
+
+
 def test_topics_by_pattern_and_names_that_no_table_could_have(lake: Lake, topic: str) -> None:
     names = [f"_{topic}.a-b", f".{topic}.c", f"7.{topic}"]
     for number, name in enumerate(names):
