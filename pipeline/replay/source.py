@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipeline.files import delta_name
+from pipeline.replay.errors import ReplayRefused
 
 # Spark's default makes nulls of what it cannot read.
 OUR_OPTIONS = {"json": {"mode": "FAILFAST"}, "csv": {"mode": "FAILFAST"}}
@@ -34,7 +35,10 @@ class OpenSource:
 
 
 def open_source(spark: SparkSession, source: Source, begun: Mapping[str, Any] | None) -> OpenSource:
-    """`begun` is the identity that the job began with: a table is read in that version, whatever it holds by now."""
+    """`begun` is the identity that the job began with: a table is read in that version, whatever it holds by now.
+
+    Raises ReplayRefused for files that come, go or change between their listing and Spark's.
+    """
     same = begun if begun is not None and begun.get("path") == source.path else {}
     options = OUR_OPTIONS.get(source.format, {}) | dict(source.options)
     reader = spark.read.format(source.format).options(**options)
@@ -50,8 +54,12 @@ def open_source(spark: SparkSession, source: Source, begun: Mapping[str, Any] | 
             frame = reader.option("snapshot-id", snapshot).load(source.path)
             state = {"snapshot": snapshot}
         case _:
-            frame = reader.load(source.path)
             state = _files(spark, source.path)
+            frame = reader.load(source.path)
+            if state != _files(spark, source.path):
+                raise ReplayRefused(
+                    f"the files of {source.path} changed while they were listed: a job reads what is whole"
+                )
     columns = {f"column {name}": kind for name, kind in frame.dtypes}
     read_by = {f"option {name}": value for name, value in options.items()}
     zone = spark.conf.get("spark.sql.session.timeZone")  # JSON and text have times in it

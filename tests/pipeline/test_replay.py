@@ -23,6 +23,7 @@ pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installe
 
 from odradek import Broker
 from pipeline import session
+from pipeline.replay import source as source_module
 from pipeline.replay.errors import ReplayFailed, ReplayRefused
 from pipeline.replay.job import Replay, Totals, replay
 from pipeline.replay.source import Source
@@ -269,3 +270,22 @@ def test_changed_files_are_refused(spark: SparkSession, broker: Broker, topic: s
     with pytest.raises(ReplayRefused, match=r"(?s)began with something else.*files: 3, now 4.*delete the topic"):
         replay(spark, asked)
     assert len(committed(broker.bootstrap_servers, topic)) == 30
+
+
+def test_files_that_change_while_they_are_listed_are_refused(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Spark has not listed would never be written, and the next start would find nothing to do."""
+    asked = job(broker.bootstrap_servers, topic, json_files(tmp_path / "in", shuffled(30)))
+    listed = source_module._files
+
+    def listed_and_more(*given: Any) -> dict[str, Any]:
+        found = listed(*given)
+        (tmp_path / "in" / "more.json").write_text('{"k": "a", "n": -1, "v": ""}\n')
+        return found
+
+    monkeypatch.setattr(source_module, "_files", listed_and_more)
+    with pytest.raises(ReplayRefused, match="changed while they were listed"):
+        replay(spark, asked)
+    monkeypatch.undo()
+    assert replay(spark, asked).rows == 31
