@@ -12,8 +12,9 @@ from pyspark.sql import functions as F
 from pipeline.files import delta_name
 from pipeline.replay.errors import ReplayRefused
 
-# Spark's default makes nulls of what it cannot read.
-OUR_OPTIONS = {"json": {"mode": "FAILFAST"}, "csv": {"mode": "FAILFAST"}}
+# Spark's defaults make nulls of what it cannot read, and take a CSV file's columns for the schema's whatever its header
+# calls them.
+OUR_OPTIONS = {"json": {"mode": "FAILFAST"}, "csv": {"mode": "FAILFAST", "enforceSchema": "false"}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,6 +207,17 @@ def test_a_line_that_cannot_be_read_is_never_a_null(
     assert committed(broker.bootstrap_servers, topic) == []
 
 
+@pytest.mark.parametrize("value_column", ["v", None])
+def test_a_header_that_has_other_columns_than_the_schema_is_an_error(
+    value_column: str | None, spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    csv_file(spark, tmp_path / "in", shuffled(3))
+    source = Source(str(tmp_path / "in"), "csv", "v STRING, n BIGINT, k STRING", {"header": "true"})
+    with pytest.raises(ReplayFailed, match="CSV header does not conform to the schema"):
+        replay(spark, job(broker.bootstrap_servers, topic, source, value_column=value_column))
+    assert committed(broker.bootstrap_servers, topic) == []
+
+
 def test_two_at_the_same_time_double_nothing(spark: SparkSession, broker: Broker, topic: str, tmp_path: Path) -> None:
     rows = shuffled(3_000)
     source = json_files(tmp_path / "in", rows)
