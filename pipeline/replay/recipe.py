@@ -13,6 +13,7 @@ from pyspark.sql import types as T
 
 from pipeline.reasons import reason
 from pipeline.replay.errors import ReplayRefused
+from pipeline.sql import quoted
 
 RECORD_COLUMNS = ("topic", "key", "value", "headers", "timestamp_ms")
 
@@ -118,10 +119,10 @@ def _as_bytes(column: Column, kind: T.DataType, what: str) -> Column:
 def _others_as_json(frame: DataFrame, recipe: Recipe) -> Column:
     used = {recipe.topic_column, recipe.key_column, recipe.headers_column, recipe.timestamp_column}
     lowered = {name.lower() for name in used if name is not None}
-    others = [name for name in frame.columns if name.lower() not in lowered]
+    others = [name for name in frame.columns if not lowered & {name.lower(), quoted(name).lower()}]
     if not others:
         raise ReplayRefused("no column is left for the value")
-    return F.to_json(F.struct(*(frame[f"`{name}`"] for name in others)))
+    return F.to_json(F.struct(*(frame[quoted(name)] for name in others)))
 
 
 def _headers(frame: DataFrame, name: str) -> Column:

@@ -144,6 +144,14 @@ def test_columns_become_parts_of_records(spark: SparkSession, broker: Broker, to
     assert (b"1", {"n": 3, "v": encoded, "at": "2024-02-29T12:30:01.234Z", "t": topic}) in values
 
 
+def test_columns_of_any_name(spark: SparkSession, broker: Broker, topic: str, tmp_path: Path) -> None:
+    spark.sql("SELECT 1 AS `the.key`, 2 AS `a``b`, 3 AS `c.d`").write.parquet(str(tmp_path / "in"))
+    source = Source(str(tmp_path / "in"), "parquet")
+    assert replay(spark, job(broker.bootstrap_servers, topic, source, key_column="`the.key`")).rows == 1
+    [record] = committed(broker.bootstrap_servers, topic)
+    assert (record.key(), json.loads(record.value() or b"")) == (b"1", {"a`b": 2, "c.d": 3})
+
+
 def test_an_empty_source_is_a_finished_job(spark: SparkSession, broker: Broker, topic: str, tmp_path: Path) -> None:
     spark.createDataFrame([], COLUMNS).write.parquet(str(tmp_path / "in"))
     asked = job(broker.bootstrap_servers, topic, Source(str(tmp_path / "in"), "parquet"))
