@@ -15,6 +15,12 @@ from pipeline.reasons import reason
 from pipeline.replay.errors import ReplayRefused
 from pipeline.sql import quoted
 
+AS_JSON = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""Spark would cut times off after the millisecond."""
+
 RECORD_COLUMNS = ("topic", "key", "value", "headers", "timestamp_ms")
 
 
@@ -122,7 +128,7 @@ def _others_as_json(frame: DataFrame, recipe: Recipe) -> Column:
     others = [name for name in frame.columns if not lowered & {name.lower(), quoted(name).lower()}]
     if not others:
         raise ReplayRefused("no column is left for the value")
-    return F.to_json(F.struct(*(frame[quoted(name)] for name in others)))
+    return F.to_json(F.struct(*(frame[quoted(name)] for name in others)), AS_JSON)
 
 
 def _headers(frame: DataFrame, name: str) -> Column:

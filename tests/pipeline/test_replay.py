@@ -107,7 +107,7 @@ def test_each_row_once_in_order_of_its_key(
 
 def test_columns_become_parts_of_records(spark: SparkSession, broker: Broker, topic: str, tmp_path: Path) -> None:
     """Keys and values that are null or empty, headers, times, topics by row, and the other columns as JSON."""
-    at = datetime(2024, 2, 29, 12, 30, 1, 234_000, UTC)
+    at = datetime(2024, 2, 29, 12, 30, 1, 234_567, UTC)
     frame = spark.createDataFrame(
         [
             (1, b"", b"empty key", None, at, topic),
@@ -141,7 +141,7 @@ def test_columns_become_parts_of_records(spark: SparkSession, broker: Broker, to
     values = [(one.key(), json.loads(one.value() or b"")) for one in committed(bootstrap, topic + "-c")]
     assert sorted((key, value["n"]) for key, value in values) == [(b"0", 2), (b"0", 4), (b"1", 1), (b"1", 3)]
     encoded = base64.b64encode(b"no key").decode()
-    assert (b"1", {"n": 3, "v": encoded, "at": "2024-02-29T12:30:01.234Z", "t": topic}) in values
+    assert (b"1", {"n": 3, "v": encoded, "at": "2024-02-29T12:30:01.234567Z", "t": topic}) in values
 
 
 def test_columns_of_any_name(spark: SparkSession, broker: Broker, topic: str, tmp_path: Path) -> None:
