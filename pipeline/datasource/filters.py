@@ -48,7 +48,8 @@ class Bounds:
             case "EqualTo":
                 least, end = max(least, value), min(end, value + 1)
             case "In":
-                least, end = max(least, min(value, default=end)), min(end, max(value, default=least - 1) + 1)
+                known = [one for one in value if one is not None]  # nothing is equal to null
+                least, end = max(least, min(known, default=end)), min(end, max(known, default=least - 1) + 1)
             case "GreaterThan":
                 least = max(least, value + 1)
             case "GreaterThanOrEqual":

@@ -261,6 +261,8 @@ def moment(number: int) -> datetime:
     [
         ([("EqualTo", "offset", 4)], range(4, 5)),
         ([("In", "offset", (4, 9, 6))], range(4, 10)),
+        ([("In", "offset", (4, None, 6))], range(4, 7)),
+        ([("In", "offset", (None,))], range(0)),
         ([("GreaterThan", "offset", 4), ("LessThan", "offset", 9)], range(5, 9)),
         ([("GreaterThanOrEqual", "offset", 4), ("LessThanOrEqual", "offset", 9)], range(4, 10)),
         ([("EqualTo", "topic", "u")], range(0)),
