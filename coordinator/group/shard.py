@@ -83,7 +83,7 @@ def _consumer_row(schema: RecordSchema[Any, Any], apply: Callable[[ConsumerGroup
 
 ROWS = rows_by_id(
     (
-        RecordRow(OFFSET_COMMIT, GroupShard.replay_offset_commit),
+        RecordRow(OFFSET_COMMIT, GroupShard.replay_offset_commit, last_value_counts=True),
         RecordRow(GROUP_METADATA, GroupShard.replay_group_metadata),
         *(_consumer_row(schema, apply) for schema, apply in REPLAYS),
     )

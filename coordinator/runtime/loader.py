@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import structlog
@@ -11,60 +11,106 @@ import structlog
 from coordinator.runtime.outcome import Position
 from coordinator.runtime.state_machine import RecordRow, StateMachine
 from protocol.internal.schema import record_id
-from protocol.primitives import Buffer
+from protocol.primitives import INT16, Buffer
 from protocol.records.batch import NO_PRODUCER_ID, BatchHeader, read_header
 from protocol.records.build import Record, iter_records
 from protocol.records.markers import ControlRecordType, read_end_marker
 
 if TYPE_CHECKING:
     from coordinator.runtime.log_port import LogPort
+    from timing.clock import Clock
 
 logger = structlog.get_logger(__name__)
 
+TURN_MS = 5.0
+"""A log is replayed for so long before the event loop has a turn."""
 
-async def replay_log(log: LogPort, rows: Mapping[int, RecordRow], state: StateMachine, name: str) -> int:
+RECORDS_A_STEP = 200
+
+
+async def replay_log(log: LogPort, rows: Mapping[int, RecordRow], state: StateMachine, name: str, clock: Clock) -> int:
     """The number of records replayed. Raises KafkaError from the log, and ValueError for malformed records."""
-    count = 0
+    replay = LogReplay(rows, state, name)
+    began_ms = clock.monotonic_ms()
     async for piece in log.batches():
-        count += replay_batches(piece, rows, state, name)
-    return count
+        for _ in replay.steps(piece):
+            if clock.monotonic_ms() - began_ms > TURN_MS:
+                await clock.sleep(0)
+                began_ms = clock.monotonic_ms()
+    return replay.records
 
 
-def replay_batches(piece: Buffer, rows: Mapping[int, RecordRow], state: StateMachine, name: str) -> int:
-    """Replays a piece of whole batches; the number of their records."""
-    at = count = 0
-    while at < len(piece):
-        header = read_header(piece, at)
-        for record in iter_records(piece, header, at):
+class LogReplay:
+    """Replays the batches of one log, in order. `records` counts them.
+
+    Of values that follow one another under one key, the last alone is decoded and replayed where the record type allows
+    it (`RecordRow.last_value_counts`): a log of a million commits of few offsets is read in a fraction of the time.
+    """
+
+    def __init__(self, rows: Mapping[int, RecordRow], state: StateMachine, name: str) -> None:
+        self.records = 0
+        self._rows = rows
+        self._state = state
+        self._name = name
+        self._held_types = {INT16.pack(number) for number, row in rows.items() if row.last_value_counts}
+        self._held: dict[bytes, Record] = {}
+
+    def steps(self, piece: Buffer) -> Iterator[None]:
+        """A piece of whole batches, all of which is replayed in the end. Each step is short."""
+        at = 0
+        while at < len(piece):
+            header = read_header(piece, at)
             if header.is_control:
-                _replay_control(record, header, state)
+                yield from self._release()
+                for record in iter_records(piece, header, at):
+                    self._replay_control(record, header)
+            elif header.is_transactional:
+                yield from self._release()
+                for record in iter_records(piece, header, at):
+                    self._replay_record(record, header.producer_id, header.producer_epoch)
             else:
-                _replay_record(record, header, rows, state, name)
-        count += header.record_count
-        at += header.size
-    return count
+                yield from self._hold(iter_records(piece, header, at))
+            self.records += header.record_count
+            at += header.size
+            yield
+        yield from self._release()
 
+    def _hold(self, records: Iterator[Record]) -> Iterator[None]:
+        held, held_types = self._held, self._held_types
+        for record in records:
+            key = record.key
+            if key is not None and record.value is not None and (key in held or key[:2] in held_types):
+                held[key] = record
+            else:
+                yield from self._release()
+                self._replay_record(record)
 
-def _replay_control(record: Record, header: BatchHeader, state: StateMachine) -> None:
-    marker = read_end_marker(record)
-    if marker is not None:
-        state.replay_end_marker(header.producer_id, header.producer_epoch, marker.type is ControlRecordType.COMMIT)
+    def _release(self) -> Iterator[None]:
+        """Replays what is held, in the order in which the keys came."""
+        for number, record in enumerate(self._held.values(), 1):
+            self._replay_record(record)
+            if not number % RECORDS_A_STEP:
+                yield
+        self._held.clear()
 
+    def _replay_control(self, record: Record, header: BatchHeader) -> None:
+        marker = read_end_marker(record)
+        if marker is not None:
+            committed = marker.type is ControlRecordType.COMMIT
+            self._state.replay_end_marker(header.producer_id, header.producer_epoch, committed)
 
-def _replay_record(
-    record: Record, header: BatchHeader, rows: Mapping[int, RecordRow], state: StateMachine, name: str
-) -> None:
-    """A record of unknown type is skipped, so that an older broker can read a newer one's log (KIP-915)."""
-    if record.key is None:
-        raise ValueError(f"a record of {name} at offset {record.offset} has no key")
-    try:
-        row = rows.get(record_id(record.key))
-    except struct.error as error:
-        raise ValueError(f"the key of the record of {name} at offset {record.offset} is too short") from error
-    if row is None:
-        logger.warning("record of unknown type skipped", shard=name, offset=record.offset)
-        return
-    schema = row.schema
-    value = None if record.value is None else schema.decode_value(record.value)
-    producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
-    row.replay(state, schema.decode_key(record.key), value, Position(record.offset, producer_id, header.producer_epoch))
+    def _replay_record(self, record: Record, producer_id: int = NO_PRODUCER_ID, producer_epoch: int = -1) -> None:
+        """A record of unknown type is skipped, so that an older broker can read a newer one's log (KIP-915)."""
+        if record.key is None:
+            raise ValueError(f"a record of {self._name} at offset {record.offset} has no key")
+        try:
+            row = self._rows.get(record_id(record.key))
+        except struct.error as error:
+            raise ValueError(f"the key of the record of {self._name} at offset {record.offset} is too short") from error
+        if row is None:
+            logger.warning("record of unknown type skipped", shard=self._name, offset=record.offset)
+            return
+        schema = row.schema
+        value = None if record.value is None else schema.decode_value(record.value)
+        key = schema.decode_key(record.key)
+        row.replay(self._state, key, value, Position(record.offset, producer_id, producer_epoch))

@@ -47,6 +47,7 @@ class CoordinatorRuntime(Generic[S]):
         )
         self._shards: dict[int, Shard[S]] = {}
         self._loads: dict[int, Task[None]] = {}
+        self._turn_to_load = asyncio.Lock()
 
     def load(self, partition: int, log: LogPort) -> None:
         """This node leads the partition from now on: load its shard, in the place of any earlier one."""
@@ -112,8 +113,10 @@ class CoordinatorRuntime(Generic[S]):
         task.add_done_callback(lambda done: self._load_ended(shard.partition, done))
 
     async def _load(self, shard: Shard[S]) -> None:
+        """One shard after the other, as in Kafka: the first ones serve while the others load."""
         try:
-            await shard.load()
+            async with self._turn_to_load:
+                await shard.load()
         except (KafkaError, ValueError) as error:
             logger.error("coordinator not loaded", shard=shard.name, error=str(error))
             shard.unload(ShardStatus.FAILED)

@@ -267,7 +267,7 @@ class Shard(Generic[S]):
         started = self.clock.monotonic_ms()
         state = self._surroundings.new_state(self)
         try:
-            replayed = await replay_log(self._log, self._surroundings.rows, state, self.name)
+            replayed = await replay_log(self._log, self._surroundings.rows, state, self.name, self.clock)
         except BaseException:
             state.unloaded()
             raise

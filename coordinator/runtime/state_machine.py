@@ -28,10 +28,15 @@ class StateMachine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RecordRow:
-    """One record type and what it does to the state."""
+    """One record type and what it does to the state.
+
+    `last_value_counts`: outside of transactions, replaying a value does nothing that a later one of the same key does
+    not do over, so that of several in a row the last is enough (see `LogReplay`). A tombstone is always replayed.
+    """
 
     schema: RecordSchema[Any, Any]
     replay: Replay
+    last_value_counts: bool = False
 
 
 def rows_by_id(rows: Iterable[RecordRow]) -> Mapping[int, RecordRow]:

@@ -249,4 +249,4 @@ class TransactionShard:
         return self.shard.clock.wall_ms()
 
 
-ROWS = rows_by_id((RecordRow(TRANSACTION_LOG, TransactionShard.replay),))
+ROWS = rows_by_id((RecordRow(TRANSACTION_LOG, TransactionShard.replay, last_value_counts=True),))

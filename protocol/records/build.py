@@ -5,7 +5,8 @@ The walk of `protocol.records.walk` validates; here a malformed batch just raise
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from protocol.records import batch as batches
@@ -23,6 +24,10 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
+
+
+# Without a call in Python: one for every record read.
+_new_record: Callable[[tuple[int, int, bytes | None, bytes | None, Headers]], Record] = partial(tuple.__new__, Record)
 
 
 def encode_varint(number: int) -> bytes:
@@ -178,6 +183,7 @@ def iter_records(buf: bytes | bytearray | memoryview, header: BatchHeader, pos: 
 def decode_section(section: bytes, header: BatchHeader) -> Iterator[Record]:
     """The records of a decompressed section. Raises ValueError when it is malformed."""
     fixed = header.max_timestamp if header.is_log_append_time else None
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
     at = 0
     for _ in range(header.record_count):
         size, at = read_varint(section, at)
@@ -188,11 +194,15 @@ def decode_section(section: bytes, header: BatchHeader) -> Iterator[Record]:
         offset_delta, at = read_varint(section, at)
         key, at = _read_sized(section, at, end)
         value, at = _read_sized(section, at, end)
-        headers, at = _read_headers(section, at, end)
+        headers: Headers = ()
+        if section[at : at + 1] == _NO_HEADERS:
+            at += 1
+        else:
+            headers, at = _read_headers(section, at, end)
         if at != end:
             raise ValueError("a record's size is not that of its fields")
-        timestamp = header.base_timestamp + timestamp_delta if fixed is None else fixed
-        yield Record(header.base_offset + offset_delta, timestamp, key, value, headers)
+        timestamp = base_timestamp + timestamp_delta if fixed is None else fixed
+        yield _new_record((base_offset + offset_delta, timestamp, key, value, headers))
 
 
 def read_varint(buf: bytes, at: int) -> tuple[int, int]:

@@ -9,6 +9,9 @@ from protocol.errors import KafkaError, MessageTooLarge
 from protocol.records.batch import read_header, set_offsets_and_epoch
 from protocol.records.build import Record, iter_records
 
+BATCHES_A_PIECE = 5
+"""Of a log that is loaded: few, so that there are several pieces, but more than one."""
+
 
 class MemoryLog:
     """A LogPort. `fail_with` is raised by the next appends; with `hold` the high watermark waits for `commit`."""
@@ -59,8 +62,9 @@ class MemoryLog:
     async def batches(self) -> AsyncIterator[bytes]:
         if self.load_gate is not None:
             await self.load_gate.wait()
-        for batch in list(self.written):
-            yield batch
+        written = list(self.written)
+        for first in range(0, len(written), BATCHES_A_PIECE):
+            yield b"".join(written[first : first + BATCHES_A_PIECE])
 
     def records(self) -> list[Record]:
         """Everything in the log, markers included."""

@@ -19,7 +19,7 @@ from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.member import LEFT_FOR_A_WHILE
 from coordinator.group.consumer.states import ConsumerGroupState
 from coordinator.group.shard import ROWS
-from coordinator.runtime.loader import replay_batches
+from coordinator.runtime.loader import LogReplay
 from protocol.errors import MessageTooLarge, NotEnoughReplicas
 from tests.unit.coordinator.group.consumer.machine_members import REBALANCE_MS, Actor, Classic, Modern
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, durable, log_tells
@@ -216,7 +216,8 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         """To a reader that follows it."""
         written = self.rig.log.written
         for batch in written[self.mirrored :]:
-            replay_batches(batch, ROWS, self.mirror.shard, "mirror")
+            for _ in LogReplay(ROWS, self.mirror.shard, "mirror").steps(batch):
+                pass
         self.mirrored = len(written)
         read = self.mirror.any_group
         assert type(read) is type(group)
