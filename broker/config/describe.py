@@ -71,6 +71,24 @@ def describe_topic(
     return entries
 
 
+class TopicDescriber:
+    """`describe_topic` for the topics of one request: those that are configured alike are described once.
+
+    Otherwise a request for a thousand topics would keep the loop for half a second.
+    """
+
+    def __init__(self, broker_config: BrokerConfig) -> None:
+        self._broker_config = broker_config
+        self._described: dict[tuple[frozenset[tuple[str, str | None]], Keys], list[ConfigEntry]] = {}
+
+    def describe(self, overrides: Mapping[str, str | None], keys: Keys = None) -> list[ConfigEntry]:
+        alike = frozenset(overrides.items()), None if keys is None else tuple(keys)
+        entries = self._described.get(alike)
+        if entries is None:
+            entries = self._described[alike] = describe_topic(self._broker_config, overrides, keys)
+        return entries
+
+
 def describe_broker(config: BrokerConfig, keys: Keys = None) -> list[ConfigEntry]:
     """The broker's configurations: all of them, or those of `keys`, among them the unknown ones that were given."""
     given = (*config.static, *config.dynamic_broker, *config.dynamic_default)

@@ -14,7 +14,7 @@ from kio.schema.create_topics.v7.request import CreatableTopic
 from kio.schema.create_topics.v7.response import CreatableTopicConfigs, CreatableTopicResult
 from kio.schema.errors import ErrorCode
 
-from broker.config.describe import describe_topic
+from broker.config.describe import TopicDescriber
 from broker.metadata.store import retrying
 from broker.metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
 from broker.metadata.topic_planning import check_partition_total, check_record_total, plan_topic, require_time_left
@@ -44,6 +44,7 @@ async def _create(node: Node, request: CreateTopicsRequest, quota: MutationQuota
     check_partition_total(sum(_partition_count(node, topic) for topic in allowed))
     results: list[CreatableTopicResult] = []
     planned: list[Topic] = []
+    describer = TopicDescriber(node.config)
     for wanted in allowed:
         try:
             topic = _plan(node, wanted)
@@ -52,7 +53,7 @@ async def _create(node: Node, request: CreateTopicsRequest, quota: MutationQuota
             results.append(_failed(wanted.name, error))
         else:
             planned.append(topic)
-            results.append(_created(node, topic))
+            results.append(_created(describer, topic))
     check_record_total(sum(1 + len(topic.partitions) + len(topic.configs) for topic in planned))
     for name, times in named.items():
         if times > 1:
@@ -81,8 +82,8 @@ def _plan(node: Node, wanted: CreatableTopic) -> Topic:
     )
 
 
-def _created(node: Node, topic: Topic) -> CreatableTopicResult:
-    entries = describe_topic(node.config, topic.configs)
+def _created(describer: TopicDescriber, topic: Topic) -> CreatableTopicResult:
+    entries = describer.describe(topic.configs)
     return CreatableTopicResult(
         name=topic.name,
         topic_id=topic.id,

@@ -17,9 +17,9 @@ from kio.schema.errors import ErrorCode
 from broker.config.definition import ConfigDef, parse_integer, to_text
 from broker.config.describe import (
     ConfigEntry,
+    TopicDescriber,
     describe_broker,
     describe_broker_default,
-    describe_topic,
     require_this_broker,
 )
 from broker.config.resource_defs import CLIENT_METRICS_CONFIGS, group_configs
@@ -44,17 +44,18 @@ def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConf
     if any(resource.resource_type not in KNOWN_TYPES for resource in request.resources):
         raise InvalidRequest(InvalidRequest.default_message)  # for all of them, as in Kafka
     # What is named twice is answered twice, and looked up once: a request of a few bytes may name thousands.
-    results = {resource: _result(ctx, request, resource) for resource in dict.fromkeys(request.resources)}
+    describer = TopicDescriber(ctx.node.config)
+    results = {resource: _result(ctx, request, resource, describer) for resource in dict.fromkeys(request.resources)}
     return DescribeConfigsResponse(throttle_time=ZERO, results=tuple(results[one] for one in request.resources))
 
 
 def _result(
-    ctx: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+    ctx: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource, describer: TopicDescriber
 ) -> DescribeConfigsResult:
     configs: list[DescribeConfigsResourceResult] = []
     error: KafkaError | None = None
     try:
-        configs = _configs(ctx.node, request, resource)
+        configs = _configs(ctx.node, request, resource, describer)
     except KafkaError as refused:
         error = refused
     return DescribeConfigsResult(
@@ -67,12 +68,12 @@ def _result(
 
 
 def _configs(
-    node: Node, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+    node: Node, request: DescribeConfigsRequest, resource: DescribeConfigsResource, describer: TopicDescriber
 ) -> list[DescribeConfigsResourceResult]:
     keys, name = resource.configuration_keys, resource.resource_name
     match resource.resource_type:
         case ResourceType.TOPIC:
-            return [_described(request, entry) for entry in _topic(node, name, keys)]
+            return [_described(request, entry) for entry in _topic(node, name, keys, describer)]
         case ResourceType.BROKER:
             return [_described(request, entry) for entry in _broker(node, name, keys)]
         case ResourceType.BROKER_LOGGER:
@@ -90,14 +91,14 @@ def _configs(
     raise InvalidRequest(InvalidRequest.default_message)
 
 
-def _topic(node: Node, name: str, keys: Collection[str] | None) -> list[ConfigEntry]:
+def _topic(node: Node, name: str, keys: Collection[str] | None, describer: TopicDescriber) -> list[ConfigEntry]:
     reason = topic_names.invalid_reason(name)
     if reason is not None:
         raise InvalidTopic(reason)
     topic = node.topics.get(name)
     if topic is None:
         raise UnknownTopicOrPartition
-    return describe_topic(node.config, topic.configs, keys)
+    return describer.describe(topic.configs, keys)
 
 
 def _broker(node: Node, name: str, keys: Collection[str] | None) -> list[ConfigEntry]:

@@ -14,6 +14,7 @@ from broker.config.defs.not_needed import NOT_NEEDED
 from broker.config.defs.quotas import QUOTA_DEFS
 from broker.config.describe import (
     ConfigEntry,
+    TopicDescriber,
     describe_broker,
     describe_broker_default,
     describe_topic,
@@ -58,6 +59,21 @@ def test_topics_are_described_as_kafka_does(scenario: dict[str, Any]) -> None:
     for topic in scenario["topics"]:
         entries = describe_topic(configured(scenario), topic["overrides"], topic["keys"])
         assert [row(entry) for entry in entries] == topic["rows"]
+
+
+@SCENARIOS
+def test_topics_of_one_request_are_described_as_each_by_itself(scenario: dict[str, Any]) -> None:
+    describer = TopicDescriber(configured(scenario))
+    for topic in 2 * scenario["topics"]:
+        entries = describer.describe(topic["overrides"], topic["keys"])
+        assert [row(entry) for entry in entries] == topic["rows"]
+
+
+def test_topics_configured_alike_are_described_once() -> None:
+    describer = TopicDescriber(BrokerConfig.of({"node.id": "1"}))
+    first = describer.describe({"retention.ms": "1"}, ["retention.ms", "segment.ms"])
+    assert describer.describe({"retention.ms": "1"}, ["retention.ms", "segment.ms"]) is first
+    assert describer.describe({"retention.ms": "2"}, ["retention.ms", "segment.ms"]) != first
 
 
 @SCENARIOS
