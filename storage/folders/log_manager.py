@@ -68,7 +68,7 @@ class LogManager:
         self._fs = services.fs
         self._new_id = new_id
         self.any_failed = False
-        self.on_folder_failed: Callable[[LogDir], None] | None = None
+        self.on_folder_failed: Callable[[LogDir], None] = lambda _: None
         self.closed = 0
         self._producer_expiration_ms = producer_expiration_ms
         self.placement = LogPlacement(dirs)
@@ -314,8 +314,7 @@ class LogManager:
         for key, log in list(self.logs.items()):
             if self.placement.folders.get(key) == log_dir.path:
                 log.fail(error)
-        if self.on_folder_failed is not None:
-            self.on_folder_failed(log_dir)
+        self.on_folder_failed(log_dir)
 
     def fail_if_device(self, log_dir: LogDir, error: Exception) -> None:
         """Take the folder offline if this error means that its device failed, rather than one file."""
