@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 from uuid import UUID
@@ -53,6 +53,34 @@ def in_bucket_order(keys: Collection[T], hash_of: Callable[[T], int], capacity: 
     while len(keys) > buckets * 3 // 4:
         buckets *= 2
     return sorted(keys, key=lambda key: _spread(hash_of(key)) & buckets - 1)
+
+
+def in_concurrent_order(keys: Iterable[T], hash_of: Callable[[T], int]) -> list[T]:
+    """The order of a `java.util.concurrent.ConcurrentHashMap` into which these keys were put in this order."""
+    buckets = 16
+    chains: dict[int, list[tuple[int, T]]] = {}
+    for count, key in enumerate(keys, 1):
+        code = _spread(hash_of(key))
+        chains.setdefault(code & buckets - 1, []).append((code, key))
+        if count >= buckets * 3 // 4:
+            chains = {place: part for chain in chains.values() for place, part in _parts(chain, buckets)}
+            buckets *= 2
+    return [key for _, chain in sorted(chains.items()) for _, key in chain]
+
+
+def _parts(chain: list[tuple[int, T]], bit: int) -> Iterator[tuple[int, list[tuple[int, T]]]]:
+    """The two chains of which a bucket's chain becomes one, by this bit of the hash, and their places.
+
+    The last keys that go the same way keep their order; those before them are put in front, one after the other.
+    """
+    run = len(chain) - 1
+    while run and chain[run - 1][0] & bit == chain[run][0] & bit:
+        run -= 1
+    for side in (0, bit):
+        tail = chain[run:] if chain[run][0] & bit == side else []
+        part = [one for one in reversed(chain[:run]) if one[0] & bit == side] + tail
+        if part:
+            yield part[0][0] & 2 * bit - 1, part
 
 
 def in_computed_order(calls: Iterable[T], hash_of: Callable[[T], int]) -> list[T]:

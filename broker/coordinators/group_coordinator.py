@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from broker.coordinators.group_topics import GroupTopics
@@ -22,7 +22,7 @@ from coordinator.group.shard import ROWS, GroupShard
 from coordinator.runtime.runtime import CoordinatorRuntime
 from protocol import uuids
 from protocol.errors import UnsupportedVersion
-from protocol.java_collections import in_computed_order
+from protocol.java_collections import in_computed_order, in_concurrent_order
 from protocol.java_strings import java_string_hash
 from protocol.records.compression import Compression
 from timing.purgatory import Purgatory
@@ -141,6 +141,11 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
         for partition, group_id in zip(partitions, group_ids, strict=True):
             found.setdefault(partition, []).append(group_id)
         return {one: found[one] for one in in_computed_order(partitions, _hash_code)}
+
+    @staticmethod
+    def _in_order(shards: Collection[Shard[GroupShard]]) -> Sequence[Shard[GroupShard]]:
+        """That of a ConcurrentHashMap of TopicPartitions."""
+        return in_concurrent_order(shards, lambda shard: _hash_code(shard.partition))
 
     def _topic_changed(self, old: Topic | None, new: Topic | None) -> None:
         """Consumer groups look at the topic again; the committed offsets of a deleted or recreated one are removed."""

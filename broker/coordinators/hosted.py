@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from broker.coordinators.coordinator_log import PartitionCoordinatorLog
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from broker.metadata.topics import Topic
     from broker.node import Node
     from coordinator.runtime.runtime import CoordinatorRuntime
-    from coordinator.runtime.shard import Operation
+    from coordinator.runtime.shard import Operation, Shard
 
 S = TypeVar("S", bound=StateMachine)
 T = TypeVar("T")
@@ -84,8 +84,13 @@ class HostedCoordinator(Generic[S]):
 
         Raises what else a shard raises, CoordinatorLoadInProgress above all.
         """
-        answers = [shard.read(operation) for shard in self.runtime.shards()]
+        answers = [shard.read(operation) for shard in self._in_order(self.runtime.shards())]
         return when_all_settled(answers, lambda settled: then(_of_those_here(settled)))
+
+    @staticmethod
+    def _in_order(shards: Collection[Shard[S]]) -> Sequence[Shard[S]]:
+        """In which Kafka has them answer."""
+        return sorted(shards, key=lambda shard: shard.partition)
 
     def _changed(self, old: Topic | None, new: Topic | None) -> None:
         changed = new or old

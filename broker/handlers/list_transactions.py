@@ -87,6 +87,6 @@ def _found(state: TransactionShard, wanted: Filter, now_ms: int) -> list[Transac
             producer_id=metadata.producer_id,
             transaction_state=metadata.state.wire_name,
         )
-        for transactional_id, metadata in state.items()
+        for transactional_id, metadata in state.in_order()
         if wanted.lets_through(transactional_id, metadata, now_ms)
     ]

@@ -10,8 +10,10 @@ from coordinator.group.classic import heartbeat, join, leave, sync
 from coordinator.group.consumer import classic_members
 from coordinator.group.consumer import heartbeat as consumer_heartbeat
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
+from coordinator.runtime.shard import ShardStatus
 from protocol.errors import GroupIdNotFound
 from protocol.internal.group_records import GroupMetadataKey, GroupMetadataValue
+from protocol.java_collections import in_timeline_order, timeline_slots
 
 if TYPE_CHECKING:
     from kio.schema.errors import ErrorCode
@@ -34,11 +36,16 @@ if TYPE_CHECKING:
 
 
 class GroupDirectory:
-    """Answers to `group_port.Groups`, and takes the requests of the classic protocol for groups of both kinds."""
+    """Answers to `group_port.Groups`, and takes the requests of the classic protocol for groups of both kinds.
+
+    `_places` has every group, in the order in which Kafka's map of them got it; `_slots` is what that has grown to.
+    """
 
     def __init__(self, classic: ClassicGroups, consumer: ConsumerGroups) -> None:
         self.classic = classic
         self.consumer = consumer
+        self._places: dict[str, None] = {}
+        self._slots = 2
 
     # -- operations of the classic protocol
 
@@ -85,6 +92,12 @@ class GroupDirectory:
     def all(self) -> Iterable[Group]:
         return chain(self.classic.all(), self.consumer.by_id.values())
 
+    def in_order(self) -> Iterable[Group]:
+        for group_id in in_timeline_order(list(self._places), self._slots):
+            group = self.find(group_id)
+            if group is not None:
+                yield group
+
     def classic_group(self, group_id: str) -> ClassicGroup:
         """Raises GroupIdNotFound, for a consumer group too."""
         group = self.classic.find(group_id)
@@ -104,7 +117,9 @@ class GroupDirectory:
         """A record of a classic group, which takes the place of a consumer group of that name."""
         if value is not None:
             self.consumer.by_id.pop(key.group, None)
+            self._put(key.group)
         self.classic.replay(key, value, position)
+        self._drop_if_gone(key.group)
 
     def replay_consumer(self, apply: Callable[[ConsumerGroup, Any, Any], None], key: Any, value: Any) -> None:
         """A record of a consumer group, which takes the place of a classic group of that name."""
@@ -112,15 +127,29 @@ class GroupDirectory:
         if group is None and value is not None:
             self.classic.forget(key.group)
             group = self.consumer.add(key.group)
+            self._put(key.group)
         if group is not None:
             apply(group, key, value)
 
     def replay_consumer_end(self, group_id: str) -> None:
         self.consumer.by_id.pop(group_id, None)
+        self._drop_if_gone(group_id)
 
     def note_simple(self, group_id: str) -> None:
         if self.consumer.find(group_id) is None:
             self.classic.note_simple(group_id)
+            if group_id not in self._places:
+                self._put(group_id)
+
+    def _put(self, group_id: str) -> None:
+        """Kafka puts a classic group anew for each record that it loads, which may make its map grow earlier."""
+        if group_id not in self._places or self.classic.shard.status is ShardStatus.LOADING:
+            self._slots = timeline_slots(self._slots, len(self._places))
+            self._places[group_id] = None
+
+    def _drop_if_gone(self, group_id: str) -> None:
+        if self.find(group_id) is None:
+            self._places.pop(group_id, None)
 
     # -- load and unload
 

@@ -17,6 +17,8 @@ from coordinator.transaction.metadata import TransactionMetadata
 from coordinator.transaction.states import AT_REST, PREPARED, TransactionState
 from protocol.errors import ConcurrentTransactions, InvalidTxnTimeout, KafkaError
 from protocol.internal.transaction_records import TRANSACTION_LOG, TransactionLogValue
+from protocol.java_collections import in_concurrent_order
+from protocol.java_strings import java_string_hash
 
 if TYPE_CHECKING:
     from coordinator.runtime.shard import Shard
@@ -63,6 +65,10 @@ class TransactionShard:
 
     def items(self) -> Iterator[tuple[str, TransactionMetadata]]:
         return iter(self._by_id.items())
+
+    def in_order(self) -> Iterator[tuple[str, TransactionMetadata]]:
+        """All of them, as Kafka lists them: as the map that has them does (ConcurrentHashMap)."""
+        return ((one, self._by_id[one]) for one in in_concurrent_order(self._by_id, java_string_hash))
 
     def partitions_left(self, transactional_id: str, metadata: TransactionMetadata) -> Collection[TopicPartition]:
         """The transaction's partitions; once it is prepared, those that have no marker yet."""

@@ -33,7 +33,7 @@ class OffsetExpiry:
         """Tombstones for expired offsets, and for empty groups that keep none."""
         records: list[CoordinatorRecord] = []
         expired = 0
-        for group in list(self._groups.all()):
+        for group in list(self._groups.in_order()):
             tombstones = self._expired(group, now_ms)
             records += tombstones
             expired += len(tombstones)
