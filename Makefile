@@ -18,7 +18,7 @@ help: ## list the targets
 run: $(VENV)/.runtime ## a broker on 127.0.0.1:9092 that keeps its data in ./data (ARGS="--set key=value" to change it)
 	@exec $(BIN)/odradek serve --set listeners=PLAINTEXT://127.0.0.1:9092 --set log.dirs=$(DATA) $(ARGS)
 
-test: $(VENV)/.dev $(VENV)/.pipeline tools ## every test: unit, conformance, client, crash, pipeline
+test: $(VENV)/.dev build/spark-jars.stamp ## every test: unit, conformance, client, crash, pipeline
 	$(PYTEST) -n 2 --dist loadfile $(ARGS) tests
 
 unit: $(VENV)/.dev ## the tests that start no broker process and need nothing but Python, in under a minute
@@ -36,13 +36,13 @@ churn: $(VENV)/.dev tools ## consumer groups of twenty members that join, leave 
 crash: $(VENV)/.dev tools ## kill -9, locked data folder, graceful stop
 	$(PYTEST) $(ARGS) tests/crash
 
-pipeline: $(VENV)/.dev $(VENV)/.pipeline tools ## the Spark jobs, on local Spark against a broker over sockets
+pipeline: $(VENV)/.dev build/spark-jars.stamp ## the Spark jobs, on local Spark against a broker over sockets
 	$(PYTEST) $(ARGS) tests/pipeline
 
 demo: $(VENV)/.dev $(VENV)/.pipeline ## a year of flights through a broker and Spark into a lake table and a picture
 	@$(BIN)/python -m examples.flights $(ARGS)
 
-torture: $(VENV)/.dev $(VENV)/.pipeline tools ## exactly once through many kills of workers and broker; takes minutes
+torture: $(VENV)/.dev build/spark-jars.stamp ## exactly once through many kills of workers and broker; takes minutes
 	$(PYTEST) --torture -o timeout=1800 $(ARGS) tests/client/test_exactly_once.py tests/crash/test_kill_9_sweep.py tests/pipeline/test_replay_harm.py tests/pipeline/test_lake_kills.py
 
 soak: $(VENV)/.dev ## half an hour of mixed load; what it took is given back in the end
@@ -98,6 +98,11 @@ $(VENV)/.pipeline: $(VENV)/.dev requirements-pipeline.txt
 
 # What the tests use beyond Python: kcat and Apache Kafka's jars. A test whose tool is missing skips and says so.
 tools: build/tools.stamp
+
+# Spark's jars, fetched by one process: several at once break each other's files. Without them their tests skip and say so.
+build/spark-jars.stamp: $(VENV)/.pipeline build/tools.stamp
+	@$(BIN)/python -m tests.pipeline.fetch_jars >build/spark-jars.log 2>&1 && touch $@ \
+	  || echo "Spark's jars could not be fetched (build/spark-jars.log); tests that need them skip" >&2
 
 build/tools.stamp: tests/client/java/pom.xml tests/client/install-tools.sh
 	tests/client/install-tools.sh
