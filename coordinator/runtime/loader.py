@@ -12,7 +12,7 @@ from coordinator.runtime.outcome import Position
 from coordinator.runtime.state_machine import RecordRow, StateMachine
 from protocol.internal.schema import record_id
 from protocol.primitives import INT16, Buffer
-from protocol.records.batch import NO_PRODUCER_ID, BatchHeader, read_header
+from protocol.records.batch import CONTROL_FLAG, NO_PRODUCER_ID, TRANSACTIONAL_FLAG, BatchHeader, read_header
 from protocol.records.build import Record, iter_records
 from protocol.records.markers import ControlRecordType, read_end_marker
 
@@ -56,34 +56,25 @@ class LogReplay:
         self._held: dict[bytes, Record] = {}
 
     def steps(self, piece: Buffer) -> Iterator[None]:
-        """A piece of whole batches, all of which is replayed in the end. Each step is short."""
+        """A piece of whole batches, all of which is replayed in the end. A step is a few hundred records at most."""
+        held, held_types = self._held, self._held_types
         at = 0
         while at < len(piece):
             header = read_header(piece, at)
-            if header.is_control:
-                yield from self._release()
-                for record in iter_records(piece, header, at):
-                    self._replay_control(record, header)
-            elif header.is_transactional:
-                yield from self._release()
-                for record in iter_records(piece, header, at):
-                    self._replay_record(record, header.producer_id, header.producer_epoch)
-            else:
-                yield from self._hold(iter_records(piece, header, at))
+            is_plain = not header.attributes & (TRANSACTIONAL_FLAG | CONTROL_FLAG)
+            for number, record in enumerate(iter_records(piece, header, at), 1):
+                key = record.key
+                if is_plain and key and record.value is not None and (key in held or key[:2] in held_types):
+                    held[key] = record
+                else:
+                    yield from self._release()
+                    self._replay(record, header)
+                if not number % RECORDS_A_STEP:
+                    yield
             self.records += header.record_count
             at += header.size
             yield
         yield from self._release()
-
-    def _hold(self, records: Iterator[Record]) -> Iterator[None]:
-        held, held_types = self._held, self._held_types
-        for record in records:
-            key = record.key
-            if key is not None and record.value is not None and (key in held or key[:2] in held_types):
-                held[key] = record
-            else:
-                yield from self._release()
-                self._replay_record(record)
 
     def _release(self) -> Iterator[None]:
         """Replays what is held, in the order in which the keys came."""
@@ -92,6 +83,14 @@ class LogReplay:
             if not number % RECORDS_A_STEP:
                 yield
         self._held.clear()
+
+    def _replay(self, record: Record, header: BatchHeader) -> None:
+        if header.is_control:
+            self._replay_control(record, header)
+        elif header.is_transactional:
+            self._replay_record(record, header.producer_id, header.producer_epoch)
+        else:
+            self._replay_record(record)
 
     def _replay_control(self, record: Record, header: BatchHeader) -> None:
         marker = read_end_marker(record)

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 
 from coordinator.runtime.batches import encode_batches, encode_end_marker
 from coordinator.runtime.loader import TURN_MS, LogReplay, replay_log
-from coordinator.runtime.outcome import ProducerEpoch
+from coordinator.runtime.outcome import CoordinatorRecord, ProducerEpoch
+from coordinator.runtime.shard import ShardStatus
 from coordinator.runtime.state_machine import RecordRow, rows_by_id
 from protocol.internal.schema import RecordSchema
 from protocol.records.build import Record, build_batch
 from protocol.records.compression import Compression
-from tests.doubles.clock import ManualClock
+from tests.doubles.clock import ManualClock, settle
 from tests.unit.coordinator.memory_log import MemoryLog
-from tests.unit.coordinator.runtime.register import NUMBER, Register, number
+from tests.unit.coordinator.runtime.register import NUMBER, Register, Rig, number
 
 OTHER: RecordSchema[str, int] = replace(
     NUMBER, name="Other", ids=(8,), encode_key=lambda key: b"\x00\x08" + key.encode()
@@ -129,3 +130,25 @@ def test_the_loop_has_a_turn_every_few_milliseconds(names: int) -> None:
     clock = SlowClock()
     assert asyncio.run(replay_log(log, LAST, Traced(), "numbers", clock)) == 1000
     assert clock.turns >= 10
+
+
+@pytest.mark.parametrize(("kind", "schema"), [("plain", NUMBER), ("plain", OTHER), ("transactional", NUMBER)])
+def test_the_loop_has_turns_within_a_large_batch(kind: str, schema: RecordSchema[str, int]) -> None:
+    records = [CoordinatorRecord(schema, str(one), 0) for one in range(2000)]
+    log = MemoryLog()
+    log.append(batch_of(kind, records, *([1] if kind == "transactional" else [])))
+    clock = SlowClock()
+    assert asyncio.run(replay_log(log, LAST, Traced(), "numbers", clock)) == 2000
+    assert clock.turns >= 3
+
+
+async def test_shards_load_one_after_the_other() -> None:
+    rig = Rig()
+    rig.log.load_gate = asyncio.Event()
+    rig.runtime.load(0, rig.log)
+    rig.runtime.load(1, MemoryLog())
+    await settle()
+    assert [shard.status for shard in rig.runtime.shards()] == [ShardStatus.LOADING, ShardStatus.LOADING]
+    rig.log.load_gate.set()
+    await rig.runtime.loaded()
+    assert [shard.status for shard in rig.runtime.shards()] == [ShardStatus.ACTIVE, ShardStatus.ACTIVE]
