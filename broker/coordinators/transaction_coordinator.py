@@ -9,12 +9,12 @@ from broker.coordinators.hosted import HostedCoordinator
 from broker.coordinators.transaction_markers import TransactionMarkers
 from broker.metadata.topic_names import TRANSACTION_STATE_TOPIC_NAME
 from coordinator.runtime.runtime import CoordinatorRuntime
-from coordinator.topic_partition import TopicPartition
 from coordinator.transaction.config import TransactionConfig
 from coordinator.transaction.metadata import TransactionMetadata
 from coordinator.transaction.metrics import TransactionMetrics
 from coordinator.transaction.shard import ROWS, TransactionShard
 from protocol.errors import KafkaError
+from protocol.topic_partition import PartitionKey
 
 if TYPE_CHECKING:
     from broker.config.broker_config import BrokerConfig
@@ -65,13 +65,13 @@ class TransactionCoordinator(HostedCoordinator[TransactionShard]):
     def _transaction_version(self) -> int:
         return self._node.features.levels.get(TRANSACTION_VERSION, 0)
 
-    def holds(self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[TopicPartition]) -> bool:
+    def holds(self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[PartitionKey]) -> bool:
         """Whether the producer's open transaction has all of the partitions, as of the end of the log."""
         shard = self.runtime.shard(self.partition_for(transactional_id))
         return shard is not None and _holds(shard.state, transactional_id, producer, partitions)
 
     def holds_for_good(
-        self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[TopicPartition]
+        self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[PartitionKey]
     ) -> bool:
         """As `holds`, and everything that the answer depends on is committed."""
         shard = self.runtime.shard(self.partition_for(transactional_id))
@@ -88,7 +88,7 @@ def _holds(
     state: TransactionShard | None,
     transactional_id: str,
     producer: ProducerEpoch,
-    partitions: Collection[TopicPartition],
+    partitions: Collection[PartitionKey],
 ) -> bool:
     if state is None:
         return False

@@ -26,18 +26,18 @@ from broker.network.answers import when_all_settled
 from broker.network.context import RequestContext
 from broker.network.old_clients import fencing_known_from
 from coordinator.runtime.outcome import ProducerEpoch
-from coordinator.topic_partition import TopicPartition
 from coordinator.transaction.metadata import TV_0, TV_2, by_topic
 from protocol.api_table import API_BY_NAME
 from protocol.durations import ZERO
 from protocol.entities import maker
 from protocol.errors import InvalidRequest, KafkaError
 from protocol.messages import decode_request
+from protocol.topic_partition import PartitionKey
 
 FIRST_VERSION_WITH_PRODUCER_FENCED = 2
 FIRST_VERSION_BETWEEN_BROKERS = 4
 
-Codes = dict[TopicPartition, ErrorCode]
+Codes = dict[PartitionKey, ErrorCode]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Wanted(NamedTuple):
     transactional_id: str
     producer: ProducerEpoch
     topics: Sequence[Any]
-    partitions: tuple[TopicPartition, ...]
+    partitions: tuple[PartitionKey, ...]
     verify_only: bool = False
 
     def all(self, code: ErrorCode) -> Codes:
@@ -104,7 +104,7 @@ def _wanted(ctx: RequestContext, request: Any) -> list[Wanted]:
     return [Wanted(request.v3_and_below_transactional_id, producer, topics, _partitions(topics))]
 
 
-def _partitions(topics: Sequence[Any]) -> tuple[TopicPartition, ...]:
+def _partitions(topics: Sequence[Any]) -> tuple[PartitionKey, ...]:
     return tuple(dict.fromkeys([(topic.name, index) for topic in topics for index in topic.partitions]))
 
 

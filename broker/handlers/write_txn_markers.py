@@ -19,7 +19,6 @@ from kio.schema.write_txn_markers.v1.response import (
 
 from broker.network.answers import when_all_settled
 from broker.network.context import RequestContext
-from coordinator.topic_partition import TopicPartition
 from coordinator.transaction.marker_port import EndMarker
 from coordinator.transaction.metadata import by_topic
 from protocol.errors import (
@@ -31,20 +30,21 @@ from protocol.errors import (
     UnknownTopicOrPartition,
 )
 from protocol.records.batch import NO_PRODUCER_ID
+from protocol.topic_partition import PartitionKey
 
 NOT_READY = (CoordinatorNotAvailable, CoordinatorLoadInProgress, NotCoordinator)
 """Errors of the group coordinator that are sent as NOT_LEADER_OR_FOLLOWER, so that the client retries."""
 
 NO_PRODUCER_EPOCH = -1
 
-Codes = dict[int, dict[TopicPartition, ErrorCode]]
+Codes = dict[int, dict[PartitionKey, ErrorCode]]
 
 
 def handle(
     ctx: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]:
     codes: Codes = {}
-    waiting: list[tuple[int, TopicPartition]] = []
+    waiting: list[tuple[int, PartitionKey]] = []
     futures = []
     for one in request.markers:
         write = ctx.node.transaction_coordinator.markers.marker_writer(
@@ -78,11 +78,11 @@ def _is_nobodys(marker: WritableTxnMarker) -> bool:
     return bool(marker.producer_id == NO_PRODUCER_ID or marker.producer_epoch == NO_PRODUCER_EPOCH)
 
 
-def _partitions(marker: WritableTxnMarker) -> list[TopicPartition]:
+def _partitions(marker: WritableTxnMarker) -> list[PartitionKey]:
     return [(topic.name, index) for topic in marker.topics for index in topic.partition_indexes]
 
 
-def _note(codes: Codes, producer_id: int, partition: TopicPartition, error: KafkaError | None) -> None:
+def _note(codes: Codes, producer_id: int, partition: PartitionKey, error: KafkaError | None) -> None:
     code = ErrorCode.none if error is None else error.code
     if isinstance(error, NOT_READY):
         code = ErrorCode.not_leader_or_follower
@@ -98,7 +98,7 @@ def _response(codes: Codes) -> WriteTxnMarkersResponse:
     )
 
 
-def _topics(codes: dict[TopicPartition, ErrorCode]) -> tuple[WritableTxnMarkerTopicResult, ...]:
+def _topics(codes: dict[PartitionKey, ErrorCode]) -> tuple[WritableTxnMarkerTopicResult, ...]:
     return tuple(
         WritableTxnMarkerTopicResult(
             name=topic,

@@ -18,6 +18,7 @@ from protocol.errors import (
 from storage.append_types import AppendInfo, AppendOrigin
 
 if TYPE_CHECKING:
+    from protocol.topic_partition import PartitionKey
     from storage.append_types import LogConfig
     from storage.log.partition_log import PartitionLog
     from storage.log.read_plan import ReadPlan
@@ -64,7 +65,7 @@ class Partition:
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
-        self.key = (topic, index)
+        self.key: PartitionKey = (topic, index)
         self.log = log
         self.leader_epoch = leader_epoch
         self.flush_gated = log.config.flush_messages == 1

@@ -13,7 +13,6 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator.runtime.outcome import ProducerEpoch
-from coordinator.topic_partition import TopicPartition
 from coordinator.transaction.metadata import TV_2
 from protocol.errors import (
     ConcurrentTransactions,
@@ -30,6 +29,7 @@ from protocol.errors import (
     ProducerFenced,
     TransactionAbortable,
 )
+from protocol.topic_partition import PartitionKey
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -40,7 +40,7 @@ FIRST_VERSION_OF_TRANSACTIONS_V2 = 12
 
 NOT_READY = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator)
 
-Refusals = dict[TopicPartition, KafkaError]
+Refusals = dict[PartitionKey, KafkaError]
 NO_REFUSALS: Refusals = {}
 
 

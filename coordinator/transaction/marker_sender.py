@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import structlog
 
 from coordinator.runtime.outcome import Outcome
-from coordinator.topic_partition import TopicPartition
 from coordinator.transaction.marker_port import EndMarker
 from coordinator.transaction.metadata import NO_PARTITIONS, TransactionMetadata
 from protocol.errors import (
@@ -20,6 +19,7 @@ from protocol.errors import (
     UnknownServerError,
     UnknownTopicOrPartition,
 )
+from protocol.topic_partition import PartitionKey
 
 if TYPE_CHECKING:
     from coordinator.transaction.marker_port import MarkerPort
@@ -43,8 +43,8 @@ class _Sending:
     def __init__(self, transactional_id: str, prepared: TransactionMetadata) -> None:
         self.transactional_id = transactional_id
         self.prepared = prepared
-        self.left: set[TopicPartition] = set(prepared.partitions)
-        self.in_flight: set[TopicPartition] = set()
+        self.left: set[PartitionKey] = set(prepared.partitions)
+        self.in_flight: set[PartitionKey] = set()
         self.tries = 0
 
 
@@ -59,7 +59,7 @@ class MarkerSender:
         self._sendings: dict[str, _Sending] = {}
         self._stopped = False
 
-    def left(self, transactional_id: str) -> Collection[TopicPartition]:
+    def left(self, transactional_id: str) -> Collection[PartitionKey]:
         """The partitions whose marker is not written yet."""
         sending = self._sendings.get(transactional_id)
         return NO_PARTITIONS if sending is None else sending.left
@@ -109,7 +109,7 @@ class MarkerSender:
                 written.add_done_callback(partial(self._came, sending, partition))
         return self._complete_if_all_written(sending)
 
-    def _came(self, sending: _Sending, partition: TopicPartition, written: Future[None]) -> None:
+    def _came(self, sending: _Sending, partition: PartitionKey, written: Future[None]) -> None:
         """Called with a marker's outcome, outside of any message."""
         if self._stopped:
             written.exception()  # whichever coordinator loads the log next goes on
@@ -122,7 +122,7 @@ class MarkerSender:
 
         self._shard.tell(settle)
 
-    def _settled(self, sending: _Sending, partition: TopicPartition, written: Future[None]) -> None:
+    def _settled(self, sending: _Sending, partition: PartitionKey, written: Future[None]) -> None:
         error = written.exception()
         if error is None:
             sending.left.discard(partition)
@@ -132,7 +132,7 @@ class MarkerSender:
             logger.error("unexpected error while a transaction marker was written", exc_info=error)
             self._failed(sending, partition, UnknownServerError())
 
-    def _failed(self, sending: _Sending, partition: TopicPartition, error: KafkaError) -> None:
+    def _failed(self, sending: _Sending, partition: PartitionKey, error: KafkaError) -> None:
         """A partition that is gone, or where a newer epoch writes, needs no marker; else it is tried again for ever.
 
         Once a newer coordinator has written, this one stops: whichever loads the log next goes on.

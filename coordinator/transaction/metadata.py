@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from coordinator.runtime.outcome import ProducerEpoch
-from coordinator.topic_partition import TopicPartition
 from coordinator.transaction.states import AT_REST, PREDECESSORS, TransactionState
 from protocol.internal.transaction_records import TransactionLogValue, new_log_value
 from protocol.records.batch import NO_PRODUCER_ID, NO_TIMESTAMP
+from protocol.topic_partition import PartitionKey
 
 NO_EPOCH = -1
 LARGEST_EPOCH = 2**15 - 1
@@ -22,7 +22,7 @@ TV_0 = 0
 TV_2 = 2
 """Transactions V2 (KIP-890): the epoch is bumped at every end of a transaction."""
 
-NO_PARTITIONS: frozenset[TopicPartition] = frozenset()
+NO_PARTITIONS: frozenset[PartitionKey] = frozenset()
 
 
 class IllegalTransitionError(RuntimeError):
@@ -41,7 +41,7 @@ class TransactionMetadata(NamedTuple):
     producer_epoch: int
     timeout_ms: int
     state: TransactionState
-    partitions: frozenset[TopicPartition]
+    partitions: frozenset[PartitionKey]
     last_update_ms: int
     start_ms: int = NO_TIMESTAMP
     previous_producer_id: int = NO_PRODUCER_ID
@@ -81,7 +81,7 @@ class TransactionMetadata(NamedTuple):
             last_update_ms=now_ms,
         )
 
-    def with_partitions(self, added: Iterable[TopicPartition], client_version: int, now_ms: int) -> TransactionMetadata:
+    def with_partitions(self, added: Iterable[PartitionKey], client_version: int, now_ms: int) -> TransactionMetadata:
         """A transaction starts or grows."""
         return self.to(
             TransactionState.ONGOING,
@@ -167,7 +167,7 @@ _new_metadata: Callable[[tuple[Any, ...]], TransactionMetadata] = partial(tuple.
 _STATES = {int(state): state for state in TransactionState}
 
 
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+def by_topic(partitions: Iterable[PartitionKey]) -> dict[str, list[int]]:
     """Partition indexes by topic, both ascending."""
     grouped: dict[str, list[int]] = {}
     for topic, index in sorted(partitions):
@@ -175,5 +175,5 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     return grouped
 
 
-def _by_topic(partitions: frozenset[TopicPartition]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+def _by_topic(partitions: frozenset[PartitionKey]) -> tuple[tuple[str, tuple[int, ...]], ...]:
     return tuple([(topic, tuple(indexes)) for topic, indexes in by_topic(partitions).items()])

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from coordinator.runtime.outcome import ProducerEpoch
-from coordinator.topic_partition import TopicPartition
 from coordinator.transaction.metadata import (
     LAST_EPOCH_FOR_CLIENTS,
     NO_EPOCH,
@@ -20,6 +19,7 @@ from coordinator.transaction.metadata import (
 from coordinator.transaction.states import PREPARED, TransactionState
 from protocol.errors import ConcurrentTransactions, InvalidPidMapping, InvalidTxnState, ProducerFenced
 from protocol.records.batch import NO_PRODUCER_ID
+from protocol.topic_partition import PartitionKey
 
 NewProducerId = Callable[[], int]
 
@@ -113,7 +113,7 @@ def _check_producer(current: TransactionMetadata | None, producer: ProducerEpoch
 def add_partitions(
     current: TransactionMetadata | None,
     producer: ProducerEpoch,
-    partitions: Collection[TopicPartition],
+    partitions: Collection[PartitionKey],
     client_version: int,
     now_ms: int,
 ) -> TransactionMetadata | None:
@@ -130,8 +130,8 @@ def add_partitions(
 
 
 def verified(
-    current: TransactionMetadata | None, producer: ProducerEpoch, partitions: Collection[TopicPartition]
-) -> frozenset[TopicPartition]:
+    current: TransactionMetadata | None, producer: ProducerEpoch, partitions: Collection[PartitionKey]
+) -> frozenset[PartitionKey]:
     """Those of the partitions that are in the producer's open transaction. Raises as `add_partitions` does."""
     current = _check_producer(current, producer)
     if current.state in PREPARED:

@@ -10,7 +10,6 @@ import structlog
 
 from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, Position, ProducerEpoch, new_record
 from coordinator.runtime.state_machine import RecordRow, rows_by_id
-from coordinator.topic_partition import TopicPartition
 from coordinator.transaction import rules
 from coordinator.transaction.marker_sender import MarkerSender
 from coordinator.transaction.metadata import TransactionMetadata
@@ -19,6 +18,7 @@ from protocol.errors import ConcurrentTransactions, InvalidTxnTimeout, KafkaErro
 from protocol.internal.transaction_records import TRANSACTION_LOG, TransactionLogValue
 from protocol.java_collections import in_concurrent_order
 from protocol.java_strings import java_string_hash
+from protocol.topic_partition import PartitionKey
 
 if TYPE_CHECKING:
     from coordinator.runtime.shard import Shard
@@ -70,7 +70,7 @@ class TransactionShard:
         """All of them, as Kafka lists them: as the map that has them does (ConcurrentHashMap)."""
         return ((one, self._by_id[one]) for one in in_concurrent_order(self._by_id, java_string_hash))
 
-    def partitions_left(self, transactional_id: str, metadata: TransactionMetadata) -> Collection[TopicPartition]:
+    def partitions_left(self, transactional_id: str, metadata: TransactionMetadata) -> Collection[PartitionKey]:
         """The transaction's partitions; once it is prepared, those that have no marker yet."""
         return self._markers.left(transactional_id) if metadata.state in PREPARED else metadata.partitions
 
@@ -110,7 +110,7 @@ class TransactionShard:
         self,
         transactional_id: str,
         producer: ProducerEpoch,
-        partitions: Collection[TopicPartition],
+        partitions: Collection[PartitionKey],
         client_version: int,
     ) -> Outcome[None]:
         """Raises what `rules.add_partitions` does."""
@@ -119,8 +119,8 @@ class TransactionShard:
         return Outcome() if target is None else self._move(transactional_id, target, None)
 
     def verify_partitions(
-        self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[TopicPartition]
-    ) -> frozenset[TopicPartition]:
+        self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[PartitionKey]
+    ) -> frozenset[PartitionKey]:
         """Those that are in the transaction (KIP-890). Raises what `rules.verified` does."""
         return rules.verified(self._by_id.get(transactional_id), producer, partitions)
 

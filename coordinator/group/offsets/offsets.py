@@ -9,11 +9,11 @@ from kio.schema.errors import ErrorCode
 
 from coordinator.group.offsets.store import CommittedOffset, OffsetStore
 from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, ProducerEpoch
-from coordinator.topic_partition import TopicPartition
 from protocol.errors import GroupIdNotFound, IllegalGeneration, KafkaError, StaleMemberEpoch
 from protocol.internal.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
 from protocol.java_strings import utf16_length
 from protocol.records.batch import NO_TIMESTAMP
+from protocol.topic_partition import PartitionKey
 
 if TYPE_CHECKING:
     from coordinator.group.config import GroupConfig
@@ -52,8 +52,8 @@ class Commit(NamedTuple):
 class Fetched(NamedTuple):
     """Offsets of one group, in the order asked for; `unstable` ones wait for a transaction."""
 
-    offsets: Mapping[TopicPartition, CommittedOffset]
-    unstable: Collection[TopicPartition] = frozenset()
+    offsets: Mapping[PartitionKey, CommittedOffset]
+    unstable: Collection[PartitionKey] = frozenset()
 
 
 class Offsets:
@@ -123,7 +123,7 @@ class Offsets:
     def fetch(
         self,
         group_id: str,
-        wanted: Iterable[TopicPartition] | None,
+        wanted: Iterable[PartitionKey] | None,
         require_stable: bool,
         member_id: str | None = None,
         member_epoch: int = -1,
@@ -147,14 +147,14 @@ class Offsets:
 
     # -- delete
 
-    def delete(self, group_id: str, wanted: Mapping[str, Sequence[int]]) -> Outcome[Mapping[TopicPartition, ErrorCode]]:
+    def delete(self, group_id: str, wanted: Mapping[str, Sequence[int]]) -> Outcome[Mapping[PartitionKey, ErrorCode]]:
         """OffsetDelete (KIP-496): an error code for every partition of every topic in `wanted`.
 
         Raises GroupIdNotFound and GroupNotEmpty.
         """
         group = self.group(group_id)
         group.validate_offset_delete()
-        codes: dict[TopicPartition, ErrorCode] = {}
+        codes: dict[PartitionKey, ErrorCode] = {}
         records: list[CoordinatorRecord] = []
         for topic, partitions in wanted.items():
             subscribed = group.is_subscribed_to_topic(topic)

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from coordinator.runtime.outcome import Position
-from coordinator.topic_partition import TopicPartition
 from protocol.internal.group_records import OffsetCommitKey, OffsetCommitValue
 from protocol.records.batch import NO_PRODUCER_ID
+from protocol.topic_partition import PartitionKey
 
 
 class CommittedOffset(NamedTuple):
@@ -59,7 +59,7 @@ class OffsetStore:
     def has_open_transactions(self, group: str) -> bool:
         return group in self._open_transactions
 
-    def places_of_group(self, group: str) -> list[TopicPartition]:
+    def places_of_group(self, group: str) -> list[PartitionKey]:
         """The partitions for which the group, or an open transaction, has a commit, each once."""
         offsets = (self.of_group(group), *self._pending_of(group))
         return list(dict.fromkeys((topic, partition) for one in offsets for topic in one for partition in one[topic]))

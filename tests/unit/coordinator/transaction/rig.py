@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.runtime.shard import Shard
-from coordinator.topic_partition import TopicPartition
 from coordinator.transaction.config import TransactionConfig
 from coordinator.transaction.marker_port import EndMarker, WriteMarker
 from coordinator.transaction.metadata import TV_2, TransactionMetadata
@@ -20,6 +19,7 @@ from coordinator.transaction.shard import ROWS, TransactionShard
 from protocol.errors import ConcurrentTransactions, InvalidProducerEpoch, NotEnoughReplicas
 from protocol.internal.transaction_records import TRANSACTION_LOG
 from protocol.records.batch import read_header
+from protocol.topic_partition import PartitionKey
 from tests.doubles.clock import ManualClock
 from tests.unit.coordinator.asking import ask
 from tests.unit.coordinator.memory_log import MemoryLog
@@ -64,12 +64,12 @@ class Partitions:
     """A MarkerPort. With `refuse` markers cannot be written for now; with `hold` they are not known to be."""
 
     def __init__(self) -> None:
-        self.logs: dict[TopicPartition, PartitionLog] = {}
-        self.refuse: set[TopicPartition] = set()
-        self.hold: set[TopicPartition] = set()
-        self._held: list[tuple[TopicPartition, Future[None]]] = []
+        self.logs: dict[PartitionKey, PartitionLog] = {}
+        self.refuse: set[PartitionKey] = set()
+        self.hold: set[PartitionKey] = set()
+        self._held: list[tuple[PartitionKey, Future[None]]] = []
 
-    def log(self, partition: TopicPartition) -> PartitionLog:
+    def log(self, partition: PartitionKey) -> PartitionLog:
         return self.logs.setdefault(partition, PartitionLog())
 
     def marker_writer(self, marker: EndMarker) -> WriteMarker:
@@ -156,11 +156,11 @@ class Rig:
         return answer
 
     def add(
-        self, producer: ProducerEpoch, *partitions: TopicPartition, name: str = "tx", version: int = TV_2
+        self, producer: ProducerEpoch, *partitions: PartitionKey, name: str = "tx", version: int = TV_2
     ) -> Future[None]:
         return ask(self.runtime, lambda state: state.add_partitions(name, producer, partitions, version))
 
-    def verified(self, producer: ProducerEpoch, partitions: Collection[TopicPartition], name: str = "tx") -> bool:
+    def verified(self, producer: ProducerEpoch, partitions: Collection[PartitionKey], name: str = "tx") -> bool:
         found = self.runtime.read(0, lambda state: state.verify_partitions(name, producer, partitions)).result()
         return len(found) == len(partitions)
 
