@@ -126,7 +126,7 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready_fd: int |
         logger.error("cannot start", error=str(error))
         await node.stop()
         return 1
-    process.spare_loaded_modules_collection()
+    process.exempt_loaded_modules_from_collection()
     if ready_fd is not None:
         _tell_ready(ready_fd, node, http_port)
     await process.first_of(stop, node.unusable)

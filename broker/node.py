@@ -40,7 +40,7 @@ from broker.partitions.hosted import Partitions
 from broker.partitions.log_maintenance import LogMaintenance
 from broker.partitions.log_moves import LogMoves
 from broker.partitions.partition import Partition
-from broker.patience import StuckError, while_it_gets_on
+from broker.patience import StuckError, unless_stuck
 from broker.periodic import Periodic
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connection_rates import ConnectionRates
@@ -309,7 +309,7 @@ class Node:
         await self.server.stop()
         await self.dispatcher.drain()
         try:
-            stopped = await while_it_gets_on(
+            stopped = await unless_stuck(
                 self.clock, self._end_work(), lambda: (self._ending, self.logs.closed), STOP_PATIENCE_MS
             )
         except StuckError:

@@ -18,12 +18,13 @@ class StuckError(Exception):
     """The work made no progress for `patience_ms`."""
 
 
-async def while_it_gets_on(
+async def unless_stuck(
     clock: Clock, work: Coroutine[Any, Any, T], progress: Callable[[], object], patience_ms: float
 ) -> T:
-    """The result of `work`; `progress()` returns another value whenever some of it was done.
+    """Do the work and return its result, however long it takes while it makes progress.
 
-    Raises StuckError if that stayed the same for `patience_ms`; the work is left running.
+    `progress()` is a value that changes whenever some of the work is done. Raises StuckError if it stays the same for
+    `patience_ms`; the work is left running.
     """
     task = asyncio.ensure_future(work)
     seen, times = progress(), 0

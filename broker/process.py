@@ -66,6 +66,6 @@ async def first_of(*events: asyncio.Event) -> None:
             wait.cancel()
 
 
-def spare_loaded_modules_collection() -> None:
+def exempt_loaded_modules_from_collection() -> None:
     """Keeps full garbage collections, several milliseconds each, from walking everything loaded at the start."""
     gc.freeze()

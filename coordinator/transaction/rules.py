@@ -40,7 +40,7 @@ def init_producer_id(
     what `new_producer_id` does.
     """
     if current is None:
-        current = _unborn(new_producer_id(), timeout_ms, now_ms)
+        current = _created(new_producer_id(), timeout_ms, now_ms)
     if current.state in PREPARED:
         raise ConcurrentTransactions
     if expected is not None and not _may_be(current, expected):
@@ -53,7 +53,7 @@ def init_producer_id(
     return current.with_producer(current.producer_id, epoch, last_epoch, timeout_ms, now_ms)
 
 
-def _unborn(producer_id: int, timeout_ms: int, now_ms: int) -> TransactionMetadata:
+def _created(producer_id: int, timeout_ms: int, now_ms: int) -> TransactionMetadata:
     return TransactionMetadata(producer_id, NO_EPOCH, timeout_ms, TransactionState.EMPTY, NO_PARTITIONS, now_ms)
 
 

@@ -175,7 +175,7 @@ class LogCleaner:
     async def _clean(self, target: LogToClean) -> None:
         log = target.log
         try:
-            offsets, slices = self._means()
+            offsets, slices = self._map_and_slices()
         except (ValueError, ArithmeticError) as error:
             self._leave_alone(log, f"not possible as configured: {error}")
             return
@@ -221,7 +221,7 @@ class LogCleaner:
         log.cleaned_to = clean_to
         await self._manager.write_checkpoints(self._manager.checkpoint_cleaned_offsets, self._workers)
 
-    def _means(self) -> tuple[OffsetMap, Slices]:
+    def _map_and_slices(self) -> tuple[OffsetMap, Slices]:
         """Raises ValueError and ArithmeticError for settings with which nothing can be cleaned."""
         config = self._config
         threads = max(config.threads, 1)

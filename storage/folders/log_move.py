@@ -40,11 +40,18 @@ from storage.log.partition_log import PartitionLog
 logger = structlog.get_logger(__name__)
 
 LANE = "moves"
-NEARLY = (4 << 20, 16)
-LITTLE = (128 << 10, 2)
-"""(bytes, segments) that may be missing after step 1, and that are copied on the loop in step 4."""
+
+CAUGHT_UP = (4 << 20, 16)
+"""(bytes, segments) of the log that the copy may lack at the end of step 1."""
+
+COPIED_ON_THE_LOOP = (128 << 10, 2)
+"""(bytes, segments) that are few enough to be copied on the loop in step 4."""
+
 POLL_MS = 50
+"""Pause between two looks at whether a cleaning or a removal of segments has ended."""
+
 RETRY_MS = 1
+"""Pause before the locks are tried again, while a file is just being opened."""
 
 
 class MoveEndedError(Exception):
@@ -174,7 +181,7 @@ class LogMove:
     async def _catch_up(self) -> None:
         gains = True
         missing = self._copy.missing()
-        while gains and not _within(missing, NEARLY):
+        while gains and not _within(missing, CAUGHT_UP):
             await self._round()
             await self._do(self._copy.sync_steps())
             before, missing = missing, self._copy.missing()
@@ -200,7 +207,7 @@ class LogMove:
         missing = self._copy.missing()
         try:
             while True:
-                if not _within(missing, LITTLE):
+                if not _within(missing, COPIED_ON_THE_LOOP):
                     await self._round()
                     before, missing = missing, self._copy.missing()
                     self.log.held_back = not _halves(missing, before)
@@ -347,5 +354,5 @@ def _within(missing: tuple[int, int], bound: tuple[int, int]) -> bool:
 
 
 def _halves(missing: tuple[int, int], before: tuple[int, int]) -> bool:
-    """Whether a round has left less than half of what was missing before it, in bytes and in segments."""
+    """Whether a round has left at most half of what was missing before it, in bytes and, rounded up, in segments."""
     return missing[0] * 2 <= before[0] and missing[1] * 2 <= before[1] + 1

@@ -12,7 +12,7 @@ from coordinator.group.classic.member import Member
 from coordinator.group.classic.messages import JoinedMember
 from coordinator.group.classic.protocols import MemberProtocol
 from coordinator.group.classic.roster import Roster
-from coordinator.group.classic.states import GroupState, way
+from coordinator.group.classic.states import GroupState, path_between
 from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from coordinator.group.group_port import GroupDescription, GroupType, MemberDescription
 from protocol.consumer_protocol import SchemaError
@@ -172,7 +172,7 @@ class ClassicGroup(Roster):
         self.protocol_name = value.protocol
         self.leader_id = value.leader
         self.subscribed_topics = self._read_subscriptions()
-        for state in way(self.state, GroupState.STABLE if value.members else GroupState.EMPTY):
+        for state in path_between(self.state, GroupState.STABLE if value.members else GroupState.EMPTY):
             self.enter(state, now_ms)
         timestamp = value.current_state_timestamp
         self.state_timestamp_ms = None if timestamp == NO_TIMESTAMP else timestamp

@@ -1,4 +1,4 @@
-"""The five states of a classic group, what each request gets in each of them, and the ways between them."""
+"""The five states of a classic group, what each request gets in each of them, and the transitions between them."""
 
 from __future__ import annotations
 
@@ -64,21 +64,21 @@ LEGAL_PREDECESSORS: dict[GroupState, frozenset[GroupState]] = {
 
 
 @cache
-def way(start: GroupState, end: GroupState) -> tuple[GroupState, ...]:
-    """The states to enter, one after another, to come from one state to another along legal transitions.
+def path_between(start: GroupState, end: GroupState) -> tuple[GroupState, ...]:
+    """The shortest sequence of states to enter, by legal transitions, that leads from `start` to `end`.
 
     A record says where a group arrived, which may be more than one transition away: the last member of a Stable group
     leaves, or a log is loaded.
     """
-    ways: list[tuple[GroupState, ...]] = [()]
-    while ways:
-        taken = ways.pop(0)
+    paths: list[tuple[GroupState, ...]] = [()]
+    while paths:
+        taken = paths.pop(0)
         last = taken[-1] if taken else start
         if last is end:
             return taken
-        ways += [
+        paths += [
             (*taken, state)
             for state in GroupState
             if last.may_precede(state) and state is not GroupState.DEAD and state not in taken
         ]
-    raise ValueError(f"no way from {start.value} to {end.value}")
+    raise ValueError(f"no path from {start.value} to {end.value}")

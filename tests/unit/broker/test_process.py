@@ -43,7 +43,7 @@ def test_freed_buffers_are_not_given_back_to_the_kernel() -> None:
 
 
 def test_what_is_loaded_is_left_out_of_collections() -> None:
-    process.spare_loaded_modules_collection()
+    process.exempt_loaded_modules_from_collection()
     try:
         assert gc.get_freeze_count() > 0
     finally:

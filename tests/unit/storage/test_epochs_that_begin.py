@@ -58,7 +58,7 @@ def test_what_keeps_an_epoch_from_its_file_keeps_no_record_from_the_device(opera
 
 
 async def test_a_move_takes_it_along(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_move, "NEARLY", (100, 1))  # so that there is a first round, while which others write
+    monkeypatch.setattr(log_move, "CAUGHT_UP", (100, 1))  # so that there is a first round, while which others write
     rig = MovingRig(config=CONFIG)
     log = begun(rig, 30)
     move = rig.move()
