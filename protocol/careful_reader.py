@@ -58,7 +58,7 @@ def fields_not_read(cls: EntityClass, into: EntityClass) -> list[FieldPlan]:
 
 
 def setter(into: EntityClass, name: str) -> Put | None:
-    """None where `into` has no such field. Three times as fast as the constructor of a frozen dataclass."""
+    """Sets a field past the frozen dataclass, in a third of its constructor's time; None without such a field."""
     slot = into.__dict__.get(name)
     return None if slot is None else slot.__set__
 

@@ -10,7 +10,7 @@ class InvalidPatternError(ValueError):
 
 
 def quiet_options() -> Any:
-    """RE2 reports errors to its caller, and prints none."""
+    """Options with which RE2 reports errors to its caller alone, and prints none."""
     import re2  # most brokers are never asked
 
     options = re2.Options()

@@ -162,7 +162,7 @@ def named_values(key: str, text: str) -> dict[str, str]:
 
 
 def _with_node_id(static: Mapping[str, str]) -> dict[str, str]:
-    """`broker.id` and `node.id` stand for one another, as `KafkaConfig.populateSynonyms` has it."""
+    """`broker.id` and `node.id` stand for one another (`KafkaConfig.populateSynonyms`)."""
     filled = dict(static)
     if "broker.id" in filled and "node.id" not in filled and filled["broker.id"].strip() != "-1":
         filled["node.id"] = filled["broker.id"]

@@ -133,7 +133,7 @@ def _broker_entry(
 
 
 def _definition(name: str) -> ConfigDef | None:
-    """That of the broker's configuration where `name` is a listener's."""
+    """The definition of `name`; a listener's configuration has that of the broker's."""
     return definition_of(name) or ALTERED_ONLY.get(name) or definition_of(described_names(name)[-1])
 
 

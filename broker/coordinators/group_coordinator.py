@@ -134,7 +134,7 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
     def by_partition(self, group_ids: Collection[str]) -> dict[int, list[str]]:
         """The groups by the partition that keeps them, in the order in which Kafka answers for several.
 
-        That of a HashMap of TopicPartitions filled by `computeIfAbsent`.
+        It is that of a HashMap of TopicPartitions filled by `computeIfAbsent`.
         """
         found: dict[int, list[str]] = {}
         partitions = [self.partition_for(group_id) for group_id in group_ids]
@@ -144,7 +144,7 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
 
     @staticmethod
     def _in_order(shards: Collection[Shard[GroupShard]]) -> Sequence[Shard[GroupShard]]:
-        """That of a ConcurrentHashMap of TopicPartitions."""
+        """In the order of Kafka's ConcurrentHashMap of TopicPartitions."""
         return in_concurrent_order(shards, lambda shard: _hash_code(shard.partition))
 
     def _topic_changed(self, old: Topic | None, new: Topic | None) -> None:
@@ -158,5 +158,5 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
 
 
 def _hash_code(partition: int) -> int:
-    """Of Kafka's TopicPartition."""
+    """`hashCode()` of Kafka's TopicPartition."""
     return 31 * (31 + partition) + java_string_hash(GROUP_METADATA_TOPIC_NAME)

@@ -80,16 +80,16 @@ class HostedCoordinator(Generic[S]):
         return self.runtime.read(partition_for(key, self._partitions), operation)
 
     def read_all(self, operation: Callable[[S], T], then: Callable[[list[T]], R]) -> R | Awaitable[R]:
-        """`then` of what the shards of this node answer; one that has left, or was not loaded, counts for nothing.
+        """What `then` makes of the answers of this node's shards, without those that are gone or failed to load.
 
-        Raises what else a shard raises, CoordinatorLoadInProgress above all.
+        Raises what else a shard raises, mostly CoordinatorLoadInProgress.
         """
         answers = [shard.read(operation) for shard in self._in_order(self.runtime.shards())]
         return when_all_settled(answers, lambda settled: then(_of_those_here(settled)))
 
     @staticmethod
     def _in_order(shards: Collection[Shard[S]]) -> Sequence[Shard[S]]:
-        """In which Kafka has them answer."""
+        """The shards in the order in which Kafka's answer."""
         return sorted(shards, key=lambda shard: shard.partition)
 
     def _changed(self, old: Topic | None, new: Topic | None) -> None:

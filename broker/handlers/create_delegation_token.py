@@ -21,7 +21,7 @@ def handle(ctx: RequestContext, request: CreateDelegationTokenRequest) -> Create
 
 
 def _requester(ctx: RequestContext) -> tuple[str, str]:
-    """Type and name."""
+    """The client's principal: type and name."""
     kind, _, name = ctx.connection.principal.partition(":")
     return kind, name
 

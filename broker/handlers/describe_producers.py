@@ -73,7 +73,7 @@ def _hash_of_id(entry: ProducerStateEntry) -> int:
 
 
 def _failed(index: int, error: KafkaError, message: str | None) -> PartitionResponse:
-    """Kafka says more about topics than about partitions."""
+    """Kafka sends a text about a topic, and none about a partition of a known one."""
     return PartitionResponse(partition_index=index, error_code=error.code, error_message=message, active_producers=())
 
 

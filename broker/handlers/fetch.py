@@ -149,7 +149,7 @@ class Fetch:
 
     @property
     def _limited(self) -> bool:
-        """Whether there are clients' quotas that may hold it back; those do not hold for replicas."""
+        """Whether a quota of clients may hold the request back; none applies to replicas."""
         return self._ctx.node.throttling.enabled and self._request.replica_id < 0
 
     @property

@@ -133,7 +133,7 @@ class Lookup:
         return _found(asked.partition_index, found.timestamp, found.offset, found.leader_epoch)
 
     def _end(self, partition: Partition) -> int:
-        """What is below may be told of; replicas and tools that debug are told of all that is in the log."""
+        """Where the client's view of the log ends; replicas and debugging tools see all of it."""
         return partition.end_offset_for(self._isolation_level) if self._is_consumer else partition.log.log_end_offset
 
     def _partition(self, place: Place) -> Partition:

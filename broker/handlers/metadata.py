@@ -122,7 +122,7 @@ def _by_name(ctx: RequestContext, request: MetadataRequest, name: str) -> Metada
 
 
 def _operations(request: MetadataRequest) -> int:
-    """What a client may do to a topic, reported for names that no topic has too."""
+    """What a client may do to a topic; reported also for names that no topic has."""
     wanted = request.include_topic_authorized_operations
     return authorized_operations.TOPIC if wanted else authorized_operations.UNKNOWN
 

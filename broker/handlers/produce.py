@@ -215,7 +215,7 @@ def _first_compression(records: memoryview) -> int:
 
 
 def _check_records(version: int, records: memoryview) -> None:
-    """What is wrong with one partition's data as such: a log would say so too, but for zstd.
+    """Check one partition's data by itself. A log would refuse it as well, except for zstd.
 
     Raises UnsupportedCompressionType for zstd in a version that does not have it, and what `single_batch_size` does.
     """

@@ -45,7 +45,7 @@ class AutoTopicCreation:
             await asyncio.wait(self._tasks)
 
     async def _create_all(self, names: list[str], quota: MutationQuota) -> None:
-        """One after the other: who stops, or wants another topic, waits for one, and one that fails hinders none."""
+        """One topic at a time: a stop waits for one alone, and one that fails does not keep the others."""
         asked = frozenset(names)
         for name in names:
             try:

@@ -38,7 +38,7 @@ Resource = tuple[ResourceType, str]
 
 
 class ResourceConfigs:
-    """Reads are answered from memory, and see a change as soon as the call that made it returns."""
+    """The configurations by resource. Reads are answered from memory, and see a change once its call returns."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._configs: StoredEntries[Resource] = StoredEntries(store, PREFIX, _path, _resource)

@@ -66,7 +66,7 @@ def assign(replicas: Iterable[int]) -> PartitionAssignment:
 
 
 class Topics:
-    """Reads are answered from memory, and see a change as soon as the call that made it returns.
+    """The topics. Reads are answered from memory, and see a change as soon as the call that made it returns.
 
     `revision` is that of the store's last commit seen here: the store itself may be ahead for a moment.
     A topic is one key, so every change is whole or absent after a crash. Each change raises VersionConflictError when
@@ -154,7 +154,7 @@ class Topics:
             raise
 
     async def raise_leader_epochs(self) -> None:
-        """After a restart every partition's leader is elected again, with a new epoch, as in KRaft."""
+        """Raise every leader's epoch by two after a start, as KRaft does: the leader goes, and is elected again."""
         raised = [
             replace(
                 topic,

@@ -63,7 +63,10 @@ class MetricsReader:
         self._metrics = metrics
 
     def ask(self) -> Iterator[Callable[[], Metric | None]]:
-        """Each step reads something of the node; what makes a family of it, if there is one, may run in any thread."""
+        """Each step reads something of the node, and gives the function that makes a family of it (or None).
+
+        That function may run in any thread.
+        """
         for walk in self._metrics.walks:
             for _ in walk():
                 yield _nothing

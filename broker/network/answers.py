@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 class Later(Generic[T, R]):
-    """`then` of a future's result. It can be awaited; dispatch looks inside instead, which needs no task."""
+    """What `then` makes of a future's result. It can be awaited; dispatch looks inside instead, which needs no task."""
 
     __slots__ = ("future", "then")
 
@@ -28,12 +28,12 @@ class Later(Generic[T, R]):
 
 
 def when_done(future: Future[T], then: Callable[[T], R]) -> R | Later[T, R]:
-    """`then` of the result, now if it is there. Raises what the future does."""
+    """What `then` makes of the result: at once if the future is done, else later. Raises what the future does."""
     return then(future.result()) if future.done() else Later(future, then)
 
 
 def when_all_settled(futures: Sequence[Future[T]], then: Callable[[list[T | KafkaError]], R]) -> R | Awaitable[R]:
-    """`then` of the results, KafkaErrors among them, now if they are all there. Raises any other exception."""
+    """What `then` makes of the results, KafkaErrors among them: at once if all are done. Raises any other exception."""
     if all(future.done() for future in futures):
         return then([_result_or_error(future) for future in futures])
     return _all_later(futures, then)
@@ -42,7 +42,7 @@ def when_all_settled(futures: Sequence[Future[T]], then: Callable[[list[T | Kafk
 def ask_each(
     keys: Iterable[K], ask: Callable[[K], Future[T]], then: Callable[[Mapping[K, T | KafkaError]], R]
 ) -> R | Awaitable[R]:
-    """`then` of the results by key, as `when_all_settled`; a key that is named twice is looked up once."""
+    """As `when_all_settled`, with the results by key; a key that is named twice is asked for once."""
     distinct = list(dict.fromkeys(keys))
     return when_all_settled([ask(key) for key in distinct], lambda found: then(dict(zip(distinct, found, strict=True))))
 

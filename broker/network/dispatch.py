@@ -51,7 +51,7 @@ LONGEST_REPEATED_BYTES = 1024
 
 @dataclass(eq=False, slots=True)
 class Pending:
-    """A reply to come, of `finish` once `work` is done; a connection's next request waits for an `exclusive` one.
+    """A reply to come: `finish()` gives it once `work` is done. The next request waits for an `exclusive` one.
 
     `finish` must be called once, even if nobody waits for the reply. It raises CloseConnectionError.
     """
@@ -80,7 +80,7 @@ class Repeated(NamedTuple):
 
 
 class ByVersion(dict[int, T]):
-    """What is prepared for a version of an API at its first use."""
+    """Values by version of an API, each made at its first use."""
 
     def __init__(self, make: Callable[[int], T]) -> None:
         self._make = make

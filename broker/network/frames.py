@@ -55,7 +55,7 @@ class FrameBuffer:
         return self._view[self._end :] if self._end else self._view
 
     def received(self, count: int) -> bool:
-        """So many bytes were put there. Returns whether they may have made a frame whole."""
+        """`count` bytes were put into `space()`. Returns whether they may have made a frame whole."""
         if self._large is None:
             self._end += count
             return True

@@ -105,7 +105,7 @@ class Server:
             self._refuse(connection, "max.connections")
 
     def limits_changed(self) -> None:
-        """`max.connections` may be another: lets in who waits, or closes who was silent for longest."""
+        """`max.connections` may have changed: admits connections that wait, or closes the longest idle ones."""
         excess = len(self.connections) - self._most_connections
         if excess > 0:
             logger.warning("connections closed", count=excess, limit="max.connections")

@@ -90,7 +90,7 @@ class Partitions:
         self._topics.subscribe(self._changed)
 
     def is_current(self, partition: Partition) -> bool:
-        """Whether it is still hosted here, and not deleted or recreated."""
+        """Whether this partition is still hosted here: neither deleted nor recreated."""
         return self._by_key.get(partition.key) is partition
 
     def reconfigure(self) -> None:

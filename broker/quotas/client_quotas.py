@@ -32,7 +32,7 @@ class Alteration:
 
 
 async def resolve(host: str) -> str | None:
-    """An address is its own, in its usual form."""
+    """Look a host up; an address resolves to itself, in its usual form."""
     try:
         return str(ip_address(host))
     except ValueError:
@@ -45,7 +45,7 @@ async def resolve(host: str) -> str | None:
 
 
 class ClientQuotas:
-    """Reads are answered from memory, and see an alteration as soon as the call that made it returns."""
+    """The quotas of all entities. Reads are answered from memory, and see an alteration once its call returns."""
 
     def __init__(self, store: MetadataStore, resolve: Resolve) -> None:
         self._stored: StoredEntries[Entity] = StoredEntries(store, PREFIX, Entity.path, Entity.at)

@@ -12,7 +12,7 @@ from broker.quotas.sensors import Sensors
 
 
 class ConnectionRates:
-    """Limits in whole connections per second, by address; the default's is for each address that has none."""
+    """Limits in whole connections per second, by address; an address without one has the default's."""
 
     def __init__(self, quotas: ClientQuotas, windows: Windows, monotonic_ms: Callable[[], float]) -> None:
         self._quotas = quotas

@@ -48,7 +48,10 @@ class Use(NamedTuple, Generic[U]):
 
 
 class QuotaManager(Generic[U]):
-    """Only clients that a quota holds for are remembered, in one sensor for all whose use is counted together."""
+    """The limits of one type of quota, and the use of the clients that they apply to; no others are remembered.
+
+    Clients whose use is counted together share a sensor.
+    """
 
     def __init__(self, used: Callable[[], U]) -> None:
         self.limits = Limits()

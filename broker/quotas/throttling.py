@@ -35,7 +35,7 @@ def windows_of(config: BrokerConfig, prefix: str = "") -> Windows:
 
 
 class Throttling:
-    """While no quota of a user or client is set, a request only costs a look at `enabled`."""
+    """Enforces the quotas of users and clients. While none is set, a request only costs a look at `enabled`."""
 
     def __init__(self, quotas: ClientQuotas, config: BrokerConfig, monotonic_ms: Callable[[], float]) -> None:
         self._quotas = quotas

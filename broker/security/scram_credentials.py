@@ -63,7 +63,7 @@ Alteration = Deletion | Upsertion
 
 
 class ScramCredentials:
-    """Reads are answered from memory, and see an alteration as soon as the call that made it returns."""
+    """The credentials of all users. Reads are answered from memory, and see an alteration once its call returns."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._users: StoredEntries[str] = StoredEntries(store, PREFIX, str, str)

@@ -112,7 +112,7 @@ class Groups(Protocol):
     def all(self) -> Iterable[Group]: ...
 
     def in_order(self) -> Iterable[Group]:
-        """All of them, as Kafka lists them: as the hash table that has them does (TimelineHashMap)."""
+        """All groups in the order in which Kafka lists them: that of its TimelineHashMap."""
 
     def note_simple(self, group_id: str) -> None:
         """Durable state, called by replay of an offset commit: an unknown group becomes an Empty one with no type."""

@@ -35,10 +35,11 @@ class DeferredReplies:
     # -- the log
 
     def wrote(self, log_end_offset: int) -> None:
-        """Answers from now on wait for it."""
+        """The log ends here now: answers from now on wait until that is committed."""
         self._written = log_end_offset
 
     def advanced(self, high_watermark: int) -> None:
+        """The log is committed up to here: the answers that waited for it are given."""
         self._committed = high_watermark
         parked = self._parked
         while parked and parked[0][0] <= high_watermark:
@@ -73,7 +74,7 @@ class DeferredReplies:
         return Waiter(self._create_future(), self._settle)
 
     def keep(self, waiter: Waiter[Any]) -> None:
-        """It fails with `drop`, unless it is answered before."""
+        """Fail the waiter's answer on `drop`, unless it was given before."""
         if not waiter.answered:
             self._waiting.add(waiter.future)
 

@@ -9,7 +9,7 @@ from protocol.errors import KafkaError
 
 
 def resolve(future: Future[Any], value: Any, error: KafkaError | None) -> None:
-    """Give it the value, or the error unless that is None. One that is done stays so: who waited may be gone."""
+    """Set the value, or the error if there is one. One that is done stays as it is: who waited may be gone."""
     if future.done():
         return
     if error is None:

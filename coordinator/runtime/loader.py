@@ -56,7 +56,7 @@ class LogReplay:
         self._held: dict[bytes, Record] = {}
 
     def steps(self, piece: Buffer) -> Iterator[None]:
-        """A piece of whole batches, all of which is replayed in the end. A step is a few hundred records at most."""
+        """Replay a piece of whole batches, a few hundred records at most in each step."""
         held, held_types = self._held, self._held_types
         at = 0
         while at < len(piece):

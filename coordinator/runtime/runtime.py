@@ -92,7 +92,7 @@ class CoordinatorRuntime(Generic[S]):
         return self._not_here() if shard is None else shard.end_transaction(producer, coordinator_epoch, committed)
 
     def shard(self, partition: int) -> Shard[S] | None:
-        """None: this node does not coordinate the partition."""
+        """The partition's shard; None if this node does not coordinate it."""
         return self._shards.get(partition)
 
     def shards(self) -> Collection[Shard[S]]:

@@ -276,7 +276,7 @@ class Shard(Generic[S]):
         self._replies.advanced(self._log.high_watermark)
         self._state = state
         self.status = ShardStatus.ACTIVE
-        self._busy = True  # what the state tells itself comes when it is through
+        self._busy = True  # what `loaded` tells the shard is done once it has returned
         try:
             state.loaded()
             self._process_mail()

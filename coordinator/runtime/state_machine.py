@@ -30,8 +30,8 @@ class StateMachine(Protocol):
 class RecordRow:
     """One record type and what it does to the state.
 
-    `last_value_counts`: outside of transactions, replaying a value does nothing that a later one of the same key does
-    not do over, so that of several in a row the last is enough (see `LogReplay`). A tombstone is always replayed.
+    `last_value_counts`: outside of transactions a value replaces all that earlier ones of its key did, so of several in
+    a row only the last is replayed (see `LogReplay`). A tombstone is always replayed.
     """
 
     schema: RecordSchema[Any, Any]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TransactionConfig:
-    """`transaction.max.timeout.ms` and the like; the intervals are those between two searches."""
+    """Kafka's TransactionStateManagerConfig, with its defaults; check intervals are those between two searches."""
 
     max_timeout_ms: int = 15 * 60 * 1000
     timeout_check_interval_ms: int = 10 * 1000

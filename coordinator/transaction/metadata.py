@@ -58,7 +58,7 @@ class TransactionMetadata(NamedTuple):
         return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 
     def to(self, state: TransactionState, **changes: Any) -> TransactionMetadata:
-        """This with another state. Raises IllegalTransitionError."""
+        """The same id in another state, with these `changes` of fields. Raises IllegalTransitionError."""
         if self.state not in PREDECESSORS[state]:
             raise IllegalTransitionError(f"from {self.state.name} to {state.name}: {self}")
         return self._replace(state=state, **changes)

@@ -67,7 +67,7 @@ class TransactionShard:
         return iter(self._by_id.items())
 
     def in_order(self) -> Iterator[tuple[str, TransactionMetadata]]:
-        """All of them, as Kafka lists them: as the map that has them does (ConcurrentHashMap)."""
+        """All transactional ids in the order in which Kafka lists them: that of its ConcurrentHashMap."""
         return ((one, self._by_id[one]) for one in in_concurrent_order(self._by_id, java_string_hash))
 
     def partitions_left(self, transactional_id: str, metadata: TransactionMetadata) -> Collection[PartitionKey]:

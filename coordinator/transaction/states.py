@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 
 class TransactionState(IntEnum):
-    """The numbers are those in the log."""
+    """Kafka's TransactionState, numbered as in the log."""
 
     EMPTY = 0
     ONGOING = 1

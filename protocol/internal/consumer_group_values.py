@@ -11,7 +11,7 @@ Partitions = Mapping[UUID, frozenset[int]]
 
 
 class ConsumerGroupMetadataKey(NamedTuple):
-    """Which group."""
+    """The group that the record is of."""
 
     group: str
 
@@ -24,7 +24,7 @@ class ConsumerGroupMetadataValue(NamedTuple):
 
 
 class ConsumerGroupPartitionMetadataKey(NamedTuple):
-    """Which group."""
+    """The group that the record is of."""
 
     group: str
 
@@ -36,7 +36,7 @@ class ConsumerGroupPartitionMetadataValue(NamedTuple):
 
 
 class ConsumerGroupMemberMetadataKey(NamedTuple):
-    """Whose member."""
+    """The group and the member that the record is of."""
 
     group: str
     member_id: str
@@ -64,7 +64,7 @@ class ConsumerGroupMemberMetadataValue(NamedTuple):
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(NamedTuple):
-    """Which group."""
+    """The group that the record is of."""
 
     group: str
 
@@ -76,7 +76,7 @@ class ConsumerGroupTargetAssignmentMetadataValue(NamedTuple):
 
 
 class ConsumerGroupTargetAssignmentMemberKey(NamedTuple):
-    """Whose member."""
+    """The group and the member that the record is of."""
 
     group: str
     member_id: str
@@ -89,7 +89,7 @@ class ConsumerGroupTargetAssignmentMemberValue(NamedTuple):
 
 
 class ConsumerGroupCurrentMemberAssignmentKey(NamedTuple):
-    """Whose member."""
+    """The group and the member that the record is of."""
 
     group: str
     member_id: str
@@ -106,7 +106,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(NamedTuple):
 
 
 class ConsumerGroupRegularExpressionKey(NamedTuple):
-    """Whose expression."""
+    """The group and the regular expression that the record is of."""
 
     group: str
     regex: str

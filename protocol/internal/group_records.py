@@ -34,7 +34,7 @@ _TOPIC_ID_BYTES = 16
 
 
 class OffsetCommitKey(NamedTuple):
-    """Whose offset of what."""
+    """The group and the partition that the offset is of."""
 
     group: str
     topic: str
@@ -53,7 +53,7 @@ class OffsetCommitValue(NamedTuple):
 
 
 class GroupMetadataKey(NamedTuple):
-    """Which group."""
+    """The group that the record is of."""
 
     group: str
 

@@ -121,7 +121,7 @@ class LogCleaner:
     # -- choosing
 
     async def _choose(self) -> LogToClean | None:
-        """The answer holds when this returns: nothing is awaited after the last look at the log."""
+        """The log that needs cleaning most. That holds on return: nothing is awaited after the last look at it."""
         self._uncleanable = [log for log in self._uncleanable if self._manager.get(log.topic, log.partition) is log]
         while True:
             best: LogToClean | None = None
@@ -136,7 +136,7 @@ class LogCleaner:
                 return again
 
     async def _each_log(self) -> AsyncIterator[tuple[TopicPartition, PartitionLog]]:
-        """Those to compact; the loop has a turn every few milliseconds. Yields only what exists at that moment."""
+        """The logs to compact that exist when they are yielded; the loop has a turn every few milliseconds."""
         clock = self._services.clock
         until_ms = clock.monotonic_ms() + TURN_MS
         for partition, log in list(self._manager.logs.items()):
@@ -222,7 +222,7 @@ class LogCleaner:
         await self._manager.write_checkpoints(self._manager.checkpoint_cleaned_offsets, self._workers)
 
     def _map_and_slices(self) -> tuple[OffsetMap, Slices]:
-        """Raises ValueError and ArithmeticError for settings with which nothing can be cleaned."""
+        """What a cleaning works with. Raises ValueError and ArithmeticError if the settings let nothing be cleaned."""
         config = self._config
         threads = max(config.threads, 1)
         offsets = OffsetMap(config.dedupe_buffer_size // threads, config.load_factor)

@@ -113,6 +113,7 @@ class LogManager:
         return offline_log(self.services, found, topic_id, config, reason, state_folder=usable.path, host=host)
 
     def open_log(self, found: Found, topic_id: UUID | None, config: LogConfig, *, clean: bool) -> PartitionLog:
+        """Open a log that was found, and recover it unless `clean`. Blocking; raises OSError."""
         return open_log(
             self.services,
             found,
@@ -271,7 +272,7 @@ class LogManager:
                 log.flush()
 
     async def write_checkpoints(self, write: Callable[[], None], workers: Workers) -> None:
-        """Runs one of the next four on a worker thread; a device that fails takes its folder offline (KIP-112).
+        """Run a `checkpoint_...` method on a worker thread; a device that fails takes its folder offline (KIP-112).
 
         Raises CheckpointError.
         """

@@ -13,7 +13,7 @@ MOST_PREFERENCES = 10_000
 
 
 class LogPlacement:
-    """`folders`: the path of each log's folder of `log.dirs`, by partition."""
+    """Where logs lie, and where new ones go. `folders`: the path of each log's folder of `log.dirs`, by partition."""
 
     def __init__(self, dirs: LogDirs) -> None:
         self.folders: dict[TopicPartition, str] = {}

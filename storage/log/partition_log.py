@@ -1,8 +1,8 @@
 """One partition's log: appends, reads and truncates (Kafka's UnifiedLog and LocalLog).
 
 Everything here runs on the loop and never awaits; only `ReadPlan.read`, flushes and lookups by time use worker threads.
-A disk error other than lack of room takes the log offline for good: from then on every call raises KafkaStorage, and
-nothing is acknowledged.
+A disk error other than a lack of room or of file descriptors takes the log offline for good: from then on every call
+raises KafkaStorage, and nothing is acknowledged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which segments a log keeps no longer: below its start, too old, too many (Kafka's UnifiedLog.deleteOldSegments)."""
+"""Removes segments below the log's start, too old, or beyond its size (Kafka's UnifiedLog.deleteOldSegments)."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ logger = structlog.get_logger(__name__)
 
 
 class Keeper(Protocol):
-    """What a group calls on its keeper."""
+    """What a group calls on whoever keeps it (`ClassicGroups`)."""
 
     def entering(self, group: ClassicGroup, state: GroupState) -> None:
         """The group is about to enter a state."""

@@ -90,7 +90,7 @@ class ClassicGroups:
     # -- groups that were consumer groups
 
     def take_over(self, group_id: str, protocols: Mapping[str, tuple[MemberProtocol, ...]]) -> None:
-        """The members, whose group is restored, live; `protocols` are all that they support, by member id."""
+        """The sessions of a restored group's members begin; `protocols` are all that each supports, by member id."""
         group = self._groups[group_id]
         for member in group.members.values():
             group.set_protocols(member, protocols[member.member_id])

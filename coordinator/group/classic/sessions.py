@@ -50,7 +50,7 @@ class Sessions:
         self._ended = ended
 
     def restart(self, group: ClassicGroup, member: Member, timeout_ms: int | None = None) -> None:
-        """The member lives; unless it gives a sign within the timeout (its session timeout), its session ends."""
+        """The member gave a sign of life: its session ends `timeout_ms` from now (None: its session timeout)."""
         timeout = member.session_timeout_ms if timeout_ms is None else timeout_ms
         ends_ms = self._clock.monotonic_ms() + timeout
         session = member.session

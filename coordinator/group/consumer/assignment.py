@@ -14,12 +14,12 @@ NO_PARTITIONS: Partitions = {}
 
 
 def as_stored(indexes: frozenset[int]) -> Sequence[int]:
-    """In the order of the hash set that Kafka makes of a record's partitions."""
+    """The indexes in the order of the hash set that Kafka makes of a record's partitions."""
     return _in_set_order(sorted(indexes), java_copy_capacity(len(indexes)))
 
 
 def as_computed(indexes: frozenset[int], before: frozenset[int]) -> Sequence[int]:
-    """In the order of the hash set with which Kafka answers what it has just computed.
+    """The indexes in the order of the hash set with which Kafka answers what it has just computed.
 
     It is a copy of what the member had `before`, less what it gives up, to which the rest is added.
     """

@@ -121,7 +121,7 @@ class ConsumerGroup:
         return self._homogeneous
 
     def members_in_order(self) -> list[ConsumerMember]:
-        """As Kafka's map of the members hands them out."""
+        """The members in the order of Kafka's map of them (TimelineHashMap)."""
         return [self.members[member_id] for member_id in in_timeline_order(list(self.members), self.slots)]
 
     def member(self, member_id: str) -> ConsumerMember:
@@ -186,7 +186,7 @@ class ConsumerGroup:
             raise UnknownServerError  # Kafka breaks over it
 
     def offset_commit_accepted(self, member_id: str) -> None:
-        """It is no sign of life: heartbeats alone are."""
+        """No sign of life: only heartbeats are."""
 
     def validate_offset_delete(self) -> None:
         """Offsets of any topic that the group does not subscribe to may be deleted."""
@@ -257,7 +257,7 @@ class ConsumerGroup:
                 self.owners.pop(topic, None)
 
     def set_resolved(self, regex: str, resolved: ResolvedRegex | None) -> None:
-        """None: no member subscribes to it now."""
+        """What an expression matches; None: no member subscribes to it any more."""
         self._homogeneous = self.is_homogeneous  # what is resolved later does not change it
         if resolved is None:
             self.resolved.pop(regex, None)

@@ -20,7 +20,7 @@ _SIGN = 1 << 63
 
 
 def topic_hash(image: TopicImage) -> int:
-    """Signed, as Kafka has it; over the topic's id, its name and the racks of each partition."""
+    """Kafka's hash of a topic, a signed long: over its id, its name and the racks of each partition."""
     parts = [
         _MAGIC,
         image.id.bytes[7::-1],
@@ -37,7 +37,7 @@ def topic_hash(image: TopicImage) -> int:
 
 
 def group_hash(hashes: Mapping[str, int]) -> int:
-    """Of the hashes of a group's topics, by their names; 0 for none."""
+    """Kafka's hash of a group's topics, a signed long, from their hashes by name; 0 without topics."""
     if not hashes:
         return 0
     return _signed(b"".join(_INT64.pack(hashes[name]) for name in sorted(hashes)))

@@ -14,7 +14,10 @@ from coordinator.group.consumer.member import ConsumerMember
 
 
 def preferred_assignor(group: ConsumerGroup, before: ConsumerMember, member: ConsumerMember) -> str | None:
-    """None if no member asks for one. The request makes `member` of `before` (`computePreferredServerAssignor`)."""
+    """The assignor to use after a request that turns `before` into `member`; None if no member asks for one.
+
+    Kafka's `computePreferredServerAssignor`.
+    """
     votes = _votes(group)
     if before.assignor is not None:
         votes[before.assignor] -= 1
@@ -28,7 +31,7 @@ def preferred_assignor(group: ConsumerGroup, before: ConsumerMember, member: Con
 
 
 def present_assignor(group: ConsumerGroup) -> str | None:
-    """As things are (`preferredServerAssignor`)."""
+    """The assignor that most members ask for now; None if none does (Kafka's `preferredServerAssignor`)."""
     votes = _votes(group)
     return max(votes, key=votes.__getitem__, default=None)
 

@@ -59,7 +59,7 @@ def target_epoch(group_id: str, number: int) -> CoordinatorRecord:
 
 
 def regex(group_id: str, expression: str, resolved: ResolvedRegex | None) -> CoordinatorRecord:
-    """None: a tombstone."""
+    """The topics that an expression matches; with `resolved` None its tombstone."""
     key = ConsumerGroupRegularExpressionKey(group_id, expression)
     value = None
     if resolved is not None:
@@ -75,7 +75,7 @@ def subscription_metadata_tombstone(group_id: str) -> CoordinatorRecord:
 
 
 def member_tombstones(group_id: str, member_id: str) -> Iterator[CoordinatorRecord]:
-    """In the order that Kafka's replay requires."""
+    """The tombstones of a member, in the order that Kafka's replay requires."""
     yield _current_assignment_tombstone(group_id, member_id)
     yield _target_tombstone(group_id, member_id)
     yield _member_tombstone(group_id, member_id)

@@ -48,7 +48,7 @@ NOTHING_RESOLVED = ResolvedRegex(frozenset(), -1, -1)
 
 
 def compile_regex(regex: str) -> Any:
-    """Raises InvalidRegularExpression."""
+    """The expression compiled by RE2. Raises InvalidRegularExpression."""
     try:
         compiled = compile_pattern(regex)
     except InvalidPatternError as error:
@@ -81,7 +81,7 @@ def resolve(regexes: Iterable[str], topics: Iterable[str], version: int, now_ms:
 
 
 def _valid(regex: str) -> Any:
-    """Compiled; None if it cannot be."""
+    """The compiled expression; None if it is not valid."""
     try:
         return compile_regex(regex)
     except InvalidRegularExpression as error:
@@ -90,7 +90,7 @@ def _valid(regex: str) -> Any:
 
 
 def _matches(patterns: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Iterable[str]]:
-    """By expression. All are matched in one pass, many times as fast as one after another."""
+    """The matching names by expression; all are matched in one pass, many times as fast as one after another."""
     import re2
 
     if not 0 < sum(pattern.programsize for pattern in patterns.values()) <= MOST_AT_ONCE:

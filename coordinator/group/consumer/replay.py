@@ -38,7 +38,7 @@ NO_TARGET_EPOCH = -1
 
 
 def _epoch(group: ConsumerGroup, _: Any, value: ConsumerGroupMetadataValue | None) -> None:
-    """A tombstone is the end of the group, which is its keeper's business."""
+    """A tombstone is the end of the group: `GroupDirectory.replay_consumer_end`."""
     if value is not None:
         group.epoch = value.epoch
         group.metadata_hash = value.metadata_hash

@@ -43,7 +43,7 @@ class _Topic:
     subscribers: list[int] = field(default_factory=list)
 
     def rank(self) -> tuple[float, int, int, int]:
-        """First those with many partitions for each subscriber, then with few subscribers; then by id, as Java does."""
+        """Sort key: many partitions for each subscriber first, then few subscribers, then by id as Java compares."""
         high, low = divmod(self.id.int, 1 << 64)
         return -len(self.owners) / len(self.subscribers), len(self.subscribers), _signed(high), _signed(low)
 
@@ -70,7 +70,7 @@ def _topics(spec: GroupSpec) -> dict[UUID, _Topic]:
 
 
 def _balance(work: _Work, topics: list[_Topic]) -> None:
-    """Until a full round over the topics brings no move."""
+    """Move partitions until a full round over the topics moves none, or `_ROUNDS` are over."""
     last = None
     for _ in range(_ROUNDS):
         for topic in topics:
