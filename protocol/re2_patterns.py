@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
+
+
+class Pattern(Protocol):
+    """What is used of RE2's compiled expressions; the package has no types of its own."""
+
+    @property
+    def programsize(self) -> int:
+        """The number of instructions, with which RE2's memory grows."""
+
+    def fullmatch(self, text: str) -> object | None:
+        """The match of the whole text; None without one."""
 
 
 class InvalidPatternError(ValueError):
@@ -18,11 +29,12 @@ def quiet_options() -> Any:
     return options
 
 
-def compile_pattern(pattern: str) -> Any:
-    """Raises InvalidPatternError."""
+def compile_pattern(pattern: str) -> Pattern:
+    """The compiled pattern. Raises InvalidPatternError."""
     import re2
 
     try:
-        return re2.compile(pattern, quiet_options())
+        compiled: Pattern = re2.compile(pattern, quiet_options())
     except re2.error as error:
         raise InvalidPatternError(error.args[0].decode(errors="replace")) from error
+    return compiled

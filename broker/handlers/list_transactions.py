@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 from kio.schema.errors import ErrorCode
 from kio.schema.list_transactions.v2 import ListTransactionsRequest, ListTransactionsResponse
@@ -20,7 +19,7 @@ from coordinator.transaction.shard import TransactionShard
 from coordinator.transaction.states import BY_WIRE_NAME
 from protocol.durations import ZERO
 from protocol.errors import InvalidRegularExpression
-from protocol.re2_patterns import InvalidPatternError, compile_pattern
+from protocol.re2_patterns import InvalidPatternError, Pattern, compile_pattern
 
 ONLY_READS = True
 
@@ -32,7 +31,7 @@ class Filter:
     states: frozenset[str]
     producer_ids: frozenset[int]
     longer_than_ms: int
-    pattern: Any  # compiled by re2, or None
+    pattern: Pattern | None
 
     def lets_through(self, transactional_id: str, metadata: TransactionMetadata, now_ms: int) -> bool:
         return (
@@ -71,7 +70,7 @@ def _filter(request: ListTransactionsRequest) -> Filter:
     )
 
 
-def _compiled(pattern: str | None) -> Any:
+def _compiled(pattern: str | None) -> Pattern | None:
     if not pattern:
         return None
     try:

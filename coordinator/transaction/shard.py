@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from coordinator.transaction.metrics import TransactionMetrics
 
 logger = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 _TIMEOUTS = "abort-timed-out-transactions"
 _EXPIRY = "expire-transactional-ids"
@@ -200,8 +202,8 @@ class TransactionShard:
     # -- writing
 
     def _move(
-        self, transactional_id: str, target: TransactionMetadata, reply: Any, then: Effects | None = None
-    ) -> Outcome[Any]:
+        self, transactional_id: str, target: TransactionMetadata, reply: T, then: Effects | None = None
+    ) -> Outcome[T]:
         record = new_record((TRANSACTION_LOG, transactional_id, target.to_log()))
         return Outcome((record,), reply, self._after(transactional_id, target, then))
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import structlog
 
 from protocol.errors import InvalidRegularExpression
-from protocol.re2_patterns import InvalidPatternError, compile_pattern, quiet_options
+from protocol.re2_patterns import InvalidPatternError, Pattern, compile_pattern, quiet_options
 
 logger = structlog.get_logger(__name__)
 
@@ -47,7 +47,7 @@ class ResolvedRegex(NamedTuple):
 NOTHING_RESOLVED = ResolvedRegex(frozenset(), -1, -1)
 
 
-def compile_regex(regex: str) -> Any:
+def compile_regex(regex: str) -> Pattern:
     """The expression compiled by RE2. Raises InvalidRegularExpression."""
     try:
         compiled = compile_pattern(regex)
@@ -80,7 +80,7 @@ def resolve(regexes: Iterable[str], topics: Iterable[str], version: int, now_ms:
     return {regex: ResolvedRegex(frozenset(found.get(regex, ())), version, now_ms) for regex in patterns}
 
 
-def _valid(regex: str) -> Any:
+def _valid(regex: str) -> Pattern | None:
     """The compiled expression; None if it is not valid."""
     try:
         return compile_regex(regex)
@@ -89,7 +89,7 @@ def _valid(regex: str) -> Any:
         return None
 
 
-def _matches(patterns: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Iterable[str]]:
+def _matches(patterns: Mapping[str, Pattern], names: Sequence[str]) -> Mapping[str, Iterable[str]]:
     """The matching names by expression; all are matched in one pass, many times as fast as one after another."""
     import re2
 
