@@ -28,7 +28,11 @@ class QueuedWorkers:
     def run_all(self) -> None:
         """Run everything queued, and what that queues."""
         while self._queue:
-            self._queue.pop(0)()
+            self.run_next()
+
+    def run_next(self) -> None:
+        """Run what has been queued for longest."""
+        self._queue.pop(0)()
 
     def drop_all(self) -> None:
         """Forget what is queued, as a crash does."""

@@ -73,7 +73,7 @@ async def test_a_request_of_two_partitions_waits_for_both() -> None:
     rig, workers = await queued()
     client = rig.connect()
     client.send("produce", 9, **produce("t", {0: batch(b"a"), 1: batch(b"b")}))
-    workers._queue.pop(0)()
+    workers.run_next()
     await settle()
     assert results(client) == []
     workers.run_all()
