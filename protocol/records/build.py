@@ -78,9 +78,6 @@ _FIRST = _encode_deltas(0, 0)
 def build_batch(
     records: Sequence[Record],
     *,
-    base_offset: int = 0,
-    last_offset: int | None = None,
-    leader_epoch: int = -1,
     compression: Compression = Compression.NONE,
     level: int | None = None,
     log_append_time: int = batches.NO_TIMESTAMP,
@@ -88,11 +85,10 @@ def build_batch(
     producer_epoch: int = -1,
     base_sequence: int = batches.NO_SEQUENCE,
     transactional: bool = False,
-    control: bool = False,
 ) -> bytearray:
-    """A whole batch, CRC included (Kafka's MemoryRecordsBuilder).
+    """A whole batch, CRC included (Kafka's MemoryRecordsBuilder), as clients send it.
 
-    Offset deltas count from `base_offset`; `last_offset` is the last record's unless given. The first record's
+    Its base offset is 0 and its leader epoch -1: the log sets them (`set_offsets_and_epoch`). The first record's
     timestamp is the base timestamp. With `log_append_time` the batch says that the broker set the time.
     """
     base_timestamp = max_timestamp = records[0].timestamp if records else batches.NO_TIMESTAMP
@@ -100,24 +96,19 @@ def build_batch(
     for record in records:
         timestamp = record.timestamp
         max_timestamp = max(max_timestamp, timestamp)
-        deltas = record.offset - base_offset, timestamp - base_timestamp
-        encoded.append(encode_record(*deltas, record.key, record.value, record.headers))
+        encoded.append(
+            encode_record(record.offset, timestamp - base_timestamp, record.key, record.value, record.headers)
+        )
     attributes = 0
     if log_append_time != batches.NO_TIMESTAMP:
         attributes |= batches.LOG_APPEND_TIME_FLAG
         max_timestamp = log_append_time
     if transactional:
         attributes |= batches.TRANSACTIONAL_FLAG
-    if control:
-        attributes |= batches.CONTROL_FLAG
-    if last_offset is None:
-        last_offset = records[-1].offset if records else base_offset
     return pack_batch(
         b"".join(encoded),
         len(records),
-        base_offset=base_offset,
-        last_offset_delta=last_offset - base_offset,
-        leader_epoch=leader_epoch,
+        last_offset_delta=records[-1].offset if records else 0,
         attributes=attributes,
         compression=compression,
         level=level,
@@ -133,9 +124,7 @@ def pack_batch(
     section: bytes,
     record_count: int,
     *,
-    base_offset: int = 0,
     last_offset_delta: int,
-    leader_epoch: int = -1,
     attributes: int = 0,
     compression: Compression = Compression.NONE,
     level: int | None = None,
@@ -145,15 +134,15 @@ def pack_batch(
     producer_epoch: int = -1,
     base_sequence: int = batches.NO_SEQUENCE,
 ) -> bytearray:
-    """A whole batch, CRC included, of a records section that is encoded but not compressed."""
+    """`build_batch` of a records section that is encoded but not compressed; `attributes` without the compression."""
     if compression is not Compression.NONE:
         section = compress(compression, section, level)
         attributes |= compression
     out = bytearray(
         batches.pack_fields(
-            base_offset,
+            0,
             batches.HEADER_SIZE - batches.LOG_OVERHEAD + len(section),
-            leader_epoch,
+            -1,
             batches.MAGIC,
             0,  # the CRC comes last
             attributes,

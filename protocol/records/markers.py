@@ -46,16 +46,12 @@ def build_end_marker(
     producer_id: int,
     producer_epoch: int,
     timestamp: int,
-    base_offset: int = 0,
-    leader_epoch: int = -1,
 ) -> bytearray:
-    """The control batch that ends a producer's transaction in a partition."""
+    """The control batch that ends a producer's transaction in a partition; `timestamp` in ms."""
     return pack_batch(
         _SECTION.pack(_START, 0, marker.type, _VALUE_LENGTH, 0, marker.coordinator_epoch, 0),
         1,
-        base_offset=base_offset,
         last_offset_delta=0,
-        leader_epoch=leader_epoch,
         attributes=TRANSACTIONAL_FLAG | CONTROL_FLAG,
         base_timestamp=timestamp,
         max_timestamp=timestamp,

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
 
 from pipeline.datasource import CorruptLogError
-from protocol.records.batch import HEADER_SIZE, read_header, write_crc
+from protocol.records.batch import HEADER_SIZE, read_header, set_offsets_and_epoch, write_crc
 from protocol.records.build import Record, build_batch
 from storage.files import OsFileSystem
 from tests.unit.pipeline.source_files import CONFIG, fill, folder, read, reader_of, segments
@@ -40,8 +40,15 @@ def add_zeros(path: Path) -> None:
     path.write_bytes(path.read_bytes() + bytes(300))
 
 
+def batch_at(offset: int, count: int = 1) -> bytes:
+    """A batch of records with their offsets as values."""
+    batch = build_batch([Record(delta, NOW, b"k", b"%d" % (offset + delta)) for delta in range(count)])
+    set_offsets_and_epoch(batch, read_header(batch), offset, -1)
+    return bytes(batch)
+
+
 def add_half_a_header(path: Path) -> None:
-    path.write_bytes(path.read_bytes() + bytes(build_batch([Record(17, NOW, b"k", b"17")], base_offset=17))[:30])
+    path.write_bytes(path.read_bytes() + batch_at(17)[:30])
 
 
 @pytest.mark.parametrize(
@@ -88,13 +95,12 @@ def test_a_length_that_makes_no_sense_is_an_error_or_left_out(rig: Rig, isolatio
 def test_records_that_do_not_fill_their_batch_are_an_error_or_left_out(rig: Rig) -> None:
     fill(rig, 3)
     path = segments(rig)[0]
-    good = bytes(build_batch([Record(3, NOW, b"k", b"3"), Record(4, NOW, b"k", b"4")], base_offset=3))
+    good = batch_at(3, 2)
     section = good[HEADER_SIZE:] + b"\x00"
     header = read_header(good)
     bad = bytearray(good[:8] + (header.batch_length + 1).to_bytes(4, "big") + good[12:HEADER_SIZE] + section)
     write_crc(bad, 0, len(bad))
-    last = bytes(build_batch([Record(5, NOW, b"k", b"5")], base_offset=5))
-    path.write_bytes(path.read_bytes() + bytes(bad) + last)
+    path.write_bytes(path.read_bytes() + bytes(bad) + batch_at(5))
     with pytest.raises(CorruptLogError, match="do not fill it"):
         read(reader_of(rig.root))
     assert read(reader_of(rig.root, failOnCorruption="false")) == [0, 1, 2, 5]

@@ -19,7 +19,7 @@ from pipeline.datasource.decode import Chunk, Place, decode
 from pipeline.datasource.filters import PushdownReader
 from pipeline.datasource.options import SourceOptions
 from pipeline.datasource.stream import OdradekStreamReader
-from protocol.records.batch import HEADER_SIZE, MAX_SEQUENCE, read_header
+from protocol.records.batch import HEADER_SIZE, MAX_SEQUENCE, read_header, set_offsets_and_epoch
 from protocol.records.build import Record, build_batch
 from storage.append_types import LogConfig
 from storage.files import OsFileSystem
@@ -305,13 +305,13 @@ def decoded(batch: bytes | bytearray, *names: str, start: int = 0, end: int = 1 
 
 def test_every_column_of_a_record() -> None:
     batch = build_batch(
-        [Record(40, 5, b"k", None, (("é".encode(), b"v"), (b"", None))), Record(42, 4, None, b"")],
-        base_offset=40,
+        [Record(0, 5, b"k", None, (("é".encode(), b"v"), (b"", None))), Record(2, 4, None, b"")],
         producer_id=1 << 40,
         producer_epoch=9,
         base_sequence=MAX_SEQUENCE,
         transactional=True,
     )
+    set_offsets_and_epoch(batch, read_header(batch), 40, -1)
     first, second = decoded(batch, *COLUMNS)
     assert first == {
         "key": b"k",

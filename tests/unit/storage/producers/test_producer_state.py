@@ -14,7 +14,7 @@ from protocol.errors import (
     OutOfOrderSequence,
     TransactionCoordinatorFenced,
 )
-from protocol.records.batch import MAX_SEQUENCE, read_header
+from protocol.records.batch import ATTRIBUTES_LOW_AT, CONTROL_FLAG, MAX_SEQUENCE, read_header
 from protocol.records.build import Record, build_batch
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
 from storage.append_types import AppendOrigin
@@ -219,7 +219,8 @@ def test_coordinators_need_no_sequence() -> None:
 
 def test_a_control_batch_without_a_marker_is_refused() -> None:
     log = Log()
-    batch = build_batch([Record(0, NOW, b"\0\0\0\x03", b"")], producer_id=1, producer_epoch=0, control=True)
+    batch = build_batch([Record(0, NOW, b"\0\0\0\x03", b"")], producer_id=1, producer_epoch=0)
+    batch[ATTRIBUTES_LOW_AT] |= CONTROL_FLAG
     with pytest.raises(InvalidRecord):
         log.append(batch, AppendOrigin.COORDINATOR)
     assert log.state() == {}
