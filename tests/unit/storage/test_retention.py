@@ -107,6 +107,13 @@ def test_segments_below_the_log_start_go_whatever_the_policy() -> None:
     assert log.log_start_offset == 5
 
 
+def test_a_log_that_starts_where_a_segment_does_keeps_none_before_it() -> None:
+    _, log = filled(4)
+    log.increment_log_start_offset(4)
+    assert delete(log) == 2
+    assert bases(log) == [4, 6]
+
+
 def test_nothing_at_or_above_the_high_watermark_goes() -> None:
     _, log = filled(4, retention_bytes=0)
     assert delete(log, high_watermark=3) == 1
