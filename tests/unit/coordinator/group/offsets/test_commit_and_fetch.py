@@ -57,10 +57,11 @@ async def test_a_generation_of_a_group_that_is_not_there() -> None:
     assert rig.log.written == []
 
 
-async def test_a_generation_for_an_empty_group() -> None:
+@pytest.mark.parametrize("generation", [0, 3])
+async def test_a_generation_for_an_empty_group(generation: int) -> None:
     rig = await OffsetRig.started()
     rig.commit(offset(0, 1))
-    assert refused(rig.ask_commit(offset(0, 2), generation=3, member_id="")) is UnknownMemberId.code
+    assert refused(rig.ask_commit(offset(0, 2), generation=generation, member_id="")) is UnknownMemberId.code
     assert rig.commit(offset(0, 2), member_id="stranger") == [NONE]
 
 
