@@ -6,8 +6,12 @@ import asyncio
 import json
 from dataclasses import dataclass
 
+import structlog
+
 from broker.metadata.store import MetadataStore, retrying
 from protocol.errors import CoordinatorLoadInProgress
+
+logger = structlog.get_logger(__name__)
 
 KEY = "/producer-ids/next-block"
 BLOCK_SIZE = 1000
@@ -69,7 +73,7 @@ class ProducerIds:
     def _claim_started(self) -> asyncio.Task[_Block]:
         if self._claiming is None or _has_failed(self._claiming):
             self._claiming = asyncio.create_task(retrying(self._claim), name="producer-id-block")
-            self._claiming.add_done_callback(_mark_retrieved)
+            self._claiming.add_done_callback(_report_failure)
         return self._claiming
 
     async def _claim(self) -> _Block:
@@ -84,7 +88,7 @@ def _has_failed(claim: asyncio.Task[_Block]) -> bool:
     return claim.done() and (claim.cancelled() or claim.exception() is not None)
 
 
-def _mark_retrieved(claim: asyncio.Task[_Block]) -> None:
-    """Nobody waits for a claim ahead of need: asyncio must not report its exception as never retrieved."""
-    if not claim.cancelled():
-        claim.exception()
+def _report_failure(claim: asyncio.Task[_Block]) -> None:
+    """A claim that `take` began has nobody who waits for it, and so nobody who would tell of its failure."""
+    if _has_failed(claim) and not claim.cancelled():
+        logger.error("producer ids not claimed", error=str(claim.exception()))

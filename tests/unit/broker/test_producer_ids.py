@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from broker.metadata.local_store import LocalMetadataStore
 from broker.metadata.producer_ids import BLOCK_SIZE, ProducerIds
@@ -69,6 +70,21 @@ async def test_who_cannot_wait_is_refused_only_until_a_block_is_claimed() -> Non
     assert [ids.take() for _ in range(BLOCK_SIZE)] == list(range(BLOCK_SIZE))
     await settle()
     assert ids.take() == BLOCK_SIZE  # claimed ahead
+
+
+async def test_a_claim_that_fails_is_told_in_the_log() -> None:
+    """Else clients are refused with COORDINATOR_LOAD_IN_PROGRESS, and nobody learns why."""
+    store = await LocalMetadataStore.open(MemoryFileSystem(), "/", LoopWorkers())
+    await store.close()
+    ids = ProducerIds(store)
+    with capture_logs() as lines:
+        for _ in range(2):
+            with pytest.raises(CoordinatorLoadInProgress):
+                ids.take()
+            await settle()
+    assert [(line["event"], line["error"]) for line in lines] == [
+        ("producer ids not claimed", "the metadata store is closed")
+    ] * 2
 
 
 async def test_a_store_that_fails_is_asked_again(tmp_path: Path) -> None:
