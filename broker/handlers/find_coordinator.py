@@ -6,8 +6,6 @@ COORDINATOR_NOT_AVAILABLE meanwhile. There is no coordinator for share groups: t
 
 from __future__ import annotations
 
-import binascii
-from base64 import urlsafe_b64decode
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,14 +16,15 @@ from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v6 import FindCoordinatorRequest, FindCoordinatorResponse
 from kio.schema.find_coordinator.v6.response import Coordinator
 
+from broker.config.definition import parse_integer
 from broker.coordinators.hosted import HostedCoordinator
 from broker.network.context import RequestContext
+from protocol import uuids
 from protocol.durations import ZERO
 from protocol.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError
 
 FIRST_BATCHED_VERSION = 4
 FIRST_VERSION_WITH_SHARE = 6
-_UUID_BYTES = 16
 
 
 class KeyType(IntEnum):
@@ -101,14 +100,14 @@ def _find(ctx: RequestContext, key_type: int, key: str, coordinator: HostedCoord
 
 def _is_share_key(key: str) -> bool:
     """group:topic id:partition (Kafka's `SharePartitionKey.validate`)."""
-    parts = key.split(":")
+    parts = key.rstrip(":").split(":")  # as Java's split, which drops empty parts at the end
     if len(parts) != 3 or not parts[0].strip():
         return False
     try:
-        int(parts[2])
-        return len(urlsafe_b64decode(parts[1] + "==")) == _UUID_BYTES
-    except (ValueError, binascii.Error):
+        uuids.from_text(parts[1])
+    except ValueError:
         return False
+    return parse_integer(parts[2], 32) is not None
 
 
 def _failed(key: str, error: KafkaError) -> Coordinator:

@@ -146,3 +146,28 @@ async def test_groups_are_in_the_order_of_kafkas_map_of_partitions(
         answer = await client.ask(api, version, **fields)
     groups = answer.results if api == "delete_groups" else answer.groups
     assert [one.group_id.removeprefix("fixed-") or "-" for one in groups] == order.split()
+
+
+TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+SHARE_KEYS = {
+    f"g:{TOPIC_ID}:1": True,
+    f"g:{TOPIC_ID}==:-1": True,
+    f"g:{TOPIC_ID}:+1": True,
+    f"g:{TOPIC_ID}:1:": True,
+    f"g:{TOPIC_ID}:": False,
+    f" :{TOPIC_ID}:1": False,
+    f"g:{TOPIC_ID}=:1": False,
+    f"g:!!{TOPIC_ID}:1": False,
+    f"g:+{TOPIC_ID[1:]}:1": False,
+    f"g:{TOPIC_ID}: 1": False,
+    f"g:{TOPIC_ID}:1_0": False,
+    f"g:{TOPIC_ID}:99999999999": False,
+}
+"""Keys of share groups' partitions, and whether a real Kafka 4.1 takes them for that."""
+
+
+async def test_keys_of_share_groups_partitions_are_read_as_kafka_reads_them() -> None:
+    async with Rig() as rig:
+        answer = await rig.connect().ask("find_coordinator", 6, key_type=2, coordinator_keys=tuple(SHARE_KEYS))
+    well_formed = {one.key: one.error_code is not ErrorCode.invalid_request for one in answer.coordinators}
+    assert well_formed == SHARE_KEYS
