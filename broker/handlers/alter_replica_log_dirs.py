@@ -16,7 +16,7 @@ from broker.handlers.describe_log_dirs import log_dirs
 from broker.network.context import RequestContext
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
-from protocol.topic_partition import TopicPartition
+from protocol.topic_partition import PartitionKey, TopicPartition
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -31,7 +31,7 @@ def handle(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterRep
     return _response({key: _outcome(ctx.node, key, path) for key, path in _wanted(request).items()})
 
 
-def _wanted(request: AlterReplicaLogDirsRequest) -> dict[tuple[str, int], str]:
+def _wanted(request: AlterReplicaLogDirsRequest) -> dict[PartitionKey, str]:
     return {
         (topic.name, index): log_dir.path
         for log_dir in request.dirs
@@ -40,7 +40,7 @@ def _wanted(request: AlterReplicaLogDirsRequest) -> dict[tuple[str, int], str]:
     }
 
 
-def _outcome(node: Node, key: tuple[str, int], path: str) -> ErrorCode:
+def _outcome(node: Node, key: PartitionKey, path: str) -> ErrorCode:
     topic, index = key
     if len(f"{topic}-{index}") + FUTURE_SUFFIX_LENGTH > LONGEST_FOLDER_NAME:
         return ErrorCode.invalid_topic_exception
@@ -56,7 +56,7 @@ def _outcome(node: Node, key: tuple[str, int], path: str) -> ErrorCode:
     return ErrorCode.none
 
 
-def _prefer(node: Node, key: tuple[str, int], path: str) -> ErrorCode:
+def _prefer(node: Node, key: PartitionKey, path: str) -> ErrorCode:
     """A partition that is still to come will be made in that folder (KIP-113); until then it is unknown."""
     log_dir = node.logs.log_dir(path)
     if log_dir.failed:
@@ -65,7 +65,7 @@ def _prefer(node: Node, key: tuple[str, int], path: str) -> ErrorCode:
     return ErrorCode.unknown_topic_or_partition
 
 
-def _response(outcomes: dict[tuple[str, int], ErrorCode]) -> AlterReplicaLogDirsResponse:
+def _response(outcomes: dict[PartitionKey, ErrorCode]) -> AlterReplicaLogDirsResponse:
     by_topic: defaultdict[str, list[AlterReplicaLogDirPartitionResult]] = defaultdict(list)
     for (topic, index), code in outcomes.items():
         by_topic[topic].append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code))

@@ -21,7 +21,7 @@ from broker.metadata.topic_names import INTERNAL_TOPICS
 from broker.network.context import RequestContext
 from protocol.durations import ZERO
 from protocol.errors import InvalidTopic, KafkaError, KafkaStorage, UnknownTopicOrPartition
-from protocol.topic_partition import TopicPartition
+from protocol.topic_partition import PartitionKey, TopicPartition
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -36,7 +36,7 @@ async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRe
     wanted = {
         (topic.name, asked.partition_index): asked.offset for topic in request.topics for asked in topic.partitions
     }
-    results: dict[tuple[str, int], DeleteRecordsPartitionResult] = {}
+    results: dict[PartitionKey, DeleteRecordsPartitionResult] = {}
     moved: list[Partition] = []
     for (name, index), offset in wanted.items():
         try:
@@ -64,7 +64,7 @@ def _partition(node: Node, name: str, index: int) -> Partition:
 
 
 async def _make_durable(
-    node: Node, moved: list[Partition], results: dict[tuple[str, int], DeleteRecordsPartitionResult]
+    node: Node, moved: list[Partition], results: dict[PartitionKey, DeleteRecordsPartitionResult]
 ) -> None:
     """Puts the new starts on disk; partitions in a folder where that fails get the error.
 
@@ -102,7 +102,7 @@ def _failed(index: int, error: KafkaError) -> DeleteRecordsPartitionResult:
     )
 
 
-def _response(results: dict[tuple[str, int], DeleteRecordsPartitionResult]) -> DeleteRecordsResponse:
+def _response(results: dict[PartitionKey, DeleteRecordsPartitionResult]) -> DeleteRecordsResponse:
     topics: dict[str, list[DeleteRecordsPartitionResult]] = {}
     for (name, _), result in results.items():
         topics.setdefault(name, []).append(result)

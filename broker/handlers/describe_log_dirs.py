@@ -21,11 +21,12 @@ from protocol.durations import ZERO
 if TYPE_CHECKING:
     from broker.node import Node
     from broker.partitions.partition import Partition
+    from protocol.topic_partition import PartitionKey
 
 
 def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     node = ctx.node
-    wanted: set[tuple[str, int]] | None = None
+    wanted: set[PartitionKey] | None = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     by_dir: defaultdict[str, dict[str, list[DescribeLogDirsPartition]]] = defaultdict(lambda: defaultdict(list))

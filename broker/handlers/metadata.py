@@ -159,21 +159,18 @@ def _without_offline_leaders(
     Kafka's controller also bumps the leader epoch. Ours stays, since clients then reject any older one.
     """
     offline = node.partitions.offline_of(topic)
-    return (
-        tuple(
-            replace(
-                one,
-                error_code=ErrorCode.leader_not_available,
-                leader_id=NO_LEADER,
-                isr_nodes=(),
-                offline_replicas=one.replica_nodes,
-            )
-            if one.partition_index in offline
-            else one
-            for one in partitions
-        )
-        if offline
-        else partitions
+    if not offline:
+        return partitions
+    return tuple(_leaderless(one) if one.partition_index in offline else one for one in partitions)
+
+
+def _leaderless(partition: MetadataResponsePartition) -> MetadataResponsePartition:
+    return replace(
+        partition,
+        error_code=ErrorCode.leader_not_available,
+        leader_id=NO_LEADER,
+        isr_nodes=(),
+        offline_replicas=partition.replica_nodes,
     )
 
 

@@ -16,6 +16,7 @@ from broker.network.answers import when_done
 from broker.network.context import RequestContext
 from protocol.durations import ZERO
 from protocol.errors import InvalidGroupId
+from protocol.topic_partition import PartitionKey
 
 UNKNOWN = ErrorCode.unknown_topic_or_partition
 
@@ -43,7 +44,7 @@ def _response(
     request: OffsetDeleteRequest,
     known: Mapping[str, list[int]],
     unknown: Mapping[str, list[int]],
-    codes: Mapping[tuple[str, int], ErrorCode],
+    codes: Mapping[PartitionKey, ErrorCode],
 ) -> OffsetDeleteResponse:
     if unknown:
         topics = [

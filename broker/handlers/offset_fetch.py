@@ -24,6 +24,7 @@ from coordinator.group.shard import GroupShard
 from protocol.durations import ZERO
 from protocol.entities import maker
 from protocol.errors import KafkaError
+from protocol.topic_partition import PartitionKey
 
 ONLY_READS = True
 
@@ -69,7 +70,7 @@ def _fetching(asked: OffsetFetchRequestGroup, require_stable: bool) -> Callable[
     return lambda state: state.offsets.fetch(asked.group_id, _keys(asked), require_stable, member_id, member_epoch)
 
 
-def _keys(group: OffsetFetchRequestGroup) -> list[tuple[str, int]] | None:
+def _keys(group: OffsetFetchRequestGroup) -> list[PartitionKey] | None:
     if group.topics is None:
         return None
     return [(topic.name, index) for topic in group.topics for index in topic.partition_indexes]

@@ -16,6 +16,7 @@ from storage.folders.log_manager import LogsNotMadeError
 
 if TYPE_CHECKING:
     from broker.metadata.topics import Topic, Topics
+    from protocol.topic_partition import PartitionKey
     from storage.folders.log_manager import LogManager
     from storage.log.partition_log import PartitionLog
 
@@ -45,8 +46,8 @@ class Partitions:
         self._config_of = config_of
         self._on_advance = on_advance
         self._on_delete = on_delete
-        self._by_key: dict[tuple[str, int], Partition] = {}
-        self._prepared: dict[tuple[str, int], PartitionLog | None] = {}
+        self._by_key: dict[PartitionKey, Partition] = {}
+        self._prepared: dict[PartitionKey, PartitionLog | None] = {}
 
     def get(self, topic: str, index: int) -> Partition | None:
         return self._by_key.get((topic, index))
@@ -104,7 +105,7 @@ class Partitions:
         They are hosted once the store has the topics; `discard` removes them if that fails. Raises KafkaStorage if one
         cannot be made; a device that failed takes its folder offline, so that the next attempt is made in another.
         """
-        plans: dict[tuple[str, int], Callable[[], PartitionLog]] = {}
+        plans: dict[PartitionKey, Callable[[], PartitionLog]] = {}
         for topic in topics:
             config = self._config_of(topic)
             for index, assignment in enumerate(topic.partitions):
@@ -113,7 +114,7 @@ class Partitions:
                     plans[topic.name, index] = self._logs.plan_log(topic.name, index, topic.id, config, epoch)
                     self._prepared[topic.name, index] = None
 
-        def make(share: Sequence[tuple[str, int]]) -> None:
+        def make(share: Sequence[PartitionKey]) -> None:
             for key in share:
                 self._prepared[key] = plans[key]()
             if share:
