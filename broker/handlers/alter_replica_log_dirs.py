@@ -14,16 +14,14 @@ from kio.schema.errors import ErrorCode
 
 from broker.handlers.describe_log_dirs import log_dirs
 from broker.network.context import RequestContext
+from protocol import uuids
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
 from protocol.topic_partition import PartitionKey, TopicPartition
+from storage.folders import log_names
 
 if TYPE_CHECKING:
     from broker.node import Node
-
-LONGEST_FOLDER_NAME = 255
-FUTURE_SUFFIX_LENGTH = len(".") + 32 + len("-future")
-"""What Kafka appends to the name of a partition's folder while it copies it."""
 
 
 def handle(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
@@ -41,8 +39,8 @@ def _wanted(request: AlterReplicaLogDirsRequest) -> dict[PartitionKey, str]:
 
 
 def _outcome(node: Node, key: PartitionKey, path: str) -> ErrorCode:
-    topic, index = key
-    if len(f"{topic}-{index}") + FUTURE_SUFFIX_LENGTH > LONGEST_FOLDER_NAME:
+    # The copy of a partition with a longer name could not have a folder.
+    if len(log_names.future_name(TopicPartition(*key), uuids.ZERO)) > log_names.LONGEST_NAME:
         return ErrorCode.invalid_topic_exception
     if path not in log_dirs(node):
         return ErrorCode.log_dir_not_found

@@ -13,7 +13,8 @@ FUTURE_SUFFIX = "-future"
 MOVED_SUFFIX = "-moved"
 
 _FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
-_LONGEST_NAME = 255
+LONGEST_NAME = 255
+"""Characters of a folder's name, as file systems have it."""
 
 
 def folder_name(partition: TopicPartition) -> str:
@@ -24,7 +25,7 @@ def folder_name(partition: TopicPartition) -> str:
 def delete_name(partition: TopicPartition, unique: UUID) -> str:
     """The name of a folder that is to be removed: `topic-partition.<32 hex digits>-delete`, at most 255 characters."""
     end = f"-{partition.partition}.{unique.hex}{DELETE_SUFFIX}"
-    return partition.topic[: _LONGEST_NAME - len(end)] + end
+    return partition.topic[: LONGEST_NAME - len(end)] + end
 
 
 def future_name(partition: TopicPartition, unique: UUID) -> str:

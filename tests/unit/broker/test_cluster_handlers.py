@@ -234,6 +234,9 @@ async def test_alter_replica_log_dirs() -> None:
     assert await ask("/broken") == "kafka_storage_error"
     assert await ask("/broken", "no") == "kafka_storage_error"
     assert preferred == [("no-0", "/data"), ("t-1", "/data")]
+    # With `-0`, a point, 32 digits and `-future` behind it a folder's name has 255 characters at most.
+    assert await ask("/data", "x" * 213) == "unknown_topic_or_partition"
+    assert await ask("/data", "x" * 214) == "invalid_topic_exception"
 
 
 async def quorum(rig: Rig, *topics: tuple[str, tuple[int, ...]]) -> Any:
