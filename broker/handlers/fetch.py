@@ -268,15 +268,16 @@ class Fetch:
         partition.check_leader_epoch(target.current_leader_epoch)
         if self._request.replica_id >= 0:  # no replica is known here; one that names the right epoch is to try again
             raise NotLeaderOrFollower if target.current_leader_epoch < 0 else UnknownLeaderEpoch
-        isolation = self._request.isolation_level
+        committed = self._request.isolation_level == READ_COMMITTED
         result.high_watermark = partition.high_watermark
         result.last_stable_offset = partition.last_stable_offset
         result.log_start_offset = partition.log_start_offset
         if target.last_fetched_epoch >= 0 and self._diverges(target, partition, result):
             return
-        if isolation == READ_COMMITTED:
+        if committed:
             result.aborted_transactions = ()
-        plan = partition.plan_read(target.fetch_offset, max_bytes, isolation, self._read_bytes == 0)
+        end_offset = result.last_stable_offset if committed else result.high_watermark
+        plan = partition.plan_read(target.fetch_offset, max_bytes, end_offset, self._read_bytes == 0)
         if max_bytes < 0 and plan.segment is not None:
             raise UnknownServerError  # as Kafka's segments do, where there is something to read
         data = yield plan
@@ -285,9 +286,8 @@ class Fetch:
             if max_bytes > 0:  # Kafka has read a part of it and throws that away, transactions and all
                 result.aborted_transactions = None
         result.records = data
-        start = plan.start if plan.segment is not None else partition.bound(isolation)
-        self._watched.append(Watched(partition, target, start))
-        if isolation == READ_COMMITTED and result.aborted_transactions is not None:
+        self._watched.append(Watched(partition, target, plan.upper if plan.segment is None else plan.start))
+        if committed and result.aborted_transactions is not None:
             result.aborted_transactions = [
                 AbortedTransaction(one.producer_id, one.first_offset)
                 for one in partition.aborted_transactions(plan, len(data))
