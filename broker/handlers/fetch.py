@@ -18,6 +18,7 @@ from broker.partitions.delayed_fetch import DelayedFetch, Watched
 from broker.partitions.fetch_session import FetchContext, Key, Results, Target
 from broker.partitions.partition import NO_LEADER_EPOCH, READ_COMMITTED, READ_UNCOMMITTED, Partition
 from protocol.errors import (
+    CorruptMessage,
     FencedLeaderEpoch,
     InconsistentTopicId,
     KafkaError,
@@ -56,9 +57,11 @@ FIRST_VERSION_WITH_TOPIC_IDS = 13
 FIRST_VERSION_WITH_LEADERS = 16
 WHO_LEADS = (NotLeaderOrFollower, FencedLeaderEpoch)
 """Errors that come with the leader, its epoch, and where it is."""
+UNEXPECTED = (UnknownServerError, CorruptMessage)
+"""Errors that count as failures of this broker in its metrics."""
 
 Reading = Generator["ReadPlan", Buffer, None]
-"""Reads planned one after the other; each is sent the bytes that it asked for."""
+"""Reads planned one after the other; each is sent the bytes that it asked for, or has the error thrown."""
 
 
 def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
@@ -114,18 +117,27 @@ def _tells_divergence(one: tuple[Target, FetchPartitionResponse]) -> bool:
     return one[1].diverging_epoch is not NO_EPOCH
 
 
-def _advance(reading: Reading, data: Buffer | None = None) -> ReadPlan | None:
-    """Goes on with `data`, read for the last plan, as long as the page cache has the next bytes.
+def _advance(reading: Reading, outcome: Buffer | KafkaError | None = None) -> ReadPlan | None:
+    """Goes on with what came of the last plan, its bytes or an error, as long as the page cache has the next bytes.
 
     Returns the first plan that would wait for the device, or None at the end.
     """
     try:
-        plan = next(reading) if data is None else reading.send(data)
-        while (at_hand := plan.try_read()) is not None:
-            plan = reading.send(at_hand)
+        while True:
+            if outcome is None:
+                plan = next(reading)
+            elif isinstance(outcome, KafkaError):
+                plan = reading.throw(outcome)  # an error of that partition, not of the request
+            else:
+                plan = reading.send(outcome)
+            try:
+                outcome = plan.try_read()
+            except KafkaError as error:
+                outcome = error
+            if outcome is None:
+                return plan
     except StopIteration:
         return None
-    return plan
 
 
 class Fetch:
@@ -172,8 +184,13 @@ class Fetch:
 
     async def _read_on(self, reading: Reading, plan: ReadPlan | None) -> None:
         while plan is not None:
-            # A read that began goes on in its thread, and holds its file, even if this request is given up.
-            plan = _advance(reading, await asyncio.shield(plan.read()))
+            outcome: Buffer | KafkaError
+            try:
+                # A read that began goes on in its thread, and holds its file, even if this request is given up.
+                outcome = await asyncio.shield(plan.read())
+            except KafkaError as error:
+                outcome = error
+            plan = _advance(reading, outcome)
 
     async def _wait(self) -> None:
         node = self._ctx.node
@@ -219,7 +236,7 @@ class Fetch:
             except KafkaError as error:
                 self._failed = True
                 self._refuse(result, error)
-                if isinstance(error, UnknownServerError):
+                if isinstance(error, UNEXPECTED):
                     self._ctx.node.metrics.fetch_failed(partition.topic)
                 if isinstance(error, WHO_LEADS) and self._ctx.version >= FIRST_VERSION_WITH_LEADERS:
                     result.current_leader = LeaderIdAndEpoch(self._ctx.node.node_id, partition.leader_epoch)
