@@ -65,8 +65,8 @@ class SegmentRemoval:
     def remove(self, segments: Sequence[LogSegment], snapshots: Sequence[str], delay_ms: int) -> None:
         """Remove segments that lookups no longer find, and the producer snapshots at these paths.
 
-        The names change soon, after those of earlier removals, and the files go `delay_ms` later. A disk error takes the
-        log offline.
+        The names change soon, after those of earlier removals, and the files go `delay_ms` later. A disk error takes
+        the log offline.
         """
         self.unsynced += 1
         self._flusher.note_removed(segments)
