@@ -89,7 +89,9 @@ def _run(loop: str, begin: Callable[[], Coroutine[Any, Any, int]]) -> None:
                 click.echo("wrong configuration: odradek.loop = 'uvloop': uvloop is not installed", err=True)
                 sys.exit(1)
     with asyncio.Runner(loop_factory=factory) as runner:
-        sys.exit(runner.run(begin()))
+        status = runner.run(begin())
+    logging.flush_last_lines()
+    sys.exit(status)
 
 
 async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready_fd: int | None, exit_with_parent: bool) -> int:
@@ -143,8 +145,7 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready_fd: int |
 
 def _leave(status: int) -> NoReturn:
     """Ends the process at once: the interpreter would wait for its threads, which may hang in a read."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    logging.flush_last_lines()
     os._exit(status)
 
 

@@ -6,12 +6,29 @@ Of the fields, `error` is the text of an exception and `partition` a partition's
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import os
 import sys
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
+
+
+class _Surviving:
+    """A file whose lines are lost while they cannot be written: the disk is full, or nobody reads the pipe any more."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.flush()
 
 
 class _NamedLogger(structlog.WriteLogger):
@@ -36,7 +53,8 @@ def configure(level: str = "info", line_format: str = "auto", file: TextIO | Non
     """Set up all logging of the process: structlog's, and the standard library's for asyncio and aiohttp.
 
     `level` and `line_format` are the values of `odradek.log.level` and `odradek.log.format`; lines go to `file`, by
-    default standard error. Calls below the level cost only the check. Returns what counts the tracebacks from now on.
+    default standard error. Calls below the level cost only the check, and none fails for want of a place to write to.
+    Returns what counts the tracebacks from now on.
     """
     file = file or sys.stderr
     severity = logging.getLevelNamesMapping()[level.upper()]
@@ -49,14 +67,15 @@ def configure(level: str = "info", line_format: str = "auto", file: TextIO | Non
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     render = _console(file) if console else _json()
+    surviving = cast(TextIO, _Surviving(file))
 
     structlog.configure(
         processors=[*describe, *render],
         wrapper_class=structlog.make_filtering_bound_logger(severity),
-        logger_factory=lambda name="": _NamedLogger(file, name),
+        logger_factory=lambda name="": _NamedLogger(surviving, name),
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(file)
+    handler = logging.StreamHandler(surviving)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=describe,
@@ -65,6 +84,15 @@ def configure(level: str = "info", line_format: str = "auto", file: TextIO | Non
     )
     logging.basicConfig(level=severity, handlers=[handler], force=True)
     return tracebacks
+
+
+def flush_last_lines() -> None:
+    """Before the process ends: what cannot be written is dropped; the interpreter would end with status 120 for it."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def log_loop_exceptions(loop: asyncio.AbstractEventLoop) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from broker.coordinators.group_topics import GroupTopics
 from broker.coordinators.hosted import HostedCoordinator
-from broker.metadata.resource_configs import ResourceType
+from broker.metadata.resource_configs import Resource, ResourceConfigs, ResourceType
 from broker.metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from broker.monitoring.group_metrics import register_group_metrics
 from coordinator.group.classic.groups import ClassicGroups
@@ -51,18 +51,9 @@ def group_config(config: BrokerConfig) -> GroupConfig:
 
 
 def consumer_group_config(node: Node) -> ConsumerGroupConfig:
-    """The settings of KIP-848 groups, in ms; its `overrides` look up a group's own configuration (`GroupConfig`)."""
+    """The settings of KIP-848 groups, in ms; its `overrides` follow what groups themselves are configured with."""
     config = node.config
     policy = config.string("group.consumer.migration.policy").lower()
-
-    def overrides(group_id: str) -> Mapping[str, int]:
-        configs = node.resource_configs.get(ResourceType.GROUP, group_id)
-        return {
-            name.removeprefix(CONSUMER_PREFIX): int(value)
-            for name, value in configs.items()
-            if name.startswith(CONSUMER_PREFIX)
-        }
-
     return ConsumerGroupConfig(
         session_timeout_ms=config.integer("group.consumer.session.timeout.ms"),
         heartbeat_interval_ms=config.integer("group.consumer.heartbeat.interval.ms"),
@@ -71,8 +62,30 @@ def consumer_group_config(node: Node) -> ConsumerGroupConfig:
         may_upgrade=policy in ("bidirectional", "upgrade"),
         may_downgrade=policy in ("bidirectional", "downgrade"),
         regex_refresh_interval_ms=config.integer("group.consumer.regex.refresh.interval.ms"),
-        overrides=overrides,
+        overrides=_group_overrides(node.resource_configs),
     )
+
+
+def _group_overrides(configs: ResourceConfigs) -> Mapping[str, Mapping[str, int]]:
+    """See `ConsumerGroupConfig.overrides` (Kafka's `GroupConfigManager`): every heartbeat asks."""
+    overrides: dict[str, Mapping[str, int]] = {}
+
+    def changed(resource: Resource) -> None:
+        resource_type, group_id = resource
+        if resource_type is ResourceType.GROUP:
+            overrides.pop(group_id, None)
+            own = {
+                name.removeprefix(CONSUMER_PREFIX): int(value)
+                for name, value in configs.get(*resource).items()
+                if name.startswith(CONSUMER_PREFIX)
+            }
+            if own:
+                overrides[group_id] = own
+
+    for group_id in configs.names(ResourceType.GROUP):
+        changed((ResourceType.GROUP, group_id))
+    configs.subscribe(changed)
+    return overrides
 
 
 def require_consumer_protocol(node: Node) -> None:

@@ -18,6 +18,7 @@ from broker.partitions.delayed_fetch import DelayedFetch, Watched
 from broker.partitions.fetch_session import FetchContext, Key, Results, Target
 from broker.partitions.partition import NO_LEADER_EPOCH, READ_COMMITTED, READ_UNCOMMITTED, Partition
 from protocol.errors import (
+    CorruptMessage,
     FencedLeaderEpoch,
     InconsistentTopicId,
     KafkaError,
@@ -56,9 +57,11 @@ FIRST_VERSION_WITH_TOPIC_IDS = 13
 FIRST_VERSION_WITH_LEADERS = 16
 WHO_LEADS = (NotLeaderOrFollower, FencedLeaderEpoch)
 """Errors that come with the leader, its epoch, and where it is."""
+UNEXPECTED = (UnknownServerError, CorruptMessage)
+"""Errors that count as failures of this broker in its metrics."""
 
 Reading = Generator["ReadPlan", Buffer, None]
-"""Reads planned one after the other; each is sent the bytes that it asked for."""
+"""Reads planned one after the other; each is sent the bytes that it asked for, or has the error thrown."""
 
 
 def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
@@ -114,18 +117,27 @@ def _tells_divergence(one: tuple[Target, FetchPartitionResponse]) -> bool:
     return one[1].diverging_epoch is not NO_EPOCH
 
 
-def _advance(reading: Reading, data: Buffer | None = None) -> ReadPlan | None:
-    """Goes on with `data`, read for the last plan, as long as the page cache has the next bytes.
+def _advance(reading: Reading, outcome: Buffer | KafkaError | None = None) -> ReadPlan | None:
+    """Goes on with what came of the last plan, its bytes or an error, as long as the page cache has the next bytes.
 
     Returns the first plan that would wait for the device, or None at the end.
     """
     try:
-        plan = next(reading) if data is None else reading.send(data)
-        while (at_hand := plan.try_read()) is not None:
-            plan = reading.send(at_hand)
+        while True:
+            if outcome is None:
+                plan = next(reading)
+            elif isinstance(outcome, KafkaError):
+                plan = reading.throw(outcome)  # an error of that partition, not of the request
+            else:
+                plan = reading.send(outcome)
+            try:
+                outcome = plan.try_read()
+            except KafkaError as error:
+                outcome = error
+            if outcome is None:
+                return plan
     except StopIteration:
         return None
-    return plan
 
 
 class Fetch:
@@ -172,8 +184,13 @@ class Fetch:
 
     async def _read_on(self, reading: Reading, plan: ReadPlan | None) -> None:
         while plan is not None:
-            # A read that began goes on in its thread, and holds its file, even if this request is given up.
-            plan = _advance(reading, await asyncio.shield(plan.read()))
+            outcome: Buffer | KafkaError
+            try:
+                # A read that began goes on in its thread, and holds its file, even if this request is given up.
+                outcome = await asyncio.shield(plan.read())
+            except KafkaError as error:
+                outcome = error
+            plan = _advance(reading, outcome)
 
     async def _wait(self) -> None:
         node = self._ctx.node
@@ -219,7 +236,7 @@ class Fetch:
             except KafkaError as error:
                 self._failed = True
                 self._refuse(result, error)
-                if isinstance(error, UnknownServerError):
+                if isinstance(error, UNEXPECTED):
                     self._ctx.node.metrics.fetch_failed(partition.topic)
                 if isinstance(error, WHO_LEADS) and self._ctx.version >= FIRST_VERSION_WITH_LEADERS:
                     result.current_leader = LeaderIdAndEpoch(self._ctx.node.node_id, partition.leader_epoch)
@@ -268,15 +285,16 @@ class Fetch:
         partition.check_leader_epoch(target.current_leader_epoch)
         if self._request.replica_id >= 0:  # no replica is known here; one that names the right epoch is to try again
             raise NotLeaderOrFollower if target.current_leader_epoch < 0 else UnknownLeaderEpoch
-        isolation = self._request.isolation_level
+        committed = self._request.isolation_level == READ_COMMITTED
         result.high_watermark = partition.high_watermark
         result.last_stable_offset = partition.last_stable_offset
         result.log_start_offset = partition.log_start_offset
         if target.last_fetched_epoch >= 0 and self._diverges(target, partition, result):
             return
-        if isolation == READ_COMMITTED:
+        if committed:
             result.aborted_transactions = ()
-        plan = partition.plan_read(target.fetch_offset, max_bytes, isolation, self._read_bytes == 0)
+        end_offset = result.last_stable_offset if committed else result.high_watermark
+        plan = partition.plan_read(target.fetch_offset, max_bytes, end_offset, self._read_bytes == 0)
         if max_bytes < 0 and plan.segment is not None:
             raise UnknownServerError  # as Kafka's segments do, where there is something to read
         data = yield plan
@@ -285,9 +303,8 @@ class Fetch:
             if max_bytes > 0:  # Kafka has read a part of it and throws that away, transactions and all
                 result.aborted_transactions = None
         result.records = data
-        start = plan.start if plan.segment is not None else partition.bound(isolation)
-        self._watched.append(Watched(partition, target, start))
-        if isolation == READ_COMMITTED and result.aborted_transactions is not None:
+        self._watched.append(Watched(partition, target, plan.upper if plan.segment is None else plan.start))
+        if committed and result.aborted_transactions is not None:
             result.aborted_transactions = [
                 AbortedTransaction(one.producer_id, one.first_offset)
                 for one in partition.aborted_transactions(plan, len(data))

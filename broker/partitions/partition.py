@@ -191,12 +191,12 @@ class Partition:
 
     # -- reading
 
-    def plan_read(self, start_offset: int, max_bytes: int, isolation_level: int, min_one_message: bool) -> ReadPlan:
-        """What a consumer's Fetch at `start_offset` may read, up to the high watermark or last stable offset.
+    def plan_read(self, start_offset: int, max_bytes: int, end_offset: int, min_one_message: bool) -> ReadPlan:
+        """What a Fetch at `start_offset` may read up to `end_offset`: the high watermark or last stable offset.
 
         Raises OffsetOutOfRange below the log's start or past its end, KafkaStorage.
         """
-        return self.log.plan_read(start_offset, max_bytes, self.bound(isolation_level), min_one_message)
+        return self.log.plan_read(start_offset, max_bytes, self._place(end_offset), min_one_message)
 
     def aborted_transactions(self, plan: ReadPlan, size: int) -> list[AbortedTxn]:
         """The aborted transactions that touch what `plan` read in `size` bytes (KIP-98).
@@ -207,7 +207,9 @@ class Partition:
 
     def bound(self, isolation_level: int) -> LogOffsetMetadata:
         """Where a consumer's reads end, with its place in the log."""
-        offset = self.end_offset_for(isolation_level)
+        return self._place(self.end_offset_for(isolation_level))
+
+    def _place(self, offset: int) -> LogOffsetMetadata:
         if offset == self.log.log_end_offset:
             return self.log.end
         if offset == self.log.flushed.offset:

@@ -19,6 +19,8 @@ LAST_EPOCH_FOR_CLIENTS = LARGEST_EPOCH - 1
 
 TV_0 = 0
 """Kafka's `TransactionVersion` of clients before transactions V2: the epoch stays over transactions."""
+TV_1 = 1
+"""The same with a log whose records have tagged fields (KIP-915)."""
 TV_2 = 2
 """Transactions V2 (KIP-890): the epoch is bumped at every end of a transaction."""
 

@@ -12,10 +12,10 @@ from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, Pos
 from coordinator.runtime.state_machine import RecordRow, rows_by_id
 from coordinator.transaction import rules
 from coordinator.transaction.marker_sender import MarkerSender
-from coordinator.transaction.metadata import TransactionMetadata
+from coordinator.transaction.metadata import TV_1, TransactionMetadata
 from coordinator.transaction.states import AT_REST, PREPARED, TransactionState
 from protocol.errors import ConcurrentTransactions, InvalidTxnTimeout, KafkaError
-from protocol.internal.transaction_records import TRANSACTION_LOG, TransactionLogValue
+from protocol.internal.transaction_records import TRANSACTION_LOG, TRANSACTION_LOG_0, TransactionLogValue
 from protocol.java_collections import in_concurrent_order
 from protocol.java_strings import java_string_hash
 from protocol.topic_partition import PartitionKey
@@ -204,7 +204,8 @@ class TransactionShard:
     def _move(
         self, transactional_id: str, target: TransactionMetadata, reply: T, then: Effects | None = None
     ) -> Outcome[T]:
-        record = new_record((TRANSACTION_LOG, transactional_id, target.to_log()))
+        schema = TRANSACTION_LOG if self._server_version() >= TV_1 else TRANSACTION_LOG_0
+        record = new_record((schema, transactional_id, target.to_log()))
         return Outcome((record,), reply, self._after(transactional_id, target, then))
 
     def _after(self, transactional_id: str, target: TransactionMetadata, then: Effects | None) -> Effects:

@@ -1,12 +1,14 @@
 """The record of `__transaction_state`, in every version of Kafka's (TransactionLogKey, TransactionLogValue).
 
-Kafka 4.1 writes value version 1, the flexible one, from transaction.version 1 on.
+Kafka 4.1 writes value version 1, the flexible one, from transaction.version 1 on, and version 0 below: that is all
+that tools know which read the records themselves (Flink's KafkaTransactionLog).
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,8 +24,8 @@ TRANSACTION_LOG_ID = 0
 _KEY_ID = INT16.pack(TRANSACTION_LOG_ID)
 _VALUE_START = struct.Struct(">hqhib")
 _VALUE_END = struct.Struct(">qq")
-_VERSION = 1
 _NULL_ARRAY = b"\x00"
+_NULL_ARRAY_0 = INT32.pack(-1)
 
 _PREVIOUS_PRODUCER_ID_TAG = 0
 _NEXT_PRODUCER_ID_TAG = 1
@@ -65,7 +67,7 @@ def _read_key(data: bytes) -> str:
 def _encode_value(value: TransactionLogValue) -> bytes:
     return b"".join(
         (
-            _VALUE_START.pack(_VERSION, value.producer_id, value.producer_epoch, value.timeout_ms, value.status),
+            _VALUE_START.pack(1, value.producer_id, value.producer_epoch, value.timeout_ms, value.status),
             _NULL_ARRAY if value.partitions is None else _encode_partitions(value.partitions),
             _VALUE_END.pack(value.last_update_ms, value.start_ms),
             _encode_tags(value),
@@ -82,6 +84,24 @@ def _encode_partitions(partitions: tuple[tuple[str, tuple[int, ...]], ...]) -> b
             *map(INT32.pack, indexes),
             NO_TAGS,
         )
+    return b"".join(parts)
+
+
+def _encode_value_0(value: TransactionLogValue) -> bytes:
+    """Without what is tagged in version 1: version 0 has no place for it."""
+    return b"".join(
+        (
+            _VALUE_START.pack(0, value.producer_id, value.producer_epoch, value.timeout_ms, value.status),
+            _NULL_ARRAY_0 if value.partitions is None else _encode_partitions_0(value.partitions),
+            _VALUE_END.pack(value.last_update_ms, value.start_ms),
+        )
+    )
+
+
+def _encode_partitions_0(partitions: tuple[tuple[str, tuple[int, ...]], ...]) -> bytes:
+    parts = [INT32.pack(len(partitions))]
+    for topic, indexes in partitions:
+        parts += (fields.string(topic), INT32.pack(len(indexes)), *map(INT32.pack, indexes))
     return b"".join(parts)
 
 
@@ -143,3 +163,6 @@ TRANSACTION_LOG: RecordSchema[str, TransactionLogValue] = RecordSchema(
     encode_value=_encode_value,
     read_value={version: partial(_read_value, version) for version in range(2)},
 )
+
+TRANSACTION_LOG_0 = replace(TRANSACTION_LOG, encode_value=_encode_value_0)
+"""The same record as it is written below transaction.version 1."""

@@ -21,7 +21,8 @@ class ReadPlan:
     The range may end inside a batch, as Kafka's answers do. With `min_one_message` the first batch comes whole even if
     it is larger than `max_bytes`.
 
-    Attributes (known once the read is done):
+    Attributes (but for `upper` known once the read is done):
+        upper: where the read ends at the latest.
         start: where the data starts: the offset asked for, its segment and position.
         segment: the segment read; None if nothing was.
         first_entry_incomplete: the data ends inside its first batch; Kafka sends nothing then (Fetch v3 and later).
@@ -32,12 +33,12 @@ class ReadPlan:
         "_max_bytes",
         "_min_one",
         "_segments",
-        "_upper",
         "_workers",
         "first_entry_incomplete",
         "segment",
         "start",
         "start_offset",
+        "upper",
     )
 
     def __init__(
@@ -58,7 +59,7 @@ class ReadPlan:
         self.segment = segment
         self.start_offset = start_offset
         self._max_bytes = max_bytes
-        self._upper = upper
+        self.upper = upper
         self._min_one = min_one_message
         self.start = LogOffsetMetadata(start_offset)
         self.first_entry_incomplete = False
@@ -135,7 +136,7 @@ class ReadPlan:
             return None
         position, batch_bytes = found
         self.start = LogOffsetMetadata(self.start_offset, segment.base_offset, position)
-        upper = self._upper
+        upper = self.upper
         if segment.base_offset < upper.segment_base:
             end = size
         elif segment.base_offset == upper.segment_base and upper.position >= 0:

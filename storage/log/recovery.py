@@ -155,8 +155,9 @@ def _scan(segments: list[LogSegment], first: int, request: LoadRequest, epochs: 
     log_end_offset = segments[first].base_offset
     for position in range(first, len(segments)):
         segment = segments[position]
-        # Compaction leaves gaps too, but goes no further than the checkpoints say. A clean stop has lost nothing.
-        known = max(log_end_offset, request.recovery_point, request.cleaned_to or 0)
+        # Compaction leaves gaps too, but goes no further than the checkpoints say. A clean stop has lost nothing, and
+        # what lay below the log's start is not missed.
+        known = max(log_end_offset, request.recovery_point, request.cleaned_to or 0, request.log_start_offset)
         if not request.clean and segment.base_offset > known:
             logger.warning("removing segments after a gap", partition=request.name, segment=segment.base_offset)
             _remove(request.fs, segments[position:])

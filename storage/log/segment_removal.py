@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -25,13 +26,15 @@ logger = structlog.get_logger(__name__)
 class SegmentRemoval:
     """The files of one log that are on their way out.
 
+    One removal after the other, whatever holds one up: a crash must find no gap between the segments that are left.
+
     Attributes:
         lock: held while files are renamed, so that a folder is not renamed and recreated meanwhile.
             Never held during a sync: the loop takes it when the log is deleted.
         unsynced: removals that a power failure may still undo.
     """
 
-    __slots__ = ("_failed", "_flusher", "_folder", "_services", "_stopped", "lock", "unsynced")
+    __slots__ = ("_failed", "_flusher", "_folder", "_renames", "_services", "_stopped", "lock", "unsynced")
 
     def __init__(
         self, services: LogServices, folder: str, flusher: LogFlusher, failed: Callable[[Exception], KafkaError]
@@ -41,6 +44,8 @@ class SegmentRemoval:
         self._flusher = flusher
         self._failed = failed
         self._stopped = False
+        self._renames: deque[Callable[[], None]] = deque()
+        """What starts each removal whose names are still to change; the first has been started."""
         self.lock = threading.Lock()
         self.unsynced = 0
 
@@ -60,13 +65,17 @@ class SegmentRemoval:
     def remove(self, segments: Sequence[LogSegment], snapshots: Sequence[str], delay_ms: int) -> None:
         """Remove segments that lookups no longer find, and the producer snapshots at these paths.
 
-        The names change soon and the files go `delay_ms` later. A disk error takes the log offline.
+        The names change soon, after those of earlier removals, and the files go `delay_ms` later. A disk error takes
+        the log offline.
         """
         self.unsynced += 1
         self._flusher.note_removed(segments)
 
         def renamed(paths: list[str]) -> None:
             self.unsynced -= 1
+            self._renames.popleft()
+            if self._renames:
+                self._renames[0]()
             self.unlink_later(segments, paths, delay_ms)
 
         def failed(error: Exception) -> None:
@@ -78,7 +87,9 @@ class SegmentRemoval:
         def start() -> None:
             self._workers().submit(partial(self._rename, segments, snapshots), renamed, failed)
 
-        start()
+        self._renames.append(start)
+        if len(self._renames) == 1:
+            start()
 
     def _workers(self) -> Workers:
         return self._services.workers.lane(folder_lane("files", self._folder))

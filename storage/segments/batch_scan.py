@@ -14,12 +14,14 @@ Read = Callable[[int, int], Buffer]
 
 _OFFSETS = struct.Struct(">qi11xi")  # base offset, batch length, last offset delta
 _SCAN_BYTES = 4096
+_LEAST_LENGTH = 14  # of a batch behind its base offset and length, in any format
 
 
 def find_batch(read: Read, start: int, end: int, offset: int) -> tuple[int, int] | None:
     """(position, size) of the first batch from `start` whose last offset is at least `offset`; None if there is none.
 
-    The rule is Kafka's FileRecords.searchForOffsetWithSize. `start` must be a batch's position.
+    The rule is Kafka's FileRecords.searchForOffsetWithSize. `start` must be a batch's position. A batch that would
+    reach past `end` is none. Raises CorruptMessage for a length that no batch has.
     """
     unpack = _OFFSETS.unpack_from
     position = start
@@ -31,10 +33,13 @@ def find_batch(read: Read, start: int, end: int, offset: int) -> tuple[int, int]
         at = 0
         while at <= last:
             base, length, delta = unpack(chunk, at)
+            if length < _LEAST_LENGTH:
+                raise CorruptMessage(
+                    f"Found record size {length} smaller than minimum record overhead at {position + at}"
+                )
             if base + delta >= offset:
-                return position + at, length + 12
-            if length + 12 < HEADER_SIZE:
-                raise CorruptMessage(f"Found record size {length} smaller than minimum record overhead at {position}")
+                size = length + 12
+                return (position + at, size) if position + at + size <= end else None
             at += length + 12
         position += at
     return None

@@ -133,7 +133,7 @@ class LogSegment:
         except OSError:
             segment.file.close()
             raise
-        segment._ready = True
+        segment._get_ready()
         return segment
 
     @classmethod

@@ -117,13 +117,13 @@ def test_broker_ends_when_its_parent_is_killed() -> None:
 
 
 @contextmanager
-def console_broker(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """A broker by the console script, and its address; its log goes nowhere."""
+def console_broker(folder: Path, log: str = os.devnull) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A broker by the console script, and its address; its log goes nowhere, unless to the file `log`."""
     read_end, write_end = os.pipe()
     command = [sys.executable, "-I", "-m", "odradek", "serve", "--ready-fd", str(write_end)]
     command += ["--set", "listeners=PLAINTEXT://127.0.0.1:0", "--set", f"log.dirs={folder}"]
     command += ["--set", "odradek.http.port=-1"]
-    with subprocess.Popen(command, pass_fds=(write_end,), stderr=subprocess.DEVNULL) as process:
+    with open(log, "wb") as lines, subprocess.Popen(command, pass_fds=(write_end,), stderr=lines) as process:
         os.close(write_end)
         with os.fdopen(read_end, "rb") as ready:
             line = json.loads(ready.readline())
@@ -133,6 +133,15 @@ def console_broker(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]
 
 def test_console_script_becomes_the_broker_and_stops_on_sigterm(tmp_path: Path) -> None:
     with console_broker(tmp_path) as (process, _):
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_SECONDS) == 0
+
+
+def test_a_broker_whose_log_lines_find_no_room_serves_and_stops_cleanly(tmp_path: Path) -> None:
+    with console_broker(tmp_path, "/dev/full") as (process, address):
+        admin = AdminClient({"bootstrap.servers": address})
+        admin.create_topics([NewTopic("t", 1)])["t"].result(PATIENCE_SECONDS)
+        Producer({"bootstrap.servers": address, "transactional.id": "t"}).init_transactions(PATIENCE_SECONDS)
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_SECONDS) == 0
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-
-def _no_overrides(_: str) -> Mapping[str, int]:
-    return {}
+NOTHING: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupConfig:
     """`group.consumer.*`, with Kafka's defaults.
 
-    `overrides(group id)` are what the group itself is configured with, by names without the `consumer.` in front.
+    `overrides`: what groups themselves are configured with, by group id and by names without the `consumer.` in front.
     """
 
     session_timeout_ms: int = 45_000
@@ -24,10 +22,10 @@ class ConsumerGroupConfig:
     may_upgrade: bool = True
     may_downgrade: bool = True
     regex_refresh_interval_ms: int = 600_000
-    overrides: Callable[[str], Mapping[str, int]] = _no_overrides
+    overrides: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def session_timeout_of(self, group_id: str) -> int:
-        return self.overrides(group_id).get("session.timeout.ms", self.session_timeout_ms)
+        return self.overrides.get(group_id, NOTHING).get("session.timeout.ms", self.session_timeout_ms)
 
     def heartbeat_interval_of(self, group_id: str) -> int:
-        return self.overrides(group_id).get("heartbeat.interval.ms", self.heartbeat_interval_ms)
+        return self.overrides.get(group_id, NOTHING).get("heartbeat.interval.ms", self.heartbeat_interval_ms)

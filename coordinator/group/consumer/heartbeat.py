@@ -30,8 +30,10 @@ def check_request(request: ConsumerHeartbeat, config: ConsumerGroupConfig) -> No
     if request.names_itself or request.member_epoch > 0 or request.member_epoch == LEFT:
         _check_text(request.member_id, "MemberId")
     _check_text(request.group_id, "GroupId")
-    _check_text(request.instance_id, "InstanceId")
-    _check_text(request.rack_id, "RackId")
+    if request.instance_id is not None:
+        _check_text(request.instance_id, "InstanceId")
+    if request.rack_id is not None:
+        _check_text(request.rack_id, "RackId")
     if request.member_epoch == JOINING:
         if request.rebalance_timeout_ms == UNCHANGED:
             raise InvalidRequest("RebalanceTimeoutMs must be provided in first request.")
@@ -52,8 +54,8 @@ def check_request(request: ConsumerHeartbeat, config: ConsumerGroupConfig) -> No
         )
 
 
-def _check_text(text: str | None, name: str) -> None:
-    if text is not None and not java_trim(text):
+def _check_text(text: str, name: str) -> None:
+    if not java_trim(text):
         raise InvalidRequest(f"{name} can't be empty.")
 
 
@@ -61,6 +63,27 @@ def heartbeat(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outcome[Con
     """For a request that `check_request` lets pass. Raises KafkaErrors."""
     if request.member_epoch < JOINING:
         return leave(groups, request)
+    settled = settled_member(groups, request)
+    if settled is None:
+        return heartbeat_of_any(groups, request)
+    groups.timeouts.start_session(request.group_id, settled)
+    interval_ms = groups.config.heartbeat_interval_of(request.group_id)
+    return Outcome(reply=ConsumerHeartbeatAnswer(settled.member_id, settled.epoch, interval_ms))
+
+
+def settled_member(groups: ConsumerGroups, request: ConsumerHeartbeat) -> ConsumerMember | None:
+    """The member if this is a mere sign of life, as most heartbeats are: all that comes of it is a longer session."""
+    group = groups.find(request.group_id)
+    if group is None or not group.is_fresh or group.epoch > group.assignment_epoch or group.subscribed_regexes:
+        return None
+    member = group.members.get(request.member_id)
+    if member is None or request.member_epoch != member.epoch or not member.is_reconciled_to(group.assignment_epoch):
+        return None
+    return member if request.owned is None and _updated(member, request) is member else None
+
+
+def heartbeat_of_any(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outcome[ConsumerHeartbeatAnswer]:
+    """A heartbeat of a member that joins or stays, whatever it tells. Raises KafkaErrors."""
     joins = request.member_epoch == JOINING
     change = Change()
     group = groups.obtain(request.group_id, joins, change)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import json
 import logging
@@ -16,6 +17,19 @@ from broker.logging import configure, log_loop_exceptions
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+class FullDisk(io.StringIO):
+    is_full = False
+
+    def write(self, text: str) -> int:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(text)
+
+    def flush(self) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
 
 
 @pytest.fixture(autouse=True)
@@ -74,6 +88,16 @@ def test_lines_below_the_level_are_not_written() -> None:
         ("yes", "ours", "warning"),
         ("yes", "theirs", "warning"),
     ]
+
+
+def test_a_line_that_finds_no_room_is_lost_and_harms_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+    file = FullDisk()
+    configure("info", "json", file)
+    for file.is_full in (False, True, False):
+        for log in (structlog.get_logger("ours"), logging.getLogger("theirs")):
+            log.info("lost" if file.is_full else "written")
+    assert [line["event"] for line in lines(file)] == ["written"] * 4
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("line_format", ["json", "console"])

@@ -74,6 +74,14 @@ def test_segments_roll_when_an_index_is_full(fs: MemoryFileSystem) -> None:
     assert [len(segment.time_index) for segment in log.segments] == [2, 2, 0]
 
 
+def test_indexes_with_room_for_the_closing_entry_alone_are_full_from_the_start(fs: MemoryFileSystem) -> None:
+    log = Rig(fs, LogConfig(segment_index_bytes=12, index_interval_bytes=1)).log()
+    for shift in range(3):
+        append(log, batch(timestamp=NOW + shift))
+    assert [segment.base_offset for segment in log.segments] == [0, 1, 2]
+    assert [len(segment.time_index) for segment in log.segments] == [1, 1, 0]
+
+
 def test_a_batch_larger_than_a_segment_is_refused(fs: MemoryFileSystem) -> None:
     log = Rig(fs, LogConfig(segment_bytes=100)).log()
     with pytest.raises(RecordBatchTooLarge):

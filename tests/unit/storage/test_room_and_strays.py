@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import errno
 
+import pytest
+
 from storage.append_types import LogConfig
+from storage.log.log_services import DESCRIPTORS_RETRY_MS
 from storage.log.retention import delete_old_segments
 from tests.doubles.files import Fault, MemoryFileSystem
 from tests.unit.storage.cleaning import clean, put, records
 from tests.unit.storage.support import Rig, append
 from tests.unit.storage.test_cleaner import COMPACT, roll
-from tests.unit.storage.test_retention import DAY, bases, filled
+from tests.unit.storage.test_retention import DAY, bases, filled, names
 
 
 def memory(rig: Rig) -> MemoryFileSystem:
@@ -34,6 +37,47 @@ def test_retention_without_any_room_leaves_the_only_segment_and_the_log_online()
     memory(rig).inject(Fault("open", 1, errno.ENOSPC, path_part="2.log"))
     assert delete_old_segments(log, log.log_end_offset) == 0
     assert (bases(log), log.is_offline) == ([0], False)
+
+
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_a_removal_waits_for_an_earlier_one_that_finds_no_room_so_that_a_crash_finds_no_gap(checkpointed: bool) -> None:
+    rig, log = filled(5)
+    memory(rig).inject(Fault("rename", 1, errno.ENOSPC, path_part="2.log"))
+    for start in (4, 8):
+        log.increment_log_start_offset(start)
+        delete_old_segments(log, log.log_end_offset)
+        rig.workers.run_all()
+    assert [name for name in names(rig, ".log") if not name.endswith(".deleted")] == [
+        f"{base:020d}.log" for base in (2, 4, 6, 8)
+    ]
+    if checkpointed:
+        rig.manager.checkpoint_log_start_offsets()
+    again = rig.kill()
+    assert (again.log_start_offset, again.log_end_offset) == (8 if checkpointed else 2, 10)
+
+
+def test_removals_go_on_once_there_is_room() -> None:
+    rig, log = filled(5)
+    memory(rig).inject(Fault("rename", 1, errno.ENOSPC, path_part="2.log"))
+    for start in (4, 8):
+        log.increment_log_start_offset(start)
+        delete_old_segments(log, log.log_end_offset)
+        rig.workers.run_all()
+    rig.clock.advance(DESCRIPTORS_RETRY_MS)
+    rig.workers.run_all()
+    assert not log.removal.unsynced
+    rig.clock.advance(1000)
+    rig.workers.run_all()
+    assert names(rig, ".log") == [f"{8:020d}.log"]
+
+
+def test_a_gap_below_the_start_of_a_log_costs_nothing_above_it() -> None:
+    rig, log = filled(5)
+    log.increment_log_start_offset(8)
+    rig.manager.checkpoint_log_start_offsets()
+    rig.fs.unlink(log.segments.floor(4).file.path)
+    again = rig.kill()
+    assert (again.log_start_offset, again.log_end_offset) == (8, 10)
 
 
 def test_leader_epochs_without_room_keep_no_log_from_retention() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, ProducerEpoch
-from coordinator.transaction.metadata import LAST_EPOCH_FOR_CLIENTS, TV_0, TV_2
+from coordinator.transaction.metadata import LAST_EPOCH_FOR_CLIENTS, TV_0, TV_1, TV_2
 from protocol.errors import ConcurrentTransactions, InvalidTxnTimeout, ProducerFenced
+from protocol.internal.schema import record_id
 from protocol.internal.transaction_records import TRANSACTION_LOG
 from tests.unit.coordinator.transaction.rig import Rig
 
@@ -163,3 +164,17 @@ async def test_the_log_goes_on_saying_which_transactions_its_client_has(version:
     last = rig.log.records()[-1]
     assert last.value is not None
     assert TRANSACTION_LOG.decode_value(last.value).client_version == version
+
+
+@pytest.mark.parametrize(("level", "version"), [(TV_0, 0), (TV_1, 1), (TV_2, 1)])
+async def test_below_transaction_version_1_the_records_have_no_tagged_fields(level: int, version: int) -> None:
+    """Flink's KafkaTransactionLog, for one, reads no other."""
+    rig = await Rig().started()
+    rig.server_version = level
+    producer = rig.producer()
+    rig.add(producer, P, version=level).result()
+    rig.end(producer, commit=True, version=level).result()
+    values = [record.value for record in rig.log.records() if record.value is not None]
+    assert [record_id(value) for value in values] == [version] * 4
+    await rig.crashed()
+    assert rig.state() == "CompleteCommit"

@@ -16,6 +16,25 @@ from tests.unit.coordinator.group.consumer.rig import ConsumerRig
 from tests.unit.coordinator.group.rig import GROUP, Client
 
 
+def sign_of_life(member_id: str, epoch: int) -> ConsumerHeartbeat:
+    """A heartbeat that tells nothing new, of a client as below."""
+    return ConsumerHeartbeat(
+        group_id=GROUP,
+        member_id=member_id,
+        member_epoch=epoch,
+        instance_id=None,
+        rack_id=None,
+        rebalance_timeout_ms=-1,
+        topics=None,
+        regex=None,
+        assignor=None,
+        owned=None,
+        client_id="client",
+        client_host="/127.0.0.1",
+        names_itself=True,
+    )
+
+
 class ConsumerClient:
     """A member of the consumer protocol. It tells what it owns with each heartbeat, unless the test has it tell less.
 

@@ -1,7 +1,8 @@
-"""What is wrong with a heartbeat by itself; and what fails in the coordinator."""
+"""What is wrong with a heartbeat by itself; which are mere signs of life; and what fails in the coordinator."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,10 +11,10 @@ from kio.schema.errors import ErrorCode
 from coordinator.group.consumer import target
 from coordinator.group.consumer.assignors.spec import GroupSpec, PartitionAssignorError
 from coordinator.group.consumer.config import ConsumerGroupConfig
-from coordinator.group.consumer.heartbeat import check_request
+from coordinator.group.consumer.heartbeat import check_request, settled_member
 from coordinator.group.consumer.messages import ConsumerHeartbeat
 from protocol.errors import KafkaError, UnknownServerError
-from tests.unit.coordinator.group.consumer.clients import ConsumerClient
+from tests.unit.coordinator.group.consumer.clients import ConsumerClient, sign_of_life
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, durable
 
 JOINS = {
@@ -79,6 +80,51 @@ async def test_who_does_not_name_itself_is_named() -> None:
     answer = ConsumerClient(rig, "", "a").beat()
     assert answer.member_id in rig.consumers.members
     assert answer.member_id != ""
+
+
+async def test_a_heartbeat_is_a_mere_sign_of_life_while_nothing_is_to_be_done() -> None:
+    rig = await ConsumerRig.having({"a": 2})
+    one, other = ConsumerClient(rig, "m1", "a"), ConsumerClient(rig, "m2", "a")
+
+    def is_settled(**told: Any) -> bool:
+        request = replace(sign_of_life("m1", one.epoch), **told)
+        return settled_member(rig.shard.groups.consumer, request) is rig.member(one)
+
+    one.beat()
+    one.beat_briefly()  # a new group is looked at twice
+    assert is_settled()
+    tells: tuple[dict[str, Any], ...] = (
+        {"owned": {}},
+        {"rack_id": "r"},
+        {"instance_id": "i"},
+        {"topics": ("a", "b")},
+        {"regex": "a"},
+        {"assignor": "range"},
+        {"rebalance_timeout_ms": 1},
+        {"client_id": "another"},
+        {"client_host": "/127.0.0.2"},
+        {"member_epoch": one.epoch + 1},
+        {"member_id": "nobody"},
+        {"group_id": "another"},
+    )
+    for told in tells:
+        assert not is_settled(**told), told
+    rig.grow("a", 4)
+    assert not is_settled()
+    one.beat_briefly()
+    one.beat_briefly()
+    assert is_settled()
+    other.beat()
+    assert not is_settled()
+    one.beat()
+    one.beat()
+    other.beat()
+    assert is_settled()
+    ConsumerClient(rig, "m3", regex="b").beat()
+    for client in (one, one, other, other):
+        client.beat()
+    assert rig.member(one).is_reconciled_to(rig.consumers.assignment_epoch)
+    assert not is_settled()  # a regular expression may be due
 
 
 async def test_when_the_assignor_fails_everything_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:

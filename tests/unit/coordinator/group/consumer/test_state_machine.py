@@ -16,11 +16,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.consumer.group import ConsumerGroup
+from coordinator.group.consumer.heartbeat import heartbeat_of_any, settled_member
 from coordinator.group.consumer.member import LEFT_FOR_A_WHILE
+from coordinator.group.consumer.messages import ConsumerHeartbeatAnswer
 from coordinator.group.consumer.states import ConsumerGroupState
 from coordinator.group.shard import ROWS
 from coordinator.runtime.loader import LogReplay
 from protocol.errors import MessageTooLarge, NotEnoughReplicas
+from tests.unit.coordinator.group.consumer.clients import sign_of_life
 from tests.unit.coordinator.group.consumer.machine_members import REBALANCE_MS, Actor, Classic, Modern
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, durable, log_tells
 from tests.unit.coordinator.group.rig import GROUP, STABLE
@@ -191,6 +194,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             if isinstance(group, ConsumerGroup):
                 self.partitions_have_one_owner(group)
                 self.everybody_is_timed(group)
+                self.signs_of_life_change_nothing(group)
 
     def epochs_rise(self, group: Any) -> None:
         """Of a group that has members, and of each of them; a group that was empty may begin anew."""
@@ -242,6 +246,17 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         """Nobody is in a group for ever."""
         timers = self.rig.timers
         assert all(f"session of {member_id}" in timers for member_id in group.members)
+
+    def signs_of_life_change_nothing(self, group: ConsumerGroup) -> None:
+        """Where no more is done about them than to note them, the long way comes to the same."""
+        groups = self.rig.shard.groups.consumer
+        for member in group.members.values():
+            request = sign_of_life(member.member_id, member.epoch)
+            if settled_member(groups, request) is not None:
+                outcome = heartbeat_of_any(groups, request)
+                assert not outcome.records
+                interval_ms = groups.config.heartbeat_interval_ms
+                assert outcome.reply == ConsumerHeartbeatAnswer(member.member_id, member.epoch, interval_ms)
 
     def teardown(self) -> None:
         """Nobody waits for ever; a group whose members are silent is empty; the log, compacted, tells the same."""

@@ -106,7 +106,7 @@ async def test_the_rebalance_timeout_counts_anew_for_each_epoch_and_ends_with_th
 
 async def test_a_group_may_have_its_own_session_timeout_and_heartbeat_interval() -> None:
     own = {GROUP: {"session.timeout.ms": 50_000, "heartbeat.interval.ms": 7_000}}
-    rig = await ConsumerRig.having({"a": 4}, overrides=lambda group_id: own.get(group_id, {}))
+    rig = await ConsumerRig.having({"a": 4}, overrides=own)
     member = ConsumerClient(rig, "m1", "a")
     assert member.beat().heartbeat_interval_ms == 7_000
     await rig.pass_ms(49_999)

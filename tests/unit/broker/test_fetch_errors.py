@@ -1,0 +1,71 @@
+"""Fetch: what cannot be read of one partition is that partition's error, and the others are answered."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.doubles.clock import settle
+from tests.doubles.files import Fault
+from tests.unit.broker.rig import Rig
+from tests.unit.broker.wire import answer, batch, fetch, produce
+
+SIZE = len(batch(b"a"))
+LOG = "/data/t-0/00000000000000000000.log"
+GONE_BAD = ("corrupt_message", -1, 0)
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    """Two partitions with three batches each."""
+    async with Rig() as one:
+        await one.create("t", 2)
+        for value in (b"a", b"b", b"c"):
+            for index in range(2):
+                await one.connect().ask("produce", 9, **produce("t", {index: batch(value)}))
+        yield one
+
+
+async def read(rig: Rig, offset: int) -> list[tuple[str, int, int]]:
+    """Error, high watermark and number of bytes of both partitions from that offset."""
+    client = rig.connect()
+    client.send("fetch", 12, **fetch([("t", 0, offset), ("t", 1, offset)]))
+    await settle()
+    (reply,) = client.replies()
+    done: Any = answer(reply, "fetch", 12)
+    assert done.error_code.name == "none"
+    return [
+        (one.error_code.name, one.high_watermark, len(one.records or b""))
+        for topic in done.responses
+        for one in topic.partitions
+    ]
+
+
+@pytest.mark.parametrize("cold", [False, True])
+@pytest.mark.parametrize("length", [-1, 0, 13])
+async def test_a_length_that_no_batch_has(rig: Rig, length: int, cold: bool) -> None:
+    rig.fs.open(LOG).pwrite(length.to_bytes(4, "big", signed=True), 8)
+    rig.fs.page_cache_cold = cold
+    for offset in range(2):
+        assert await read(rig, offset) == [GONE_BAD, ("none", 3, (3 - offset) * SIZE)]
+    assert rig.node.metrics.topics["t"].failed_fetch_requests == 2
+
+
+async def test_a_length_that_is_not_looked_at(rig: Rig) -> None:
+    rig.fs.open(LOG).pwrite((0).to_bytes(4, "big"), SIZE + 8)
+    assert await read(rig, 0) == [("none", 3, 3 * SIZE)] * 2
+    assert await read(rig, 1) == [GONE_BAD, ("none", 3, 2 * SIZE)]
+
+
+async def test_a_batch_that_reaches_beyond_the_segment_is_not_sent(rig: Rig) -> None:
+    rig.fs.open(LOG).pwrite((3 * SIZE).to_bytes(4, "big"), 8)
+    assert await read(rig, 0) == [("none", 3, 0), ("none", 3, 3 * SIZE)]
+
+
+@pytest.mark.parametrize("cold", [False, True])
+async def test_a_device_that_fails(rig: Rig, cold: bool) -> None:
+    rig.fs.page_cache_cold = cold
+    rig.fs.inject(Fault("pread" if cold else "pread_nowait", 1, path_part=LOG))
+    assert (await read(rig, 0))[0] == ("kafka_storage_error", -1, 0)
