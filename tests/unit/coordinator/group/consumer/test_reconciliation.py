@@ -98,6 +98,7 @@ async def test_after_a_lost_answer_the_epoch_before_is_as_good_for_who_owns_no_m
     assert refused(first.send(owned=rig.of(a=(0, 1, 2)))) is ErrorCode.fenced_member_epoch
     assert refused(first.send(owned=None)) is ErrorCode.fenced_member_epoch
     assert refused(first.send(member_epoch=3)) is ErrorCode.fenced_member_epoch
+    assert first.send(owned=rig.member(first).assigned).result().member_epoch == 2
     assert first.beat(owned=rig.of(a=(1,))).member_epoch == 2
     joins_again = ConsumerClient(rig, "m2", "a")
     assert joins_again.beat().member_epoch == 2, "its first answer may have been lost"
