@@ -45,6 +45,8 @@ class Periodic:
     async def _once(self, name: str, job: Callable[[], Awaitable[None]]) -> None:
         try:
             await job()
+        except OSError as error:  # a full disk, say: no bug
+            logger.error("periodic job failed", job=name, error=str(error))
         except Exception:
             logger.exception("periodic job failed", job=name)
 

@@ -16,6 +16,7 @@ from storage.cleaner.selection import LogToClean, examine
 from storage.cleaner.slices import Slices
 from storage.cleaner.swap import CleaningAbortedError
 from storage.files import is_device_failure
+from storage.folders.log_checkpoints import CheckpointError
 from storage.folders.log_manager import LogManager
 from storage.log.partition_log import PartitionLog
 from storage.log.retention import apply_retention
@@ -219,7 +220,10 @@ class LogCleaner:
         if stats.records_without_key:
             logger.warning("records without key removed", partition=name, records=stats.records_without_key)
         log.cleaned_to = clean_to
-        await self._manager.write_checkpoints(self._manager.checkpoint_cleaned_offsets, self._workers)
+        try:
+            await self._manager.write_checkpoints(self._manager.checkpoint_cleaned_offsets, self._workers)
+        except CheckpointError as error:  # written again with the next log
+            logger.error("cleaned offset not saved", partition=name, error=str(error))
 
     def _map_and_slices(self) -> tuple[OffsetMap, Slices]:
         """What a cleaning works with. Raises ValueError and ArithmeticError if the settings let nothing be cleaned."""

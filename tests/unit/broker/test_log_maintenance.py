@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from broker.config.broker_config import BrokerConfig
 from broker.partitions.log_maintenance import LogMaintenance
@@ -16,6 +18,7 @@ from protocol.errors import OffsetOutOfRange, PolicyViolation
 from storage.append_types import LogConfig
 from storage.log.partition_log import PartitionLog
 from storage.log.retention import delete_old_segments
+from tests.doubles.files import Fault, MemoryFileSystem
 from tests.unit.storage.cleaning import end_txn, put, records
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents
 
@@ -94,6 +97,21 @@ async def test_records_not_yet_below_the_high_watermark_stay() -> None:
     await asyncio.sleep(0)
     assert hosted.partition.high_watermark == 0
     assert hosted.log.log_start_offset == 0
+
+
+async def test_a_checkpoint_that_finds_no_room_is_no_bug_and_is_written_the_next_time() -> None:
+    hosted = Hosted()
+    fs = hosted.rig.fs
+    assert isinstance(fs, MemoryFileSystem)
+    append(hosted.log)
+    await hosted.start()
+    fs.inject(Fault("open", 1, errno.ENOSPC, path_part="replication-offset-checkpoint"))
+    with capture_logs() as lines:
+        await hosted.pass_ms(5000)
+    (line,) = [line for line in lines if line["event"] == "periodic job failed"]
+    assert ("not written" in line["error"], line.get("exc_info")) == (True, None)
+    await hosted.pass_ms(5000)
+    assert checkpoint(hosted.rig, "replication-offset-checkpoint") == ["t 0 1"]
 
 
 async def test_one_log_that_retention_fails_for_keeps_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:

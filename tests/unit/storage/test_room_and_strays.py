@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 
 import pytest
 
@@ -102,6 +103,18 @@ def test_snapshots_of_earlier_stops_go_at_the_start() -> None:
         f"{offset:020d}.snapshot" for offset in (3, 6)
     ]
     assert log.producers.producers[7].last_sequence == 5
+
+
+def test_retention_goes_on_where_the_cleaned_offset_finds_no_room() -> None:
+    rig = Rig(config=replace(COMPACT, delete=True, retention_ms=DAY, message_timestamp_after_max_ms=2**62))
+    log = rig.log()
+    put(log, (b"a", b"1"))
+    put(log, (b"a", b"2"))
+    roll(log)
+    memory(rig).inject(Fault("open", 1, errno.ENOSPC, path_part="cleaner-offset-checkpoint"))
+    rig.clock.advance(30 * DAY)
+    assert clean(rig)
+    assert log.log_start_offset == log.log_end_offset
 
 
 def test_gaps_of_compaction_are_no_lost_writes_after_a_clean_stop_whatever_checkpoints_are_there() -> None:
