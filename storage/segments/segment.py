@@ -121,18 +121,17 @@ class LogSegment:
         now_ms: int = 0,
         file_suffix: str = "",
     ) -> LogSegment:
-        """A new, empty segment; leftovers of the same name are removed."""
+        """A new, empty segment; leftovers of the same name are removed.
+
+        Its log is made last: where an index finds no room, or no descriptor, nothing stays that counts as a segment.
+        """
         segment = cls(fs, folder, base_offset, config, jitter_ms=jitter_ms, now_ms=now_ms, file_suffix=file_suffix)
         for suffix in SEGMENT_SUFFIXES:
             if fs.exists(segment.path(suffix)):
                 fs.unlink(segment.path(suffix))
+        segment.offset_index.reset()
+        segment.time_index.reset()
         segment.file.open(create=True)
-        try:
-            segment.offset_index.reset()
-            segment.time_index.reset()
-        except OSError:
-            segment.file.close()
-            raise
         segment._get_ready()
         return segment
 

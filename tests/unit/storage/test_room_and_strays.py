@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from protocol.errors import KafkaStorage
 from storage.append_types import LogConfig
 from storage.log.log_services import DESCRIPTORS_RETRY_MS
 from storage.log.retention import delete_old_segments
 from tests.doubles.files import Fault, MemoryFileSystem
 from tests.unit.storage.cleaning import clean, put, records
-from tests.unit.storage.support import Rig, append
+from tests.unit.storage.support import Rig, append, batch, contents
 from tests.unit.storage.test_cleaner import COMPACT, roll
 from tests.unit.storage.test_retention import DAY, bases, filled, names
 
@@ -38,6 +39,24 @@ def test_retention_without_any_room_leaves_the_only_segment_and_the_log_online()
     memory(rig).inject(Fault("open", 1, errno.ENOSPC, path_part="2.log"))
     assert delete_old_segments(log, log.log_end_offset) == 0
     assert (bases(log), log.is_offline) == ([0], False)
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EMFILE])
+@pytest.mark.parametrize("file", ["1.log", "1.index", "1.timeindex"])
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_roll_that_failed_costs_nothing_that_was_appended_after_it(file: str, error: int, stopped: bool) -> None:
+    rig = Rig(config=LogConfig(segment_bytes=1000))
+    log = rig.log()
+    append(log)
+    memory(rig).inject(Fault("open", 1, error, path_part=file))
+    with pytest.raises(KafkaStorage):
+        append(log, batch(b"v" * 900))
+    for _ in range(3):
+        append(log)
+    append(log, batch(b"v" * 900))
+    assert bases(log) == [0, 4]
+    again = rig.restart() if stopped else rig.kill()
+    assert (bases(again), again.log_end_offset, len(contents(again))) == ([0, 4], 5, 5)
 
 
 @pytest.mark.parametrize("checkpointed", [False, True])
