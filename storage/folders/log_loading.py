@@ -189,7 +189,7 @@ def finish_moves(
     """What was moved to `log_dir` counts, and no other folder of these partitions. Blocking; raises OSError."""
     for name, partition in moved.items():
         folder = log_names.folder_name(partition)
-        for other in others:
+        for other in (*others, log_dir):  # that of a deleted topic may have stayed in `log_dir` for want of room
             if fs.exists(f"{other.path}/{folder}"):
                 fs.rename(f"{other.path}/{folder}", f"{other.path}/{log_names.delete_name(partition, new_id())}")
                 fs.fsync_dir(other.path)

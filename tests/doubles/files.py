@@ -215,6 +215,9 @@ class MemoryFileSystem:
         target, target_name = self._parent(new)
         if source_name not in source.names:
             raise FileNotFoundError(errno.ENOENT, "no such file", old)
+        replaced = target.names.get(target_name)
+        if isinstance(replaced, _Folder) and replaced.names:
+            raise OSError(errno.ENOTEMPTY, "folder not empty", new)
         target.names[target_name] = source.names.pop(source_name)
         target.changed()
         if source is not target:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from protocol.errors import KafkaStorage, NotLeaderOrFollower
+from protocol.errors import KafkaError, KafkaStorage, NotLeaderOrFollower
 from storage.folders.log_move import LogMove, MoveEndedError
 from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
 from tests.unit.storage.moving import (
@@ -347,6 +347,17 @@ def test_an_unfinished_copy_is_removed_at_the_start(rig: MovingRig) -> None:
     rig.restart()
     assert folders(rig.files) == ["/one/t-0"]
     assert len(contents(rig.log())) == 1
+
+
+async def test_a_folder_that_a_deleted_topic_left_keeps_no_start_from_finishing_a_move(rig: MovingRig) -> None:
+    append(rig.log())
+    rig.fs.mkdir("/two/t-0")
+    rig.fs.open("/two/t-0/left behind", create=True).close()
+    with pytest.raises(KafkaError):
+        await finish(rig, rig.move().run())
+    rig.kill()
+    assert len(contents(rig.log())) == 1
+    assert folders(rig.files) == ["/two/t-0"]
 
 
 @pytest.mark.parametrize(
