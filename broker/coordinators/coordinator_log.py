@@ -6,14 +6,19 @@ import struct
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
-from protocol.errors import CorruptMessage
+import structlog
+
+from protocol.errors import CorruptMessage, KafkaStorage
 from protocol.records.batch import LOG_OVERHEAD, read_header
 from storage.append_types import AppendOrigin
+from storage.log.log_services import DESCRIPTORS_RETRY_MS
 
 if TYPE_CHECKING:
     from broker.partitions.partition import Partition
     from protocol.errors import KafkaError
     from timing.clock import Clock
+
+logger = structlog.get_logger(__name__)
 
 _LENGTH = struct.Struct(">i")
 _LENGTH_AT = 8
@@ -53,7 +58,7 @@ class PartitionCoordinatorLog:
         end = log.log_end_offset
         offset = log.log_start_offset
         while offset < end:
-            data = memoryview(await log.plan_read(offset, self._load_buffer_bytes, log.end, True).read())
+            data = await self._read(offset)
             if not data:
                 break  # compaction has removed what was at the end
             whole, offset = _whole_batches(data, offset)
@@ -62,6 +67,18 @@ class PartitionCoordinatorLog:
             yield data[:whole]
         if log.is_offline:  # since the last read: no listener is notified
             raise log.storage_error()
+
+    async def _read(self, offset: int) -> memoryview:
+        """Tried again while no descriptor is left: a coordinator that was not loaded is never loaded again."""
+        log = self._partition.log
+        while True:
+            try:
+                return memoryview(await log.plan_read(offset, self._load_buffer_bytes, log.end, True).read())
+            except KafkaStorage as error:
+                if log.is_offline:
+                    raise
+                logger.warning("coordinator waits to be loaded", partition=log.name, error=str(error))
+            await self._clock.sleep(DESCRIPTORS_RETRY_MS)
 
 
 def _whole_batches(data: memoryview, offset: int) -> tuple[int, int]:
