@@ -76,6 +76,7 @@ def load(request: LoadRequest) -> LoadedState:
         LogSegment.open(fs, folder, base_offset, request.config, jitter_ms=request.jitter_ms())
         for base_offset in _segment_offsets(fs, folder)
     ]
+    _remove_below_start(segments, request)
     log_end_offset = _find_end(segments, request, epochs)
     if segments and log_end_offset < request.log_start_offset:
         logger.warning(
@@ -118,6 +119,18 @@ def _leader_epochs(request: LoadRequest) -> tuple[LeaderEpochs, LoadRequest]:
     return LeaderEpochs(fs, folder), replace(request, clean=False, recovery_point=0, cleaned_to=cleaned_to)
 
 
+def _remove_below_start(segments: list[LogSegment], request: LoadRequest) -> None:
+    """Finishes a removal that the stop cut short.
+
+    Such segments are not synced any more. What a power failure made of them must not cost the segments after them.
+    """
+    count = sum(following.base_offset <= request.log_start_offset for following in segments[1:])
+    if count:
+        logger.info("removing segments below the log's start", partition=request.name, segments=count)
+        _remove(request.fs, segments[:count])
+        del segments[:count]
+
+
 def _find_end(segments: list[LogSegment], request: LoadRequest, epochs: LeaderEpochs) -> int:
     """The log's end, once segments that cannot be trusted are recovered; those after a cut leave the list."""
     first_to_scan = _first_to_scan(segments, request)
@@ -155,9 +168,8 @@ def _scan(segments: list[LogSegment], first: int, request: LoadRequest, epochs: 
     log_end_offset = segments[first].base_offset
     for position in range(first, len(segments)):
         segment = segments[position]
-        # Compaction leaves gaps too, but goes no further than the checkpoints say. A clean stop has lost nothing, and
-        # what lay below the log's start is not missed.
-        known = max(log_end_offset, request.recovery_point, request.cleaned_to or 0, request.log_start_offset)
+        # Compaction leaves gaps too, but goes no further than the checkpoints say. A clean stop has lost nothing.
+        known = max(log_end_offset, request.recovery_point, request.cleaned_to or 0)
         if not request.clean and segment.base_offset > known:
             logger.warning("removing segments after a gap", partition=request.name, segment=segment.base_offset)
             _remove(request.fs, segments[position:])

@@ -69,10 +69,11 @@ class SegmentRemoval:
         the log offline.
         """
         self.unsynced += 1
-        self._flusher.note_removed(segments)
 
         def renamed(paths: list[str]) -> None:
             self.unsynced -= 1
+            # Not before: were one left behind unsynced, a power failure would leave a gap below what was flushed.
+            self._flusher.note_removed(segments)
             self._renames.popleft()
             if self._renames:
                 self._renames[0]()

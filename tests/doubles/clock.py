@@ -63,6 +63,10 @@ class ManualClock:
             heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
+    def drop_all(self) -> None:
+        """Forget what is due, as a crash does."""
+        self._heap.clear()
+
     def advance(self, ms: float) -> None:
         """Move time by `ms`, running what is due, including what those calls schedule within the window.
 

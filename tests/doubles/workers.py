@@ -25,6 +25,11 @@ class QueuedWorkers:
     def lane(self, _name: str) -> Self:
         return self
 
+    @property
+    def waiting(self) -> int:
+        """How much is queued."""
+        return len(self._queue)
+
     def run_all(self) -> None:
         """Run everything queued, and what that queues."""
         while self._queue:

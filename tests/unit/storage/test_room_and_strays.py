@@ -10,8 +10,9 @@ import pytest
 from protocol.errors import KafkaStorage
 from storage.append_types import LogConfig
 from storage.log.log_services import DESCRIPTORS_RETRY_MS
+from storage.log.partition_log import PartitionLog
 from storage.log.retention import delete_old_segments
-from tests.doubles.files import Fault, MemoryFileSystem
+from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
 from tests.unit.storage.cleaning import clean, put, records
 from tests.unit.storage.support import Rig, append, batch, contents
 from tests.unit.storage.test_cleaner import COMPACT, roll
@@ -98,6 +99,46 @@ def test_a_gap_below_the_start_of_a_log_costs_nothing_above_it() -> None:
     rig.fs.unlink(log.segments.floor(4).file.path)
     again = rig.kill()
     assert (again.log_start_offset, again.log_end_offset) == (8, 10)
+
+
+def never_synced(segments: int = 4) -> tuple[Rig, PartitionLog]:
+    """A log of that many segments of one batch each, none of which is on the device."""
+    rig = Rig(MemoryFileSystem(), LogConfig(retention_ms=-1))
+    log = rig.log()
+    for number in range(segments):
+        if number:
+            log.roll()
+        append(log)
+    return rig, log
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_segments_below_the_start_that_a_power_failure_damaged_cost_nothing_above_it(clean: bool) -> None:
+    rig, log = never_synced()
+    log.increment_log_start_offset(3)
+    delete_old_segments(log, log.log_end_offset)
+    rig.manager.checkpoint_log_start_offsets()
+    rig.workers.drop_all()  # the process ends before their names have changed
+    if clean:
+        rig.manager.close()
+    else:
+        log.flusher.flush_now()
+    memory(rig).crash(Unsynced.LOST)
+    again = rig.reopen()
+    assert (again.log_start_offset, again.log_end_offset) == (3, 4)
+    assert names(rig, ".log") == [f"{3:020d}.log"]
+
+
+def test_what_was_flushed_outlives_a_removal_that_found_no_room() -> None:
+    rig, log = never_synced()
+    log.increment_log_start_offset(3)
+    delete_old_segments(log, log.log_end_offset)
+    memory(rig).inject(Fault("rename", 1, errno.ENOSPC, path_part="1.log"))
+    log.flush()
+    rig.workers.run_all()
+    assert log.flushed.offset == 4
+    memory(rig).crash(Unsynced.LOST)
+    assert rig.reopen().log_end_offset == 4
 
 
 def test_leader_epochs_without_room_keep_no_log_from_retention() -> None:
