@@ -12,7 +12,7 @@ import structlog
 
 from protocol.errors import KafkaStorage
 from protocol.topic_partition import TopicPartition
-from storage.folders import log_names
+from storage.folders import log_names, partition_metadata
 from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT
 from storage.folders.folder_removal import remove_folder
 from storage.folders.log_opening import Found, read_topic_id
@@ -71,6 +71,8 @@ class LogLoader:
             if clock.monotonic_ms() - last_logged_ms >= PROGRESS_MS:
                 last_logged_ms = clock.monotonic_ms()
                 logger.info("loading logs", done=done, of=len(found), last=str(item.partition))
+        for item in found:
+            self._name_topic(item)
         if found:
             took = round(clock.monotonic_ms() - started)
             logger.info("logs loaded", partitions=len(found), took_ms=took, clean=not unclean)
@@ -117,6 +119,22 @@ class LogLoader:
         manager.placement.settle(key, log_dir.path)
         if log_dir.failed:
             log.fail(OSError("its log directory has failed"))
+
+    def _name_topic(self, found: Found) -> None:
+        """A log without a topic id is its topic's, and says so from now on: Kafka would set it aside as stray."""
+        log = self._manager.logs.get(found.partition)
+        if log is None or log.folder != found.folder or log.topic_id is not None or log.is_offline:
+            return
+        topic_id = self._topic_id_of(log.topic)
+        if topic_id is None:
+            return
+        logger.warning("partition.metadata missing", partition=str(found.partition))
+        log.topic_id = topic_id
+        try:
+            partition_metadata.write(self._services.fs, log.folder, topic_id)
+            self._services.fs.fsync_dir(log.folder)
+        except OSError as error:  # the next start tries again
+            logger.warning("partition.metadata not written", partition=str(found.partition), error=str(error))
 
 
 def find_all(

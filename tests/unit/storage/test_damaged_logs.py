@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from uuid import UUID
 
 import pytest
@@ -11,7 +12,7 @@ from storage.append_types import LogConfig
 from storage.files import read_file, write_file_atomically
 from storage.folders import partition_metadata
 from storage.tools.repair import repair_partition
-from tests.doubles.files import MemoryFileSystem
+from tests.doubles.files import Fault, MemoryFileSystem
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents
 from tests.unit.storage.test_unusable_folders import TwoFolders
 
@@ -50,6 +51,27 @@ def test_a_damaged_topic_id_is_written_anew(rig: Rig, data: bytes) -> None:
     write_file_atomically(rig.fs, f"{FOLDER}/partition.metadata", data)
     assert contents(rig.reopen()) == before
     assert rig.log().topic_id == TOPIC_ID
+    assert partition_metadata.read(rig.fs, FOLDER) == TOPIC_ID
+
+
+def test_a_missing_topic_id_is_written(rig: Rig) -> None:
+    before = contents(rig.log())
+    rig.manager.close()
+    rig.fs.unlink(f"{FOLDER}/partition.metadata")
+    assert contents(rig.reopen()) == before
+    assert rig.log().topic_id == TOPIC_ID
+    assert partition_metadata.read(rig.fs, FOLDER) == TOPIC_ID
+
+
+def test_a_missing_topic_id_that_finds_no_room_is_written_by_the_next_start(rig: Rig) -> None:
+    before = contents(rig.log())
+    rig.manager.close()
+    rig.fs.unlink(f"{FOLDER}/partition.metadata")
+    assert isinstance(rig.fs, MemoryFileSystem)
+    rig.fs.inject(Fault("pwrite", 1, errno.ENOSPC, path_part="partition.metadata"))
+    assert contents(rig.reopen()) == before
+    assert partition_metadata.read(rig.fs, FOLDER) is None
+    rig.restart()
     assert partition_metadata.read(rig.fs, FOLDER) == TOPIC_ID
 
 
