@@ -14,7 +14,7 @@ from protocol.errors import KafkaStorage
 from protocol.records.batch import read_header
 from storage.append_types import LogConfig
 from storage.log.retention import delete_old_segments
-from tests.doubles.files import MemoryFileSystem, Unsynced
+from tests.doubles.files import MemoryFile, MemoryFileSystem, Unsynced
 from tests.unit.storage.support import Rig, append, batch, contents
 
 CONFIG = LogConfig(
@@ -26,7 +26,26 @@ CONFIG = LogConfig(
     message_timestamp_after_max_ms=2**62,
 )
 THEN = st.sampled_from(["nothing", "retention", "workers work"])
-NEEDS_ROOM = {"pwrite", "rename", "link", "mkdir"}
+NEEDS_ROOM = {"create", "pwrite", "rename", "link", "mkdir"}
+
+
+class CrampedFileSystem(MemoryFileSystem):
+    """Something that needs room finds none, so often as `chance` says (0 to 1) and `rng` has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.chance = 0.0
+        self.rng = random.Random(0)
+        self.hook = self._take_room
+
+    def open(self, path: str, *, create: bool = False) -> MemoryFile:
+        if create and not self.exists(path):
+            self._take_room("create", path)
+        return super().open(path, create=create)
+
+    def _take_room(self, operation: str, path: str) -> None:
+        if operation in NEEDS_ROOM and self.rng.random() < self.chance:
+            raise OSError(errno.ENOSPC, "injected", path)
 
 
 class ShortageMachine(RuleBasedStateMachine):
@@ -37,7 +56,7 @@ class ShortageMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.fs = MemoryFileSystem()
+        self.fs = CrampedFileSystem()
         self.rig = Rig(self.fs, CONFIG)
         self.fs.now_ms = self.rig.clock.wall_ms
         self.batches: list[bytes] = []
@@ -103,15 +122,8 @@ class ShortageMachine(RuleBasedStateMachine):
 
     @rule(seed=st.integers(0, 1000), chance=st.sampled_from([0.0, 0.0, 0.2, 0.5, 1.0]))
     def disk_is_full(self, seed: int, chance: float) -> None:
-        """So often, from now on, something that needs room finds none."""
-        rng = random.Random(seed)
-
-        def refuse(operation: str, path: str) -> None:
-            needs_room = operation in NEEDS_ROOM or (operation == "open" and not self.fs.exists(path))
-            if needs_room and rng.random() < chance:
-                raise OSError(errno.ENOSPC, "injected", path)
-
-        self.fs.hook = refuse
+        """From now on."""
+        self.fs.chance, self.fs.rng = chance, random.Random(seed)
 
     @rule(
         how=st.sampled_from(["a stop", "kill -9", "kill -9", "the power fails"]),
@@ -120,7 +132,7 @@ class ShortageMachine(RuleBasedStateMachine):
     )
     def ends(self, how: str, unsynced: Unsynced, seed: int) -> None:
         """There is room again at the next start."""
-        self.fs.hook = None
+        self.fs.chance = 0.0
         match how:
             case "a stop":
                 self.stop()
