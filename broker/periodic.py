@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from storage.files import is_passing
 from timing.clock import Clock, Timer
 
 logger = structlog.get_logger(__name__)
@@ -45,10 +46,11 @@ class Periodic:
     async def _once(self, name: str, job: Callable[[], Awaitable[None]]) -> None:
         try:
             await job()
-        except OSError as error:  # a full disk, say: no bug
-            logger.error("periodic job failed", job=name, error=str(error))
-        except Exception:
-            logger.exception("periodic job failed", job=name)
+        except Exception as error:
+            if is_passing(error):  # no room: no bug
+                logger.error("periodic job failed", job=name, error=str(error))
+            else:
+                logger.exception("periodic job failed", job=name)
 
     async def stop(self) -> None:
         """Starts no further job and waits for those that run."""
