@@ -1,8 +1,9 @@
 """From a partition's folder to an open log (Kafka's LogLoader).
 
-After a clean stop nothing is scanned but the end of the last segment. After any other stop every segment from the
-recovery point on is read, cut at the first bad batch and reindexed; what follows a cut, or a gap that only lost writes
-can explain, is removed. What an open log holds at its start is on the device: its recovery point is its end.
+Segments below the log's start go first. After a clean stop nothing is scanned but the end of the last segment. After
+any other stop every segment from the recovery point on is read, cut at the first bad batch and reindexed; what follows
+a cut, or a gap that only lost writes can explain, is removed. What an open log holds at its start is on the device: its
+recovery point is its end.
 """
 
 from __future__ import annotations
