@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker.coordinators.group_coordinator import consumer_group_config
 from broker.metadata.resource_configs import CLUSTER_DEFAULT, Resource, ResourceType
 from tests.unit.broker.admin_rig import Rig
 
@@ -52,3 +53,23 @@ async def test_this_brokers_configs_come_before_the_clusters() -> None:
     )
     assert rig.node.config.integer("log.retention.ms") == 1
     assert rig.node.config.integer("log.segment.bytes") == 2_000_000
+
+
+async def test_consumer_groups_follow_their_own_configurations() -> None:
+    rig = await Rig.open(group_consumer_session_timeout_ms="46000")
+    config = consumer_group_config(rig.node)
+
+    def timeouts() -> tuple[int, int]:
+        return config.session_timeout_of(GROUP[1]), config.heartbeat_interval_of(GROUP[1])
+
+    own = {"consumer.session.timeout.ms": "50000", "share.heartbeat.interval.ms": "6000"}
+    assert timeouts() == (46_000, 5_000)
+    await rig.node.resource_configs.set({GROUP: own, (ResourceType.BROKER, GROUP[1]): {"x": "y"}})
+    assert timeouts() == (50_000, 5_000)
+    config = consumer_group_config((await Rig.open(rig.fs)).node)
+    assert timeouts() == (50_000, 5_000)
+    config = consumer_group_config(rig.node)
+    await rig.node.resource_configs.set({GROUP: {"consumer.heartbeat.interval.ms": "7000"}})
+    assert timeouts() == (46_000, 7_000)
+    await rig.node.resource_configs.set({GROUP: {}})
+    assert timeouts() == (46_000, 5_000)

@@ -43,21 +43,15 @@ def snapshot(rig: Rig) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\0\0", b"version: 0\ntopic_id: ?", b"version: 4\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"]
+    "data", [None, b"", b"\0\0", b"version: 0\ntopic_id: ?", b"version: 4\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"]
 )
-def test_a_damaged_topic_id_is_written_anew(rig: Rig, data: bytes) -> None:
+def test_a_damaged_or_missing_topic_id_is_written_anew(rig: Rig, data: bytes | None) -> None:
     before = contents(rig.log())
     rig.manager.close()
-    write_file_atomically(rig.fs, f"{FOLDER}/partition.metadata", data)
-    assert contents(rig.reopen()) == before
-    assert rig.log().topic_id == TOPIC_ID
-    assert partition_metadata.read(rig.fs, FOLDER) == TOPIC_ID
-
-
-def test_a_missing_topic_id_is_written(rig: Rig) -> None:
-    before = contents(rig.log())
-    rig.manager.close()
-    rig.fs.unlink(f"{FOLDER}/partition.metadata")
+    if data is None:
+        rig.fs.unlink(f"{FOLDER}/partition.metadata")
+    else:
+        write_file_atomically(rig.fs, f"{FOLDER}/partition.metadata", data)
     assert contents(rig.reopen()) == before
     assert rig.log().topic_id == TOPIC_ID
     assert partition_metadata.read(rig.fs, FOLDER) == TOPIC_ID

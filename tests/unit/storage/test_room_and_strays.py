@@ -60,14 +60,20 @@ def test_a_roll_that_failed_costs_nothing_that_was_appended_after_it(file: str, 
     assert (bases(again), again.log_end_offset, len(contents(again))) == ([0, 4], 5, 5)
 
 
-@pytest.mark.parametrize("checkpointed", [False, True])
-def test_a_removal_waits_for_an_earlier_one_that_finds_no_room_so_that_a_crash_finds_no_gap(checkpointed: bool) -> None:
+def removed_twice() -> tuple[Rig, PartitionLog]:
+    """A log whose first removal of segments found no room in its middle, before the second one."""
     rig, log = filled(5)
     memory(rig).inject(Fault("rename", 1, errno.ENOSPC, path_part="2.log"))
     for start in (4, 8):
         log.increment_log_start_offset(start)
         delete_old_segments(log, log.log_end_offset)
         rig.workers.run_all()
+    return rig, log
+
+
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_a_removal_waits_for_an_earlier_one_that_finds_no_room_so_that_a_crash_finds_no_gap(checkpointed: bool) -> None:
+    rig, _ = removed_twice()
     assert [name for name in names(rig, ".log") if not name.endswith(".deleted")] == [
         f"{base:020d}.log" for base in (2, 4, 6, 8)
     ]
@@ -78,12 +84,7 @@ def test_a_removal_waits_for_an_earlier_one_that_finds_no_room_so_that_a_crash_f
 
 
 def test_removals_go_on_once_there_is_room() -> None:
-    rig, log = filled(5)
-    memory(rig).inject(Fault("rename", 1, errno.ENOSPC, path_part="2.log"))
-    for start in (4, 8):
-        log.increment_log_start_offset(start)
-        delete_old_segments(log, log.log_end_offset)
-        rig.workers.run_all()
+    rig, log = removed_twice()
     rig.clock.advance(DESCRIPTORS_RETRY_MS)
     rig.workers.run_all()
     assert not log.removal.unsynced

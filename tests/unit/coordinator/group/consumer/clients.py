@@ -15,6 +15,16 @@ from protocol.consumer_protocol import deserialize_assignment
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig
 from tests.unit.coordinator.group.rig import GROUP, Client
 
+TELLS_NOTHING: dict[str, Any] = {
+    "instance_id": None,
+    "rack_id": None,
+    "rebalance_timeout_ms": -1,
+    "topics": None,
+    "regex": None,
+    "assignor": None,
+    "owned": None,
+}
+
 
 def sign_of_life(member_id: str, epoch: int) -> ConsumerHeartbeat:
     """A heartbeat that tells nothing new, of a client as below."""
@@ -22,16 +32,10 @@ def sign_of_life(member_id: str, epoch: int) -> ConsumerHeartbeat:
         group_id=GROUP,
         member_id=member_id,
         member_epoch=epoch,
-        instance_id=None,
-        rack_id=None,
-        rebalance_timeout_ms=-1,
-        topics=None,
-        regex=None,
-        assignor=None,
-        owned=None,
         client_id="client",
         client_host="/127.0.0.1",
         names_itself=True,
+        **TELLS_NOTHING,
     )
 
 
@@ -94,7 +98,7 @@ class ConsumerClient:
 
     def beat_briefly(self) -> ConsumerHeartbeatAnswer:
         """It tells nothing new."""
-        return self.beat(rebalance_timeout_ms=-1, topics=None, regex=None, assignor=None, owned=None)
+        return self.beat(**{**TELLS_NOTHING, "instance_id": self.instance})
 
     def leave(self, *, for_a_while: bool = False) -> ConsumerHeartbeatAnswer:
         told = self.send(member_epoch=LEFT_FOR_A_WHILE if for_a_while else LEFT).result()
