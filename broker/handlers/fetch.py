@@ -68,14 +68,12 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaita
     """Answers at once if `min_bytes` are in memory, there is an error, or no wait is allowed."""
     by_id = ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS
     # A partition named twice keeps its first place and its last fields, as in Kafka.
-    wanted = {
-        (key, asked.partition): _target(ctx, key, asked) for key, partitions in request.topics for asked in partitions
-    }
+    wanted = {target.key: target for key, partitions in request.topics for target in _targets(ctx, key, partitions)}
     forgotten = [(key, index) for key, indexes in request.forgotten_topics for index in indexes]
     context = ctx.node.fetch_sessions.context(
         request.session_id, request.session_epoch, [*wanted.values()], forgotten, by_id
     )
-    fetch = Fetch(ctx, request, context, by_id)
+    fetch = Fetch(ctx, request, context)
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         fetch.refuse_isolation_level()
     reading = fetch.read()
@@ -97,20 +95,25 @@ def error_response(ctx: RequestContext, request: FetchRequest, error: KafkaError
     return FetchResponse(named, error_code=code, session_id=request.session_id)
 
 
-def _target(ctx: RequestContext, key: TopicKey, asked: FetchPartition) -> Target:
+def _targets(ctx: RequestContext, key: TopicKey, partitions: list[FetchPartition]) -> list[Target]:
     if isinstance(key, str):
         name: str | None = key
     else:
         topic = ctx.node.topics.by_id(key)
-        name = None if topic is None else topic.name
-    return Target(
-        (key, asked.partition),
-        name,
-        asked.fetch_offset,
-        asked.partition_max_bytes,
-        max(asked.current_leader_epoch, NO_LEADER_EPOCH),
-        asked.last_fetched_epoch,
-    )
+        name = None
+        if topic is not None:
+            key, name = topic.id, topic.name  # the same object as its partitions have: soon found to be equal
+    return [
+        Target(
+            (key, asked.partition),
+            name,
+            asked.fetch_offset,
+            asked.partition_max_bytes,
+            max(asked.current_leader_epoch, NO_LEADER_EPOCH),
+            asked.last_fetched_epoch,
+        )
+        for asked in partitions
+    ]
 
 
 def _tells_divergence(one: tuple[Target, FetchPartitionResponse]) -> bool:
@@ -143,11 +146,11 @@ def _advance(reading: Reading, outcome: Buffer | KafkaError | None = None) -> Re
 class Fetch:
     """One request: what it reads, and its answer."""
 
-    def __init__(self, ctx: RequestContext, request: FetchRequest, context: FetchContext, by_id: bool) -> None:
+    def __init__(self, ctx: RequestContext, request: FetchRequest, context: FetchContext) -> None:
         self._ctx = ctx
         self._request = request
         self._context = context
-        self._by_id = by_id
+        self._committed = request.isolation_level == READ_COMMITTED
         self._max_bytes = min(request.max_bytes, ctx.node.config.integer("fetch.max.bytes"))
         if self._limited:
             self._max_bytes = min(self._max_bytes, ctx.node.throttling.most_to_fetch(ctx))
@@ -155,6 +158,7 @@ class Fetch:
         self._results: Results = []
         self._unknown: dict[Key, tuple[Target, FetchPartitionResponse]] = {}
         self._watched: list[Watched] = []
+        self._waited = False
         self._read_bytes = 0
         self._failed = False
         self._readable = False
@@ -176,9 +180,10 @@ class Fetch:
         await self._read_on(reading, plan)
         if not self.answerable:
             await self._wait()
+            self._waited = True
             if self._limited:
                 self._ctx.connection.spent_ms()  # waiting does not count for the client's quota
-            reading = self.read(again=True)
+            reading = self.read()
             await self._read_on(reading, _advance(reading))
         return self.response()
 
@@ -197,9 +202,7 @@ class Fetch:
         if node.stopping:
             return
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        operation = DelayedFetch(
-            self._watched, self._request.isolation_level, self._min_bytes, node.partitions.is_current, ready
-        )
+        operation = DelayedFetch(self._watched, self._request.isolation_level, self._min_bytes, ready)
         keys = [one.partition.key for one in self._watched]
         node.fetch_purgatory.try_complete_else_watch(operation, keys, self._request.max_wait_ms)
         try:
@@ -209,7 +212,7 @@ class Fetch:
 
     # -- reading
 
-    def read(self, *, again: bool = False) -> Reading:
+    def read(self) -> Reading:
         """Reads the partitions in the order of the request, within the limits on bytes (KIP-74).
 
         Partitions unknown at first come after the others; they neither end a wait nor are read again after it.
@@ -217,22 +220,25 @@ class Fetch:
         self._results, self._watched, self._read_bytes, self._failed = [], [], 0, False
         left = self._max_bytes
         for target in self._context.targets:
-            if again and target.key in self._unknown:
+            if self._waited and self._unknown and target.key in self._unknown:
                 continue
             result = FetchPartitionResponse(target.key[1])
             try:
                 partition = self._partition(target)
             except KafkaError as error:
                 self._refuse(result, error)
-                if again:  # deleted in the meantime
+                if self._waited:  # deleted in the meantime
                     self._results.append((target, result))
                 else:
                     result.aborted_transactions = ()
                     self._unknown[target.key] = target, result
                 continue
             self._results.append((target, result))
+            max_bytes = min(target.max_bytes, left)
             try:
-                yield from self._read_partition(target, partition, result, min(target.max_bytes, left))
+                plan = self._plan(target, partition, result, max_bytes)
+                if plan is not None:
+                    self._take(target, partition, result, plan, max_bytes, (yield plan))
             except KafkaError as error:
                 self._failed = True
                 self._refuse(result, error)
@@ -240,7 +246,7 @@ class Fetch:
                     self._ctx.node.metrics.fetch_failed(partition.topic)
                 if isinstance(error, WHO_LEADS) and self._ctx.version >= FIRST_VERSION_WITH_LEADERS:
                     result.current_leader = LeaderIdAndEpoch(self._ctx.node.node_id, partition.leader_epoch)
-            size = len(result.records or b"")
+            size = len(result.records) if result.records else 0
             left = max(0, left - size)
             self._read_bytes += size
         self._readable = bool(self._results)
@@ -276,35 +282,51 @@ class Fetch:
             raise UnknownTopicOrPartition
         return partition
 
-    def _read_partition(
+    def _plan(
         self, target: Target, partition: Partition, result: FetchPartitionResponse, max_bytes: int
-    ) -> Reading:
+    ) -> ReadPlan | None:
+        """Note the partition's offsets; return its read, or None if there is nothing new, as in most of many."""
         key = target.key[0]
-        if not isinstance(key, str) and key != partition.topic_id:
+        if key is not partition.topic_id and not isinstance(key, str) and key != partition.topic_id:
             raise InconsistentTopicId
         partition.check_leader_epoch(target.current_leader_epoch)
         if self._request.replica_id >= 0:  # no replica is known here; one that names the right epoch is to try again
             raise NotLeaderOrFollower if target.current_leader_epoch < 0 else UnknownLeaderEpoch
-        committed = self._request.isolation_level == READ_COMMITTED
-        result.high_watermark = partition.high_watermark
-        result.last_stable_offset = partition.last_stable_offset
-        result.log_start_offset = partition.log_start_offset
+        result.high_watermark = high_watermark = partition.high_watermark
+        result.last_stable_offset = stable = partition.last_stable_offset
+        result.log_start_offset = start = partition.log_start_offset
         if target.last_fetched_epoch >= 0 and self._diverges(target, partition, result):
-            return
-        if committed:
+            return None
+        if self._committed:
             result.aborted_transactions = ()
-        end_offset = result.last_stable_offset if committed else result.high_watermark
+        end_offset = stable if self._committed else high_watermark
+        if start <= target.fetch_offset == end_offset:
+            if not self._waited:
+                self._watched.append(Watched(partition, target, partition.place(end_offset)))
+            return None
         plan = partition.plan_read(target.fetch_offset, max_bytes, end_offset, self._read_bytes == 0)
         if max_bytes < 0 and plan.segment is not None:
             raise UnknownServerError  # as Kafka's segments do, where there is something to read
-        data = yield plan
+        return plan
+
+    def _take(
+        self,
+        target: Target,
+        partition: Partition,
+        result: FetchPartitionResponse,
+        plan: ReadPlan,
+        max_bytes: int,
+        data: Buffer,
+    ) -> None:
+        """Put what was read into the result."""
         if plan.first_entry_incomplete:
             data = b""
             if max_bytes > 0:  # Kafka has read a part of it and throws that away, transactions and all
                 result.aborted_transactions = None
         result.records = data
-        self._watched.append(Watched(partition, target, plan.upper if plan.segment is None else plan.start))
-        if committed and result.aborted_transactions is not None:
+        if not self._waited:
+            self._watched.append(Watched(partition, target, plan.upper if plan.segment is None else plan.start))
+        if self._committed and result.aborted_transactions is not None:
             result.aborted_transactions = [
                 AbortedTransaction(one.producer_id, one.first_offset)
                 for one in partition.aborted_transactions(plan, len(data))
@@ -343,8 +365,9 @@ class Fetch:
         metrics = self._ctx.node.metrics
         topics: list[tuple[TopicKey, list[FetchPartitionResponse]]] = []
         for target, result in results:
-            if not topics or topics[-1][0] != target.key[0]:
-                topics.append((target.key[0], []))
+            key = target.key[0]
+            if not topics or (topics[-1][0] is not key and topics[-1][0] != key):
+                topics.append((key, []))
             topics[-1][1].append(result)
             if target.topic is not None and (result.error_code == 0 or target.topic in metrics.topics):
                 metrics.fetched(target.topic, len(result.records or b""))

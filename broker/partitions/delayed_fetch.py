@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,41 +28,35 @@ class Watched:
 class DelayedFetch(DelayedOperation):
     """Completes when enough bytes are there, or a partition it reads has changed; then `ready` is set."""
 
-    __slots__ = ("_current", "_isolation_level", "_min_bytes", "_ready", "_watched")
+    __slots__ = ("_isolation_level", "_min_bytes", "_ready", "_watched")
 
-    def __init__(
-        self,
-        watched: Sequence[Watched],
-        isolation_level: int,
-        min_bytes: int,
-        current: Callable[[Partition], bool],
-        ready: Future[None],
-    ) -> None:
+    def __init__(self, watched: Sequence[Watched], isolation_level: int, min_bytes: int, ready: Future[None]) -> None:
         super().__init__()
         self._watched = watched
         self._isolation_level = isolation_level
         self._min_bytes = min_bytes
-        self._current = current
         self._ready = ready
 
     def try_complete(self) -> bool:
         """As `DelayedFetch.tryComplete`: also for a partition offline, deleted, fenced, cut, or at a new segment."""
         available = 0
         for one in self._watched:
-            if not self._current(one.partition) or one.partition.log.is_offline:
+            partition, start = one.partition, one.start
+            if partition.is_deleted:
                 return self.force_complete()
             try:
-                one.partition.check_leader_epoch(one.target.current_leader_epoch)
+                partition.check_leader_epoch(one.target.current_leader_epoch)  # and that its log is online
             except KafkaError:
                 return self.force_complete()
-            if one.start.offset < one.partition.log_start_offset:  # deleted
+            if start.offset < partition.log_start_offset:  # records were deleted
                 return self.force_complete()
-            end = one.partition.bound(self._isolation_level)
-            if end.offset == one.start.offset:
+            end_offset = partition.end_offset_for(self._isolation_level)
+            if end_offset == start.offset:
                 continue
-            if end.offset < one.start.offset or end.segment_base != one.start.segment_base:
+            end = partition.place(end_offset)
+            if end_offset < start.offset or end.segment_base != start.segment_base:
                 return self.force_complete()
-            available += min(end.position - one.start.position, one.target.max_bytes)
+            available += min(end.position - start.position, one.target.max_bytes)
         return available >= self._min_bytes and self.force_complete()
 
     def on_complete(self) -> None:

@@ -90,10 +90,6 @@ class Partitions:
         self._topics.host_by(self)
         self._topics.subscribe(self._changed)
 
-    def is_current(self, partition: Partition) -> bool:
-        """Whether this partition is still hosted here: neither deleted nor recreated."""
-        return self._by_key.get(partition.key) is partition
-
     def reconfigure(self) -> None:
         """Applies changed broker defaults to every log."""
         for topic in self._topics.all():

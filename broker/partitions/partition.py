@@ -46,6 +46,7 @@ class Partition:
         "_on_advance",
         "flush_gated",
         "index",
+        "is_deleted",
         "key",
         "leader_epoch",
         "log",
@@ -68,6 +69,7 @@ class Partition:
         self.key: PartitionKey = (topic, index)
         self.log = log
         self.leader_epoch = leader_epoch
+        self.is_deleted = False
         self.flush_gated = log.config.flush_messages == 1
         self._on_advance = on_advance
         self._listeners: list[Listener] = []
@@ -163,6 +165,7 @@ class Partition:
 
     def deleted(self) -> None:
         """The partition is deleted: its listeners get UnknownTopicOrPartition."""
+        self.is_deleted = True
         for _, failed in list(self._listeners):
             failed(UnknownTopicOrPartition())
 
@@ -196,7 +199,7 @@ class Partition:
 
         Raises OffsetOutOfRange below the log's start or past its end, KafkaStorage.
         """
-        return self.log.plan_read(start_offset, max_bytes, self._place(end_offset), min_one_message)
+        return self.log.plan_read(start_offset, max_bytes, self.place(end_offset), min_one_message)
 
     def aborted_transactions(self, plan: ReadPlan, size: int) -> list[AbortedTxn]:
         """The aborted transactions that touch what `plan` read in `size` bytes (KIP-98).
@@ -205,11 +208,8 @@ class Partition:
         """
         return plan.aborted_transactions(size, self.log.log_end_offset)
 
-    def bound(self, isolation_level: int) -> LogOffsetMetadata:
-        """Where a consumer's reads end, with its place in the log."""
-        return self._place(self.end_offset_for(isolation_level))
-
-    def _place(self, offset: int) -> LogOffsetMetadata:
+    def place(self, offset: int) -> LogOffsetMetadata:
+        """Where an offset at which reads end lies in the log. May read (`PartitionLog.locate`). Raises KafkaStorage."""
         if offset == self.log.log_end_offset:
             return self.log.end
         if offset == self.log.flushed.offset:

@@ -29,6 +29,7 @@ COPIED_BELOW = 1024
 _THROTTLE_TO_SESSION = Struct(">ihi")
 _PARTITION_V4 = Struct(">ihqq")
 _PARTITION_V5 = Struct(">ihqqq")
+_IDLE_PARTITION = Struct(">ihqqqBiBB")  # flexible: no aborted transactions, no records, no tags
 _ABORTED_LEGACY = Struct(">qq")
 _ABORTED = Struct(">qqB")
 _DIVERGING_EPOCH = Struct(">BBiqB")  # tag and size of the field, its fields and their empty tags
@@ -100,16 +101,14 @@ def encode_response(response: FetchResponse, version: int, correlation_id: int) 
     flexible = version >= 12
     first = out = frame_with_header(1 if flexible else 0, correlation_id)
     buffers: list[Buffer] = [first]
-    if version >= 7:
-        out += _THROTTLE_TO_SESSION.pack(response.throttle_time_ms, response.error_code, response.session_id)
-    else:
-        out += I32.pack(response.throttle_time_ms)
-    _append_count(out, len(response.topics), flexible)
+    _append_head(out, response, version)
     for key, partitions in response.topics:
         append_topic_key(out, key, flexible)
         _append_count(out, len(partitions), flexible)
         for partition in partitions:
             if flexible:
+                if _append_if_idle(out, partition):
+                    continue
                 _append_flexible_partition(out, partition)
             else:
                 _append_legacy_partition(out, partition, version)
@@ -133,11 +132,38 @@ def encode_response(response: FetchResponse, version: int, correlation_id: int) 
     return buffers
 
 
+def _append_head(out: bytearray, response: FetchResponse, version: int) -> None:
+    if version >= 7:
+        out += _THROTTLE_TO_SESSION.pack(response.throttle_time_ms, response.error_code, response.session_id)
+    else:
+        out += I32.pack(response.throttle_time_ms)
+    _append_count(out, len(response.topics), flexible=version >= 12)
+
+
 def _append_count(out: bytearray, count: int, flexible: bool) -> None:
     if flexible:
         append_uvarint(out, count + 1)
     else:
         out += I32.pack(count)
+
+
+def _append_if_idle(out: bytearray, p: FetchPartitionResponse) -> bool:
+    """Append the whole partition at once if there is only its offsets to tell, as of most where a consumer has many."""
+    aborted = p.aborted_transactions
+    if p.records != b"" or aborted or not _is_without_tags(p):
+        return False
+    out += _IDLE_PARTITION.pack(
+        p.partition_index,
+        p.error_code,
+        p.high_watermark,
+        p.last_stable_offset,
+        p.log_start_offset,
+        0 if aborted is None else 1,
+        p.preferred_read_replica,
+        1,
+        0,
+    )
+    return True
 
 
 def _append_flexible_partition(out: bytearray, p: FetchPartitionResponse) -> None:
@@ -172,11 +198,15 @@ def _append_legacy_partition(out: bytearray, p: FetchPartitionResponse, version:
     out += I32.pack(-1 if p.records is None else len(p.records))
 
 
+def _is_without_tags(p: FetchPartitionResponse) -> bool:
+    return p.diverging_epoch is NO_EPOCH and p.current_leader is UNKNOWN_LEADER and p.snapshot_id is NO_SNAPSHOT
+
+
 def _append_partition_tags(out: bytearray, p: FetchPartitionResponse) -> None:
-    diverging, leader, snapshot = p.diverging_epoch, p.current_leader, p.snapshot_id
-    if diverging == NO_EPOCH and leader == UNKNOWN_LEADER and snapshot == NO_SNAPSHOT:
+    if _is_without_tags(p):
         out.append(0)
         return
+    diverging, leader, snapshot = p.diverging_epoch, p.current_leader, p.snapshot_id
     count_at = len(out)
     out.append(0)
     if diverging != NO_EPOCH:

@@ -256,9 +256,9 @@ class ProducerStateManager:
     @property
     def first_unstable_offset(self) -> int | None:
         """First offset of the earliest transaction that is open, or whose marker the high watermark has not passed."""
-        first = next(iter(self._open), None)
         if not self._unreplicated:
-            return first
+            return next(iter(self._open)) if self._open else None
+        first = next(iter(self._open), None)
         ended = min(self._unreplicated)
         return ended if first is None else min(first, ended)
 

@@ -12,7 +12,6 @@ from kio.schema.metadata.v12.request import MetadataRequestTopic
 
 from broker.logging import Tracebacks
 from broker.partitions.partition import Partition
-from storage.segments.segment import LogOffsetMetadata
 from tests.doubles.clock import settle
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import NOW, answer, batch, fetch, frame, produce
@@ -140,18 +139,18 @@ async def test_many_long_polls_wait_without_a_scan(rig: Rig) -> None:
     client = await poll(rig, ("t", 0, 0))
     tried = 0
     partition = rig.node.partitions.get("t", 1)
-    bound = Partition.bound
+    end_offset_for = Partition.end_offset_for
 
-    def counted(self: Partition, isolation_level: int) -> LogOffsetMetadata:
+    def counted(self: Partition, isolation_level: int) -> int:
         nonlocal tried
         tried += self is partition
-        return bound(self, isolation_level)
+        return end_offset_for(self, isolation_level)
 
     try:
-        Partition.bound = counted
+        Partition.end_offset_for = counted
         await append(rig, "t", b"a", index=0)
     finally:
-        Partition.bound = bound
+        Partition.end_offset_for = end_offset_for
     assert len(client.replies()) == 1
     assert tried == 0
     assert waiting(rig) == (2_000, 2_000)
