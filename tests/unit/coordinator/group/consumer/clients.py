@@ -26,6 +26,11 @@ TELLS_NOTHING: dict[str, Any] = {
 }
 
 
+def some(*indexes: int) -> dict[str, frozenset[int]]:
+    """Partitions of topic `a`."""
+    return {"a": frozenset(indexes)}
+
+
 def sign_of_life(member_id: str, epoch: int) -> ConsumerHeartbeat:
     """A heartbeat that tells nothing new, of a client as below."""
     return ConsumerHeartbeat(
@@ -86,7 +91,7 @@ class ConsumerClient:
         return self.rig.runtime.write(0, lambda state: state.groups.consumer_heartbeat(request))
 
     def hear(self, answer: ConsumerHeartbeatAnswer, *, gives_up: bool = True) -> None:
-        """Does what it is told, unless it takes its time to give partitions up."""
+        """Do what it is told, unless it takes its time to give partitions up."""
         self.epoch = answer.member_epoch
         if answer.assigned is not None:
             self.owned = answer.assigned if gives_up else union(self.owned, answer.assigned)

@@ -228,7 +228,7 @@ class Classic:
         }
 
     def settle(self) -> None:
-        """Takes in the answer that it waits for, if it is there."""
+        """Take in the answer that it waits for, if it is there."""
         future = self.waits_for
         if future is None or not future.done():
             return

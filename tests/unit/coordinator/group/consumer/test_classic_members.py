@@ -8,16 +8,12 @@ from kio.schema.errors import ErrorCode
 
 from coordinator.group.classic.messages import Leaver
 from coordinator.group.consumer.states import ConsumerGroupState, MemberState
-from tests.unit.coordinator.group.consumer.clients import ClassicConsumer, ConsumerClient
+from tests.unit.coordinator.group.consumer.clients import ClassicConsumer, ConsumerClient, some
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
 from tests.unit.coordinator.group.steps import refused, told
 
 NONE, REJOIN = ErrorCode.none, ErrorCode.rebalance_in_progress
 STABLE, UNREVOKED, UNRELEASED, UNKNOWN = MemberState
-
-
-def some(*indexes: int) -> dict[str, frozenset[int]]:
-    return {"a": frozenset(indexes)}
 
 
 async def mixed(rig: ConsumerRig, **classic: Any) -> tuple[ConsumerClient, ClassicConsumer]:

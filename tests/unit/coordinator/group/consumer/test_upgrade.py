@@ -1,4 +1,4 @@
-"""A classic group becomes a consumer group while it runs, and becomes a classic one again."""
+"""A classic group becomes a consumer group while it runs; an empty group is what its next member makes it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.messages import JoinAnswer, JoinRequest, Leaver
+from coordinator.group.classic.messages import JoinAnswer, JoinRequest
 from coordinator.group.classic.protocols import MemberProtocol
 from coordinator.group.consumer.states import ConsumerGroupState, MemberState
 from protocol.errors import GroupIdNotFound, MessageTooLarge
@@ -17,6 +17,7 @@ from tests.unit.coordinator.group.consumer.clients import (
     ConsumerClient,
     assignment,
     partitions_in,
+    some,
     subscription,
 )
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
@@ -25,10 +26,6 @@ from tests.unit.coordinator.group.rig import EMPTY, PREPARING, STABLE
 from tests.unit.coordinator.group.steps import refused, told, waits
 
 NONE, REJOIN = ErrorCode.none, ErrorCode.rebalance_in_progress
-
-
-def some(*indexes: int) -> dict[str, frozenset[int]]:
-    return {"a": frozenset(indexes)}
 
 
 async def classic_pair(rig: ConsumerRig, user_data: bytes = b"", **client: Any) -> list[ClassicConsumer]:
@@ -41,9 +38,6 @@ async def classic_pair(rig: ConsumerRig, user_data: bytes = b"", **client: Any) 
     for member in pair:
         member.owned = partitions_in(told(member.sync(shares)).assignment)
     return pair
-
-
-# -- to a consumer group
 
 
 async def test_a_stable_classic_group_goes_on_as_a_consumer_group_with_what_everybody_has() -> None:
@@ -223,141 +217,6 @@ async def test_who_waits_is_sent_back_also_by_an_upgrade_that_the_log_refuses() 
     assert waits(again)
     follower.join()
     assert told(again).generation == 2
-
-
-# -- to a classic group
-
-
-async def mixed(rig: ConsumerRig, **classic: Any) -> tuple[ConsumerClient, ClassicConsumer]:
-    """A static member of the consumer protocol and a classic one, with half of the partitions each."""
-    modern, old = ConsumerClient(rig, "m1", "a", instance="i1"), ClassicConsumer(rig, "c1", "a", **classic)
-    modern.beat()
-    old.rejoins()
-    modern.beat()
-    modern.beat()
-    old.rejoins()
-    return modern, old
-
-
-@pytest.mark.parametrize("how", ["leaves", "is silent", "is removed"])
-async def test_when_the_last_modern_member_goes_the_group_is_a_classic_one_that_rebalances(how: str) -> None:
-    rig = await ConsumerRig.having({"a": 4}, session_timeout_ms=9_000)
-    modern, old = await mixed(rig)
-    modern.regex = "b"
-    modern.beat()
-    assert rig.consumers.resolved.keys() == {"b"}
-    rig.commit(offset(0, 7, "a"), member_id="m1", generation=2)
-    if how == "leaves":
-        modern.leave()
-    elif how == "is removed":
-        assert told(rig.leave(Leaver("", "i1"))) == (NONE,)
-    else:
-        await rig.pass_ms(9_001)
-    assert rig.shard.groups.consumer.find("readers") is None
-    assert (rig.group.state, rig.group.generation, rig.group.protocol_name) == (PREPARING, 2, "range")
-    assert rig.group.subscribed_topics == {"a"}
-    assert partitions_in(rig.group.members[old.member_id].assignment) == some(2, 3)
-    assert rig.timers == []
-    assert await log_tells(rig)
-    assert told(old.heartbeat()) is REJOIN
-    joined = old.join()
-    assert (told(joined).generation, told(joined).leader) == (3, old.member_id)
-    assert told(old.sync({old.member_id: assignment(some(0, 1, 2, 3))})).error is NONE
-    assert rig.group.state is STABLE
-    assert refused(modern.send(member_epoch=2)) is ErrorCode.group_id_not_found
-    await rig.restart()
-    assert (rig.group.state, rig.group.generation) == (STABLE, 3)
-    assert rig.committed() == {("a", 0): 7}
-    await rig.pass_ms(10_001)
-    assert rig.group.state is EMPTY
-
-
-async def test_what_the_classic_group_begins_with_is_the_target_that_its_members_had_not_come_to() -> None:
-    rig = await ConsumerRig.having({"a": 4, "b": 1})
-    modern = ConsumerClient(rig, "m1", "b")
-    modern.beat()
-    first, second = ClassicConsumer(rig, "c1", "a"), ClassicConsumer(rig, "c2", "a")
-    assert [first.rejoins(), second.rejoins()] == [some(0, 1, 2, 3), {}]
-    modern.leave()
-    shares = [partitions_in(rig.group.members[one.member_id].assignment) for one in (first, second)]
-    assert shares == [some(0, 1), some(2, 3)]
-
-
-async def test_replaced_by_a_classic_static_member_the_last_modern_one_goes_without_a_rebalance() -> None:
-    rig = await ConsumerRig.having({"a": 4})
-    modern, old = await mixed(rig)
-    back = ClassicConsumer(rig, "c2", "a", instance="i1")
-    joined = told(back.join())
-    assert (joined.error, joined.generation) == (NONE, 2)
-    assert (rig.group.state, rig.group.generation) == (STABLE, 2)
-    assert rig.group.members.keys() == {old.member_id, back.member_id}
-    assert rig.timers == []
-    assert rig.heartbeats.delayed == 2
-    assert [partitions_in(told(one.sync()).assignment) for one in (back, old)] == [some(0, 1), some(2, 3)]
-    assert [told(one.heartbeat()) for one in (back, old)] == [NONE, NONE]
-    assert refused(modern.send(member_epoch=2)) is ErrorCode.group_id_not_found
-    assert await log_tells(rig)
-    await rig.restart()
-    assert [told(one.heartbeat()) for one in (back, old)] == [NONE, NONE]
-
-
-@pytest.mark.parametrize("classic_max", [None, 1], ids=["by policy", "by size"])
-async def test_a_group_that_may_not_be_classic_stays_a_consumer_group_of_classic_members(
-    classic_max: int | None,
-) -> None:
-    rig = await ConsumerRig.having({"a": 4}, may_downgrade=classic_max is not None)
-    modern, old = await mixed(rig)
-    second = ClassicConsumer(rig, "c2", "a")
-    second.rejoins()
-    if classic_max is not None:
-        rig.config = type(rig.config)(initial_rebalance_delay_ms=0, max_size=classic_max)
-        await rig.restart()
-    modern.leave()
-    assert rig.consumers.members.keys() == {old.member_id, second.member_id}
-    for member in (old, second) * 2:
-        if told(member.heartbeat()) is REJOIN:
-            member.rejoins()
-    assert rig.consumers.state is ConsumerGroupState.STABLE
-    assert len(old.owned["a"]) == len(second.owned["a"]) == 2
-    assert await log_tells(rig)
-
-
-async def test_a_failed_downgrade_leaves_the_consumer_group_as_it_was() -> None:
-    rig = await ConsumerRig.having({"a": 4})
-    modern, old = await mixed(rig)
-    timers = rig.timers
-    rig.log.fail_with = MessageTooLarge()
-    assert refused(modern.send(member_epoch=-1)) is ErrorCode.unknown_server_error
-    assert refused(ClassicConsumer(rig, "c2", "a", instance="i1").join()) is ErrorCode.unknown_server_error
-    rig.log.fail_with = None
-    assert (modern.beat().member_epoch, told(old.heartbeat()), rig.timers) == (2, NONE, timers)
-    assert rig.group_types() == {"readers": "consumer"}
-
-
-@pytest.mark.parametrize(
-    ("metadata", "why"),
-    [
-        (b"", "Buffer underflow while parsing consumer protocol's header"),
-        (b"\0", "Buffer underflow while parsing consumer protocol's header"),
-        (b"\xff\xfe\0\0", "Unsupported assignment version: -2"),
-    ],
-)
-async def test_with_unreadable_metadata_of_the_common_protocol_nobody_can_leave(metadata: bytes, why: str) -> None:
-    rig = await ConsumerRig.having({"a": 4})
-    modern, old = await mixed(rig, protocols=("range", "sticky"), session_ms=100_000)
-    old.metadata["sticky"] = metadata
-    old.joined()
-    other = ClassicConsumer(rig, "c2", "a", protocols=("sticky",), session_ms=100_000)
-    other.joined()
-    with pytest.raises(GroupIdNotFound) as caught:
-        modern.leave()
-    assert str(caught.value) == f"Cannot downgrade the classic group readers: {why}."
-    assert "m1" in rig.consumers.members
-    await rig.pass_ms(45_001)
-    assert "m1" in rig.consumers.members, "as in Kafka, which takes it for a group that is gone"
-    assert "session of m1" not in rig.timers
-    modern.beat()
-    assert "session of m1" in rig.timers
 
 
 # -- empty groups
