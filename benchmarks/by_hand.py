@@ -77,7 +77,7 @@ async def together(work: Sequence[Coroutine[Any, Any, None]]) -> None:
 
 
 async def flood(askers: Sequence[Asker], requests: Sequence[bytes], seconds: float) -> float:
-    """Answers a second, where each asks again as soon as it is answered."""
+    """The answers a second, where each asks again as soon as it is answered."""
     deadline = 0.0
     answers = 0
     asking = len(askers)

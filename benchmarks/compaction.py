@@ -150,7 +150,7 @@ def size_of(contender: Contender) -> int:
 
 
 def check(servers: str, updates: int, keys: int) -> int:
-    """Reads all that is left: exactly the last value of each key. Returns how many records that is."""
+    """Read all that is left: exactly the last value of each key. Returns how many records that is."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "check", "enable.auto.commit": False})
     end = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), 30)[1]
     consumer.assign([TopicPartition(TOPIC, 0, 0)])

@@ -10,7 +10,7 @@ from benchmarks.figures import Figures, alternating, note, print_table
 
 
 def compare(program: str, description: str | None, one_pass: Callable[[Contender], dict[str, float]]) -> None:
-    """Takes the arguments, warms up, and prints the medians. `one_pass` takes every measure once, by name."""
+    """Take the arguments, warm up, and print the medians. `one_pass` takes every measure once, by name."""
     parser = arguments(program, description)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()

@@ -52,7 +52,7 @@ async def fill(port: int, topic: str, commits: int) -> None:
 
 
 async def accepted(asker: Asker, request: bytes) -> None:
-    """Sends it until the coordinator, which may be new, takes it."""
+    """Send it until the coordinator, which may be new, takes it."""
     for _ in range(100):
         if (await asker.ask(request)).endswith(NO_ERROR):
             return

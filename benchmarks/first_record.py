@@ -14,7 +14,7 @@ RETRY_SECONDS = 0.001
 
 
 def wait_for_first_record(port: int) -> None:
-    """Returns when partition 0 of the topic has acknowledged a record; asks again and again until it does."""
+    """Return when partition 0 of the topic has acknowledged a record; ask again and again until it does."""
     deadline = time.monotonic() + GIVE_UP_SECONDS
     while True:
         try:

@@ -36,7 +36,7 @@ JOBS = ("connector", "lake", "lake json")
 
 
 def fill(bootstrap: str, megabytes: int) -> str:
-    """A new topic of so many MB of JSON values that do not compress well; returns its name."""
+    """Make a topic of so many MB of JSON values that do not compress well; return its name."""
     topic = f"bench-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)

@@ -48,11 +48,11 @@ def main() -> None:
 
 @main.command()
 @click.option("--config", "config_file", type=click.Path(exists=True, dir_okay=False), help="A server.properties file.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Sets one configuration; may be repeated.")
-@click.option("--ready-fd", type=int, help="Writes one JSON line to this descriptor once the broker serves.")
-@click.option("--exit-with-parent", is_flag=True, help="Stops when standard input ends.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set one configuration; may be repeated.")
+@click.option("--ready-fd", type=int, help="Write one JSON line to this descriptor once the broker serves.")
+@click.option("--exit-with-parent", is_flag=True, help="Stop when standard input ends.")
 def serve(config_file: str | None, settings: tuple[str, ...], ready_fd: int | None, exit_with_parent: bool) -> None:
-    """Runs a broker until SIGTERM or SIGINT."""
+    """Run a broker until SIGTERM or SIGINT."""
     properties = Path(config_file).read_text("iso-8859-1") if config_file else ""
     try:
         loaded = load(properties, os.environ, settings, file_name=config_file or "server.properties")
@@ -71,7 +71,7 @@ def serve(config_file: str | None, settings: tuple[str, ...], ready_fd: int | No
 @main.command("log", context_settings={"ignore_unknown_options": True}, add_help_option=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def log_tool(arguments: tuple[str, ...]) -> None:
-    """Looks into the files of a log: dump, verify, repair."""
+    """Look into the files of a log: dump, verify, repair."""
     from broker.log_tool.commands import main as tool
 
     tool.main(arguments, prog_name="odradek log")
@@ -144,7 +144,7 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready_fd: int |
 
 
 def _leave(status: int) -> NoReturn:
-    """Ends the process at once: the interpreter would wait for its threads, which may hang in a read."""
+    """End the process at once: the interpreter would wait for its threads, which may hang in a read."""
     logging.flush_last_lines()
     os._exit(status)
 

@@ -139,7 +139,7 @@ class Node:
     # -- start
 
     async def start(self) -> None:
-        """Recovers the data and opens the listeners. A failure leaves nothing open, and the data as after a stop.
+        """Recover the data and open the listeners. A failure leaves nothing open, and the data as after a stop.
 
         Raises LogDirError if a data folder cannot be used, MetadataStoreError if no metadata can be written any more,
         ListenError if a listener cannot be bound.
@@ -252,7 +252,7 @@ class Node:
         return uuids.random_uuid(self.random)
 
     async def start_http(self) -> int | None:
-        """Opens the port of metrics and health; its number, or None where it is switched off."""
+        """Open the port of metrics and health; return its number, or None where it is switched off."""
         port = self.config.integer("odradek.http.port")
         if port < 0:
             return None
@@ -298,7 +298,7 @@ class Node:
     # -- stop
 
     async def stop(self) -> Stopped:
-        """Answers what is in flight, flushes the logs and records the clean shutdown, as far as the disk allows."""
+        """Answer what is in flight, flush the logs and record the clean shutdown, as far as the disk allows."""
         self.not_ready = "stopping"
         self.stopping = True
         logger.info("stopping")

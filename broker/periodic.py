@@ -53,7 +53,7 @@ class Periodic:
                 logger.exception("periodic job failed", job=name)
 
     async def stop(self) -> None:
-        """Starts no further job and waits for those that run."""
+        """Start no further job and wait for those that run."""
         self._stopped = True
         for timer in self._timers.values():
             timer.cancel()

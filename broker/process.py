@@ -20,7 +20,7 @@ KEPT_FREE_BYTES = 16 * 1024 * 1024
 
 
 def allow_many_descriptors() -> tuple[int, int]:
-    """Raises the soft limit to the hard one, since every connection and segment takes one; the limit before and now."""
+    """Raise the soft limit to the hard one, for many connections and segments. Returns the limit before and now."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -28,7 +28,7 @@ def allow_many_descriptors() -> tuple[int, int]:
 
 
 def reuse_freed_memory() -> None:
-    """Has the C library keep freed buffers of the size of requests and record data for the next ones.
+    """Have the C library keep freed buffers of the size of requests and record data for the next ones.
 
     By default it gives them back, and the kernel then clears and maps every page again: that was half of the work of a
     Fetch and a quarter of that of a Produce. Nothing happens where there is no glibc.
@@ -57,7 +57,7 @@ async def unless_stopped(
 
 
 async def first_of(*events: asyncio.Event) -> None:
-    """Returns when one of them is set."""
+    """Return when one of them is set."""
     waits = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -67,5 +67,5 @@ async def first_of(*events: asyncio.Event) -> None:
 
 
 def exempt_loaded_modules_from_collection() -> None:
-    """Keeps full garbage collections, several milliseconds each, from walking everything loaded at the start."""
+    """Keep full garbage collections, several milliseconds each, from walking everything loaded at the start."""
     gc.freeze()

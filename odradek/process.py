@@ -89,7 +89,7 @@ class Broker:
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     def start(self) -> Self:
-        """Returns when the broker accepts connections. Raises BrokerStartError when it ends first or takes too long."""
+        """Start it, and return once it accepts connections. Raises BrokerStartError if it ends or takes too long."""
         if self.running:
             raise RuntimeError("the broker is running already")
         self.data_dir.mkdir(parents=True, exist_ok=True)
@@ -117,7 +117,7 @@ class Broker:
         return self
 
     def stop(self) -> int:
-        """SIGTERM, then waits: the exit status, 0 after a clean shutdown. A hang: killed, and TimeoutError."""
+        """Send SIGTERM, and return the exit status: 0 after a clean shutdown. A hang: SIGKILL, and TimeoutError."""
         if self._child is None:
             raise RuntimeError("the broker is not running")
         self._child.terminate()
@@ -130,19 +130,19 @@ class Broker:
         return status
 
     def kill(self) -> None:
-        """SIGKILL: the broker gets no chance to flush or to say goodbye."""
+        """Send SIGKILL: the broker gets no chance to flush or to say goodbye."""
         if self._child is None:
             raise RuntimeError("the broker is not running")
         self._discard()
 
     def restart(self) -> Self:
-        """Starts again on the same data and port; stops first when it runs."""
+        """Start again on the same data and port; stop first when it runs."""
         if self.running:
             self.stop()
         return self.start()
 
     def close(self) -> None:
-        """Stops the broker if it runs and removes the temporary folder (never a `data_dir` that was given)."""
+        """Stop the broker if it runs and remove the temporary folder (never a `data_dir` that was given)."""
         try:
             if self.running:
                 self.stop()

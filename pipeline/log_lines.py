@@ -21,7 +21,7 @@ class _BesideTheBar:
 
 
 def configure(stream: TextIO | None = None) -> bool:
-    """Sets up the log of the process, on standard error by default; whether that is a terminal, where a bar belongs."""
+    """Set up the log of the process, on standard error by default; return whether that is a terminal."""
     stream = stream or sys.stderr  # as it is now, not as it was at the import
     terminal = stream.isatty()
     render: list[Processor] = (

@@ -9,7 +9,7 @@ import click
 
 
 def spark_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds `--master`, `--packages` and `--conf`; the command gets them as `master`, `packages` and `conf`."""
+    """Add `--master`, `--packages` and `--conf`; the command gets them as `master`, `packages` and `conf`."""
     for option in (
         click.option(
             "--conf",

@@ -20,7 +20,7 @@ OLDEST_IN_A_ZIP = (1980, 1, 1, 0, 0, 0)
 
 
 def write(folder: Path) -> tuple[Path, Path]:
-    """Writes archive and script, in place of older ones. The same code makes the same bytes."""
+    """Write archive and script, in place of older ones. The same code makes the same bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     archive, script = folder / ARCHIVE, folder / SCRIPT
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:

@@ -62,7 +62,7 @@ class SessionOptions:
 
 
 def build(options: SessionOptions) -> SparkSession:
-    """Starts (or finds) the session. Raises NotInstalled when pyspark, Java 17 or a jar cannot be had."""
+    """Start (or find) the session. Raises NotInstalled when pyspark, Java 17 or a jar cannot be had."""
     check_packages("pyspark")
     from pyspark.sql import SparkSession
 
@@ -97,7 +97,7 @@ def build(options: SessionOptions) -> SparkSession:
 
 @contextlib.contextmanager
 def running(session: SparkSession) -> Iterator[None]:
-    """Stops the session in the end. Raises ClickException for a JVM that has ended before."""
+    """Stop the session in the end. Raises ClickException for a JVM that has ended before."""
     from py4j.protocol import Py4JNetworkError
 
     gone = (Py4JNetworkError, ConnectionError)

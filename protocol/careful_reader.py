@@ -58,7 +58,7 @@ def fields_not_read(cls: EntityClass, into: EntityClass) -> list[FieldPlan]:
 
 
 def setter(into: EntityClass, name: str) -> Put | None:
-    """Sets a field past the frozen dataclass, in a third of its constructor's time; None without such a field."""
+    """A setter that bypasses the frozen dataclass, in a third of its constructor's time; None without such a field."""
     slot = into.__dict__.get(name)
     return None if slot is None else slot.__set__
 
@@ -83,7 +83,7 @@ def field_reader(cls: EntityClass, into: EntityClass, plan: FieldPlan) -> Read:
 
 
 def tagged_readers(cls: EntityClass, into: EntityClass) -> Tagged:
-    """Readers and setters of the tagged fields, by tag."""
+    """The readers and setters of the tagged fields, by tag."""
     return {
         plan.tag: (field_reader(cls, into, plan), setter(into, plan.name))
         for plan in field_plans(cls)
@@ -92,7 +92,7 @@ def tagged_readers(cls: EntityClass, into: EntityClass) -> Tagged:
 
 
 def read_tags(buf: Buffer, pos: int, entity: Entity, tagged: Tagged) -> int:
-    """Sets the fields that are in a section of tagged fields; gives the position after it."""
+    """Set the fields that are in a section of tagged fields; return the position after it."""
     count, pos = read_uvarint(buf, pos)
     for _ in range(count):
         tag, pos = read_uvarint(buf, pos)

@@ -38,7 +38,7 @@ _new_header = partial(tuple.__new__, RequestHeader)  # without a call in Python
 
 
 def parse_request_header(buf: Buffer) -> RequestHeader:
-    """Reads a request header of version 1 or 2, whichever the API's version calls for.
+    """Read a request header of version 1 or 2, whichever the API's version calls for.
 
     The client id is a legacy nullable string in both (`RequestHeader.json`). A version beyond those served is left
     to the caller, who must answer ApiVersions all the same.
@@ -74,6 +74,6 @@ def frame_with_header(header_version: int, correlation_id: int) -> bytearray:
 
 
 def finish_frame(frame: bytearray, size_outside: int = 0) -> bytearray:
-    """Sets the size prefix to what the frame holds, plus `size_outside` bytes sent after it."""
+    """Set the size prefix to what the frame holds, plus `size_outside` bytes sent after it."""
     INT32.pack_into(frame, 0, len(frame) - 4 + size_outside)
     return frame

@@ -80,7 +80,7 @@ _DEPTH = 2
 
 @cache
 def entity_reader(cls: EntityClass, into: EntityClass) -> Read:
-    """Reads bytes in the format of `cls` to an instance of `into`, the same class or that of a newer version.
+    """The reader of bytes in the format of `cls` to an instance of `into`: the same class, or a newer version's.
 
     A field that `into` lacks is read and forgotten; one that `cls` lacks has its default. The buffer is `bytes`.
     Raises DecodeError.

@@ -220,7 +220,7 @@ class _EntitySource(GeneratedSource):
 
 
 def _tags_writer(tagged: list[tuple[Any, Write, bytearray]]) -> Write:
-    """Writes a section of tagged fields from their values, each with its tag, its writer and its encoded default."""
+    """The writer of a section of tagged fields from their values; `tagged` has tags, writers and encoded defaults."""
 
     def write_tags(out: bytearray, values: tuple[Any, ...]) -> None:
         count = 0

@@ -66,7 +66,7 @@ class FileSystem(Protocol):
         """Open for reading and writing; FileNotFoundError if it is missing and `create` is false."""
 
     def rename(self, old: str, new: str) -> None:
-        """Replaces `new` atomically if it exists."""
+        """Rename a file; `new` is replaced atomically if it exists."""
 
     def link(self, old: str, new: str) -> None: ...
 
@@ -99,7 +99,7 @@ class FileSystem(Protocol):
         """(total, usable) bytes of the volume that holds the path."""
 
     def lock(self, path: str) -> Callable[[], None] | None:
-        """Take the exclusive lock on a file (created if missing); returns its release, or None if someone has it."""
+        """Take the exclusive lock on a file (created if missing); return its release, or None if someone has it."""
 
 
 class OsFile:

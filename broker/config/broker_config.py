@@ -52,7 +52,7 @@ class BrokerConfig:
 
     @classmethod
     def of(cls, static: Mapping[str, str] = _EMPTY, origins: Mapping[str, str] = _EMPTY) -> BrokerConfig:
-        """Parses `static`. Raises ConfigurationError with every wrong value; names that are unknown stay unparsed."""
+        """Parse `static`. Raises ConfigurationError with every wrong value; names that are unknown stay unparsed."""
         static = _with_node_id(static)
         given = MappingProxyType(dict(static))
         return cls(_parse_all(static, origins), given, MappingProxyType(dict(origins)), given)

@@ -49,7 +49,7 @@ def steers_image(variable: str) -> bool:
 
 
 def read_environment(environ: Mapping[str, str]) -> tuple[dict[str, tuple[str, str]], tuple[str, ...]]:
-    """Configurations by name, each with (variable, value), and the variables that steer the image."""
+    """The configurations by name, each with (variable, value), and the variables that steer the image."""
     found: dict[str, tuple[str, str]] = {}
     ignored: list[str] = []
     for variable, value in sorted(environ.items()):

@@ -39,18 +39,18 @@ class HostedCoordinator(Generic[S]):
         self.runtime = runtime
 
     def start(self) -> None:
-        """Loads the shards of partitions hosted here, then follows the topic. Call it once the partitions are open."""
+        """Load the shards of partitions hosted here, then follow the topic. Call it once the partitions are open."""
         topic = self._node.topics.get(self._topic)
         if topic is not None:
             self._load(topic)
         self._node.topics.subscribe(self._changed)
 
     def stop(self) -> None:
-        """Unloads every shard: waiting requests are answered."""
+        """Unload every shard: waiting requests are answered."""
         self.runtime.unload_all()
 
     async def ensure_topic(self) -> None:
-        """Creates the internal topic if it does not exist, and waits until its shards are loaded.
+        """Create the internal topic if it does not exist, and wait until its shards are loaded.
 
         Raises CoordinatorNotAvailable if it cannot be created.
         """
@@ -72,7 +72,7 @@ class HostedCoordinator(Generic[S]):
         return topic is not None and partition_for(key, self._partitions) not in self._node.partitions.offline_of(topic)
 
     def write(self, key: str, operation: Operation[S, T]) -> Future[T]:
-        """Runs `operation` in the shard that `key` belongs to; see `Shard.write`."""
+        """Run `operation` in the shard that `key` belongs to; see `Shard.write`."""
         return self.runtime.write(partition_for(key, self._partitions), operation)
 
     def read(self, key: str, operation: Callable[[S], T]) -> Future[T]:

@@ -88,7 +88,7 @@ def answered(
 
 
 def response_of(response: Callable[..., R], topic: type[Any], partition: type[Any]) -> Callable[[Answered], R]:
-    """Makes responses of either kind, from the classes of their parts."""
+    """The function that makes responses of either kind, from the classes of their parts."""
     new_topic = maker(topic)
 
     @lru_cache(maxsize=1024)  # the same few for ever

@@ -66,7 +66,7 @@ def _partition(node: Node, name: str, index: int) -> Partition:
 async def _make_durable(
     node: Node, moved: list[Partition], results: dict[PartitionKey, DeleteRecordsPartitionResult]
 ) -> None:
-    """Puts the new starts on disk; partitions in a folder where that fails get the error.
+    """Put the new starts on disk; partitions in a folder where that fails get the error.
 
     They go offline, unless the folder only lacks room: then the client may try again, and the deletion makes room. A
     partition that is being moved is in two folders: the next start may take either.

@@ -65,7 +65,7 @@ Reading = Generator["ReadPlan", Buffer, None]
 
 
 def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
-    """Answers at once if `min_bytes` are in memory, there is an error, or no wait is allowed."""
+    """Answer at once if `min_bytes` are in memory, there is an error, or no wait is allowed."""
     by_id = ctx.version >= FIRST_VERSION_WITH_TOPIC_IDS
     # A partition named twice keeps its first place and its last fields, as in Kafka.
     wanted = {target.key: target for key, partitions in request.topics for target in _targets(ctx, key, partitions)}
@@ -121,7 +121,7 @@ def _tells_divergence(one: tuple[Target, FetchPartitionResponse]) -> bool:
 
 
 def _advance(reading: Reading, outcome: Buffer | KafkaError | None = None) -> ReadPlan | None:
-    """Goes on with what came of the last plan, its bytes or an error, as long as the page cache has the next bytes.
+    """Go on with what came of the last plan, its bytes or an error, as long as the page cache has the next bytes.
 
     Returns the first plan that would wait for the device, or None at the end.
     """
@@ -176,7 +176,7 @@ class Fetch:
         )
 
     async def finish(self, reading: Reading, plan: ReadPlan | None) -> FetchResponse:
-        """Reads on from `plan`, waits up to `max_wait_ms` for `min_bytes` (Kafka's `DelayedFetch`), and answers."""
+        """Read on from `plan`, wait up to `max_wait_ms` for `min_bytes` (Kafka's `DelayedFetch`), and answer."""
         await self._read_on(reading, plan)
         if not self.answerable:
             await self._wait()
@@ -213,7 +213,7 @@ class Fetch:
     # -- reading
 
     def read(self) -> Reading:
-        """Reads the partitions in the order of the request, within the limits on bytes (KIP-74).
+        """Read the partitions in the order of the request, within the limits on bytes (KIP-74).
 
         Partitions unknown at first come after the others; they neither end a wait nor are read again after it.
         """

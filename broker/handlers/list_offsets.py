@@ -48,7 +48,7 @@ Place = tuple[str, ListOffsetsPartition]
 
 
 def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
-    """Answers at once unless a lookup by time has to read the log."""
+    """Answer at once unless a lookup by time has to read the log."""
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         raise UnknownServerError
     lookup = Lookup(ctx, request)

@@ -83,7 +83,7 @@ EXPECTED_FAILURES = (NotLeaderOrFollower, MessageTooLarge, RecordBatchTooLarge, 
 def handle(
     ctx: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Future[ProduceResponse] | Awaitable[ProduceResponse | None] | None:
-    """Appends each partition's batch, and answers once the condition of `acks` holds.
+    """Append each partition's batch, and answer once the condition of `acks` holds.
 
     `acks=0` gets no answer; an error closes its connection, the only sign such a producer can get. If the
     transaction coordinator must be asked first, nothing is appended before it has answered.

@@ -30,7 +30,7 @@ FOLDER = click.Path(exists=True, file_okay=False)
 
 @click.group()
 def main() -> None:
-    """Looks into the files of a log; DIR is a folder of log.dirs, or one partition's folder in it."""
+    """Look into the files of a log; DIR is a folder of log.dirs, or one partition's folder in it."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
@@ -39,7 +39,7 @@ def main() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @click.option("--no-records", is_flag=True, help="Batches without what is in them.")
 def dump_command(paths: tuple[str, ...], as_json: bool, no_records: bool) -> None:
-    """Prints segments, indexes, snapshots and checkpoints; records of internal topics in words. Exit 1: unreadable."""
+    """Print segments, indexes, snapshots and checkpoints; records of internal topics in words. Exit 1: unreadable."""
     failed = False
     for path in chain.from_iterable(_files(given.rstrip("/")) for given in paths):
         if not as_json:
@@ -75,7 +75,7 @@ def _files(path: str) -> Iterator[str]:
 @main.command()
 @click.argument("folder", metavar="DIR", type=FOLDER)
 def verify(folder: str) -> None:
-    """Checks everything in DIR and changes nothing. Exit status 0: all is well; 1: damage was found."""
+    """Check everything in DIR and change nothing. Exit status 0: all is well; 1: damage was found."""
     with _locked(folder):
         found = _verify(folder)
     for one in found:
@@ -89,7 +89,7 @@ def verify(folder: str) -> None:
 @click.argument("folder", metavar="DIR", type=FOLDER)
 @click.option("--yes", is_flag=True, help="Really do it; without, only what is damaged is reported.")
 def repair(folder: str, yes: bool) -> None:
-    """Cuts each damaged log at its first bad batch, and rebuilds its indexes and other files.
+    """Cut each damaged log at its first bad batch, and rebuild its indexes and other files.
 
     What is removed is kept in DIR.removed-TIME, beside DIR. Exit status 0: all is well now; 1: damage is left.
     """
@@ -143,7 +143,7 @@ def _partitions(folder: str) -> list[str]:
 
 @contextmanager
 def _locked(folder: str) -> Iterator[None]:
-    """Keeps a broker out of the data folder meanwhile; one that runs already keeps us out."""
+    """Keep a broker out of the data folder meanwhile; one that runs already keeps us out."""
     folder = os.path.abspath(folder)
     data_folder = folder.rpartition("/")[0] if is_partition(FS, folder) else folder
     path = f"{data_folder}/{LOCK_FILE}"

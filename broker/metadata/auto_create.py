@@ -31,7 +31,7 @@ class AutoTopicCreation:
         self._tasks: set[Task[None]] = set()
 
     def begin(self, names: Iterable[str], quota: MutationQuota) -> None:
-        """Returns at once. Topics already being created are left out. `quota` is the asking client's."""
+        """Begin to create the topics that are not being created already. `quota` is the asking client's."""
         wanted = [name for name in names if name not in self._in_flight]
         if wanted and not self._node.stopping:
             self._in_flight.update(wanted)
@@ -40,7 +40,7 @@ class AutoTopicCreation:
             task.add_done_callback(self._tasks.discard)
 
     async def stop(self) -> None:
-        """Returns when no creation is under way."""
+        """Return when no creation is under way."""
         if self._tasks:
             await asyncio.wait(self._tasks)
 

@@ -99,7 +99,7 @@ class MetadataFiles:
         self.log_bytes = 0
 
     def close(self) -> None:
-        """Closes the log; `append` and `empty_log` then raise OSError. Harmless if it is not open."""
+        """Close the log; `append` and `empty_log` then raise OSError. Harmless if it is not open."""
         if self._log is not None:
             self._log.close()
             self._log = None

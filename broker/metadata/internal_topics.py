@@ -50,7 +50,7 @@ def plan_internal_topic(node: Node, name: str) -> Topic | None:
 
 
 async def ensure_internal_topic(node: Node, name: str) -> None:
-    """Creates the topic if it does not exist. Raises CoordinatorNotAvailable if that fails."""
+    """Create the topic if it does not exist. Raises CoordinatorNotAvailable if that fails."""
     while node.topics.get(name) is None:
         try:
             topic = plan_internal_topic(node, name)

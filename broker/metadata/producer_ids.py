@@ -42,7 +42,7 @@ class ProducerIds:
         return self._block.left > 0
 
     async def ready(self) -> None:
-        """Returns once an id is available.
+        """Return once an id is available.
 
         Raises MetadataStoreError, or VersionConflictError (see `retrying`), when no block can be claimed.
         """
@@ -64,7 +64,7 @@ class ProducerIds:
         return producer_id
 
     def _use_claimed(self) -> None:
-        """Switches to the claimed block, if the present one is used up."""
+        """Switch to the claimed block, if the present one is used up."""
         claim = self._claiming
         if self._block.left or claim is None or not claim.done() or _has_failed(claim):
             return

@@ -30,7 +30,7 @@ class StoredEntries(Generic[K]):
         self._listeners: list[Callable[[K], None]] = []
 
     async def open(self) -> None:
-        """Reads what there is, and follows the store from then on."""
+        """Read what there is, and follow the store from then on."""
         self._store.watch(self._prefix, self._on_change)
         self._on_change(Change(self._store.revision, await self._store.list(self._prefix)))
 

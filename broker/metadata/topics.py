@@ -142,7 +142,7 @@ class Topics:
             await self._grow({topic.name: self._versions[topic.name] for topic in grown}, grown)
 
     async def _grow(self, expected: Mapping[str, int], topics: Collection[Topic]) -> None:
-        """Commits topics once the logs of their new partitions exist: a visible partition can be used."""
+        """Commit topics once the logs of their new partitions exist: a visible partition can be used."""
         if self._host is None:
             await self._commit(expected, puts=topics)
             return

@@ -63,7 +63,7 @@ class MetricsReader:
         self._metrics = metrics
 
     def ask(self) -> Iterator[Callable[[], Metric | None]]:
-        """Each step reads something of the node, and gives the function that makes a family of it (or None).
+        """The steps: each reads something of the node and returns the function that makes a family of it (or None).
 
         That function may run in any thread.
         """

@@ -36,7 +36,7 @@ class Committed(NamedTuple):
 
 
 def register_group_metrics(node: Node, coordinator: GroupCoordinator) -> None:
-    """Registers the readings for `/metrics`."""
+    """Register the readings for `/metrics`."""
     gauge = node.metrics.gauge
     groups = coordinator.metrics
     gauge(f"{MANAGER}numgroups", "Groups.", (), lambda: sum(groups.groups.values()))
@@ -185,7 +185,7 @@ class _CommittedOffsets:
         )
 
     def of_topics(self, value: Callable[[Committed], int | None]) -> Callable[[], Labelled]:
-        """Sums over the partitions that have a value, to be read in any thread."""
+        """The sums over the partitions that have a value, to be read in any thread."""
         rows = self._rows
 
         def sums() -> Labelled:

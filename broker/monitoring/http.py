@@ -34,7 +34,7 @@ class HttpServer:
         self._runner: AppRunner | None = None
 
     async def start(self) -> int:
-        """Bind and serve; returns the port, which the system chose if 0 was given. Raises OSError."""
+        """Bind and serve; return the port, which the system chose if 0 was given. Raises OSError."""
         # The libraries take a quarter of a second to load; from a thread, the loop serves Kafka's clients meanwhile.
         await asyncio.to_thread(importlib.import_module, "broker.monitoring.http_app")
         from aiohttp.web import AppRunner, TCPSite

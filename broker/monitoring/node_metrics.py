@@ -17,7 +17,7 @@ PARTITION = ("topic", "partition")
 
 
 def register_gauges(node: Node) -> None:
-    """Registers the readings for `/metrics`."""
+    """Register the readings for `/metrics`."""
     _partitions(node)
     _connections(node)
     _waiting(node)

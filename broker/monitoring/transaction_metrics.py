@@ -29,7 +29,7 @@ COUNTERS = {
 
 
 def register_transaction_metrics(node: Node) -> None:
-    """Registers the readings for `/metrics`."""
+    """Register the readings for `/metrics`."""
     metrics, counts = node.metrics, node.transaction_coordinator.metrics
     metrics.gauge("odradek_transactional_ids", "Transactional ids by state.", ("state",), lambda: _by_state(node))
     metrics.gauge(

@@ -96,17 +96,17 @@ class Connection(asyncio.BufferedProtocol):
         self._server.admit(self)
 
     def hold(self) -> None:
-        """Reads nothing before `admitted`."""
+        """Read nothing before `admitted`."""
         self._blocked |= NOT_ADMITTED
         asyncio.get_running_loop().call_soon(self._adjust_reading)  # uvloop begins to read after `connection_made`
 
     def admitted(self) -> None:
-        """Goes on after `hold`; harmless without it."""
+        """Go on after `hold`; harmless without it."""
         if self._blocked & NOT_ADMITTED:
             self._unblock(NOT_ADMITTED)
 
     def turn_away(self, delay_ms: int) -> None:
-        """Closes, perhaps later so that the client does not come back at once; its requests are not answered."""
+        """Close, perhaps later so that the client does not come back at once; its requests are not answered."""
         if delay_ms:
             self._blocked |= TURNED_AWAY
             self._throttle_timer = self._server.wheel.add(delay_ms, self.abort)
@@ -145,7 +145,7 @@ class Connection(asyncio.BufferedProtocol):
     # -- requests
 
     def _handle_received(self) -> None:
-        """Handles every whole frame received, until something in flight must be waited for."""
+        """Handle every whole frame received, until something in flight must be waited for."""
         if self._handling:
             return
         self._handling = True
@@ -236,7 +236,7 @@ class Connection(asyncio.BufferedProtocol):
             self._handle_received()
 
     def _take_answers(self) -> None:
-        """Gathers the replies that are next in order."""
+        """Gather the replies that are next in order."""
         replies = self._replies
         while replies and replies[0].done:
             reply = replies.popleft()
@@ -266,7 +266,7 @@ class Connection(asyncio.BufferedProtocol):
             self.send_gathered()
 
     def send_gathered(self) -> None:
-        """Hands the gathered replies to the transport: one system call for all that were answered in one go."""
+        """Hand the gathered replies to the transport: one system call for all that were answered in one go."""
         if self._transport is None or self._transport.is_closing() or not self._out:
             return
         out, self._out = self._out, []
@@ -279,7 +279,7 @@ class Connection(asyncio.BufferedProtocol):
         self._out_bytes = 0
 
     def _adjust_reading(self) -> None:
-        """Stops reading while received bytes wait for an earlier answer, so that they wait in the kernel's buffers."""
+        """Stop reading while received bytes wait for an earlier answer, so that they wait in the kernel's buffers."""
         if self._transport is None or self._transport.is_closing():
             return
         pause = self._closing or bool(self._blocked & NOT_ADMITTED)
@@ -300,7 +300,7 @@ class Connection(asyncio.BufferedProtocol):
         return spent_ms
 
     def throttle(self, throttle_ms: int) -> None:
-        """Handles no further request for `throttle_ms` (KIP-219); what is in flight is answered."""
+        """Handle no further request for `throttle_ms` (KIP-219); what is in flight is answered."""
         until_ms = self._monotonic_ms() + throttle_ms
         if self._transport is None or until_ms <= self._throttled_until_ms:
             return
@@ -318,7 +318,7 @@ class Connection(asyncio.BufferedProtocol):
         return not self._replies
 
     def close(self) -> None:
-        """Closes at once; what is written already is still sent."""
+        """Close at once; what is written already is still sent."""
         self._closing = True
         self._replies.clear()
         if self._out:
@@ -327,12 +327,12 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.close()
 
     def finish(self) -> None:
-        """Reads no further request and closes once everything in flight is answered."""
+        """Read no further request and close once everything in flight is answered."""
         self._closing = True
         self._flush()
         self._adjust_reading()
 
     def abort(self) -> None:
-        """Drops the connection and what it has not sent."""
+        """Drop the connection and what it has not sent."""
         if self._transport is not None:
             self._transport.abort()

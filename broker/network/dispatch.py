@@ -154,7 +154,7 @@ class Dispatcher:
         return route
 
     def dispatch(self, connection: Connection, frame: memoryview) -> Buffers | Pending | None:
-        """Handles one request. Returns the reply frame, a reply to come, or None where none is sent (acks=0).
+        """Handle one request. Returns the reply frame, a reply to come, or None where none is sent (acks=0).
 
         Raises CloseConnectionError for an API, version or body that Kafka does not answer either.
         """
@@ -278,7 +278,7 @@ class Dispatcher:
         return messages.encode_response(route.api, module.unsupported_version(), 0, correlation_id)
 
     async def drain(self) -> None:
-        """Waits at most `DRAIN_MS` for running tasks, including those whose connection is gone."""
+        """Wait at most `DRAIN_MS` for running tasks, including those whose connection is gone."""
         clock = self._node.clock
         deadline = clock.monotonic_ms() + DRAIN_MS
         while self._tasks and clock.monotonic_ms() < deadline:

@@ -124,7 +124,7 @@ class FrameBuffer:
         self._large = grown
 
     def _renew_scratch(self) -> None:
-        """Goes on in new memory: somebody may still look at a frame in the old one."""
+        """Go on in new memory: somebody may still look at a frame in the old one."""
         scratch = bytearray(LARGEST_SCRATCH_BYTES)
         kept = self._end - self._start
         scratch[:kept] = self._scratch[self._start : self._end]

@@ -56,7 +56,7 @@ class Server:
         self._idle_timers: dict[Connection, TimerTask] = {}
 
     async def start(self, listeners: tuple[Listener, ...]) -> None:
-        """Binds every listener; `bound` then has each one's port. Nobody is served before `serve`.
+        """Bind every listener; `bound` then has each one's port. Nobody is served before `serve`.
 
         Raises ListenError if an address cannot be bound.
         """
@@ -82,7 +82,7 @@ class Server:
             self.bound[name] = server.sockets[0].getsockname()[1]
 
     async def serve(self) -> None:
-        """Lets clients in. Raises ListenError if another process came first."""
+        """Let clients in. Raises ListenError if another process came first."""
         for listener, server in self._servers:
             try:
                 await server.start_serving()
@@ -93,7 +93,7 @@ class Server:
     # -- connections
 
     def admit(self, connection: Connection) -> None:
-        """Counts a new connection. It waits while there are `max.connections`, and is turned away by other limits."""
+        """Count a new connection. It waits while there are `max.connections`, and is turned away by other limits."""
         if self._stopping:
             connection.abort()
         elif len(self.connections) < self._most_connections:
@@ -147,7 +147,7 @@ class Server:
         connection.abort()
 
     def size_buffers(self, transport: asyncio.BaseTransport) -> None:
-        """Sets the configured sizes of the socket's buffers.
+        """Set the configured sizes of the socket's buffers.
 
         Kafka's small send buffer keeps what is sent within the CPU's cache, a quarter less work for a Fetch. Its small
         receive buffer would make a large Produce a third more work, so its default is not asked for.
@@ -190,7 +190,7 @@ class Server:
     # -- the end
 
     async def stop(self) -> None:
-        """Stops accepting, answers what is in flight, closes every connection."""
+        """Stop accepting, answer what is in flight, close every connection."""
         self._stopping = True
         for _, server in self._servers:
             server.close()

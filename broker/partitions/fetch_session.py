@@ -81,7 +81,7 @@ class FetchSession:
             self.targets.pop(key, None)
 
     def served(self, target: Target) -> None:
-        """Puts a partition that gave data behind the others, so that none is starved."""
+        """Put a partition that gave data behind the others, so that none is starved."""
         if self.targets.pop(target.key, None) is not None:
             self.targets[target.key] = target
 

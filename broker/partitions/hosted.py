@@ -71,7 +71,7 @@ class Partitions:
         return len(self._by_key)
 
     async def start(self) -> None:
-        """Brings logs and topics into step, then follows the topics' changes."""
+        """Bring logs and topics into step, then follow the topics' changes."""
         for topic_partition, found in list(self._logs.logs.items()):
             topic = self._topics.get(topic_partition.topic)
             stray = (
@@ -91,12 +91,12 @@ class Partitions:
         self._topics.subscribe(self._changed)
 
     def reconfigure(self) -> None:
-        """Applies changed broker defaults to every log."""
+        """Apply changed broker defaults to every log."""
         for topic in self._topics.all():
             self._configure(topic)
 
     async def prepare(self, topics: Iterable[Topic]) -> None:
-        """Makes the logs that topics will need, in worker threads: their files take several fsyncs each.
+        """Make the logs that topics will need, in worker threads: their files take several fsyncs each.
 
         They are hosted once the store has the topics; `discard` removes them if that fails. Raises KafkaStorage if one
         cannot be made; a device that failed takes its folder offline, so that the next attempt is made in another.
@@ -127,7 +127,7 @@ class Partitions:
             raise errors[0]
 
     async def discard(self) -> None:
-        """Removes logs that were prepared but not hosted."""
+        """Remove logs that were prepared but not hosted."""
         removals = [self._logs.abandon(*key, made) for key, made in self._prepared.items()]
         self._prepared.clear()
 

@@ -46,7 +46,7 @@ class LogMaintenance:
         self._producer_expiration_ms = DEFAULT_EXPIRATION_MS
 
     def start(self, config: BrokerConfig, periodic: Periodic) -> None:
-        """Schedules the tasks, each at its configured interval."""
+        """Schedule the tasks, each at its configured interval."""
 
         def every(key: str, job: Callable[[], Awaitable[None]], *, first_ms: int | None = None) -> None:
             pause_ms = config.integer(key)
@@ -78,13 +78,13 @@ class LogMaintenance:
             )
 
     async def stop(self) -> None:
-        """Stops compaction; the next start takes it up again."""
+        """Stop compaction; the next start takes it up again."""
         await self.cleaner.stop()
 
     # -- tasks
 
     async def apply_retention(self) -> None:
-        """Removes what the logs without compaction no longer keep (`LogManager.cleanupLogs`)."""
+        """Remove what the logs without compaction no longer keep (`LogManager.cleanupLogs`)."""
         for number, partition in enumerate(list(self._partitions)):
             if number % AT_A_TIME == 0:
                 await self._clock.sleep(0)
@@ -94,7 +94,7 @@ class LogMaintenance:
                 apply_retention(log, partition.high_watermark)
 
     async def expire_producers(self) -> None:
-        """Forgets producers that have been idle for `producer.id.expiration.ms`."""
+        """Forget producers that have been idle for `producer.id.expiration.ms`."""
         for number, log in enumerate(list(self._logs.logs.values())):
             if number % AT_A_TIME == 0:
                 await self._clock.sleep(0)
@@ -102,7 +102,7 @@ class LogMaintenance:
             log.producers.remove_expired(self._clock.wall_ms())
 
     async def drop_idle_indexes(self) -> None:
-        """Frees the memory of indexes unused for a while; the next reader loads them again."""
+        """Free the memory of indexes unused for a while; the next reader loads them again."""
         number = 0
         for log in list(self._logs.logs.values()):
             for segment in list(log.segments):
@@ -125,7 +125,7 @@ class LogMaintenance:
         await self._logs.write_checkpoints(self.checkpoint_high_watermarks, self._workers)
 
     def checkpoint_high_watermarks(self) -> None:
-        """Writes `replication-offset-checkpoint`; blocking, any thread."""
+        """Write `replication-offset-checkpoint`; blocking, any thread."""
         self._logs.checkpoint_high_watermarks(self._high_watermark)
 
     def _high_watermark(self, log: PartitionLog) -> int:

@@ -89,7 +89,7 @@ class LogMoves:
                 del self._moves[log]
 
     async def stop(self) -> None:
-        """Cancels every move, and waits until all have ended."""
+        """Cancel every move, and wait until all have ended."""
         for move in self._moves.values():
             move.stop()
         await asyncio.gather(*self._tasks)

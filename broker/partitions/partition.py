@@ -125,14 +125,14 @@ class Partition:
     # -- appending
 
     def append(self, batch: memoryview, origin: AppendOrigin, now_ms: int) -> AppendInfo:
-        """Appends exactly one batch as leader; see `PartitionLog.append_as_leader` for the errors."""
+        """Append exactly one batch as leader; see `PartitionLog.append_as_leader` for the errors."""
         info = self.log.append_as_leader(batch, leader_epoch=self.leader_epoch, origin=origin, now_ms=now_ms)
         if not info.duplicate and not self.flush_gated:
             self._advanced(info.last_offset + 1)
         return info
 
     def delete_records(self, offset: int) -> int:
-        """Moves the log's start up to `offset` (-1: the high watermark); returns the new start (KIP-107).
+        """Move the log's start up to `offset` (-1: the high watermark); return the new start (KIP-107).
 
         Raises PolicyViolation if the topic's records may only be compacted, OffsetOutOfRange if `offset` is above the
         high watermark or below 0, KafkaStorage.
@@ -179,7 +179,7 @@ class Partition:
         return lambda: self._listeners.remove(listener)
 
     def configure(self, config: LogConfig) -> None:
-        """Applies a changed topic configuration."""
+        """Apply a changed topic configuration."""
         was_gated = self.flush_gated
         self.log.config = config
         self.flush_gated = config.flush_messages == 1

@@ -179,7 +179,7 @@ class _Admission:
         return refusals
 
     async def after_answer(self, answer: Future[Any], unasked: Sequence[Append]) -> Refusals:
-        """Waits for the answer, and asks again for a while if the earlier transaction is being ended.
+        """Wait for the answer, and ask again for a while if the earlier transaction is being ended.
 
         Meanwhile time has passed: an append may be made only if the transaction is still open. That holds for `unasked`
         too, the appends whose transaction was open in their own log when the others were asked about.

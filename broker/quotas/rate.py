@@ -42,7 +42,7 @@ class Rate:
         self._current = 0
 
     def record(self, value: float, now_ms: int) -> None:
-        """Adds `value` to the current window (Kafka's `SampledStat.record`); `now_ms` never goes back."""
+        """Add `value` to the current window (Kafka's `SampledStat.record`); `now_ms` never goes back."""
         samples, windows = self._samples, self._windows
         if not samples:
             samples.append(_Sample(now_ms, now_ms))

@@ -125,7 +125,7 @@ class Throttling:
     def _hold(
         self, ctx: RequestContext, client: Client, request_ms: int, own_ms: int, manager: QuotaManager[Any]
     ) -> int:
-        """Holds the client back for the longer of the two times, and returns it; `own_ms` is for `manager`'s quota."""
+        """Hold the client back for the longer of the two times, and return it; `own_ms` is for `manager`'s quota."""
         throttle_ms = max(request_ms, own_ms)
         if throttle_ms:
             (manager if own_ms > request_ms else self._request).throttled(

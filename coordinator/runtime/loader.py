@@ -77,7 +77,7 @@ class LogReplay:
         yield from self._release()
 
     def _release(self) -> Iterator[None]:
-        """Replays what is held, in the order in which the keys came."""
+        """Replay what is held, in the order in which the keys came."""
         for number, record in enumerate(self._held.values(), 1):
             self._replay_record(record)
             if not number % RECORDS_A_STEP:

@@ -70,7 +70,7 @@ class CoordinatorRuntime(Generic[S]):
             self.unload(partition)
 
     async def loaded(self) -> None:
-        """Returns when no shard is loading."""
+        """Return when no shard is loading."""
         while self._loads:
             await asyncio.wait(list(self._loads.values()))
 

@@ -39,7 +39,7 @@ class Timers(Generic[S]):
         self._tasks[key] = task
 
     def cancel(self, key: Hashable) -> None:
-        """Harmless when there is none."""
+        """Cancel the timer of that key; harmless when there is none."""
         task = self._tasks.pop(key, None)
         if task is not None:
             task.cancel()

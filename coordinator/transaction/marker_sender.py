@@ -82,7 +82,7 @@ class MarkerSender:
             self._shard.tell(lambda _: self._send(sending))
 
     def _send(self, sending: _Sending) -> Outcome[None] | None:
-        """Writes what is missing, and completes the transaction when nothing is."""
+        """Write what is missing, and complete the transaction when nothing is."""
         if self._sendings.get(sending.transactional_id) is not sending:
             return None
         sending.tries += 1

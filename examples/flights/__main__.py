@@ -51,7 +51,7 @@ def main(out: Path, days: int | None) -> None:
 def show(
     spark: SparkSession, bootstrap: str, topic: str, load: Callable[[], Sequence[Flight]], out: Path
 ) -> tuple[Path, Path]:
-    """Streams what `load` gives through the topic, which is made. Returns the table and the picture, both in `out`.
+    """Stream what `load` gives through the topic, which is made. Returns the table and the picture, both in `out`.
 
     Raises ClickException when the table does not hold every flight.
     """

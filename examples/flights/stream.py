@@ -20,7 +20,7 @@ LATE_MINUTES = 15
 
 
 def start(spark: SparkSession, bootstrap: str, topic: str, table: Path, checkpoint: Path) -> StreamingQuery:
-    """Starts the query, which goes on until it is stopped; an hour's row is replaced whenever flights were added."""
+    """Start the query, which goes on until it is stopped; an hour's row is replaced whenever flights were added."""
     spark.createDataFrame([], TABLE).write.format("delta").save(str(table))
     records = (
         spark.readStream.format("kafka")

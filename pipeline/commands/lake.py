@@ -99,7 +99,7 @@ def command(
     conf: dict[str, str],
     **rest: Any,
 ) -> None:
-    """Writes topics to lake tables, one each, partitioned by the day of the records' timestamps (UTC).
+    """Write topics to lake tables, one each, partitioned by the day of the records' timestamps (UTC).
 
     Every committed record is in its table once, also after any crash; records that are not what the schema says are in
     the table NAME@dead-letters with the reason. Start it again with the same --lake and it goes on where it was.

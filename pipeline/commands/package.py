@@ -12,7 +12,7 @@ import click
     "--into", type=click.Path(file_okay=False, path_type=Path), default=Path("dist"), show_default=True, help="folder"
 )
 def command(into: Path) -> None:
-    """Writes odradek_pipeline.zip for --py-files, and odradek_pipeline.py, the application to submit.
+    """Write odradek_pipeline.zip for --py-files, and odradek_pipeline.py, the application to submit.
 
     Other packages that they need are not included: docs/pipeline.md says which job needs which, and how a cluster gets
     them.

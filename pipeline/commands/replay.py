@@ -56,7 +56,7 @@ def _job_name(ctx: click.Context, parameter: click.Parameter, value: str) -> str
 )
 @options.spark_options
 def command(**given: Any) -> None:
-    """Writes rows to topics: keyed, in order per key, each exactly once, whatever fails in between.
+    """Write rows to topics: keyed, in order per key, each exactly once, whatever fails in between.
 
     Every Spark task writes in transactions and keeps its progress beside them, so that a retried task and a job that
     is started again go on where the last commit was. The source must not change meanwhile; Delta and Iceberg tables

@@ -81,7 +81,7 @@ class PushdownReader(OdradekReader):
         self.bounds = Bounds()
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
-        """Use what each filter says; returns all of them, for Spark to apply."""
+        """Use what each filter says; return all of them, for Spark to apply."""
         for one in filters:
             match one:
                 case object(attribute=(column,), value=value):

@@ -84,7 +84,7 @@ def splits_of(
 
 
 def plan_splits(ranges: Iterable[OffsetRange], split_bytes: int, min_partitions: int) -> list[Split]:
-    """Splits of up to about `split_bytes` each; small neighbours share one, unless that makes too few.
+    """The splits, of up to about `split_bytes` each; small neighbours share one, unless that makes too few.
 
     Raises FileNotFoundError if a segment was removed meanwhile, OSError, CorruptLogError.
     """
@@ -133,7 +133,7 @@ def _pieces(wanted: OffsetRange, target: int) -> list[Piece]:
 
 
 def _cuts(wanted: OffsetRange, target: int) -> list[_Cut]:
-    """Places to cut at, no two in a segment nearer than `target`, the first one at or before the start."""
+    """The places to cut at, no two in a segment nearer than `target`, the first one at or before the start."""
     listing = wanted.state.listing
     cuts = []
     for segment in listing.overlapping(wanted.start, wanted.end):

@@ -151,7 +151,7 @@ class Position:
         return cls(offsets, dict(saved["ids"]))
 
     def to_json(self) -> dict[str, Any]:
-        """Always in the same order: for Spark, different text is a different offset."""
+        """The offset as JSON, always in the same order: for Spark, different text is a different offset."""
         offsets: dict[str, dict[str, int]] = {}
         for (topic, number), offset in sorted(self.offsets.items()):
             offsets.setdefault(topic, {})[str(number)] = offset

@@ -56,7 +56,7 @@ class Ingest(ABC):
 
     @abstractmethod
     def start(self) -> list[StreamingQuery]:
-        """Starts the topic's queries; the first one's progress is the topic's."""
+        """Start the topic's queries; the first one's progress is the topic's."""
 
     @abstractmethod
     def _table_exists(self) -> bool: ...
@@ -66,7 +66,7 @@ class Ingest(ABC):
         """Called for every batch of the `part`-th query."""
 
     def prepare(self) -> bool:
-        """Settles id and schema. False: there is no record yet to infer a schema from."""
+        """Settle id and schema. False: there is no record yet to infer a schema from."""
         topic_id = self._topic_id()
         state = self._checkpoint.load()
         if state is None and self._table_exists():

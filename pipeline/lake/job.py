@@ -88,7 +88,7 @@ class LakeJob:
         return {topic: run.error for topic, run in self._runs.items() if run.phase is Phase.FAILED}
 
     def _look(self) -> None:
-        """Queries go on meanwhile; brokers that do not answer many looks in a row end the job."""
+        """Look at the topics. Queries go on meanwhile; brokers that do not answer many looks in a row end the job."""
         try:
             self._look_for_topics()
         except ClusterError as error:
@@ -119,7 +119,7 @@ class LakeJob:
         self._check_ids({topic: run for topic, run in self._runs.items() if run.phase is Phase.RUNNING})
 
     def _check_ids(self, running: Mapping[str, TopicRun]) -> None:
-        """Ends the queries of a topic that was deleted or recreated."""
+        """End the queries of a topic that was deleted or recreated."""
         ids = self._around.admin.topic_ids(running)
         for topic, run in running.items():
             try:

@@ -115,7 +115,7 @@ def _offsets(text: str | None, topic: str) -> dict[str, int]:
 
 
 def serve(port: int) -> None:
-    """Prometheus metrics on all interfaces; port 0: the system chooses one, which is logged. Raises LakeError."""
+    """Serve Prometheus metrics on all interfaces; port 0: the system chooses one, which is logged. Raises LakeError."""
     try:
         server, _ = start_http_server(port)
     except OSError as error:
@@ -124,7 +124,7 @@ def serve(port: int) -> None:
 
 
 def configure(stream: TextIO | None = None) -> Reporter:
-    """Sets up the log of the process, on standard error by default, and a bar on a terminal."""
+    """Set up the log of the process, on standard error by default, and a bar on a terminal."""
     stream = stream or sys.stderr
     terminal = log_lines.configure(stream)
     return Reporter(tqdm(unit=" records", file=stream, dynamic_ncols=True) if terminal else None)

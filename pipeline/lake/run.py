@@ -23,7 +23,7 @@ CONCURRENT_FILES = "spark.sql.maxConcurrentOutputFileWriters"
 
 
 def run(settings: LakeSettings, options: SessionOptions, reporter: Reporter) -> dict[str, str]:
-    """Runs until the job ends or a SIGTERM or SIGINT comes. Returns topics that failed, with why."""
+    """Run until the job ends or a SIGTERM or SIGINT comes. Returns the topics that failed, with why."""
     parts = (session.KAFKA,) if settings.table_format == PARQUET else (session.KAFKA, settings.table_format)
     # Spark would sort a task's rows by date to have one file open at a time, also where all are of one day.
     conf = {CONCURRENT_FILES: "4"} | dict(options.conf)

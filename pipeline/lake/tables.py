@@ -75,7 +75,7 @@ class IcebergTable:
         spark.sql(f"CALL {quoted(self._catalog)}.system.rewrite_data_files(table => '{bare}')")
 
     def _create(self, schema: StructType) -> None:
-        """Tasks write their rows where they are: shuffled by date, all of a day would go through one of them."""
+        """Create the table. Nothing is shuffled by date for writing: a whole day would go through one task."""
         from pyspark.sql import functions as F
 
         writer = self._spark.createDataFrame([], schema).writeTo(self._table).using("iceberg")

@@ -63,7 +63,7 @@ class TransactionalIngest(Ingest):
             self._optimize(batch.sparkSession)
 
     def _write_first(self, batch: DataFrame, number: int) -> None:
-        """Counts the rows as they pass, and reads the batch again only when there are dead letters."""
+        """Count the rows as they pass, and read the batch again only when there are dead letters."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as F
 
@@ -96,7 +96,7 @@ class TransactionalIngest(Ingest):
         self._around.counted(self.topic, batch.count(), letters.count())
 
     def _optimize(self, spark: SparkSession) -> None:
-        """Compacts the tables; a failure costs small files and nothing else, so it is logged and the run goes on."""
+        """Compact the tables; a failure costs small files and nothing else, so it is logged and the run goes on."""
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 

@@ -73,7 +73,7 @@ class Totals:
 
 
 def replay(spark: SparkSession, job: Replay) -> Totals:
-    """Writes what is not written yet. Raises ReplayRefused, ReplayFailed."""
+    """Write what is not written yet. Raises ReplayRefused, ReplayFailed."""
     session = spark.newSession()
     for key, value in SETTINGS.items():
         session.conf.set(key, value)

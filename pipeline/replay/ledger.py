@@ -53,7 +53,7 @@ def look(plan: TaskPlan) -> Begun:
 
 
 def begin(plan: TaskPlan, manifest: Manifest) -> Begun:
-    """Begins the job, or goes on with it. Raises ReplayRefused when it began with another manifest, KafkaException."""
+    """Begin the job, or go on with it. Raises ReplayRefused when it began with another manifest, KafkaException."""
     topic = topic_of(plan.job)
     create_topic(plan, topic, manifest.tasks, {"cleanup.policy": "compact"})
     # Of two first starts at the same time the later one fences the other, which then cannot commit its manifest.
@@ -80,7 +80,7 @@ def begin(plan: TaskPlan, manifest: Manifest) -> Begun:
 
 
 def create_topic(plan: TaskPlan, name: str, partitions: int, config: Mapping[str, str]) -> None:
-    """Unless it exists, whatever it is like then. Raises KafkaException."""
+    """Create the topic, unless one of that name exists, however it is configured. Raises KafkaException."""
     admin = AdminClient(dict(plan.client))  # a name of its own: the future below dies with it
     new = NewTopic(name, partitions, replication_factor=-1, config=dict(config))
     try:

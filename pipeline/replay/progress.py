@@ -102,7 +102,7 @@ class ProgressReader:
         self._consumer.assign([TopicPartition(topic_of(job), partition, 0) for partition in partitions])
 
     def read_to_end(self) -> None:
-        """Takes in all that is committed now. Raises KafkaException, also after two silent minutes."""
+        """Take in all that is committed now. Raises KafkaException, also after two silent minutes."""
         waiting: set[int | None] = set(self._partitions)
         while waiting:
             message = self._consumer.poll(SILENCE_SECONDS)
@@ -111,7 +111,7 @@ class ProgressReader:
             waiting.discard(self._take_in(message))
 
     def follow(self, seconds: float) -> None:
-        """Takes in what arrives within `seconds`. Raises KafkaException."""
+        """Take in what arrives within `seconds`. Raises KafkaException."""
         for message in self._consumer.consume(500, seconds):
             self._take_in(message)
 

@@ -64,7 +64,7 @@ def open_producer(plan: TaskPlan, task: int | None) -> Producer:
 
 
 def write_task(plan: TaskPlan, task: int, batches: Iterable[pa.RecordBatch]) -> Progress:
-    """Writes what is left of the task; returns its last progress. Raises KafkaException, InputChangedError.
+    """Write what is left of the task; return its last progress. Raises KafkaException, InputChangedError.
 
     A transaction that an error leaves open is ended by the next attempt, else by the broker after `timeout_ms`.
     """
@@ -126,7 +126,7 @@ class _KafkaSender:
         self._producer.commit_transaction(self._seconds)
 
     def _produce(self, *record: Any, **options: Any) -> None:
-        """Blocks while librdkafka's queue is full."""
+        """Hand a row to librdkafka; blocks while its queue is full."""
         while True:
             try:
                 self._producer.produce(*record, **options)

@@ -43,10 +43,10 @@ class Sender(Protocol):
     def begin(self) -> None: ...
 
     def send(self, row: Row) -> None:
-        """Blocks while the queue is full."""
+        """Queue a record; blocks while the queue is full."""
 
     def commit(self, progress: Progress) -> None:
-        """The rows since `begin` and this progress, in one; returns when they are committed."""
+        """Commit the rows since `begin` and this progress, in one transaction; return once that is done."""
 
 
 class TaskWriter:
@@ -67,7 +67,7 @@ class TaskWriter:
         self._committed = progress
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Progress:
-        """All rows of the task, of which those done are skipped; returns its last progress.
+        """Write all rows of the task but those done already; return its last progress.
 
         Batches have the columns `topic`?, `key`, `value`, `headers`?, `timestamp_ms`? and `digest` (`pipeline.replay.
         recipe`). Raises InputChangedError when the rows to be skipped are not the ones that were written.

@@ -85,27 +85,27 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        """Part of a transaction."""
+        """Whether it is part of a transaction."""
         return bool(self.attributes & TRANSACTIONAL_FLAG)
 
     @property
     def is_control(self) -> bool:
-        """Holds a control record (a transaction's end) rather than data."""
+        """Whether it holds a control record (a transaction's end) rather than data."""
         return bool(self.attributes & CONTROL_FLAG)
 
     @property
     def is_log_append_time(self) -> bool:
-        """Every record's timestamp is `max_timestamp`, set by the broker."""
+        """Whether every record's timestamp is `max_timestamp`, set by the broker."""
         return bool(self.attributes & LOG_APPEND_TIME_FLAG)
 
     @property
     def has_delete_horizon(self) -> bool:
-        """`base_timestamp` is the time from which tombstones may be removed (KIP-534)."""
+        """Whether `base_timestamp` is the time from which tombstones may be removed (KIP-534)."""
         return bool(self.attributes & DELETE_HORIZON_FLAG)
 
     @property
     def has_producer_id(self) -> bool:
-        """Written by an idempotent or transactional producer."""
+        """Whether it was written by an idempotent or transactional producer."""
         return self.producer_id > NO_PRODUCER_ID
 
     @property

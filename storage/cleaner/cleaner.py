@@ -49,7 +49,7 @@ class Cleaning:
         self.stats = CleanerStats()
 
     async def run(self) -> int:
-        """Returns the offset up to which the log is clean now.
+        """Clean the log, and return the offset up to which it is clean now.
 
         Raises CleaningAbortedError, OSError, KafkaStorage (the log is offline), ValueError and IndexError for records
         that cannot be read.
@@ -132,7 +132,7 @@ class Cleaning:
         log.removal.unlink_later(group, doomed, log.config.file_delete_delay_ms)
 
     async def _retried(self, work: Callable[[], T]) -> T:
-        """Runs work that can be neither undone nor left half done, until there is room and a free descriptor for it."""
+        """Run work that can be neither undone nor left half done, until there is room and a free descriptor for it."""
         while True:
             try:
                 return await self._workers.call(work)

@@ -52,7 +52,7 @@ class CopyRules:
 
 
 def copy_segment(source: LogSegment, target: LogSegment, rules: CopyRules) -> Steps[None]:
-    """Appends what stays of `source` to `target`, indexes included. Raises OSError, ValueError, IndexError."""
+    """Append what stays of `source` to `target`, indexes included. Raises OSError, ValueError, IndexError."""
     out = target.file.open()
     pending = bytearray()
     for header, batch in batches_of(source):

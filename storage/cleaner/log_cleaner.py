@@ -76,7 +76,7 @@ class LogCleaner:
             self._tasks.append(asyncio.ensure_future(self._run()))
 
     async def stop(self) -> None:
-        """Stops each cleaning at its next step, without finishing its log."""
+        """Stop each cleaning at its next step, without finishing its log."""
         self._stopping = True
         for task in self._resting:
             task.cancel()

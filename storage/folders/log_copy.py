@@ -135,7 +135,7 @@ class LogCopy:
             copy.close()
 
     def sync_steps(self) -> Iterator[Step]:
-        """Puts on the device what was copied before the first of them."""
+        """The steps that put on the device what was copied before the first of them."""
         names, self._unsynced = self._unsynced, {}
         for name in names:
             yield partial(sync_file, self._fs, f"{self.folder}/{name}")

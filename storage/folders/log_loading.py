@@ -217,7 +217,7 @@ def finish_moves(
 
 
 def run_in_order(jobs: Sequence[Callable[[], T]], threads: int) -> Iterator[T]:
-    """Results in order, each as soon as it and those before it are done. A failure ends all."""
+    """The results in order, each as soon as it and those before it are done. A failure ends all."""
     if threads <= 1 or len(jobs) <= 1:
         for job in jobs:
             yield job()

@@ -162,7 +162,7 @@ class LogManager:
     def plan_log(
         self, topic: str, partition: int, topic_id: UUID, config: LogConfig, leader_epoch: int
     ) -> Callable[[], PartitionLog]:
-        """Chooses the folder of a new log; the function returned makes the log and may block.
+        """Choose the folder of a new log; the function returned makes the log and may block.
 
         That may run in any thread and raises LogsNotMadeError; `sync_folders` follows the last of several. `adopt` the
         log on the loop, or `abandon` the plan. Raises KafkaStorage.
@@ -197,14 +197,14 @@ class LogManager:
         return log
 
     def sync_folders(self) -> None:
-        """Syncs the names of new logs' folders; blocking, any thread. Raises LogsNotMadeError."""
+        """Sync the names of new logs' folders; blocking, any thread. Raises LogsNotMadeError."""
         for log_dir in self._dirs.dirs:
             if not log_dir.failed:
                 with _making(log_dir):
                     self._fs.fsync_dir(log_dir.path)
 
     def adopt(self, log: PartitionLog) -> None:
-        """Registers a log made by a plan; it is offline if its folder failed meanwhile."""
+        """Register a log made by a plan; it is offline if its folder failed meanwhile."""
         key = TopicPartition(log.topic, log.partition)
         self.logs[key] = log
         self.placement.created(key)
@@ -212,7 +212,7 @@ class LogManager:
             log.fail(OSError("its log directory has failed"))
 
     def abandon(self, topic: str, partition: int, log: PartitionLog | None) -> Callable[[], None]:
-        """Gives up a plan and its log; the function returned removes the files, may block and raises OSError."""
+        """Give up a plan and its log; the function returned removes the files, may block and raises OSError."""
         key = TopicPartition(topic, partition)
         folder = f"{self.leave(key)}/{log_names.folder_name(key)}"
         if log is not None:

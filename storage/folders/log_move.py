@@ -201,7 +201,7 @@ class LogMove:
     # -- changing places
 
     async def _switch(self) -> tuple[str, list[File]]:
-        """The log goes on in the copy, which counts from here on; returns the old folder and its open files."""
+        """Let the log go on in the copy, which counts from here on; return the old folder and its open files."""
         await self._round()
         await self._do(self._copy.sync_steps())
         missing = self._copy.missing()
@@ -245,7 +245,7 @@ class LogMove:
         return True
 
     def _rename(self, folder: str) -> list[File]:
-        """Renames the copy and points the log at it; the caller holds the locks."""
+        """Rename the copy and point the log at it; the caller holds the locks."""
         self._fs.rename(self._copy.folder, folder)
         self._copy.folder = folder
         return self.log.relocate(folder)
@@ -258,7 +258,7 @@ class LogMove:
         return self.log.fail(KafkaStorage(f"It could not change places: {error}"))
 
     async def _finish(self, old_folder: str, old_files: list[File]) -> None:
-        """Makes all of it durable. A log that is deleted or fails meanwhile leaves the rest to the next start."""
+        """Make all of it durable. A log that is deleted or fails meanwhile leaves the rest to the next start."""
         end = self.log.end
         target = self.target
         source = self._dir_of(old_folder)
@@ -279,7 +279,7 @@ class LogMove:
 
     @contextmanager
     def _leaving(self, old_files: list[File]) -> Iterator[None]:
-        """Closes them too where the next start is to remove their folder; later, since they may still be read."""
+        """Close the old files after a failure too, later, since they may still be read: the next start removes them."""
 
         def close() -> None:
             for file in old_files:

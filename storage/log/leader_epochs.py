@@ -41,7 +41,7 @@ class LeaderEpochs:
     """
 
     def __init__(self, fs: FileSystem, folder: str) -> None:
-        """Reads the file, if there is one. Raises OSError and CorruptCheckpointError."""
+        """Read the file, if there is one. Raises OSError and CorruptCheckpointError."""
         self._fs = fs
         self._path = f"{folder}/{FILE_NAME}"
         self._take([])

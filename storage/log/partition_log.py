@@ -167,7 +167,7 @@ class PartitionLog:
                 raise self.fail(error) from error
 
     def _failed_append(self, error: OSError) -> KafkaError:
-        """Cut the failed append off; returns what to raise."""
+        """Cut the failed append off; return what to raise."""
         try:
             self.segments.active.cut_back()
         except OSError as second:
@@ -387,7 +387,7 @@ class PartitionLog:
             segment.file.retire()
 
     def relocate(self, folder: str) -> list[File]:
-        """All files lie in another folder now, with the same content; returns open ones, to be closed later."""
+        """Go on with the same files, now in another folder; return the old ones, still open, to be closed later."""
         self.folder = folder
         for part in (self.flusher, self.removal, self.producers.snapshots, self.leader_epochs):
             part.relocate(folder)

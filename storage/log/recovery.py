@@ -121,7 +121,7 @@ def _leader_epochs(request: LoadRequest) -> tuple[LeaderEpochs, LoadRequest]:
 
 
 def _remove_below_start(segments: list[LogSegment], request: LoadRequest) -> None:
-    """Finishes a removal that the stop cut short.
+    """Finish a removal that the stop cut short.
 
     Such segments are not synced any more. What a power failure made of them must not cost the segments after them.
     """

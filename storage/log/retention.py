@@ -28,7 +28,7 @@ def apply_retention(log: PartitionLog, high_watermark: int) -> None:
 
 
 def delete_old_segments(log: PartitionLog, high_watermark: int) -> int:
-    """Remove what `retention.ms`, `retention.bytes` and the log's start say; returns how many segments that was.
+    """Remove what `retention.ms`, `retention.bytes` and the log's start say; return how many segments that was.
 
     Segments go from the oldest on, never past the high watermark. The active one goes too if all its records have
     expired: an empty one takes its place. A log without the `delete` policy loses only what is below its start.

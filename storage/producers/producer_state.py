@@ -196,7 +196,7 @@ class ProducerStateManager:
         return _new_update((entry, header, marker, timestamp))
 
     def publish(self, update: ProducerUpdate, base_offset: int) -> CompletedTxn | None:
-        """Note a batch that is now in the log at `base_offset`; returns the transaction that it ends, if any."""
+        """Note a batch that is now in the log at `base_offset`; return the transaction that it ends, if any."""
         entry, header, marker, marker_timestamp = update
         if header.attributes & CONTROL_FLAG:
             if marker is None:
@@ -286,7 +286,7 @@ class ProducerStateManager:
         return txn_first_offset == NO_OFFSET and now_ms - last_timestamp >= self.expiration_ms
 
     def load(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> int:
-        """Start over from the newest good snapshot within the log; returns the offset from which to `replay`.
+        """Start over from the newest good snapshot within the log; return the offset from which to `replay`.
 
         Snapshots outside the log are deleted, and so are corrupt ones. Also the way to truncate. Raises OSError.
         Kafka also deletes the snapshot at the log's start, and so forgets the producers of a log without records.

@@ -22,7 +22,7 @@ class Verifications:
         return producer_id in self._tried
 
     def begin(self, producer_id: int, epoch: int, sequence: int, supports_epoch_bump: bool) -> None:
-        """Notes an append that waits for verification; a newer epoch starts afresh.
+        """Note an append that waits for verification; a newer epoch starts afresh.
 
         `supports_epoch_bump`: the append is of transactions V2. As in Kafka, the first attempt's value counts.
         """

@@ -34,7 +34,7 @@ class TxnIndex:
     """The transaction index of the segment at `base_offset`. Its file exists only once there is an entry."""
 
     def __init__(self, fs: FileSystem, folder: str, base_offset: int, file_suffix: str = "") -> None:
-        """Reads the file, if there is one. Raises OSError and CorruptTxnIndexError."""
+        """Read the file, if there is one. Raises OSError and CorruptTxnIndexError."""
         self._fs = fs
         self.path = f"{folder}/{base_offset:020d}{SUFFIX}{file_suffix}"
         self._entries: list[AbortedTxn] = []

@@ -58,7 +58,7 @@ class History:
 
 
 def history(bootstrap: str, group: str, offsets_partitions: int = 50) -> History:
-    """Reads the partition of `__consumer_offsets` that the group belongs to, from its start to its end."""
+    """Read the partition of `__consumer_offsets` that the group belongs to, from its start to its end."""
     found = History()
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False})
     place = TopicPartition("__consumer_offsets", partition_for(group, offsets_partitions), OFFSET_BEGINNING)
@@ -102,7 +102,7 @@ def _note(found: History, group: str, key: bytes, value: bytes | None) -> None:
 
 
 def _note_held(found: History, member_id: str, value: bytes | None) -> None:
-    """Checks that no partition is anybody else's at the time, be it on its way from there."""
+    """Check that no partition is anybody else's at the time, be it on its way from there."""
     if value is None:
         found.held.pop(member_id, None)
         return

@@ -55,7 +55,7 @@ def tell(**what: Any) -> None:
 async def work(
     stop: Stop, poll: Callable[[], Awaitable[Read]], commit: Callable[[], Awaitable[None]], refused: type[Exception]
 ) -> None:
-    """Reads and commits until it is to stop; `refused` is what a failed commit raises."""
+    """Read and commit until it is to stop; `refused` is what a failed commit raises."""
     uncommitted = False
     while not stop.wanted:
         records = await poll()
@@ -91,7 +91,7 @@ def python_client(package: str, strategy: str, bootstrap: str, group: str, insta
 
 
 def listener(base: Any, member_id: Callable[[], str]) -> Any:
-    """Tells of assignments; `base` is the client's own class of listeners."""
+    """The listener that tells of assignments; `base` is the client's own class of listeners."""
 
     class Listener(base):  # type: ignore[misc]  # neither client has types
         def on_partitions_revoked(self, revoked: Any) -> None:

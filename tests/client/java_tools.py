@@ -31,7 +31,7 @@ def missing() -> str | None:
 def java(
     main: str, *arguments: str, stdin: bytes | None = None, timeout: float = 60
 ) -> subprocess.CompletedProcess[bytes]:
-    """Runs a class of Apache Kafka's jars to its end."""
+    """Run a class of Apache Kafka's jars to its end."""
     command = ["java", *JVM_OPTIONS, "-cp", f"{JARS}/*", main, *arguments]
     return subprocess.run(command, input=stdin, capture_output=True, timeout=timeout, check=False)
 

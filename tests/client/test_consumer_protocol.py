@@ -50,7 +50,7 @@ def read_once(crew: Crew) -> None:
 
 
 def replace(crew: Crew, gone: Member, kind: str, others: list[Member]) -> Member:
-    """Starts one of another kind, then has the old one leave."""
+    """Start one of another kind, then have the old one leave."""
     new = crew.start(kind)
     crew.wait_shared([gone, *others, new], PARTITIONS)
     gone.leave()

@@ -178,7 +178,7 @@ def test_client_that_never_reads_its_answers(victim: Broker, topic: str) -> None
 
 
 def _send_what_fits(sock: socket.socket, data: bytes) -> None:
-    """Sends until the other side has taken nothing for half a second, or all is sent."""
+    """Send until the other side has taken nothing for half a second, or all is sent."""
     sent = 0
     deadline = time.monotonic() + 0.5
     while sent < len(data) and time.monotonic() < deadline:

@@ -121,7 +121,7 @@ class Workshop:
         assert producer.flush(SECONDS) == 0
 
     def wait_begun(self, seconds: float) -> None:
-        """Returns when something is in the sink for good."""
+        """Return when something is committed in the sink."""
         consumer = Consumer({"bootstrap.servers": self.broker.bootstrap_servers, "group.id": "unused"})
         deadline = time.monotonic() + seconds
         try:
@@ -135,7 +135,7 @@ class Workshop:
             consumer.close()
 
     def check(self, count: int, seconds: float) -> None:
-        """Waits until the sink has `count` committed records, then holds them to be each number once, in order."""
+        """Wait until the sink has `count` committed records, then check that they are each number once, in order."""
         found = self._read(count, time.monotonic() + seconds)
         numbers: dict[bytes | None, list[int]] = {}
         for key, value in found:
@@ -179,7 +179,7 @@ class Workshop:
 
 
 def work_through_harm(shop: Workshop, count: int, deeds: Sequence[str], seed: int, seconds: float) -> None:
-    """Numbers come in portions, the first of which is worked on when the harm begins; after each, one deed is done."""
+    """Send the numbers in portions; the harm begins while the first is worked on, with one deed after each."""
     chance = random.Random(seed)
     portion = count // (len(deeds) + 1)
     shop.fill(range(portion))

@@ -151,7 +151,7 @@ def documents(java: Java, groups: Groups, count: int) -> Iterator[Document]:
 
 
 def compare(found: Iterator[Document]) -> int:
-    """Tells on how many documents ours answers otherwise, and shows the first of them."""
+    """Tell on how many documents ours answers otherwise, and show the first of them."""
     count, wrong, kinds = 0, [], Counter[tuple[str, bool, bool]]()
     for document in found:
         count += 1

@@ -17,7 +17,7 @@ from tests.conformance.record import chosen, play
 
 
 def unexpected(api: str, name: str, expected: dict[str, Any], got: dict[str, Any]) -> dict[str, list[str]]:
-    """Differences of one transcript that no listed deviation explains: step -> "path: expected X, got Y"."""
+    """The differences of one transcript that no listed deviation explains: step -> "path: expected X, got Y"."""
     found: dict[str, list[str]] = {}
     for step in list(expected) + [s for s in got if s not in expected]:
         if step not in got:

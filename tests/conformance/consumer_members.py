@@ -40,7 +40,7 @@ class Group:
         return found and self.described()["error_code"] in ("0 NONE", "69 GROUP_ID_NOT_FOUND")
 
     def sees(self, *topics: Topic) -> None:
-        """Waits until Kafka's coordinator of this group, one of many, knows the topics: asks in another's name."""
+        """Wait until Kafka's coordinator of this group, one of many, knows the topics: ask in another's name."""
         partition = partition_for(self.group_id, OFFSETS_PARTITIONS)
         names = (f"scout {self.group_id} {number}" for number in itertools.count())
         scout = next(name for name in names if partition_for(name, OFFSETS_PARTITIONS) == partition)

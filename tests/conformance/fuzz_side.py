@@ -138,7 +138,7 @@ class Side:
         return sorted(out, key=str)
 
     def end(self) -> None:
-        """Deletes what can be, and closes."""
+        """Delete what can be deleted, and close."""
         groups = [self.t.prefix + name for name in ("g1", "g2")]
         with contextlib.suppress(OSError):
             self._aside.call("delete_groups", 2, {"groups_names": groups})

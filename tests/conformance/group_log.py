@@ -37,7 +37,7 @@ class GroupLog:
         self._found = []
 
     def until(self, kind: int) -> None:
-        """Waits for a record that comes after the answer."""
+        """Wait for a record that comes after the answer."""
 
         def came() -> bool:
             self._read()

@@ -116,7 +116,7 @@ class Member:
         self._sent = (api, version, self.wire.send(request, client_id=self.name))
 
     def receive(self, step: str, timeout: float = 5) -> Any:
-        """Keeps the next answer, or that none comes."""
+        """Keep the next answer, or the fact that none comes."""
         answer = self.answered(timeout)
         self.party.t.keep(step, self.party.readable(answer))
         return answer if isinstance(answer, dict) else {}
@@ -137,7 +137,7 @@ class Member:
         return answer
 
     def waits(self, step: str) -> None:
-        """Keeps that no answer comes for a while."""
+        """Keep the fact that no answer comes for a while."""
         outcome = self.wire.receive(SHORT)
         self.party.t.keep(step, "waits" if isinstance(outcome, Silent) else "does not wait")
 
@@ -156,7 +156,7 @@ class Member:
         self.send("join_group", body | {k: v for k, v in self.fields.items() if k != "protocols"} | fields)
 
     def enter(self, step: str, **fields: Any) -> None:
-        """Sends the JoinGroup that waits for the others, after the one that is given a member id if there must be one.
+        """Send the JoinGroup that waits for the others, after the one that is given a member id if there must be one.
 
         Returns when it waits.
         """

@@ -32,11 +32,11 @@ class Normaliser:
         self._symbols: dict[tuple[str, Any], str] = {}
 
     def name_id(self, topic_id: str, symbol: str) -> None:
-        """Makes `topic_id` (32 hex digits) appear as <symbol>."""
+        """Make `topic_id` (32 hex digits) appear as <symbol>."""
         self.ids[topic_id] = f"<{symbol}>"
 
     def name_producer(self, producer_id: int) -> None:
-        """Makes `producer_id` appear as a symbol in batches too."""
+        """Make `producer_id` appear as a symbol in batches too."""
         self._symbol("P", producer_id)
 
     def __call__(self, answer: Any, *, unordered: tuple[str, ...] = (), ignore: tuple[str, ...] = ()) -> Any:

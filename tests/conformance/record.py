@@ -13,7 +13,7 @@ from tests.conformance.scenarios import load_all
 
 
 def chosen(only: str) -> list[runner.Scenario]:
-    """Scenarios whose "api/name" holds `only` ("metadata/" picks one API)."""
+    """The scenarios whose "api/name" holds `only` ("metadata/" picks one API)."""
     load_all()
     return [s for (api, name), s in sorted(runner.SCENARIOS.items()) if only in f"{api}/{name}"]
 

@@ -42,7 +42,7 @@ SCENARIOS: dict[tuple[str, str], Scenario] = {}
 
 
 def scenario(api: str, versions: Iterable[int] = (0,)) -> Callable[[Callable[[Talk, int], None]], Any]:
-    """Registers the function under the API whose answers it pins."""
+    """Register the function under the API whose answers it pins."""
 
     def register(play: Callable[[Talk, int], None]) -> Callable[[Talk, int], None]:
         key = (api, play.__name__)
@@ -117,7 +117,7 @@ class Talk:
         ignore: tuple[str, ...] = (),
         pick: Callable[[dict[str, Any]], Any] | None = None,
     ) -> Any:
-        """Sends the request, keeps the answer (or what `pick` takes of it), gives it as it came; {} if none came."""
+        """Send the request, keep the answer (or what `pick` takes of it), and return it as it came; {} if none came."""
         answer = (wire or self.main).call(api, version, body, timeout)
         if isinstance(answer, Closed | Silent):
             if wire is None:
@@ -140,7 +140,7 @@ class Talk:
         framed: bool = True,
         half_close: bool = False,
     ) -> None:
-        """Sends bytes on a connection of their own; an answer is read as the API's if one is named, else as hex."""
+        """Send bytes on a connection of their own; an answer is read as the API's if one is named, else as hex."""
         outcome = self.exchange(data, timeout=timeout, framed=framed, half_close=half_close)
         if isinstance(outcome, Frame):
             self.keep(step, decode(outcome, api, version, correlation_id) if api else {"hex": outcome.data.hex()})
@@ -148,7 +148,7 @@ class Talk:
             self.keep(step, outcome)
 
     def keep(self, step: str, answer: Any, **how: tuple[str, ...]) -> None:
-        """Puts an answer, or any value that the scenario worked out, into the transcript."""
+        """Put an answer, or any value that the scenario worked out, into the transcript."""
         if step in self.steps:
             raise KeyError(f"step {step!r} twice")
         match answer:
@@ -180,7 +180,7 @@ class Talk:
         return Topic(name, topic_id)
 
     def ready(self, name: str, partitions: int = 1) -> None:
-        """Waits until every partition of the topic has its log."""
+        """Wait until every partition of the topic has its log."""
         asked = [{"partition_index": p, "timestamp": -2} for p in range(partitions)]
         self.until(
             f"{name} ready",
@@ -190,12 +190,12 @@ class Talk:
         )
 
     def gone(self, name: str) -> None:
-        """Waits until the broker has forgotten the topic."""
+        """Wait until the broker has forgotten the topic."""
         body = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
         self.until(f"{name} gone", lambda: self.main.call("metadata", 9, body)["topics"][0]["error_code"][0] == "3")
 
     def until(self, what: str, true: Callable[[], bool], seconds: float = 10) -> None:
-        """Polls for what a broker does in its own time. Raises TimeoutError."""
+        """Poll for what a broker does in its own time. Raises TimeoutError."""
         deadline = time.monotonic() + seconds
         while not true():
             if time.monotonic() > deadline:
@@ -213,7 +213,7 @@ class Talk:
         return batches.batch(records, **{"base_timestamp": self.t0} | header)
 
     def fill(self, topic: Topic, partition: int, *datas: bytes) -> None:
-        """Appends each as one Produce request; any error is the scenario's."""
+        """Append each as one Produce request; any error is the scenario's."""
         for data in datas:
             answer = self.main.call("produce", 9, produce_body(topic, {partition: data}))
             if (
@@ -223,7 +223,7 @@ class Talk:
                 raise RuntimeError(f"append to {topic.name}-{partition}: {answer}")
 
     def end(self) -> None:
-        """Deletes the topics and closes the connections, as far as the broker still answers."""
+        """Delete the topics and close the connections, as far as the broker still answers."""
         try:
             if self._made:
                 topics = [{"name": name} for name in sorted(self._made)]

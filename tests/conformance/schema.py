@@ -139,7 +139,7 @@ def uvarint(n: int) -> bytes:
 
 
 def encode_request(api: str, version: int, body: dict[str, Any]) -> Request:
-    """Fields that this version lacks are left out; a name that no version has is an error of the scenario."""
+    """Encode a request, without fields that this version lacks; a name that no version has is the scenario's error."""
     known = known_names(api)
 
     def check(value: Any) -> None:

@@ -112,7 +112,7 @@ class Transactor:
         self.t.keep(step, self.described(), unordered=UNORDERED)
 
     def settle(self, state: str) -> None:
-        """Waits for markers, of which nobody tells when they are written."""
+        """Wait for markers: nothing tells when they are written."""
         self.t.until(state, lambda: self.described()["transaction_state"] == state)
 
     def ended(self, step: str, v: int, commit: bool) -> None:

@@ -51,11 +51,11 @@ class Wire:
         self._sock.close()
 
     def half_close(self) -> None:
-        """Says that nothing more will be sent, and goes on reading."""
+        """Say that nothing more will be sent, and go on reading."""
         self._sock.shutdown(socket.SHUT_WR)
 
     def send_bytes(self, data: bytes) -> bool:
-        """Sends as it is; False if the broker has closed already."""
+        """Send as it is; False if the broker has closed already."""
         try:
             self._sock.sendall(data)
         except OSError:
@@ -66,7 +66,7 @@ class Wire:
         return self.send_bytes(struct.pack(">i", len(payload)) + payload)
 
     def send(self, request: schema.Request, *, client_id: str | None = CLIENT_ID, flexible: bool | None = None) -> int:
-        """Sends a request under its proper header (or, with `flexible`, the wrong one); gives its correlation id."""
+        """Send a request under its proper header (or, with `flexible`, the wrong one); return its correlation id."""
         correlation_id = next(self._correlation)
         if flexible is None:
             flexible = schema.request_header_is_flexible(request.api, request.version)
@@ -109,7 +109,7 @@ def header(key: int, version: int, correlation_id: int, client_id: str | None, f
 
 
 def decode(frame: Frame, api: str, version: int, correlation_id: int) -> dict[str, Any]:
-    """Checks the response header and reads the body; an answer that does not parse is told, not raised."""
+    """Check the response header and read the body; an answer that does not parse is told, not raised."""
     try:
         got = struct.unpack_from(">i", frame.data)[0]
         if got != correlation_id:

@@ -212,7 +212,7 @@ class MixedLoad:
         return self
 
     def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
-        """Waits for the load to end, unless the test has failed: the broker may be gone, and it would wait long."""
+        """Wait for the load to end, unless the test has failed: the broker may be gone, and it would wait long."""
         self._stop.set()
         for thread in self._threads if failed is None else ():
             thread.join(2 * PATIENCE_SECONDS)

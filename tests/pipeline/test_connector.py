@@ -47,7 +47,7 @@ class Side:
         return frame
 
     def stream(self, topic: str, **options: object) -> list[dict[str, Any]]:
-        """Runs a query over all there is now, into a file sink: one entry a batch. A second call goes on after it."""
+        """Run a query over all there is now, into a file sink: one entry a batch. A second call goes on after it."""
         query = self._started(topic, options)
         query.awaitTermination(120)
         return [{"rows": batch.numInputRows} for batch in query.recentProgress if batch.numInputRows]

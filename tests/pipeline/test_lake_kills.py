@@ -49,7 +49,7 @@ class Driver:
         assert self._process.wait(DEADLINE_SECONDS) == 0, self._log.read_text()[-5000:]
 
     def jvms(self, main_class: str) -> list[int]:
-        """Process ids of the JVMs of this driver's session whose command line has `main_class` (by Linux's /proc)."""
+        """The process ids of the JVMs of this driver's session whose command line has `main_class` (Linux)."""
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
             try:

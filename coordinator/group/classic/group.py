@@ -96,7 +96,7 @@ class ClassicGroup(Roster):
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     def enter(self, state: GroupState, now_ms: int) -> None:
-        """Enters a state. Raises RuntimeError for one that may not follow the present one."""
+        """Enter a state. Raises RuntimeError for one that may not follow the present one."""
         if not self.state.may_precede(state):
             raise RuntimeError(f"group {self.group_id} cannot go from {self.state.value} to {state.value}")
         self._keeper.entering(self, state)
@@ -164,7 +164,7 @@ class ClassicGroup(Roster):
         return GroupMetadataValue(self.protocol_type or "", self.generation + 1, None, None, now_ms, ())
 
     def restore(self, value: GroupMetadataValue, now_ms: int) -> None:
-        """Applies a record. Members that are present keep their soft state."""
+        """Apply a record. Members that are present keep their soft state."""
         protocol = value.protocol or ""
         self.put_in_place({saved.member_id: self._restored(saved, protocol) for saved in value.members})
         self.protocol_type = value.protocol_type or None

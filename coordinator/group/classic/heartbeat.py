@@ -20,7 +20,7 @@ logger = structlog.get_logger(__name__)
 
 
 def heartbeat(groups: ClassicGroups, request: HeartbeatRequest) -> Outcome[ErrorCode]:
-    """Answers REBALANCE_IN_PROGRESS, a sign of life too; other refusals are raised."""
+    """Answer REBALANCE_IN_PROGRESS, a sign of life too; other refusals are raised."""
     group = groups.find(request.group_id)
     if group is None:
         raise UnknownMemberId

@@ -52,7 +52,7 @@ class Member:
         raise KeyError(protocol_name)
 
     def answer_sync(self, answer: SyncAnswer) -> bool:
-        """Answers the parked SyncGroup; False if there is none."""
+        """Answer the parked SyncGroup; False if there is none."""
         if self.awaiting_sync is None:
             return False
         reply, self.awaiting_sync = self.awaiting_sync, None

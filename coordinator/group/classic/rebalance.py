@@ -191,7 +191,7 @@ class Rebalances:
     # -- members that go
 
     def remove(self, group: ClassicGroup, member: Member) -> None:
-        """Takes a member out; a parked request of it is answered UNKNOWN_MEMBER_ID."""
+        """Take a member out; a parked request of it is answered UNKNOWN_MEMBER_ID."""
         self._sessions.end(member)
         group.answer_join(member, JoinAnswer("", ErrorCode.unknown_member_id))
         member.answer_sync(SyncAnswer(ErrorCode.unknown_member_id))

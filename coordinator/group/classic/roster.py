@@ -75,7 +75,7 @@ class Roster:
         self.await_join(member, reply)
 
     def remove(self, member_id: str) -> Member | None:
-        """Takes a member out, whose requests the caller has answered; if it led, the longest-standing one leads."""
+        """Take a member out, whose requests the caller has answered; if it led, the longest-standing one leads."""
         member = self.members.pop(member_id, None)
         if member is None:
             return None
@@ -111,14 +111,14 @@ class Roster:
         self.await_join(member, reply)
 
     def answer_join(self, member: Member, answer: JoinAnswer) -> None:
-        """Answers the member's parked JoinGroup, if there is one."""
+        """Answer the member's parked JoinGroup, if there is one."""
         if member.awaiting_join is not None:
             reply = member.awaiting_join
             self.await_join(member, None)
             reply(answer)
 
     def elect_joined_leader(self) -> bool:
-        """Elects a leader among the members that joined, unless the leader did; False if none joined."""
+        """Elect a leader among the members that joined, unless the leader did; False if none joined."""
         leader = self.members.get(self.leader_id or "")
         if leader is None or leader.awaiting_join is None:
             self.leader_id = next(
@@ -136,7 +136,7 @@ class Roster:
         )
 
     def put_in_place(self, members: Mapping[str, Member]) -> None:
-        """Replaces all members."""
+        """Replace all members."""
         self.members = {}
         self.static_ids = {}
         self._supporters = Counter()

@@ -137,7 +137,7 @@ def sync(groups: ConsumerGroups, group: ConsumerGroup, request: SyncRequest) -> 
 
 
 def heartbeat(groups: ConsumerGroups, group: ConsumerGroup, request: HeartbeatRequest) -> Outcome[ErrorCode]:
-    """Answers REBALANCE_IN_PROGRESS if there is a step to take; other refusals are raised."""
+    """Answer REBALANCE_IN_PROGRESS if there is a step to take; other refusals are raised."""
     member, _ = _member(group, request.member_id, request.group_instance_id, request.generation_id)
     groups.timeouts.start_session(group.group_id, member)
     may_get_more = member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_partitions(member)

@@ -189,7 +189,7 @@ class ConsumerGroup:
         """No sign of life: only heartbeats are."""
 
     def validate_offset_delete(self) -> None:
-        """Offsets of any topic that the group does not subscribe to may be deleted."""
+        """Refuse nothing: offsets of any topic that the group does not subscribe to may be deleted."""
 
     def validate_delete(self) -> None:
         if not self.is_empty:

@@ -46,7 +46,7 @@ def leave(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outcome[Consume
 
 
 def remove(groups: ConsumerGroups, group: ConsumerGroup, members: Sequence[ConsumerMember]) -> Change:
-    """Takes members out; where only members of the classic protocol remain, the group becomes a classic one.
+    """Take members out; where only members of the classic protocol remain, the group becomes a classic one.
 
     Raises GroupIdNotFound if it cannot.
     """

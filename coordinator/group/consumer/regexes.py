@@ -32,7 +32,7 @@ MIN_REFRESH_INTERVAL_MS = 10_000
 def update_regexes(
     groups: ConsumerGroups, group: ConsumerGroup, before: ConsumerMember, member: ConsumerMember, change: Change
 ) -> bool:
-    """Notes the member's new expression, and has all expressions matched if that is due.
+    """Note the member's new expression, and have all expressions matched if that is due.
 
     True if the group epoch must rise. Raises InvalidRegularExpression for a new one.
     """
@@ -73,7 +73,7 @@ def _is_due(groups: ConsumerGroups, group: ConsumerGroup, wanted: int, is_new: b
 
 
 def refresh(groups: ConsumerGroups, group_id: str, regexes: Collection[str]) -> Outcome[None] | None:
-    """Matches the expressions with the topics that there are now (Kafka's `handleRegularExpressionsResult`)."""
+    """Match the expressions with the topics that there are now (Kafka's `handleRegularExpressionsResult`)."""
     group = groups.find(group_id)
     if group is None:
         return None

@@ -30,7 +30,7 @@ class OffsetExpiry:
         self._metrics = metrics
 
     def expire(self, now_ms: int) -> Outcome[None]:
-        """Tombstones for expired offsets, and for empty groups that keep none."""
+        """The tombstones for expired offsets, and for empty groups that keep none."""
         records: list[CoordinatorRecord] = []
         expired = 0
         for group in list(self._groups.in_order()):

@@ -201,7 +201,7 @@ class Offsets:
         return Outcome(records, codes, self._deleted(offsets))
 
     def topic_deleted(self, topic: str) -> Outcome[None]:
-        """Removes every group's offsets of a topic that is gone."""
+        """Remove every group's offsets of a topic that is gone."""
         records = [tombstone(group_id, topic, partition) for group_id, partition in self.store.places_of_topic(topic)]
         return Outcome(records, atomic=False)
 

@@ -86,7 +86,7 @@ def metadata_does_not_change(t: Talk, v: int) -> None:
 
 
 def resolved(group: Group, epoch: int) -> None:
-    """Waits for what the broker does after it answered."""
+    """Wait for what the broker does after it answered."""
     group.t.until(f"epoch {epoch}", lambda: group.described()["group_epoch"] >= epoch)
 
 

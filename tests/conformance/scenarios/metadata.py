@@ -16,7 +16,7 @@ def named(*names: str | None, **fields: Any) -> dict[str, Any]:
 
 
 def mine(t: Talk) -> Any:
-    """Keeps of an answer for all topics this run's own, in name order."""
+    """The part of an answer for all topics that is this run's own, in name order."""
 
     def pick(answer: dict[str, Any]) -> Any:
         own = [topic for topic in answer["topics"] if topic["name"].startswith(t.prefix)]

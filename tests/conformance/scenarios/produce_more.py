@@ -219,7 +219,7 @@ def bytes_behind_a_batch(t: Talk, v: int) -> None:
 
 
 def _set(t: Talk, topic: Topic, key: str, value: str) -> None:
-    """Changes one setting of the topic and waits until the broker tells it; then its log has it too, or soon."""
+    """Change one setting of the topic and wait until the broker tells it; then its log has it too, or soon."""
     change = {"name": key, "config_operation": 0, "value": value}
     resource = {"resource_type": 2, "resource_name": topic.name, "configs": [change]}
     t.main.call("incremental_alter_configs", 1, {"resources": [resource], "validate_only": False})

@@ -142,7 +142,7 @@ class Walker:
             self.session = (answer["session_id"], epoch_sent + 1, version)
 
     def _read(self, step: str, version: int, body: dict[str, Any]) -> Any:
-        """Sizes and checksums may be those of the broker's own compression."""
+        """Read it all. Sizes and checksums may be those of the broker's own compression."""
         return self.t.call(step, "fetch", version, body, ignore=("size", "crc", "unfinished_bytes"))
 
     # ---- lookups

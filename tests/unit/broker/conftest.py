@@ -10,7 +10,7 @@ from broker.logging import Tracebacks
 
 @pytest.fixture
 def tracebacks() -> Tracebacks:
-    """Counts what is logged with a traceback from now on; `own_logging` undoes it."""
+    """Count what is logged with a traceback from now on; `own_logging` undoes it."""
     counter = Tracebacks()
     structlog.configure(processors=[counter, *structlog.get_config()["processors"]])
     return counter

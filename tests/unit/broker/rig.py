@@ -141,7 +141,7 @@ class Client:
     _read: int = 0
 
     def send(self, api: str, version: int, **fields: Any) -> int:
-        """Sends one request; its correlation id."""
+        """Send one request; return its correlation id."""
         self.correlation += 1
         self.transport.feed(frame(api, version, self.correlation, **fields))
         return self.correlation
@@ -198,7 +198,7 @@ class Rig:
         await self.node.start()
 
     async def stop(self) -> None:
-        """Stops in good order, moving time as far as that needs."""
+        """Stop in good order, moving time as far as that needs."""
         stopping = asyncio.ensure_future(self.node.stop())
         while not stopping.done():
             await self.clock.run(10)

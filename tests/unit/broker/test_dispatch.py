@@ -32,7 +32,7 @@ async def rig() -> AsyncIterator[Rig]:
 
 
 def answer_with(monkeypatch: pytest.MonkeyPatch, rig: Rig, api: Api, handle: Any) -> None:
-    """Puts `handle` in the place of an API's handler."""
+    """Put `handle` in the place of an API's handler."""
     route = rig.node.dispatcher.route(api.key)
     monkeypatch.setattr(route, "handle", handle)
 

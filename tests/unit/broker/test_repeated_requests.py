@@ -38,7 +38,7 @@ async def rig() -> AsyncIterator[Rig]:
 
 
 def record(monkeypatch: pytest.MonkeyPatch, rig: Rig, api: Api) -> list[Any]:
-    """Has the API's handler note what it is given, and refuse."""
+    """Have the API's handler note what it is given, and refuse."""
     seen: list[Any] = []
 
     def handle(ctx: Any, request: Any) -> Any:

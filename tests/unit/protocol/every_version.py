@@ -16,7 +16,7 @@ every_api = pytest.mark.parametrize("api", API_TABLE, ids=lambda api: api.name)
 
 
 def each_version(test: Callable[..., None]) -> Callable[..., None]:
-    """Runs `test(api, version, ...)` for each version that is served of each API; a failure tells which it was."""
+    """Run `test(api, version, ...)` for each version that is served of each API; a failure tells which it was."""
 
     def of_api(api: Api, **fixtures: Any) -> None:
         for version in range(api.lowest, api.highest + 1):

@@ -25,7 +25,7 @@ ROLL = 43
 
 
 def file_system(*names: str) -> MemoryFileSystem:
-    """Holds the given files of Kafka's."""
+    """A file system that holds the given files of Kafka's."""
     fs = MemoryFileSystem()
     fs.mkdir(FOLDER)
     for name in names:

@@ -68,6 +68,6 @@ class MostLoaded:
         self._turn = 0
 
     def _exclude(self) -> None:
-        """Drops the member whose turn it is; the first of the round takes its place, which shows in later rounds."""
+        """Drop the member whose turn it is; the first of the round takes its place, which shows in later rounds."""
         self._giving[self._turn] = self._giving[0]
         del self._giving[0]

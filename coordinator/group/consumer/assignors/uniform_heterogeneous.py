@@ -91,7 +91,7 @@ class _Work:
         self._drafts: list[Draft | None] = [None] * len(self._members)
 
     def revoke(self) -> None:
-        """Takes from members the partitions of topics that they do not subscribe to."""
+        """Take from members the partitions of topics that they do not subscribe to."""
         for number, member in enumerate(self._members):
             subscribed = frozenset(member.topics)
             for topic_id, partitions in member.assigned.items():
@@ -104,14 +104,14 @@ class _Work:
                     self._draft(number).remove_topic(topic_id)
 
     def hand_out(self, topic: _Topic) -> None:
-        """Gives the partitions that nobody has to the subscribers with the fewest."""
+        """Give the partitions that nobody has to the subscribers with the fewest."""
         least = LeastLoaded(self._by_size(topic), self._sizes)
         for partition, owner in enumerate(topic.owners):
             if owner == _NOBODY:
                 self._give(topic, partition, least.next())
 
     def balance(self, topic: _Topic) -> bool:
-        """Moves partitions from subscribers with many to those with few; returns whether any moved."""
+        """Move partitions from subscribers with many to those with few; return whether any moved."""
         members = self._by_size(topic)
         if self._sizes[members[-1]] - self._sizes[members[0]] <= 1:
             return False

@@ -51,7 +51,7 @@ def _unowned(spec: GroupSpec, topic: UUID) -> list[int]:
 def _revoke(
     spec: GroupSpec, topics: Collection[UUID], free: list[tuple[UUID, int]]
 ) -> tuple[dict[str, Draft], dict[str, int]]:
-    """Takes from members what they may not keep and adds it to `free`.
+    """Take from members what they may not keep and add it to `free`.
 
     Returns the changed members' drafts, and how many partitions each member that is not at its quota has room for. One
     place above the smaller quota is offered to each member as long as such places are left; a member that does not
