@@ -42,7 +42,7 @@ def reuse_freed_memory() -> None:
 async def unless_stopped(
     work: Coroutine[Any, Any, None], stop: asyncio.Event, clock: Clock, patience_ms: float
 ) -> bool:
-    """Do the work; false if it has not ended `patience_ms` after `stop` was set. Raises what it raises."""
+    """Do the work; False if it has not ended `patience_ms` after `stop` was set. Raises what it raises."""
 
     async def give_up() -> None:
         await stop.wait()

@@ -73,7 +73,7 @@ class TransactionCoordinator(HostedCoordinator[TransactionShard]):
     def holds_for_good(
         self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[PartitionKey]
     ) -> bool:
-        """As `holds`, and everything that the answer depends on is committed."""
+        """Whether `holds` is true, and everything that this depends on is committed."""
         shard = self.runtime.shard(self.partition_for(transactional_id))
         return shard is not None and shard.is_settled and _holds(shard.state, transactional_id, producer, partitions)
 

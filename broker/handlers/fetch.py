@@ -333,7 +333,7 @@ class Fetch:
             ]
 
     def _diverges(self, target: Target, partition: Partition, result: FetchPartitionResponse) -> bool:
-        """KIP-595: where the log diverges from the one that the client read before."""
+        """Whether the log differs from the one that the client read before; if so, note where in `result` (KIP-595)."""
         epoch, end_offset = partition.end_offset_for_epoch(target.last_fetched_epoch)
         if epoch < 0 or end_offset < 0 or target.fetch_offset < partition.log_start_offset:
             raise OffsetOutOfRange

@@ -99,7 +99,7 @@ def _find(ctx: RequestContext, key_type: int, key: str, coordinator: HostedCoord
 
 
 def _is_share_key(key: str) -> bool:
-    """group:topic id:partition (Kafka's `SharePartitionKey.validate`)."""
+    """Whether it has the form group:topic id:partition (Kafka's `SharePartitionKey.validate`)."""
     parts = key.rstrip(":").split(":")  # as Java's split, which drops empty parts at the end
     if len(parts) != 3 or not parts[0].strip():
         return False

@@ -187,12 +187,12 @@ def _check_first_batches(request: ProduceRequest) -> None:
     """
     for _, partitions in request.topics:
         for _, records in partitions:
-            if records is not None and first_batch_size(records):
-                flags = records[ATTRIBUTES_LOW_AT]
-                if flags & TRANSACTIONAL_FLAG and records[MAGIC_AT] == MAGIC:
-                    if request.transactional_id is None:
-                        raise TransactionalIdAuthorization
-                    return  # Kafka looks for one such batch, and for nothing after it
+            if records is None or not first_batch_size(records):
+                continue
+            if records[ATTRIBUTES_LOW_AT] & TRANSACTIONAL_FLAG and records[MAGIC_AT] == MAGIC:
+                if request.transactional_id is None:
+                    raise TransactionalIdAuthorization
+                return  # Kafka looks for one such batch, and for nothing after it
 
 
 def _check_old_compressions(ctx: RequestContext, request: ProduceRequest) -> None:

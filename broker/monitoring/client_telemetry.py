@@ -182,7 +182,7 @@ def _matches(patterns: dict[str, re.Pattern[str]], attributes: dict[str, str]) -
 
 
 def _is_match(pattern: re.Pattern[str], text: str) -> bool:
-    """By RE2 if it accepts the pattern: Python's engine may take for ever over a short one."""
+    """Whether all of the text matches: by RE2, if it accepts the pattern, since Python's engine may take for ever."""
     try:
         return compile_pattern(pattern.pattern).fullmatch(text) is not None
     except InvalidPatternError:

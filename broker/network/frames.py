@@ -55,7 +55,7 @@ class FrameBuffer:
         return self._view[self._end :] if self._end else self._view
 
     def received(self, count: int) -> bool:
-        """`count` bytes were put into `space()`. Returns whether they may have made a frame whole."""
+        """Note `count` bytes that were put into `space()`. Returns whether they may have completed a frame."""
         if self._large is None:
             self._end += count
             return True

@@ -53,7 +53,7 @@ class Append(NamedTuple):
 
     @property
     def is_in_open_transaction(self) -> bool:
-        """The log has earlier records of the same transaction: its marker cannot have come yet."""
+        """Whether the log has earlier records of the same transaction: its marker cannot have come yet."""
         producer_id, epoch = self.producer
         entry = self.partition.log.producers.producers.get(producer_id)
         return entry is not None and entry.txn_first_offset >= 0 and entry.producer_epoch == epoch
@@ -121,6 +121,7 @@ def admit(
         unknown = [append for append in unknown if append.partition.key not in refused]
         if not unknown:
             return refused
+    _begin_verifications(unknown, clients)
     admission = _Admission(node, transactional_id, unknown, clients, refused)
     if admission.is_granted:
         return refused
@@ -128,6 +129,12 @@ def admit(
     if answer.done() and not isinstance(answer.exception(), ConcurrentTransactions):
         return admission.refusals(answer)
     return admission.after_answer(answer, [append for append in appends if append.is_in_open_transaction])
+
+
+def _begin_verifications(appends: Sequence[Append], clients: Clients) -> None:
+    """Have each log hold back what must not overtake these appends while the coordinator is asked."""
+    for partition, (producer_id, epoch), sequence in appends:
+        partition.log.producers.verifications.begin(producer_id, epoch, sequence, clients.adds_partitions)
 
 
 class _Admission:
@@ -143,12 +150,10 @@ class _Admission:
         self._refused = refused
         self._producer = appends[0].producer
         self._wanted = [append.partition.key for append in appends]
-        for partition, (producer_id, epoch), sequence in appends:
-            partition.log.producers.verifications.begin(producer_id, epoch, sequence, clients.adds_partitions)
 
     @property
     def is_granted(self) -> bool:
-        """The coordinator has all of the partitions, committed: there is nothing to write or to wait for."""
+        """Whether the coordinator has all of the partitions, committed: nothing to write or to wait for."""
         return self._coordinator.holds_for_good(self._transactional_id, self._producer, self._wanted)
 
     def ask(self) -> Future[Any]:

@@ -63,7 +63,7 @@ class Group(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """In state Empty."""
+        """Whether the state is Empty."""
 
     def validate_offset_commit(
         self,

@@ -249,7 +249,7 @@ class Shard(Generic[S]):
         return self._replies.answered(None) if failure is None else self._replies.failed(failure)
 
     def _run_effects(self, effects: Effects, error: KafkaError | None) -> bool:
-        """False after an exception: soft state can no longer be trusted, and the shard starts over."""
+        """Run them; False after an exception: soft state can no longer be trusted, and the shard starts over."""
         try:
             effects(error)
         except Exception:

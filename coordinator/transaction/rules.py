@@ -58,7 +58,7 @@ def _created(producer_id: int, timeout_ms: int, now_ms: int) -> TransactionMetad
 
 
 def _may_be(current: TransactionMetadata, expected: ProducerEpoch) -> bool:
-    """The id has just been made, or is the client's, or follows the client's whose epochs were used up."""
+    """Whether the id is new, or the client's, or follows the client's whose epochs were used up."""
     return (
         current.producer_epoch == NO_EPOCH
         or expected.producer_id == current.producer_id

@@ -106,7 +106,7 @@ class LogCleaner:
                 self._resting.discard(task)
 
     async def run_once(self) -> bool:
-        """Clean the log that needs it most, then apply retention; false if none needed cleaning."""
+        """Clean the log that needs it most, then apply retention; False if none needed cleaning."""
         async with self._choosing:
             target = await self._choose()
             if target is not None:

@@ -62,7 +62,7 @@ class OffsetMap:
         return sum(map(len, self._tables))
 
     def put_all(self, keys: Sequence[bytes], offsets: Sequence[int]) -> bool:
-        """Note later records of keys, offsets ascending; false if the map became full before all were noted."""
+        """Note later records of keys, offsets ascending; False if the map became full before all were noted."""
         if keys and max(map(len, keys)) >= _DIGEST_BYTES:
             keys = [key if len(key) < _DIGEST_BYTES else _digest(key) for key in keys]
         tables = self._tables

@@ -236,7 +236,7 @@ class LogMove:
         return old_folder, old_files
 
     def _take_locks(self, locks: ExitStack) -> bool:
-        """Lock every file against being opened by name; false if one is being opened right now."""
+        """Lock every file against being opened by name; False if one is being opened right now."""
         wanted: list[Lock] = [lock for segment in self.log.segments for lock in segment.locks()]
         for lock in (*wanted, self.log.leader_epochs.writing):
             if not lock.acquire(blocking=False):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def increment_start(log: PartitionLog, offset: int) -> bool:
-    """Move the log's start up; false if it is there already. Raises OffsetOutOfRange past the log's end."""
+    """Move the log's start up; False if it is there already. Raises OffsetOutOfRange past the log's end."""
     if offset > log.log_end_offset:
         raise OffsetOutOfRange(f"Cannot increment the log start offset of {log.name} to {offset}, past its end.")
     if offset <= log.log_start_offset:
@@ -42,7 +42,7 @@ def _not_saved(log: PartitionLog, error: Exception) -> None:
 
 
 def truncate_to(log: PartitionLog, offset: int) -> bool:
-    """Drop everything from `offset` on; false if the log ends there or before. Raises OSError."""
+    """Drop everything from `offset` on; False if the log ends there or before. Raises OSError."""
     if offset >= log.log_end_offset:
         return False
     if offset < log.segments.first.base_offset:

@@ -345,7 +345,7 @@ class PartitionLog:
     # -- truncating, closing
 
     def truncate_to(self, offset: int) -> bool:
-        """Drop everything from `offset` on; false if the log ends there or before. Raises KafkaStorage."""
+        """Drop everything from `offset` on; False if the log ends there or before. Raises KafkaStorage."""
         self._check_online()
         try:
             return log_truncation.truncate_to(self, offset)
@@ -361,7 +361,7 @@ class PartitionLog:
             raise self.fail(error) from error
 
     def increment_log_start_offset(self, offset: int) -> bool:
-        """Move the log's start up; false if it is there already. The caller checkpoints it before it answers.
+        """Move the log's start up; False if it is there already. The caller checkpoints it before it answers.
 
         Raises OffsetOutOfRange past the log's end (the caller checks the high watermark), KafkaStorage.
         """

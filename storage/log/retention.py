@@ -95,7 +95,7 @@ def _remove(log: PartitionLog, high_watermark: int, breaches: Breaches, reason: 
 
 
 def _rolled(log: PartitionLog) -> bool:
-    """False if there is no room for a new segment: removing the other segments makes some. Raises OSError."""
+    """Roll; False if there is no room for a new segment: removing the other segments makes some. Raises OSError."""
     try:
         log.roll()
     except OSError as error:

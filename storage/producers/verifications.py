@@ -36,7 +36,7 @@ class Verifications:
             tried[producer_id] = (epoch, sequence, known[2])
 
     def is_out_of_order(self, producer_id: int, sequence: int, has_batches: bool) -> bool:
-        """An earlier batch was tried and must come first, or, with transactions V2, the batch of sequence 0.
+        """Whether an earlier batch was tried and must come first, or with transactions V2 the batch of sequence 0.
 
         `has_batches`: the log knows batches of the producer.
         """

@@ -292,7 +292,7 @@ class TimeIndex(_Index):
         return [TimestampOffset(time, base + offset) for time, offset in zip(*self.load(), strict=True)]
 
     def is_full(self) -> bool:
-        """One slot stays free for the entry that closes the segment."""
+        """Whether there is no room; one slot stays free for the entry that closes the segment."""
         return len(self) >= self._file.max_entries - 1
 
     def sanity_check(self) -> None:

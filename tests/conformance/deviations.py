@@ -15,7 +15,7 @@ class Deviation(NamedTuple):
 
 
 def answered(_: Any, got: Any) -> bool:
-    """Any answer at all, as against silence or a close."""
+    """Whether there is any answer at all, rather than silence or a closed connection."""
     return isinstance(got, dict)
 
 

@@ -74,11 +74,11 @@ class Sessions:
             member.session = None
 
     def start_pending(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
-        """A member id is handed out, to be used within the timeout."""
+        """Wait for a member id that was handed out to be used within the timeout."""
         group.pending[member_id] = self._start(group.group_id, member_id, timeout_ms)
 
     def end_pending(self, group: ClassicGroup, member_id: str) -> bool:
-        """The member id is used, or given up; False where it was not pending."""
+        """Stop waiting for a member id that is used, or given up; False if it was not pending."""
         session = group.pending.pop(member_id, None)
         if session is None:
             return False

@@ -27,7 +27,7 @@ logger = structlog.get_logger(__name__)
 
 
 def record_member(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, change: Change) -> bool:
-    """Records what the member changed about itself; True if it subscribes to other topics by name."""
+    """Record what the member changed about itself; True if it subscribes to other topics by name."""
     if after is before or after == before:
         return False
     change.records.append(records.member(group.group_id, after))

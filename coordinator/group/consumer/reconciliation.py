@@ -87,7 +87,7 @@ def _next(
 
 
 def _owns_any(owned: Partitions | None, partitions: Mapping[UUID, frozenset[int]]) -> bool:
-    """A member that does not say what it owns may own any of them."""
+    """Whether it owns any; a member that does not say what it owns may own any of them."""
     if owned is None:
         return True
     return any(owned[topic] & indexes for topic, indexes in partitions.items() if topic in owned)

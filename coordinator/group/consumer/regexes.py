@@ -59,7 +59,7 @@ def update_regexes(
 
 
 def _is_due(groups: ConsumerGroups, group: ConsumerGroup, wanted: int, is_new: bool) -> bool:
-    """All expressions of a group are matched at once, so the first one's time and version hold for all."""
+    """Whether to match them. All of a group are matched at once, so the first one's time and version hold for all."""
     last = next(iter(group.resolved.values()), None)
     if last is None:
         return True

@@ -58,7 +58,7 @@ def run(rig: Rig, coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def clean(rig: Rig, config: CleanerConfig | None = None) -> bool:
-    """One turn of the cleaner."""
+    """Let the cleaner have one turn."""
     return run(rig, cleaner(rig, config).run_once())
 
 

@@ -119,7 +119,7 @@ class Coordinator(RuleBasedStateMachine):
             self.end(client, end)
 
     def asked(self, client: Client, partition: tuple[str, int]) -> bool:
-        """AddPartitionsToTxn of an old client; whether it was answered well."""
+        """Send an old client's AddPartitionsToTxn; True if it was answered without an error."""
 
         async def ask() -> bool:
             answer = self.rig.add(client.producer, partition, name=client.name, version=TV_0)
