@@ -47,7 +47,7 @@ def main() -> None:
 
 
 @main.command()
-@click.option("--config", "config_file", type=click.Path(exists=True, dir_okay=False), help="A server.properties file.")
+@click.option("--config", "config_file", type=click.Path(exists=True, dir_okay=False), help="Read this server.properties file.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set one configuration; may be repeated.")
 @click.option("--ready-fd", type=int, help="Write one JSON line to this descriptor once the broker serves.")
 @click.option("--exit-with-parent", is_flag=True, help="Stop when standard input ends.")

@@ -36,10 +36,13 @@ def main() -> None:
 
 @main.command("dump")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True))
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-@click.option("--no-records", is_flag=True, help="Batches without what is in them.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.option("--no-records", is_flag=True, help="Print batches without their records.")
 def dump_command(paths: tuple[str, ...], as_json: bool, no_records: bool) -> None:
-    """Print segments, indexes, snapshots and checkpoints; records of internal topics in words. Exit 1: unreadable."""
+    """Print segments, indexes, producer snapshots and checkpoints.
+
+    Records of internal topics are decoded. Exit status 1: something could not be read.
+    """
     failed = False
     for path in chain.from_iterable(_files(given.rstrip("/")) for given in paths):
         if not as_json:
@@ -75,7 +78,10 @@ def _files(path: str) -> Iterator[str]:
 @main.command()
 @click.argument("folder", metavar="DIR", type=FOLDER)
 def verify(folder: str) -> None:
-    """Check everything in DIR and change nothing. Exit status 0: all is well; 1: damage was found."""
+    """Check everything in DIR and change nothing.
+
+    Exit status 0: no damage; 1: damage was found.
+    """
     with _locked(folder):
         found = _verify(folder)
     for one in found:
@@ -87,11 +93,12 @@ def verify(folder: str) -> None:
 
 @main.command()
 @click.argument("folder", metavar="DIR", type=FOLDER)
-@click.option("--yes", is_flag=True, help="Really do it; without, only what is damaged is reported.")
+@click.option("--yes", is_flag=True, help="Do it; without this option damage is only reported.")
 def repair(folder: str, yes: bool) -> None:
-    """Cut each damaged log at its first bad batch, and rebuild its indexes and other files.
+    """Cut damaged logs at their first bad batch.
 
-    What is removed is kept in DIR.removed-TIME, beside DIR. Exit status 0: all is well now; 1: damage is left.
+    Indexes and the other files beside the log are rebuilt. What is removed is kept in DIR.removed-TIME, beside DIR.
+    Exit status 0: no damage is left; 1: some is.
     """
     folder = folder.rstrip("/")
     with _locked(folder):

@@ -38,7 +38,7 @@ class DelayedFetch(DelayedOperation):
         self._ready = ready
 
     def try_complete(self) -> bool:
-        """Follow `DelayedFetch.tryComplete`: also for a partition offline, deleted, fenced, cut, or at a new segment."""
+        """Do as `DelayedFetch.tryComplete`: also for a partition offline, deleted, fenced, cut, or at a new segment."""
         available = 0
         for one in self._watched:
             partition, start = one.partition, one.start
