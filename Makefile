@@ -45,10 +45,10 @@ demo: $(VENV)/.dev $(VENV)/.pipeline ## a year of flights through a broker and S
 torture: $(VENV)/.dev build/spark-jars.stamp ## exactly once through many kills of workers and broker; takes minutes
 	$(PYTEST) --torture -o timeout=1800 $(ARGS) tests/client/test_exactly_once.py tests/crash/test_kill_9_sweep.py tests/pipeline/test_replay_harm.py tests/pipeline/test_lake_kills.py
 
-soak: $(VENV)/.dev ## half an hour of mixed load; what it took is given back in the end
+soak: $(VENV)/.dev ## half an hour of mixed load; memory and descriptors are given back after it
 	ODRADEK_SOAK_SECONDS=1800 $(PYTEST) $(ARGS) tests/crash/test_soak.py
 
-crashpoints: $(VENV)/.dev ## the power failing before every single operation of a run; takes minutes
+crashpoints: $(VENV)/.dev ## a power failure before every single operation of a run; takes minutes
 	ODRADEK_CRASH_POINTS=1 $(PYTEST) $(ARGS) tests/unit/storage/test_crash_points.py
 
 external: $(VENV)/.dev ## aiokafka's own integration tests, from a checkout of aio-libs/aiokafka: AIOKAFKA=path
@@ -62,7 +62,7 @@ lint: $(VENV)/.dev ## ruff, ruff format, import-linter
 types: $(VENV)/.dev $(VENV)/.pipeline ## mypy --strict
 	$(BIN)/mypy
 
-bench: $(VENV)/.dev ## figures beside Apache Kafka's, in one run
+bench: $(VENV)/.dev ## Odradek and Apache Kafka measured in one run
 	$(BIN)/python -m benchmarks.run $(ARGS)
 
 image: $(VENV)/.runtime ## build the container image and try it, without a registry (root; Debian)
