@@ -40,7 +40,7 @@ def flexible_frame(api: int, version: int, *fields: bytes) -> bytes:
 
 
 class Asker(asyncio.Protocol):
-    """One connection; `ask` sends a whole frame and gives the answer's body."""
+    """One connection; `ask` sends a whole frame and returns the answer's body."""
 
     transport: asyncio.Transport
 

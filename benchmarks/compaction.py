@@ -1,9 +1,9 @@
 """Compaction of many updates of few keys, beside Apache Kafka's: `python -m benchmarks.compaction --help`.
 
 The cleaner is held back while the updates are written, and then let go. Measured from there on until the checkpoint
-says that everything is clean: the time, the largest resident set, and the longest round trip of a client that asks for
-the broker's versions all the while: the loop's longest stall, and what else the machine does, which the same without
-compaction tells.
+says that everything is clean: the time, the largest resident set, and the longest round trip of a client that keeps
+asking for the broker's versions. That is the loop's longest stall and whatever else the machine does, which the same
+measure without compaction shows.
 """
 
 from __future__ import annotations

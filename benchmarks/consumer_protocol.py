@@ -99,7 +99,7 @@ async def join(members: Sequence[Member], topic: str) -> None:
 
 
 async def settle(members: Sequence[Member]) -> None:
-    """All beat until they are at one epoch and have told that they own what they were assigned."""
+    """Send heartbeats until all members are at one epoch and have reported that they own what they were assigned."""
     while not all(member.is_settled for member in members) or len({member.epoch for member in members}) > 1:
         await together([member.beat() for member in members])
 

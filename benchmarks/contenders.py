@@ -158,7 +158,7 @@ def contenders(script: str, alone: bool, settings: Mapping[str, str] = NO_SETTIN
 
 @contextlib.contextmanager
 def serving(contender: Contender) -> Iterator[Contender]:
-    """A contender on an empty folder, through with its first record; stopped in the end."""
+    """A contender on an empty folder that has taken its first record; stopped in the end."""
     contender.prepare()
     try:
         contender.start()

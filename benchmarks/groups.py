@@ -2,7 +2,7 @@
 
 The members speak the protocol by hand, one connection each, so that the client, which shares the machine's cores with
 the broker, costs little: 1,000 members in 50 groups that send heartbeats, 100 members of one group that rebalance, and
-50 members that commit an offset as often as they are answered.
+50 members that commit an offset as soon as the last commit is answered.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Small transactions and idempotent producing, beside Apache Kafka's: `python -m benchmarks.transactions --help`.
 
 On a topic of six partitions: transactions of ten records, by one producer and by eight at once, with librdkafka through
-confluent-kafka (eight requests each: it adds the partitions first and sends a Produce for every one) and in the way of
-Kafka's own client (`benchmarks.transactions_v2`: two requests); megabytes a second with idempotence. The client shares
-the machine's cores. `--ceiling` measures librdkafka alone, with the mock cluster that is part of it: no broker makes it
+confluent-kafka (eight requests each: it adds the partitions first and sends a Produce for every one) and as Kafka's own
+client does (`benchmarks.transactions_v2`: two requests); megabytes a second with idempotence. The client shares the
+machine's cores. `--ceiling` measures librdkafka alone, with the mock cluster that is part of it: no broker makes it
 faster than that.
 """
 

@@ -21,7 +21,7 @@ TRANSACTION = b"\1"
 NO_TAGS = b"\0"
 TIMEOUT_MS = 60_000
 RETRY_SECONDS = 0.02
-"""What Kafka's client waits before it asks again (TransactionManager's ADD_PARTITIONS_RETRY_BACKOFF_MS)."""
+"""How long Kafka's client waits before it asks again (TransactionManager's ADD_PARTITIONS_RETRY_BACKOFF_MS)."""
 
 RETRIABLE = {3, 5, 6, 14, 15, 16, 51}
 """Topics and coordinators that are new, and CONCURRENT_TRANSACTIONS: the markers of the last one are on their way."""

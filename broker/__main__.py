@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, NoReturn
 
-# kio imports Hypothesis and structlog imports rich wherever they are installed: 0.3 s and 16 MB for nothing.
+# kio imports Hypothesis and structlog imports rich wherever they are installed: 0.3 s and 16 MB that nothing needs.
 for unwanted in ("hypothesis", "rich"):
     sys.modules.setdefault(unwanted, None)  # type: ignore[arg-type]
 
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 @main.command()
-@click.option("--config", "config_file", type=click.Path(exists=True, dir_okay=False), help="Read this server.properties file.")
+@click.option("--config", "config_file", type=click.Path(exists=True, dir_okay=False), help="Read this file.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set one configuration; may be repeated.")
 @click.option("--ready-fd", type=int, help="Write one JSON line to this descriptor once the broker serves.")
 @click.option("--exit-with-parent", is_flag=True, help="Stop when standard input ends.")
@@ -71,7 +71,7 @@ def serve(config_file: str | None, settings: tuple[str, ...], ready_fd: int | No
 @main.command("log", context_settings={"ignore_unknown_options": True}, add_help_option=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def log_tool(arguments: tuple[str, ...]) -> None:
-    """Look into the files of a log: dump, verify, repair."""
+    """Inspect or repair the files of a log: dump, verify, repair."""
     from broker.log_tool.commands import main as tool
 
     tool.main(arguments, prog_name="odradek log")
@@ -150,7 +150,7 @@ def _leave(status: int) -> NoReturn:
 
 
 def _watch_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """Standard input is a pipe that only ends with the parent."""
+    """Set `stop` once standard input, a pipe that the parent holds, ends."""
     if not os.read(sys.stdin.fileno(), 4096):
         loop.remove_reader(sys.stdin.fileno())
         stop.set()

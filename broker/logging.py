@@ -53,7 +53,7 @@ def configure(level: str = "info", line_format: str = "auto", file: TextIO | Non
     """Set up all logging of the process: structlog's, and the standard library's for asyncio and aiohttp.
 
     `level` and `line_format` are the values of `odradek.log.level` and `odradek.log.format`; lines go to `file`, by
-    default standard error. Calls below the level cost only the check, and none fails for want of a place to write to.
+    default standard error. Calls below the level cost only the check, and none fails because it cannot be written.
     Returns what counts the tracebacks from now on.
     """
     file = file or sys.stderr
@@ -87,7 +87,7 @@ def configure(level: str = "info", line_format: str = "auto", file: TextIO | Non
 
 
 def flush_last_lines() -> None:
-    """Before the process ends: what cannot be written is dropped; the interpreter would end with status 120 for it."""
+    """Write out what is buffered, or drop it: the interpreter would end with status 120 if that failed later."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -270,7 +270,7 @@ class Node:
         """Records became visible: requests that wait for them may be answered."""
         key = partition.key
         for purgatory in self._waiting_for_records:
-            if key in purgatory.watchers:  # seldom, and asked at every append
+            if key in purgatory.watchers:  # checked first: rarely true, and every append comes here
                 purgatory.check_and_complete(key)
 
     def _partition_deleted(self, partition: Partition) -> None:
@@ -339,7 +339,7 @@ class Node:
                 logger.error("data not flushed cleanly", of=name, error=str(error))
                 stopped = Stopped.UNCLEAN
             except Exception:
-                logger.exception("unexpected error during the stop", of=name)  # what comes after it is not to suffer
+                logger.exception("unexpected error during the stop", of=name)  # the next steps must run all the same
                 stopped = Stopped.UNCLEAN
         return stopped
 

@@ -11,7 +11,7 @@ from timing.clock import Clock
 T = TypeVar("T")
 
 CHECKS = 10
-"""How many times within `patience_ms` the progress is looked at."""
+"""How many times within `patience_ms` the progress is checked."""
 
 
 class StuckError(Exception):

@@ -47,7 +47,7 @@ class Periodic:
         try:
             await job()
         except Exception as error:
-            if is_passing(error):  # no room: no bug
+            if is_passing(error):  # lack of room is no bug
                 logger.error("periodic job failed", job=name, error=str(error))
             else:
                 logger.exception("periodic job failed", job=name)

@@ -1,4 +1,4 @@
-"""Where a group or a transactional id lives."""
+"""Which partition keeps a group or a transactional id."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _INT_MIN = -(1 << 31)
 
 
 _LONGEST_KEPT = 256
-"""Characters of a key that is remembered: clients send what they like, and it may be large."""
+"""The longest key, in characters, whose hash is remembered: clients may send long ones."""
 
 
 def partition_for(key: str, partitions: int) -> int:

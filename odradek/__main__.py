@@ -8,13 +8,13 @@ import sys
 USAGE = """\
 usage: odradek serve [--config FILE] [--set KEY=VALUE]...   run a broker
        odradek serve --help                                 every option of the broker
-       odradek log dump|verify|repair ...                   look into the files of a log; --help tells more
+       odradek log dump|verify|repair ...                   inspect or repair the files of a log
        odradek --version
 """
 
 
 def main() -> int:
-    """Exit status 0 for `--version` and `--help`, 2 for a wrong command line; `serve` replaces this process."""
+    """Run the command: exit status 0 for `--version` and `--help`, 2 for a wrong one; `serve` replaces this process."""
     match sys.argv[1:]:
         case ["--version" | "-V"]:
             from odradek import __version__
@@ -25,7 +25,7 @@ def main() -> int:
             sys.stdout.write(USAGE)
             return 0
         case ["serve" | "log", *_] as arguments:
-            # -I: neither the current folder nor the user's site decides what `broker` or `storage` means.
+            # -I: `broker` and `storage` are ours, whatever the current folder or the user's site has of that name.
             os.execv(sys.executable, [sys.executable, "-I", "-m", "broker", *arguments])
         case _:
             sys.stderr.write(USAGE)

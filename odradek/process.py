@@ -18,7 +18,7 @@ from typing import Self
 
 LOG_LINES_SHOWN = 30
 SETTINGS_IN_ENVIRONMENT = ("KAFKA_", "ODRADEK_", "CLUSTER_ID")
-"""How variables begin that a broker takes settings from."""
+"""The prefixes of environment variables that a broker reads settings from."""
 
 
 class BrokerStartError(RuntimeError):
@@ -85,7 +85,7 @@ class Broker:
         return self._child.pid
 
     def log(self) -> str:
-        """All that the broker wrote so far, over all its starts."""
+        """All that the broker has logged so far, over all its starts."""
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     def start(self) -> Self:
@@ -130,7 +130,7 @@ class Broker:
         return status
 
     def kill(self) -> None:
-        """Send SIGKILL: the broker gets no chance to flush or to say goodbye."""
+        """Send SIGKILL: the broker gets no chance to flush or to shut down."""
         if self._child is None:
             raise RuntimeError("the broker is not running")
         self._discard()

@@ -1,1 +1,1 @@
-"""Jobs on Apache Spark for what leaves the broker, comes back to it, or is more than one machine holds."""
+"""Jobs on Apache Spark that export topics, write rows back to topics, and read a broker's segment files."""

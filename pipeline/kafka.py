@@ -22,7 +22,7 @@ class Cluster:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def connector_options(self) -> dict[str, str]:
-        """For a read: committed records only, with headers, unless `options` say otherwise."""
+        """The options for a read: committed records only, with headers, unless `options` say otherwise."""
         ours = {
             "kafka.bootstrap.servers": self.bootstrap,
             "kafka.isolation.level": "read_committed",
@@ -31,7 +31,7 @@ class Cluster:
         return ours | dict(self.options)
 
     def client_properties(self) -> dict[str, str]:
-        """For a Java client: bootstrap servers and what `options` say of security, timeouts and the like."""
+        """A Java client's properties: bootstrap servers and what `options` say of security, timeouts and so on."""
         given = {key.removeprefix("kafka."): value for key, value in self.options.items() if key.startswith("kafka.")}
         return {"bootstrap.servers": self.bootstrap, "default.api.timeout.ms": str(ADMIN_TIMEOUT_MS)} | given
 
@@ -96,7 +96,7 @@ def _answer(future: Any) -> Any:
 
 
 def _deepest(error: Py4JJavaError) -> str:
-    """The exception at the bottom of a Java one, in a line."""
+    """The root cause of a Java exception, in a line."""
     found = error.java_exception
     while (cause := found.getCause()) is not None:
         found = cause

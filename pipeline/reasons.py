@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 EXCEPTION = re.compile(r"^(?:.*: )?((?:[\w$]+\.)*[\w$]*(?:Error|Exception): .+)$", re.MULTILINE)
-"""The last exception that a line names; a line of Spark's may name several, from the outer to the inner one."""
+"""Matches the last exception that a line names: one of Spark's may name several, from the outer to the inner."""
 
 CONDITION = re.compile(r"(\[[A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*\] .+?)\s*(?:SQLSTATE.*)?$", re.MULTILINE)
 """What Spark says in its own words, as in "[PATH_NOT_FOUND] Path does not exist"."""
@@ -16,7 +16,7 @@ SAYS_NOTHING = re.compile(
 
 
 def reason(error: BaseException) -> str:
-    """The innermost words of Spark's own, and the exception below them; else the first line that is not blank."""
+    """The innermost message of Spark's own, and the exception below it; else the first line that is not blank."""
     text = str(error)
     words = [found for found in CONDITION.findall(text) if not SAYS_NOTHING.search(found)]
     causes = [found for found in EXCEPTION.findall(text) if not SAYS_NOTHING.search(found)]

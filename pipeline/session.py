@@ -32,7 +32,7 @@ CLASSES = {
     DELTA: ("io.delta.sql.DeltaSparkSessionExtension", "io.delta.storage.LogStore"),
     ICEBERG: ("org.apache.iceberg.spark.SparkCatalog",),
 }
-"""What is in the jars of each part: the second ones are of jars that one may forget to give beside the first."""
+"""What is in the jars of each part: the second ones are in jars that are easily forgotten."""
 
 LOCAL_MASTER = "local[*,4]"
 """All cores, and four tries for a task, as on a cluster: plain `local[*]` has one."""
@@ -46,7 +46,7 @@ class NotInstalled(click.ClickException):
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """What a user may say about the session.
+    """What a user may configure of the session.
 
     `master` None: what spark-submit was given, else `local[*,4]`. `parts` are the jars wanted: KAFKA, DELTA, ICEBERG.
     `packages` not None replaces the Maven coordinates chosen by `parts`; empty: the cluster has the jars already.

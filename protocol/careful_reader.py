@@ -16,7 +16,7 @@ from protocol.schema import NUMBER_FORMATS, Entity, EntityClass, FieldPlan, fiel
 from protocol.value_readers import Read, array_reader, nullable_reader, number_array_reader, primitive_reader
 
 CONVERTED = {"error_code"}
-"""Numbers that are not what `struct` gives."""
+"""The kinds of numbers that are not as `struct` gives them."""
 
 Put: TypeAlias = Callable[[Entity, Any], None]
 """Sets one field of an entity."""

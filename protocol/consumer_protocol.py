@@ -22,7 +22,7 @@ TopicPartitions = list[tuple[str, tuple[int, ...]]]
 
 
 class SchemaError(Exception):
-    """The bytes end too early or have a negative version (Kafka's SchemaException, with its text for what is told)."""
+    """The bytes end too early or have a negative version (Kafka's SchemaException, with its messages)."""
 
 
 class AbsurdLengthError(SchemaError):
@@ -92,7 +92,7 @@ def deserialize_assignment(data: bytes) -> Assignment:
 
 
 def serialize_assignment(version: int, partitions: Iterable[tuple[str, Sequence[int]]]) -> bytes:
-    """Without user data, in the version asked for or the highest there is. Raises SchemaError for a negative one."""
+    """The bytes, without user data, in the version asked for or the highest. Raises SchemaError for a negative one."""
     topics = []
     for topic, indexes in partitions:
         name = topic.encode()
@@ -134,7 +134,7 @@ class _Reader:
         return None if size < 0 else self._take(size)
 
     def array_size(self) -> int:
-        """Not above what is left: an element takes a byte or more."""
+        """The size of an array, never above what is left: an element takes a byte or more."""
         size = self.int32()
         if not 0 <= size <= len(self._data) - self._position:
             raise AbsurdLengthError(f"{size} elements in {len(self._data) - self._position} bytes")

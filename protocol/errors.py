@@ -1,6 +1,6 @@
 """Every error of Kafka 4.1 as an exception: code, class and default message (Kafka's Errors).
 
-The messages that Kafka sends to clients are its own to the letter; the others say the same in other words.
+The messages that Kafka sends to clients are its own to the letter; the others say the same in our words.
 
 Classes are named after Kafka's exceptions without the ending; three take the name of their code instead, since Kafka's
 names mislead: `UnknownServerError`, `MessageTooLarge` (RecordTooLarge) and `CorruptMessage` (CorruptRecord).

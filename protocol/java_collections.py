@@ -18,7 +18,7 @@ _FIBONACCI = -7046029254386353131
 _LONG_CHAIN = 8
 _ENOUGH_BUCKETS = 64
 _LONGEST_KEPT = 256
-"""Characters of a key whose hash is remembered: clients send what they like, and it may be large."""
+"""The longest key, in characters, whose hash is remembered: clients may send long ones."""
 
 
 def in_hash_order(names: Collection[str]) -> list[str]:

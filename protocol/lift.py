@@ -59,7 +59,7 @@ def lift(entity: Entity, cls: EntityClass) -> Entity:
 
 
 def is_reshaped(old: EntityClass, new: EntityClass) -> bool:
-    """Whether `RESHAPED` has a say in what an instance of `old` becomes."""
+    """Whether `RESHAPED` applies to an instance of `old`."""
     old_plans = {plan.name: plan for plan in field_plans(old)}
     for plan in field_plans(new):
         rule = RESHAPED.get((new.__name__, plan.name))

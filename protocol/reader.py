@@ -75,7 +75,7 @@ _IN_RUNS = {kind: letter for kind, letter in (NUMBER_FORMATS | DURATIONS).items(
 """The letters of `struct` for what is read several at once."""
 
 _DEPTH = 2
-"""Of the body in it."""
+"""How deep the lines of the body are indented in it."""
 
 
 @cache

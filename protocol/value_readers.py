@@ -52,7 +52,7 @@ def array_reader(item: Read, flexible: bool, nullable: bool, what: str) -> Read:
     def read_array(buf: Buffer, pos: int) -> tuple[tuple[Any, ...] | None, int]:
         if not flexible:
             count, pos = read_length32(buf, pos, what)
-        elif pos < len(buf) and 0 < buf[pos] < 0x80 and buf[pos] <= len(buf) - pos:  # mostly
+        elif pos < len(buf) and 0 < buf[pos] < 0x80 and buf[pos] <= len(buf) - pos:  # the usual case
             count = buf[pos] - 1
             pos += 1
         else:

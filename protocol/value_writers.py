@@ -37,7 +37,7 @@ def append_length(out: bytearray, length: int, flexible: bool) -> None:
 
 
 def milliseconds(value: timedelta | int) -> int:
-    """Of a timedelta, or of an int that is milliseconds already."""
+    """The milliseconds of a timedelta, or of an int that is milliseconds already."""
     return value if isinstance(value, int) else value // MILLISECOND
 
 
@@ -107,7 +107,7 @@ _pack_time = Struct(">q").pack
 
 
 def _write_time(out: bytearray, value: datetime | int | None) -> None:
-    """Milliseconds since 1970 of a datetime, or of an int that is that already; -1 for None."""
+    """Write the milliseconds since 1970 of a datetime, or of an int that is that already; -1 for None."""
     if value is None:
         out += _pack_time(-1)
     elif isinstance(value, int):

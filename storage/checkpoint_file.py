@@ -10,7 +10,7 @@ _VERSION = 0
 
 
 class CorruptCheckpointError(ValueError):
-    """The file is not in the format, or says other than it counts."""
+    """The file is not in the format, or its number of entries is wrong."""
 
 
 def read_checkpoint(fs: FileSystem, path: str) -> list[str] | None:
@@ -29,7 +29,7 @@ def read_checkpoint(fs: FileSystem, path: str) -> list[str] | None:
 
 
 def write_checkpoint(fs: FileSystem, path: str, entries: Sequence[str]) -> None:
-    """Replace the file, atomically and for good. Raises OSError."""
+    """Replace the file, atomically and durably. Raises OSError."""
     write_file_atomically(fs, path, checkpoint_bytes(entries))
 
 

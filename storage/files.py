@@ -1,4 +1,4 @@
-"""The only door to disk: what the log asks of a file system, and the operating system's answer.
+"""The only access to disk: what the log asks of a file system, and the operating system's implementation.
 
 Nothing else in the program opens, reads, renames or syncs a file. Tests put a file system in memory here.
 Every method raises OSError as the operating system would; the caller decides what that means for its log.
@@ -90,7 +90,7 @@ class FileSystem(Protocol):
         """When the file's content last changed, ms since the epoch."""
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
-        """Say when the file's content last changed, ms since the epoch."""
+        """Set when the file's content last changed, ms since the epoch."""
 
     def fsync_dir(self, path: str) -> None:
         """Make names created, renamed and removed in this folder survive a power failure."""

@@ -1,4 +1,4 @@
-"""Time as something that is passed in: the only door to clocks, sleeping and `loop.call_later`.
+"""Time as something that is passed in: the only access to clocks, sleeping and `loop.call_later`.
 
 All durations and instants are milliseconds. Monotonic readings have an arbitrary origin and serve deadlines; wall
 readings are since the Unix epoch and serve what is written down (record timestamps, retention, expiry of state).

@@ -34,7 +34,7 @@ class DelayedOperation(ABC):
 
     @abstractmethod
     def on_complete(self) -> None:
-        """Answer. Called exactly once, out of `force_complete`."""
+        """Answer. Called exactly once, by `force_complete`."""
 
     @abstractmethod
     def on_expiration(self) -> None:
@@ -70,12 +70,12 @@ class Purgatory:
 
     @property
     def watched(self) -> int:
-        """Entries in the watch lists: an operation counts once for every key (metric `PurgatorySize`)."""
+        """The entries in the watch lists: an operation counts once for every key (metric `PurgatorySize`)."""
         return sum(map(len, self.watchers.values()))
 
     @property
     def delayed(self) -> int:
-        """Operations that wait for their timeout (metric `NumDelayedOperations`)."""
+        """The operations that wait for their timeout (metric `NumDelayedOperations`)."""
         return self._delayed
 
     def try_complete_else_watch(self, operation: DelayedOperation, keys: Sequence[Hashable], timeout_ms: float) -> bool:

@@ -1,4 +1,4 @@
-"""What becomes of an exception that must not stop the others' work."""
+"""What is done with an exception that must not stop other work."""
 
 from __future__ import annotations
 

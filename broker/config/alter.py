@@ -75,7 +75,7 @@ def changed_scalars(overrides: Mapping[str, str], changes: Iterable[Change]) -> 
 def changed_broker(
     config: BrokerConfig, changes: Sequence[Change], *, per_broker: bool, incremental: bool
 ) -> dict[str, str]:
-    """This broker's dynamic configurations, or the cluster's, after the changes; unless incremental, they are all."""
+    """This broker's dynamic configurations, or the cluster's, after the changes (unless incremental: those alone)."""
     current = config.dynamic_broker if per_broker else config.dynamic_default
     for change in changes:
         _require_list(change)

@@ -21,7 +21,7 @@ class BrokenRule:
 
 
 def broken_rules(config: BrokerConfig) -> Iterator[BrokenRule]:
-    """In Kafka's order. What cannot be altered at run time can only be wrong at the start, and has no Kafka text."""
+    """The broken rules, in Kafka's order. What only a start can set has no text of Kafka's."""
     yield from map(BrokenRule, _identity(config))
     yield from _log(config)
     yield from map(BrokenRule, _replication(config))

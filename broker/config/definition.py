@@ -100,7 +100,7 @@ class ConfigDef:
 
     @property
     def expected(self) -> str:
-        """The allowed values, in words."""
+        """The allowed values, as a text."""
         kind = _KINDS[self.type]
         return f"{kind}, {self.check.expected}" if self.check else kind
 
@@ -159,7 +159,7 @@ def _parse_type(name: str, text: str, kind: ConfigType) -> Value:
 
 
 def parse_integer(text: str, bits: int) -> int | None:
-    """As Java parses a signed number of `bits` bits; None for any other text."""
+    """The number, as Java parses a signed one of `bits` bits; None for any other text."""
     bound = 1 << (bits - 1)
     return int(text) if re.fullmatch(_INTEGER, text) and -bound <= int(text) < bound else None
 

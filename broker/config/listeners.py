@@ -131,7 +131,7 @@ def _require_distinct_names(key: str, text: str, listeners: tuple[Listener, ...]
 
 
 def _require_distinct(key: str, text: str, listeners: tuple[Listener, ...]) -> None:
-    """Names differ, and ports too, unless one listener has an IPv4 and the only other an IPv6 address."""
+    """Check that names differ, and ports too, unless one listener has an IPv4 and the only other an IPv6 address."""
     _require_distinct_names(key, text, listeners)
     by_port: dict[int, list[Listener]] = {}
     for listener in listeners:

@@ -33,7 +33,7 @@ def _leading(pattern: str, text: str) -> str:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments and blank ones; a line that ends in an odd number of backslashes goes on in the next."""
+    """The lines, without comments and blank ones; an odd number of backslashes at its end continues a line."""
     pending: str | None = None
     for natural in re.split(_LINE_END, text):
         line = natural.lstrip(_BLANK)

@@ -13,7 +13,7 @@ from storage.append_types import LogConfig
 
 
 def parse_topic_configs(broker_config: BrokerConfig, overrides: Mapping[str, str | None]) -> dict[str, Value]:
-    """As `topic_values`, of a topic that is created or altered: wrong combinations raise InvalidConfiguration too."""
+    """As `topic_values`, for a topic being created or altered: wrong combinations raise InvalidConfiguration too."""
     values = topic_values(broker_config, overrides)
     _check_together(values)
     return values

@@ -69,7 +69,7 @@ class PartitionCoordinatorLog:
             raise log.storage_error()
 
     async def _read(self, offset: int) -> memoryview:
-        """Tried again while no descriptor is left: a coordinator that was not loaded is never loaded again."""
+        """Read, trying again while no descriptor is free: a coordinator that failed to load is never loaded again."""
         log = self._partition.log
         while True:
             try:

@@ -157,7 +157,7 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
 
     @staticmethod
     def _in_order(shards: Collection[Shard[GroupShard]]) -> Sequence[Shard[GroupShard]]:
-        """In the order of Kafka's ConcurrentHashMap of TopicPartitions."""
+        """The partitions in the order of Kafka's ConcurrentHashMap of TopicPartitions."""
         return in_concurrent_order(shards, lambda shard: _hash_code(shard.partition))
 
     def _topic_changed(self, old: Topic | None, new: Topic | None) -> None:

@@ -102,7 +102,7 @@ class HostedCoordinator(Generic[S]):
             self._load(new)
 
     def _load(self, topic: Topic) -> None:
-        """As in Kafka, partitions added later do not move keys until the next start."""
+        """Load the shards. As in Kafka, partitions added later do not move keys until the next start."""
         node = self._node
         buffer_bytes = node.config.integer(self.load_buffer_config)
         if not self.runtime.shards():

@@ -45,7 +45,7 @@ class RequestTopic(Protocol):
 
 
 def split(topics: Topics, requested: Iterable[RequestTopic]) -> tuple[list[OffsetToCommit], Refused]:
-    """What the coordinator is asked about, and the partitions that are not there, which it never hears of."""
+    """What the coordinator is asked about, and the partitions that do not exist, which it is not asked about."""
     offsets: list[OffsetToCommit] = []
     refused: Refused = {}
     for topic in requested:
@@ -70,7 +70,7 @@ def split(topics: Topics, requested: Iterable[RequestTopic]) -> tuple[list[Offse
 def answered(
     requested: Iterable[RequestTopic], refused: Refused, codes: Iterable[tuple[OffsetToCommit, ErrorCode]]
 ) -> Answered:
-    """Refused partitions come first, as in Kafka, and a topic that is named twice is then one.
+    """The answer: refused partitions come first, as in Kafka, and a topic that was named twice is merged.
 
     With nothing refused the answer has the topics of the request, twice what is named twice.
     """

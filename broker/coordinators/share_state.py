@@ -26,7 +26,7 @@ def refusing(
     doing: str,
     passes_over_empty_topics: bool = False,
 ) -> tuple[Handle, ErrorResponse]:
-    """`handle` and `error_response` of an API that reads or writes such state, by kio's classes of its response.
+    """The `handle` and `error_response` of an API that reads or writes such state, from its response classes.
 
     `doing` is for the message. A topic without partitions leaves the whole answer empty, or is passed over.
     """

@@ -109,7 +109,7 @@ def _partitions(topics: Sequence[Any]) -> tuple[PartitionKey, ...]:
 
 
 def _refused(ctx: RequestContext, wanted: Wanted) -> Codes | None:
-    """One unknown partition fails the whole transaction: then nothing is added."""
+    """The answer to a transaction with an unknown partition, which fails it as a whole: nothing is added."""
     known = ctx.node.partitions
     missing = {partition for partition in wanted.partitions if known.get(*partition) is None}
     if missing:
@@ -159,7 +159,7 @@ def _response(ctx: RequestContext, wanted: Sequence[Wanted], codes: Sequence[Cod
 
 
 def _topics(wanted: Wanted, codes: Codes) -> tuple[AddPartitionsToTxnTopicResult, ...]:
-    """As the request names them, repetitions included; each once if their codes differ."""
+    """The topics as the request names them, repetitions included; each once if their codes differ."""
     if wanted.verify_only or len(set(codes.values())) > 1 or ErrorCode.unknown_topic_or_partition in codes.values():
         return tuple(
             new_topic_result(

@@ -55,7 +55,7 @@ def _outcome(node: Node, key: PartitionKey, path: str) -> ErrorCode:
 
 
 def _prefer(node: Node, key: PartitionKey, path: str) -> ErrorCode:
-    """A partition that is still to come will be made in that folder (KIP-113); until then it is unknown."""
+    """Note the folder that a partition yet to be created is to be made in (KIP-113); until then it is unknown."""
     log_dir = node.logs.log_dir(path)
     if log_dir.failed:
         return ErrorCode.kafka_storage_error

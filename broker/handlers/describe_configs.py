@@ -43,7 +43,7 @@ GROUP_SOURCE = 8
 def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     if any(resource.resource_type not in KNOWN_TYPES for resource in request.resources):
         raise InvalidRequest(InvalidRequest.default_message)  # for all of them, as in Kafka
-    # What is named twice is answered twice, and looked up once: a request of a few bytes may name thousands.
+    # A resource named twice is answered twice, but looked up once: a small request may name thousands.
     describer = TopicDescriber(ctx.node.config)
     results = {resource: _result(ctx, request, resource, describer) for resource in dict.fromkeys(request.resources)}
     return DescribeConfigsResponse(throttle_time=ZERO, results=tuple(results[one] for one in request.resources))
@@ -144,7 +144,7 @@ def _of_resource(
             continue
         is_set = name in values
         value = to_text(definition.parse(values[name])) if is_set else definition.default_text
-        # Kafka names a group's defaults as synonyms, a subscription's it does not.
+        # Kafka names a group's defaults as synonyms, but not a subscription's.
         shows_synonym = is_set or source == GROUP_SOURCE
         synonym = DescribeConfigsSynonym(name=name, value=value, source=source if is_set else DEFAULT_SOURCE)
         described.append(

@@ -96,7 +96,7 @@ def _found(topic: Topic, start: int, end: int, offline: Set[int]) -> DescribeTop
 def _partition(
     index: int, assignment: PartitionAssignment, *, is_offline: bool
 ) -> DescribeTopicPartitionsResponsePartition:
-    """A partition whose log is offline has no leader, as in `metadata`; who led it may do so again (KIP-966)."""
+    """A partition whose log is offline has no leader, as in `metadata`; its last leader may lead it again (KIP-966)."""
     return DescribeTopicPartitionsResponsePartition(
         error_code=ErrorCode.none,
         partition_index=index,

@@ -32,7 +32,7 @@ NONE_TO_ELECT: dict[int, type[KafkaError]] = {0: PreferredLeaderNotAvailable, 1:
 
 
 def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    if request.topic_partitions == ():  # nothing that time or an election could be needed for
+    if request.topic_partitions == ():  # nothing to elect
         return _response([])
     require_time_left(request.timeout)
     if request.election_type not in NONE_TO_ELECT:

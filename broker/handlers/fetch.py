@@ -254,7 +254,7 @@ class Fetch:
             self._results += self._refused_at_first()
 
     def _refused_at_first(self) -> Results:
-        """Partitions unknown at first: for consumers Kafka sorts out unknown topic ids before it looks for the rest."""
+        """Answer for partitions unknown at first: Kafka picks out unknown topic ids before it looks for the rest."""
         refused = list(self._unknown.values())
         if self._request.replica_id < 0:
             refused.sort(key=lambda one: one[1].error_code != ErrorCode.unknown_topic_id)

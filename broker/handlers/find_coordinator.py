@@ -111,7 +111,7 @@ def _is_share_key(key: str) -> bool:
 
 
 def _failed(key: str, error: KafkaError) -> Coordinator:
-    """Kafka leaves the message empty unless it adds something to the code."""
+    """The answer for an error; Kafka leaves the message empty unless it adds something to the code."""
     return Coordinator(
         key=key, node_id=-1, host="", port=-1, error_code=error.code, error_message=error.explicit_message or ""
     )

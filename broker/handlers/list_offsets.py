@@ -58,7 +58,7 @@ def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsRespo
 
 
 def error_response(ctx: RequestContext, request: ListOffsetsRequest, error: KafkaError) -> ListOffsetsResponse:
-    """The same error for every partition, as often as it is named."""
+    """The same error for every partition, once for each time it is named."""
     return ListOffsetsResponse(
         throttle_time=ZERO,
         topics=tuple(
@@ -73,7 +73,7 @@ def error_response(ctx: RequestContext, request: ListOffsetsRequest, error: Kafk
 class Lookup:
     """One request's lookups, one partition after the other.
 
-    A partition that is named twice is refused once, behind the others, as in Kafka.
+    A partition that is named twice is refused once, after the others, as in Kafka.
     """
 
     def __init__(self, ctx: RequestContext, request: ListOffsetsRequest) -> None:

@@ -54,7 +54,7 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
     if any(topic.topic_id is not None for topic in wanted):
         return _response(ctx, [_by_id(ctx, request, topic_id) for topic_id in _distinct_ids(wanted)])
     if any(topic.name is None for topic in wanted):
-        raise UnknownServerError("a topic with neither name nor id was asked for")  # as Kafka fails on it
+        raise UnknownServerError("a topic with neither name nor id was asked for")  # as in Kafka
     names = list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
     missing = [name for name in names if ctx.node.topics.get(name) is None]
     if missing and request.allow_auto_topic_creation and ctx.node.config.boolean("auto.create.topics.enable"):

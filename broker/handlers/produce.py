@@ -180,7 +180,7 @@ def error_response(ctx: RequestContext, request: ProduceRequest, error: KafkaErr
 
 
 def _check_first_batches(request: ProduceRequest) -> None:
-    """What fails the request as a whole, before any partition is looked at.
+    """Check what fails the request as a whole, before any partition is looked at.
 
     Raises CorruptMessage if a partition's data starts with what cannot be a batch, TransactionalIdAuthorization if a
     batch is transactional and the request names no transactional id.
@@ -196,7 +196,7 @@ def _check_first_batches(request: ProduceRequest) -> None:
 
 
 def _check_old_compressions(ctx: RequestContext, request: ProduceRequest) -> None:
-    """Before version 7 Kafka looks for zstd in all partitions first, and fails on unknown compressions."""
+    """Fail on unknown compressions, as Kafka does before version 7, where it looks for zstd in all partitions first."""
     for key, partitions in request.topics:
         for index, records in partitions:
             try:

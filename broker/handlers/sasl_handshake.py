@@ -1,4 +1,4 @@
-"""SaslHandshake 0-1 (KIP-43): no listener speaks SASL, so a handshake is always out of place."""
+"""SaslHandshake 0-1 (KIP-43): no listener speaks SASL, so a handshake is always refused."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""`odradek log dump`, `verify` and `repair`: the files of a log inspected, and repaired, without a broker."""
+"""`odradek log dump`, `verify` and `repair`: inspect and repair the files of a log without a broker."""

@@ -1,4 +1,4 @@
-"""`odradek log dump|verify|repair`: looking into the files of a log, and making damaged ones whole."""
+"""`odradek log dump|verify|repair`: look into the files of a log, and repair damaged ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FOLDER = click.Path(exists=True, file_okay=False)
 
 @click.group()
 def main() -> None:
-    """Look into the files of a log; DIR is a folder of log.dirs, or one partition's folder in it."""
+    """Inspect or repair the files of a log; DIR is a folder of log.dirs, or one partition's folder in it."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
@@ -54,7 +54,7 @@ def dump_command(paths: tuple[str, ...], as_json: bool, no_records: bool) -> Non
                 else:
                     click.echo(" ".join(f"{key}={_shown(value)}" for key, value in row.items()))
         except BrokenPipeError:
-            raise  # whoever reads the output has enough, as `head` has: the files are all right, and click ends here
+            raise  # the reader, such as `head`, has enough: no file is at fault, and click ends the program
         except (OSError, ValueError, IndexError, CorruptIndexError) as error:
             click.echo(f"{path}: {error}", err=True)
             failed = True

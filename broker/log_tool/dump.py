@@ -116,7 +116,7 @@ def _record(record: Record, schemas: tuple[RecordSchema[Any, Any], ...]) -> Row:
 
 
 def plain(value: object) -> object:
-    """As JSON has it: named tuples are mappings, sets are sorted lists, bytes are their text or `hex:` and digits."""
+    """A value for JSON: named tuples are mappings, sets sorted lists, bytes are text or `hex:` and digits."""
     if isinstance(value, bytes):
         try:
             text = value.decode()

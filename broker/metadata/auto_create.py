@@ -45,7 +45,7 @@ class AutoTopicCreation:
             await asyncio.wait(self._tasks)
 
     async def _create_all(self, names: list[str], quota: MutationQuota) -> None:
-        """One topic at a time: a stop waits for one alone, and one that fails does not keep the others."""
+        """Create one topic at a time: a stop waits for one alone, and a failure does not affect the others."""
         asked = frozenset(names)
         for name in names:
             try:

@@ -43,7 +43,7 @@ class ResourceChange:
 async def change_configs(
     node: Node, wanted: Sequence[ResourceChange], *, validate_only: bool
 ) -> list[KafkaError | None]:
-    """Make every change that can be made; the error of each, in their order."""
+    """Make every change that can be made; return the error of each, in their order."""
 
     async def attempt() -> list[KafkaError | None]:
         named = Counter((change.resource_type, change.name) for change in wanted)
@@ -125,7 +125,7 @@ def _other(node: Node, change: ResourceChange) -> Mapping[str, str]:
 
 
 def _logger(node: Node, change: ResourceChange, *, validate_only: bool) -> None:
-    """Deviation: only checked. Levels are set at the start, by `odradek.log.level`."""
+    """Check a change of log levels. Deviation: it has no effect; `odradek.log.level` sets levels at the start."""
     require_this_node(node, change.name)
     for each in change.changes:
         if each.operation == AlterOp.DELETE and each.name == "root":

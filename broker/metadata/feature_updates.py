@@ -49,8 +49,8 @@ async def update(store: MetadataStore, features: Features, updates: Sequence[Fea
 def updated_levels(current: Mapping[str, int], updates: Sequence[FeatureUpdate], node_id: int) -> dict[str, int]:
     """The levels after all updates; level 0 takes a feature away. Raises InvalidUpdateVersion.
 
-    Of one feature named twice the last naming counts; of several that are wrong the first of a hash map is told, as
-    Kafka's `QuorumController` puts them into one.
+    Of one feature named twice the last naming counts; of several that are wrong the first in a hash map is
+    reported, as Kafka's `QuorumController` puts them into one.
     """
     levels = dict(current)
     by_name = {each.name: each for each in updates}

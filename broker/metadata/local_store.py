@@ -182,7 +182,7 @@ class LocalMetadataStore:
         self._snapshot_at_bytes = self._snapshot_after_bytes
 
     def _refuse(self, group: _Group, error: OSError) -> None:
-        """Nothing of the group is in the log: it fails, and with it the commits queued after it."""
+        """Fail a group that the log has nothing of, and with it the commits queued after it."""
         group, self._waiting = group + self._waiting, []
         self._last_assigned = self._revision
         self._undurable.clear()
@@ -198,7 +198,7 @@ class LocalMetadataStore:
                 done.set_exception(MetadataStoreError(reason))
 
     def _give_up(self, reason: str) -> str:
-        """Every later commit fails with the first reason, which is returned."""
+        """Refuse every later commit with the first reason, which is returned."""
         if self._failure is None:
             self._failure = reason
             self.on_failure(reason)

@@ -89,6 +89,6 @@ def _has_failed(claim: asyncio.Task[_Block]) -> bool:
 
 
 def _report_failure(claim: asyncio.Task[_Block]) -> None:
-    """A claim that `take` began has nobody who waits for it, and so nobody who would tell of its failure."""
+    """Log a failed claim: one that `take` began has nobody who waits for it and could report it."""
     if _has_failed(claim) and not claim.cancelled():
         logger.error("producer ids not claimed", error=str(claim.exception()))

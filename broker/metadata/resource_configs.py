@@ -12,7 +12,7 @@ from broker.metadata.stored_entries import StoredEntries
 
 PREFIX = "/configs/"
 CLUSTER_DEFAULT = ""
-"""The BROKER resource that stands for every broker; `<default>` in the store. No node id is that, a group's may be."""
+"""The BROKER resource that stands for every broker; `<default>` in the store. A group may have that name, too."""
 
 _STORED_DEFAULT = "<default>"
 
@@ -55,7 +55,7 @@ class ResourceConfigs:
         cluster = (ResourceType.BROKER, CLUSTER_DEFAULT)
         if "min.insync.replicas" not in configs.get(*cluster):
             value = str(config.integer("min.insync.replicas"))
-            with suppress(VersionConflictError):  # another node of the cluster was first
+            with suppress(VersionConflictError):  # another node of the cluster has done it
                 await configs.set({cluster: {**configs.get(*cluster), "min.insync.replicas": value}})
         return configs
 

@@ -44,7 +44,7 @@ class StoredEntries(Generic[K]):
         return self._entries.get(key, NOTHING)
 
     def subscribe(self, listener: Callable[[K], None]) -> None:
-        """Call `listener` with each key that changed, once all of its commit is seen here."""
+        """Call `listener` with each key that changed, once its commit is seen here as a whole."""
         self._listeners.append(listener)
 
     async def set(self, entries: Mapping[K, Entry]) -> None:

@@ -190,7 +190,7 @@ def _is_match(pattern: re.Pattern[str], text: str) -> bool:
 
 
 def _subscription_id(metrics: tuple[str, ...], interval_ms: int, instance_id: UUID) -> int:
-    """KIP-714: the CRC-32C of what is asked for, combined with the client's id (Java's hash of it)."""
+    """The CRC-32C of what is asked for, combined with Java's hash of the client's id (KIP-714)."""
     halves = (instance_id.int >> 64) ^ (instance_id.int & (1 << 64) - 1)
     wanted = f"[{', '.join(metrics)}]{interval_ms}".encode()
     unsigned = (crc32c.crc32c(wanted) ^ (halves >> 32) ^ halves) & 0xFFFFFFFF

@@ -131,7 +131,7 @@ class MetricsReader:
         return partial(self._family, reading, values)
 
     def _family(self, reading: Reading, values: Values) -> Metric | None:
-        """None if it fails: the other metrics are still reported."""
+        """The family, None if it cannot be made: the other metrics are still reported."""
         new = GaugeMetricFamily if reading.kind is Kind.GAUGE else CounterMetricFamily
         family = new(reading.name, reading.documentation, labels=reading.labels)
         if isinstance(values, int | float):

@@ -1,4 +1,4 @@
-"""The broker's second port: metrics for Prometheus, and two questions that an orchestrator asks."""
+"""The broker's second port: metrics for Prometheus, and the two health checks of orchestrators."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class Metrics:
         counters.bytes_out += size
 
     def fetch_failed(self, topic: str) -> None:
-        """Counted beside `fetched`: an error that Kafka does not expect there (`ReplicaManager.readFromLog`)."""
+        """A read failed, after `fetched`, by an error that Kafka does not expect (`ReplicaManager.readFromLog`)."""
         self.topics[topic].failed_fetch_requests += 1
 
     def request_error(self, api: str, error: ErrorCode) -> None:

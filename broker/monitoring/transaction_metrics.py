@@ -68,7 +68,7 @@ def _ages(node: Node) -> Values:
 
 
 def _late(node: Node) -> int:
-    """Counted from the producer's last record on, as in Kafka."""
+    """The number of partitions whose open transaction is late, from its producer's last record on, as in Kafka."""
     longest_ms = node.config.integer("transaction.max.timeout.ms") + LATE_AFTER_THE_LONGEST_TIMEOUT_MS
     now_ms = node.clock.wall_ms()
     return sum(now_ms - oldest.last_timestamp > longest_ms for _, oldest in _oldest_open(node))

@@ -25,8 +25,8 @@ SEND_AT_BYTES = 64 * 1024
 """Replies are gathered up to this size before they are sent."""
 
 WRITING_PAUSED, THROTTLED, TURNED_AWAY, OTHERS_TURN, NOT_ADMITTED = 1, 2, 4, 8, 16
-"""Why a connection handles no further request: unsent replies, a quota (KIP-219), its address connects too often, it
-had its turn, or there are too many others."""
+"""Why a connection handles no further request: unsent replies, a quota (KIP-219), its address connects too often,
+its turn is over, or it waits for one of `max.connections`."""
 
 TURN_MS = 5.0
 """Requests that came together are handled for so long before other connections have a turn."""
@@ -160,7 +160,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._handle(frame)
                 if not self._replies:
                     emptied = frames.reuse()
-                    if emptied:  # mostly it was the only one
+                    if emptied:  # usually it was the only one
                         break
                 if self._monotonic_ms() - began_ms > TURN_MS:
                     self._blocked |= OTHERS_TURN
@@ -203,7 +203,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handle(self, frame: memoryview) -> None:
         result = self._dispatcher.dispatch(self, frame)
-        if result.__class__ is bytearray and not self._replies:  # what small requests mostly come to
+        if result.__class__ is bytearray and not self._replies:  # most small requests
             self._out.append(result)
             self._out_bytes += len(result)
             if self._out_bytes >= SEND_AT_BYTES:

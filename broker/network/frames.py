@@ -22,7 +22,7 @@ KEY_BYTES = 2
 class FrameBuffer:
     """Frames of 0 to `max_frame_bytes` bytes, given out as views of the memory into which they were received.
 
-    A view stays as it is until `next` or `reuse` is called: who still looks at a frame calls neither.
+    A view is valid until `next` or `reuse` is called.
     """
 
     __slots__ = ("_end", "_large", "_large_end", "_large_size", "_max_frame_bytes", "_scratch", "_start", "_view")
@@ -39,7 +39,7 @@ class FrameBuffer:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there is something to look at before more is received: more than the beginning of a large frame."""
+        """Whether something received may be looked at already: more than the beginning of a large frame."""
         return self._large_end == self._large_size if self._large is not None else self._end > self._start
 
     # -- receiving

@@ -45,7 +45,7 @@ class Outbox:
         self.send_overdue(now_ms)
 
     def send_overdue(self, now_ms: float) -> None:
-        """For a request without a reply (yet): replies before it must not wait for many of these."""
+        """Send what is overdue, after a request without a reply (yet): earlier replies must not wait for many."""
         if now_ms - self._since_ms > LONGEST_WAIT_MS and self._waiting:
             self._send()
 

@@ -46,7 +46,7 @@ class Server:
         self._node = node
         self._per_ip: Counter[str] = Counter()
         self._turned_away: set[Connection] = set()
-        self._waiting: dict[Connection, None] = {}  # for one of `max.connections`, in the order of their coming
+        self._waiting: dict[Connection, None] = {}  # for one of `max.connections`, in order of arrival
         self._stopping = False
         self._max_idle_ms = config.integer("connections.max.idle.ms")
         self._backlog = max(config.integer("socket.listen.backlog.size"), LEAST_BACKLOG)
@@ -93,7 +93,7 @@ class Server:
     # -- connections
 
     def admit(self, connection: Connection) -> None:
-        """Count a new connection. It waits while there are `max.connections`, and is turned away by other limits."""
+        """Count a new connection. At `max.connections` it waits; other limits turn it away."""
         if self._stopping:
             connection.abort()
         elif len(self.connections) < self._most_connections:

@@ -64,4 +64,4 @@ class DelayedFetch(DelayedOperation):
             self._ready.set_result(None)
 
     def on_expiration(self) -> None:
-        """Nothing more to account for: an expired Fetch answers with what there is."""
+        """Do nothing more: an expired Fetch answers with what there is."""

@@ -63,7 +63,7 @@ class DelayedProduce(DelayedOperation):
             self._future.set_result(self._response)
 
     def on_expiration(self) -> None:
-        """Nothing more to account for."""
+        """Do nothing more."""
 
 
 class ProduceWaits:

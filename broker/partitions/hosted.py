@@ -119,7 +119,7 @@ class Partitions:
         keys = list(plans)
         work = [partial(make, keys[start::PREPARING]) for start in range(PREPARING)]
         ended = await asyncio.gather(*map(self._logs.services.workers.call, work), return_exceptions=True)
-        errors = [error for error in ended if error is not None]  # not before all have ended
+        errors = [error for error in ended if error is not None]  # only once all have ended
         for error in errors:
             if isinstance(error, LogsNotMadeError):
                 self._logs.fail_if_device(error.log_dir, error.cause)

@@ -109,7 +109,7 @@ class Partition:
         return self.log.end_offset_for_epoch(leader_epoch)
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
-        """KIP-320: a client that names an epoch must name ours.
+        """Check the leader epoch that a client names, if it names one (KIP-320).
 
         Raises FencedLeaderEpoch if the client's is older, UnknownLeaderEpoch if it is newer, KafkaStorage if the log is
         offline.

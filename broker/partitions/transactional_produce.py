@@ -81,7 +81,7 @@ class Clients(NamedTuple):
     knows_concurrent: bool
 
     def translate(self, error: KafkaError) -> KafkaError:
-        """The error that the client gets for the coordinator's; with a text only where Kafka sends one."""
+        """The error that the client gets for the coordinator's, with a message only where Kafka sends one."""
         if isinstance(error, ProducerFenced):
             return InvalidProducerEpoch()
         if isinstance(error, TransactionAbortable) and not self.knows_abortable:

@@ -49,5 +49,5 @@ class ConnectionRates:
 
 
 def _whole(rate: float) -> int:
-    """Converted as Java casts to int; NaN and values just below 1 become 0: then nobody may connect."""
+    """The limit, converted as Java casts to int; NaN and values just below 1 become 0: then nobody may connect."""
     return 0 if math.isnan(rate) else int(rate)

@@ -104,5 +104,5 @@ class TokenBucket:
 
 
 def _whole_ms(ms: float) -> int:
-    """Rounded as Java's `Math.round` does; 0 for NaN."""
+    """The time, rounded as Java's `Math.round` does; 0 for NaN."""
     return 0 if math.isnan(ms) else math.floor(min(ms, LONGEST_MS) + 0.5)

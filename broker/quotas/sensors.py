@@ -19,7 +19,7 @@ class Sensors(Generic[K, T]):
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
         self._sensors: OrderedDict[K, tuple[T, int]] = OrderedDict()
-        """Each with the time of its last use, the latest last."""
+        """Each with the time of its last use; the latest used comes last."""
 
     def use(self, key: K, now_ms: int) -> T:
         """The sensor for `key`, made if unknown (Kafka's `SensorAccess.getOrCreate`); `now_ms` is monotonic."""

@@ -69,7 +69,7 @@ class Throttling:
         self._count_time(ctx, _client(ctx), int(self._monotonic_ms()))
 
     def answer(self, ctx: RequestContext, response: Any) -> Any:
-        """The response as it is sent; None where none is, after Produce with acks=0. Fetch looks after itself."""
+        """The response as it is sent; None where none is, after Produce with acks=0. Fetch has its own way."""
         if ctx.api_key == FETCH:
             return response
         client, now_ms = _client(ctx), int(self._monotonic_ms())
@@ -85,7 +85,7 @@ class Throttling:
         return response if response is None or not throttle_ms else _with_throttle_time(response, throttle_ms)
 
     def fetch_ms(self, ctx: RequestContext, size: Callable[[], int]) -> int:
-        """Milliseconds to hold back a Fetch whose answer would have `size()` bytes; if not 0, it gets no records."""
+        """The milliseconds to hold back a Fetch whose answer would have `size()` bytes; if not 0, no records."""
         client, now_ms = _client(ctx), int(self._monotonic_ms())
         request_ms, fetch_ms = self._request_ms(ctx, client, now_ms), 0
         limited = self._fetch.of(client, now_ms)

@@ -10,7 +10,7 @@ UNKNOWN = 0
 
 
 def require_known(*codes: int) -> None:
-    """Kafka does not read a request with a code UNKNOWN; it accepts every other number, known or not.
+    """Refuse a request with a code UNKNOWN, which Kafka does not read; it accepts every other number.
 
     Raises CloseConnectionError if one of the codes is UNKNOWN.
     """

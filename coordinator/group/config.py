@@ -1,4 +1,4 @@
-"""What the group coordinator takes from the broker's configuration; all times in milliseconds."""
+"""What the group coordinator reads from the broker's configuration; all times in milliseconds."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class GroupDirectory:
     # -- operations of the classic protocol
 
     def join(self, request: JoinRequest) -> Outcome[JoinAnswer]:
-        """A consumer group that nobody is in becomes a classic one."""
+        """Handle a JoinGroup; a consumer group without members becomes a classic one."""
         group = self.consumer.find(request.group_id)
         if group is None:
             return join.join(self.classic, request)
@@ -142,7 +142,7 @@ class GroupDirectory:
                 self._put(group_id)
 
     def _put(self, group_id: str) -> None:
-        """Kafka puts a classic group anew for each record that it loads, which may make its map grow earlier."""
+        """Note the group. Kafka puts a classic one again for each record that it loads: its map may grow earlier."""
         if group_id not in self._places or self.classic.shard.status is ShardStatus.LOADING:
             self._slots = timeline_slots(self._slots, len(self._places))
             self._places[group_id] = None

@@ -1,4 +1,4 @@
-"""What offsets and the admin APIs need to know of groups.
+"""What offsets and the admin APIs need to know about groups.
 
 A group is known here from its first GroupMetadata record, its first member, or its first committed offset; it is
 forgotten when its tombstone is replayed.
@@ -52,7 +52,7 @@ class Group(Protocol):
 
     @property
     def state_name(self) -> str:
-        """As ListGroups and the APIs that describe groups spell it."""
+        """The state, as ListGroups and the APIs that describe groups spell it."""
 
     @property
     def protocol_type(self) -> str | None:

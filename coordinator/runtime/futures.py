@@ -1,4 +1,4 @@
-"""Futures that are done once, whoever comes first, and pass their outcome on."""
+"""Futures that several may complete, of whom the first counts, and that pass their outcome on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from protocol.errors import KafkaError
 
 
 def resolve(future: Future[Any], value: Any, error: KafkaError | None) -> None:
-    """Set the value, or the error if there is one. One that is done stays as it is: who waited may be gone."""
+    """Set the value, or the error if there is one. One that is done stays as it is, as when its waiter has given up."""
     if future.done():
         return
     if error is None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 TURN_MS = 5.0
-"""A log is replayed for so long before the event loop has a turn."""
+"""How long a log is replayed before the event loop has a turn."""
 
 RECORDS_A_STEP = 200
 

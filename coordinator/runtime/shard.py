@@ -83,7 +83,7 @@ class Shard(Generic[S]):
         self._unlisten: Callable[[], None] | None = None
         self._state: S | None = None
         self._busy = False
-        self._mailbox: deque[tuple[Operation[S, Any], Future[Any] | None]] = deque()  # None: nobody waits for it
+        self._mailbox: deque[tuple[Operation[S, Any], Future[Any] | None]] = deque()  # None if nobody waits for it
 
     @property
     def state(self) -> S | None:
@@ -187,7 +187,7 @@ class Shard(Generic[S]):
         try:
             batches = self._encode(outcome)
         except Exception:
-            # A bug of the state machine. Like records that are too large it fails this operation, not the shard.
+            # A bug in the state machine. Like records that are too large it fails this operation, not the shard.
             logger.exception("records cannot be encoded", shard=self.name)
             return self._append_failed(RecordBatchTooLarge(), outcome.effects)
         for batch, records in batches:

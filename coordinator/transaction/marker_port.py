@@ -1,4 +1,4 @@
-"""The door to the partitions that a transaction wrote to."""
+"""The port to the partitions that a transaction wrote to."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class MarkerSender:
             except KafkaError as error:
                 self._failed(sending, partition, error)
                 continue
-            except Exception:  # a bug; the transaction must end all the same
+            except Exception:  # a bug, but the transaction must end
                 logger.exception("unexpected error while a transaction marker was written")
                 self._failed(sending, partition, UnknownServerError())
                 continue

@@ -70,7 +70,7 @@ class TransactionMetadata(NamedTuple):
     def with_producer(
         self, producer_id: int, producer_epoch: int, last_producer_epoch: int, timeout_ms: int, now_ms: int
     ) -> TransactionMetadata:
-        """InitProducerId's end: a producer that has no transaction."""
+        """The id after InitProducerId: a producer that has no transaction."""
         return self.to(
             TransactionState.EMPTY,
             producer_id=producer_id,

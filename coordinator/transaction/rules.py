@@ -73,7 +73,7 @@ def _with_new_id(
     new_producer_id: NewProducerId,
     now_ms: int,
 ) -> TransactionMetadata:
-    """No epoch is left: a new producer id, unless another producer has fenced the client."""
+    """The id with a new producer id, as no epoch is left, unless another producer has fenced the client."""
     last_epoch = NO_EPOCH
     if expected is not None:
         if expected.producer_epoch not in (current.producer_epoch, current.last_producer_epoch):
@@ -95,7 +95,7 @@ def _next_epoch(current: TransactionMetadata, expected: ProducerEpoch | None) ->
 
 
 def fence(current: TransactionMetadata, server_version: int, now_ms: int) -> TransactionMetadata:
-    """An open transaction of a producer that is gone, or took too long: aborted, with an epoch it does not have."""
+    """Abort the transaction of a producer that is gone, or took too long, with an epoch that it does not have."""
     return current.fenced(server_version).prepared(False, server_version, now_ms)
 
 
@@ -180,7 +180,7 @@ def _end_v1(
 def _end_v2(
     current: TransactionMetadata, producer: ProducerEpoch, commit: bool, new_producer_id: NewProducerId, now_ms: int
 ) -> TransactionMetadata | None:
-    """With the epoch bumped by every end, one epoch behind is a repeat, and the present epoch a new request."""
+    """As every end bumps the epoch, one epoch behind is a repeat, and the present epoch a new request."""
     if current.state in PREPARED:
         raise ConcurrentTransactions
     used_up = (

@@ -157,7 +157,7 @@ class TransactionShard:
         return self._move(transactional_id, prepared.completed(self._now_ms()), None, completed)
 
     def _abort_timed_out(self) -> None:
-        """One message for each, so that each gets a batch of its own."""
+        """Abort what timed out, by one message each, so that each gets a batch of its own."""
         self._schedule_timeouts()
         now_ms = self._now_ms()
         for transactional_id, metadata in self._by_id.items():

@@ -29,7 +29,7 @@ class TransactionState(IntEnum):
 
     @property
     def wire_name(self) -> str:
-        """As DescribeTransactions and ListTransactions spell it."""
+        """The name, as DescribeTransactions and ListTransactions spell it."""
         return _WIRE_NAMES[self]
 
 

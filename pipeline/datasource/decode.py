@@ -221,7 +221,7 @@ class _Records:
 
 
 def _text(values: pa.Array) -> pa.Array:
-    """As text; invalid UTF-8 becomes replacement characters, as in Kafka's consumer."""
+    """The bytes as text; invalid UTF-8 becomes replacement characters, as in Kafka's consumer."""
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:
@@ -233,7 +233,7 @@ def _bits(flags: NDArray[np.generic]) -> pa.Buffer:
 
 
 def _array(values: NDArray[np.generic], kind: pa.DataType, null: NDArray[np.bool_] | None = None) -> pa.Array:
-    """As `pa.array`, which would import pandas if that is there."""
+    """Do as `pa.array`, which would import pandas where it is installed."""
     validity = _bits(~null) if null is not None and null.any() else None
     return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(values)])
 

@@ -29,7 +29,7 @@ class Bounds:
     oldest: int | None = None
 
     def narrowed(self, kind: str, column: str, value: Any) -> Bounds:
-        """With one more filter, named as PySpark's classes are."""
+        """The ranges with one more filter, named as PySpark's classes are."""
         values = frozenset([value]) if kind == "EqualTo" else frozenset(value) if kind == "In" else None
         if column == "topic" and values is not None:
             return replace(self, topics=values if self.topics is None else self.topics & values)
@@ -68,7 +68,7 @@ class Bounds:
 
 
 def _millis(moment: datetime) -> int:
-    """Rounded down."""
+    """The milliseconds, rounded down."""
     aware = moment.astimezone(UTC) if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return (aware - _EPOCH) // (datetime.resolution * 1000)
 

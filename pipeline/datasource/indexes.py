@@ -86,7 +86,7 @@ def _risen(*columns: NDArray[np.int64]) -> int:
 
 
 def read_offset_index(segment: Segment) -> OffsetIndex:
-    """Empty for a segment without one. Raises OSError."""
+    """The offset index, empty for a segment without one. Raises OSError."""
     entries = _read(segment.index, _OFFSET_ENTRY)
     offsets, positions = entries["offset"].astype(np.int64), entries["position"].astype(np.int64)
     count = _risen(offsets, positions)
@@ -94,7 +94,7 @@ def read_offset_index(segment: Segment) -> OffsetIndex:
 
 
 def read_time_index(segment: Segment) -> TimeIndex:
-    """Empty for a segment without one. Raises OSError."""
+    """The time index, empty for a segment without one. Raises OSError."""
     entries = _read(segment.time_index, _TIME_ENTRY)
     timestamps, offsets = entries["timestamp"].astype(np.int64), entries["offset"].astype(np.int64)
     count = _risen(timestamps)

@@ -50,7 +50,7 @@ class LogTail:
 
     @classmethod
     def begin(cls, listing: Listing, limit: int | None, *, with_transactions: bool, strict: bool) -> LogTail:
-        """Before the first batch that has to be walked over. Raises as `advance` does."""
+        """The tail before the first batch that has to be walked over. Raises as `advance` does."""
         if not with_transactions:
             last = listing.segments[-1] if limit is None else listing.floor(limit) or listing.segments[-1]
             return cls(last.base_offset, last.base_offset, False, strict)
@@ -166,7 +166,7 @@ class LogTail:
         return found
 
     def forget(self, offset: int) -> None:
-        """No record before `offset` will be read again."""
+        """Forget what is only needed to read records before `offset`."""
         if offset > self.since:
             self.since = offset
             self.aborted = [txn for txn in self.aborted if txn.last_offset >= offset]

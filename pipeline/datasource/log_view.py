@@ -113,6 +113,6 @@ class LogView:
         return tail
 
     def forget(self, offset: int) -> None:
-        """No record before `offset` will be read again."""
+        """Forget what is only needed to read records before `offset`."""
         if self._tail is not None:
             self._tail.forget(offset)

@@ -62,7 +62,7 @@ def stream_start(state: LogState, options: SourceOptions) -> int:
 def _resolve(
     state: LogState, wanted: int | Offsets, timestamp: int | None, default: int, options: SourceOptions
 ) -> int:
-    """`default` applies to partitions that `wanted` does not name."""
+    """Resolve to offsets; `default` applies to partitions that `wanted` does not name."""
     if timestamp is not None:
         return offset_for_timestamp(state, timestamp)
     topic, number = state.home.partition

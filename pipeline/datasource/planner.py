@@ -44,7 +44,7 @@ class Planner:
             )
 
     def forget(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Records before these offsets will not be read again."""
+        """Forget what is only needed to read records before these offsets."""
         for partition, offset in offsets.items():
             if partition in self._views:
                 self._views[partition].forget(offset)

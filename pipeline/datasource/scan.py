@@ -63,7 +63,7 @@ class PieceScan:
                     raise DataSourceError(f"The files of {self.piece.partition} go faster than they open.") from error
 
     def _from_hint(self, hint: Hint) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Nothing if it is a different file by now."""
+        """The batches from the hint on; none if it is a different file by now."""
         piece = self.piece
         try:
             with walk.open_log(hint.path) as log:
@@ -101,7 +101,7 @@ class PieceScan:
         return following
 
     def _check_gap(self, folder: str, base_offset: int) -> None:
-        """Compaction leaves gaps between segments, but not beyond what a broker has checkpointed before or since.
+        """Check a gap between segments. Compaction leaves some, but only below what a broker has checkpointed.
 
         Any other gap is one in a copy: a segment that was not yet whole beside the next one.
         """

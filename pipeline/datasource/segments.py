@@ -79,7 +79,7 @@ def list_segments(folder: str) -> Listing:
 
 
 def _segment(folder: str, base: int, files: set[str], suffixes: tuple[str, ...]) -> Segment:
-    """Of a compacted segment the log gets its name first, so its indexes may still be `.swap`."""
+    """The segment. Of a compacted one the log gets its name first, so its indexes may still be `.swap`."""
 
     def path(kind: str) -> str | None:
         return next((f"{folder}/{base:020d}{kind}{one}" for one in suffixes if kind + one in files), None)

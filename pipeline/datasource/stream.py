@@ -44,7 +44,7 @@ class OdradekStreamReader(DataSourceStreamReader):
         return self._begin(self._planner.look()).to_json()
 
     def _begin(self, states: Mapping[TopicPartition, LogState]) -> Position:
-        """Of a new query; Spark asks for the latest offset before it asks for the initial one."""
+        """The offset of a new query; Spark asks for the latest offset before it asks for the initial one."""
         if self._initial is None:
             offsets = {key: stream_start(state, self.options) for key, state in states.items()}
             self._initial = Position(offsets, _ids(states))

@@ -155,7 +155,7 @@ class Ingest(ABC):
         if struct is None:
             return {}
         schema = schemas.as_json(struct)
-        if state is None or schema != state.newest_schema:  # what a table has by now it can have
+        if state is None or schema != state.newest_schema:  # the table has these already, so it can have them
             schemas.check_names(self.topic, struct, self._settings.table_format)
             schemas.check_types(self.topic, struct, self._settings.table_format)
         return schema

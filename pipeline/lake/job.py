@@ -70,7 +70,7 @@ class LakeJob:
         self._stopped.set()
 
     def run(self) -> dict[str, str]:
-        """Until every topic is done (`--available-now`), every topic failed, or `stop`."""
+        """Run until every topic is done (`--available-now`), every topic failed, or `stop`."""
         try:
             while not self._stopped.is_set():
                 if time.monotonic() >= self._next_look:

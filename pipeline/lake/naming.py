@@ -29,7 +29,7 @@ def dead_letters_folder(topic: str) -> str:
 
 
 def identifier(topic: str) -> str:
-    """The table's name in a catalog of the user's: lower case letters, digits and `_`, beginning with a letter."""
+    """The table's name in the user's catalog: lower case letters, digits and `_`, beginning with a letter."""
     plain = re.sub(r"[^a-z0-9_]", "_", topic.lower())
     return plain if plain[0].isalpha() else f"t{plain}" if plain[0] == "_" else f"t_{plain}"
 

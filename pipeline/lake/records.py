@@ -34,8 +34,8 @@ def json_judged(batch: DataFrame, schema: StructType) -> DataFrame:
     """The batch with `_parsed` and `_problem`, which is null for good records. A null value is good: a tombstone.
 
     Each value is read as all of an array's elements, so that a second value or anything else after the first is seen:
-    a parser that is handed the value itself stops at its end. What closes that array and goes on (`{"n":1}]}`) does
-    not arrive at the three nulls, or not with one array between.
+    a parser that is handed the value itself stops at its end. A value that closes that array itself and goes on
+    (`{"n":1}]}`) does not end with the three nulls, or not after exactly one array.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, StringType, StructField, StructType

@@ -1,4 +1,4 @@
-"""What a user said to `lake`."""
+"""The settings of a `lake` job."""
 
 from __future__ import annotations
 
@@ -67,5 +67,5 @@ class LakeSettings:
         return self.catalog or ICEBERG_CATALOG
 
     def _place(self, name: str) -> str:
-        """Our own Iceberg catalog is the folder itself, so a name is enough there."""
+        """Where a table is; our own Iceberg catalog is the folder itself, so a name is enough there."""
         return name if self.table_format == ICEBERG else join(self.path, name)

@@ -54,7 +54,7 @@ class TopicState:
         return replace(self, schemas=(*kept, BatchSchema(from_batch, schema)))
 
     def next_generation(self, topic_id: str, schema: dict[str, Any] | None) -> TopicState:
-        """Batches count from 0 again. The earlier schemas apply to none of them, but the table still has their rows."""
+        """The state for a recreated topic: batches count from 0 again. Earlier schemas stay, for the table's rows."""
         earlier = (BatchSchema(-1, entry.schema) for entry in self.schemas)
         return replace(
             self, topic_id=topic_id, generation=self.generation + 1, schemas=(*earlier, BatchSchema(0, schema))

@@ -37,7 +37,7 @@ class TransactionalIngest(Ingest):
         return [self._triggered(self._stream().writeStream.foreachBatch(self._write), RECORDS).start()]
 
     def progressed(self, part: int, progress: StreamingQueryProgress) -> None:
-        """Batches were counted as they were written."""
+        """Do nothing: batches were counted as they were written."""
 
     def _make_table(self, name: str) -> Table:
         if self._settings.table_format == DELTA:
@@ -83,7 +83,7 @@ class TransactionalIngest(Ingest):
         self._around.counted(self.topic, counts["records"], counts.get("bad", 0))
 
     def _write_again(self, batch: DataFrame, number: int) -> None:
-        """If the tables already have the batch, nothing runs that could be counted: it is read once more for that."""
+        """Write the batch again, and count it by reading it: if the tables have it already, no append does."""
         struct = self._struct(number)
         if struct is None:
             self._table.append(records.raw_rows(batch), self.state.run, number, retried=True)

@@ -1,4 +1,4 @@
-"""Why a replay does not go on."""
+"""Why a replay stops."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import click
 
 
 class ReplayRefused(click.ClickException):
-    """The job as asked for cannot be exact, or makes no sense; nothing was written by this start. Exit status 1."""
+    """The job as asked for cannot be exact, or contradicts itself; nothing was written by this start. Exit status 1."""
 
 
 class ReplayFailed(click.ClickException):

@@ -75,7 +75,7 @@ def topic_of(job: str) -> str:
 
 
 def transactional_id(job: str, task: int | None) -> str:
-    """Of a task, or of the job's start (None). No job's name has a colon in it, so no two are the same."""
+    """The id of a task, or of the job's start (None). No job's name has a colon in it, so no two are the same."""
     return f"replay:{job}:{'start' if task is None else task}"
 
 

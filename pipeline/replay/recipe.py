@@ -43,7 +43,7 @@ class Recipe:
     order_by: tuple[str, ...] = ()
 
     def manifest(self) -> dict[str, Any]:
-        """As a plain JSON object."""
+        """The recipe as a plain JSON object."""
         return {**asdict(self), "order_by": list(self.order_by)}
 
 
@@ -112,7 +112,7 @@ def _column_bytes(frame: DataFrame, name: str) -> Column:
 
 
 def _as_bytes(column: Column, kind: T.DataType, what: str) -> Column:
-    """Binary as it is, text as UTF-8, other plain types as Spark prints them."""
+    """The column as bytes: binary as it is, text as UTF-8, other plain types as Spark prints them."""
     if isinstance(kind, T.BinaryType):
         return column
     if isinstance(kind, (T.StructType, T.ArrayType, T.MapType, T.VariantType)):
@@ -132,7 +132,7 @@ def _others_as_json(frame: DataFrame, recipe: Recipe) -> Column:
 
 
 def _headers(frame: DataFrame, name: str) -> Column:
-    """As array<struct<key: string, value: binary>>, the shape that Spark's Kafka connector has too."""
+    """The column as array<struct<key: string, value: binary>>, the shape that Spark's Kafka connector has."""
     kind = _type_of(frame, name)
     column = frame[name]
     if isinstance(kind, T.MapType):

@@ -78,7 +78,7 @@ def write_task(plan: TaskPlan, task: int, batches: Iterable[pa.RecordBatch]) -> 
 
 
 def run_in_spark(plan: TaskPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For `DataFrame.mapInArrow`: one row of RESULT_SCHEMA a task, whose number is its Spark partition's."""
+    """The function for `DataFrame.mapInArrow`: one row of RESULT_SCHEMA a task (numbered as its partition)."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

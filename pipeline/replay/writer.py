@@ -125,7 +125,7 @@ class TaskWriter:
         self._open_since = None
 
     def _count(self, batch: pa.RecordBatch, start: int, stop: int) -> None:
-        """Rows `start` to `stop` of the batch are the next ones done."""
+        """Count rows `start` to `stop` of the batch as done."""
         digests = batch.column("digest")
         begin = digests.offset
         buffer = memoryview(digests.buffers()[1])

@@ -234,5 +234,5 @@ def _read_request_tags(version: int, request: FetchRequest, buf: Buffer, pos: in
 
 
 def _not_yet(tag: int, version: int) -> DecodeError:
-    """Kafka accepts unknown tags, but rejects a tag that it knows from a later version."""
+    """Reject a tag known from a later version, as Kafka does; it accepts unknown tags."""
     return DecodeError(f"tag {tag} is not valid for version {version}")

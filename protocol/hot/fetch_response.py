@@ -167,7 +167,7 @@ def _append_if_idle(out: bytearray, p: FetchPartitionResponse) -> bool:
 
 
 def _append_flexible_partition(out: bytearray, p: FetchPartitionResponse) -> None:
-    """Everything up to and including the length of the record data."""
+    """Append everything up to and including the length of the record data."""
     out += _PARTITION_V5.pack(
         p.partition_index, p.error_code, p.high_watermark, p.last_stable_offset, p.log_start_offset
     )
@@ -182,7 +182,7 @@ def _append_flexible_partition(out: bytearray, p: FetchPartitionResponse) -> Non
 
 
 def _append_legacy_partition(out: bytearray, p: FetchPartitionResponse, version: int) -> None:
-    """Everything up to and including the length of the record data."""
+    """Append everything up to and including the length of the record data."""
     if version >= 5:
         out += _PARTITION_V5.pack(
             p.partition_index, p.error_code, p.high_watermark, p.last_stable_offset, p.log_start_offset

@@ -93,7 +93,7 @@ def _reader(value: bytes) -> FieldReader:
 
 
 def _partitions(partitions: Partitions) -> bytes:
-    """In the mapping's own order, each topic's indexes ascending."""
+    """The partitions encoded, in the mapping's own order, each topic's indexes ascending."""
     return fields.compact_array(
         [
             topic_id.bytes + fields.compact_array([INT32.pack(index) for index in sorted(indexes)]) + NO_TAGS
@@ -147,7 +147,7 @@ def _member_metadata(value: ConsumerGroupMemberMetadataValue) -> bytes:
 
 
 def _classic_tag(classic: ClassicMemberMetadata | None) -> bytes:
-    """Null is written and an empty struct is not: the latter is the default, whatever Kafka's schema says."""
+    """The tag. Null is written and an empty struct is not: the latter is the default, whatever Kafka's schema says."""
     if classic == _DEFAULT_CLASSIC:
         return NO_TAGS
     return fields.tagged_fields({_CLASSIC_TAG: _NULL_STRUCT if classic is None else _STRUCT + _classic_member(classic)})

@@ -88,7 +88,7 @@ def _encode_partitions(partitions: tuple[tuple[str, tuple[int, ...]], ...]) -> b
 
 
 def _encode_value_0(value: TransactionLogValue) -> bytes:
-    """Without what is tagged in version 1: version 0 has no place for it."""
+    """The value without what is tagged in version 1: version 0 has no place for it."""
     return b"".join(
         (
             _VALUE_START.pack(0, value.producer_id, value.producer_epoch, value.timeout_ms, value.status),
@@ -106,7 +106,7 @@ def _encode_partitions_0(partitions: tuple[tuple[str, tuple[int, ...]], ...]) ->
 
 
 def _encode_tags(value: TransactionLogValue) -> bytes:
-    """Only what is not the default, as Kafka writes tagged fields."""
+    """The tagged fields: only what is not the default, as Kafka writes them."""
     tags = {}
     if value.previous_producer_id != NO_PRODUCER_ID:
         tags[_PREVIOUS_PRODUCER_ID_TAG] = INT64.pack(value.previous_producer_id)

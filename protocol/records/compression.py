@@ -100,7 +100,7 @@ def _too_large(limit: int) -> DecompressionLimitError:
 
 
 def _decompress_gzip(data: Buffer, limit: int) -> bytes:
-    """Several members may follow one another; what follows the last one is ignored, as GZIPInputStream does."""
+    """Decompress gzip: one or more members; what follows the last one is ignored, as GZIPInputStream does."""
     parts: list[bytes] = []
     total = 0
     rest: Buffer = data
@@ -131,7 +131,7 @@ def _compress_xerial(data: Buffer) -> bytes:
 
 
 def _decompress_snappy(data: Buffer, limit: int) -> bytes:
-    """Blocks behind snappy-java's header, or else one raw block (what SnappyInputStream accepts)."""
+    """Decompress snappy: blocks behind snappy-java's header, or else one raw block (what SnappyInputStream accepts)."""
     view = memoryview(data)
     if view[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
         return _snappy_block(view, limit)
@@ -164,7 +164,7 @@ def _snappy_block(block: memoryview, limit: int) -> bytes:
 
 
 def _decompress_lz4(data: Buffer, limit: int) -> bytes:
-    """One frame of independent blocks: Kafka's Lz4BlockInputStream knows no other, nor do consumers built on it."""
+    """Decompress lz4: one frame of independent blocks, as Kafka's Lz4BlockInputStream knows no other."""
     view = memoryview(data)
     if view[:4] != _LZ4_MAGIC:
         raise DecompressionError("lz4: this is not a frame")

@@ -76,7 +76,7 @@ def read_control_batch(
     return None if record is None else (read_end_marker(record), record.timestamp)
 
 
-@lru_cache(maxsize=16)  # two for each coordinator's epoch
+@lru_cache(maxsize=16)  # two for each coordinator epoch
 def _read_section(section: bytes) -> EndTransactionMarker | None:
     """The marker in a section that `build_end_marker` may have written, None for any other."""
     start, key_version, kind, length, version, coordinator_epoch, headers = _SECTION.unpack(section)

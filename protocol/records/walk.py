@@ -1,8 +1,8 @@
 """The validation walk over the records of a batch.
 
 It runs for every record produced, so the loop is written for the shapes that clients send: varints of up to three
-bytes (offsets and sizes) or four (times), mostly no headers. Whatever it does not know is left to `exact_walk`, which
-reads as Kafka's DefaultRecord does and has Kafka's answer for everything that is odd.
+bytes (offsets and sizes) or four (times), and usually no headers. Any other shape is left to `exact_walk`, which reads
+as Kafka's DefaultRecord does and has Kafka's answer to every malformed record.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class Cleaning:
         return clean_to
 
     async def _flush(self, end_offset: int) -> None:
-        """What is not on the device may be lost, so it must not replace what is.
+        """Flush the log: what is not on the device may be lost, so it must not replace what is.
 
         The same holds for markers, wherever they are: without its marker a transaction commits nothing.
         """
@@ -132,7 +132,7 @@ class Cleaning:
         log.removal.unlink_later(group, doomed, log.config.file_delete_delay_ms)
 
     async def _retried(self, work: Callable[[], T]) -> T:
-        """Run work that can be neither undone nor left half done, until there is room and a free descriptor for it."""
+        """Run work that can be neither undone nor left half done, retrying while there is no room or descriptor."""
         while True:
             try:
                 return await self._workers.call(work)
@@ -192,7 +192,7 @@ def _create(log: PartitionLog, first: LogSegment, now_ms: int) -> LogSegment:
 
 
 def _settle(log: PartitionLog, cleaned: LogSegment, last: LogSegment) -> None:
-    """Put the new segment on the device, as old as the youngest that went into it; blocking."""
+    """Put the new segment on the device, with the modification time of its newest source; blocking."""
     fs = log.services.fs
     with undeleted(log):
         cleaned.seal()

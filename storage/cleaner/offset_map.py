@@ -19,7 +19,7 @@ _MOST_FLAGS = 1 << 24
 
 
 class Kept(Enum):
-    """How many of a batch's records stay. ALL is only said of batches without tombstones."""
+    """How many of a batch's records stay. ALL is only for batches without tombstones."""
 
     NONE = auto()
     SOME = auto()
@@ -113,15 +113,15 @@ class OffsetMap:
     # -- what becomes of whole batches
 
     def note_unmapped(self, first_offset: int, last_offset: int) -> None:
-        """These offsets were read, but their keys were not put into the map."""
+        """Note offsets that were read, but whose keys were not put into the map."""
         self._unmapped.append((first_offset, last_offset))
 
     def note_tombstone(self, base_offset: int) -> None:
-        """The batch at `base_offset` has a tombstone."""
+        """Note that the batch at `base_offset` has a tombstone."""
         self._tombstones.add(base_offset)
 
     def note_record_without_key(self) -> None:
-        """There are some: the cleaner must see them again."""
+        """Note that there are records without a key: the cleaner must see them again."""
         self._flaggable = False
 
     def flag_latest(self, start: int) -> Steps[None]:

@@ -1,4 +1,4 @@
-"""Long work beside a loop that must not wait: slices in a worker thread, with pauses between them."""
+"""Long work that must not delay the loop: slices in a worker thread, with pauses between them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Slices:
         return result[0]
 
     async def _pause(self) -> None:
-        """One turn of the loop; if that takes long, others have work for it, and more turns."""
+        """Give the loop a turn, and a longer one if others turn out to have work for it."""
         began_ms = self._clock.monotonic_ms()
         await self._clock.sleep(0)
         if self._clock.monotonic_ms() - began_ms > IDLE_TURN_MS:

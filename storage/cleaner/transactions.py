@@ -36,7 +36,7 @@ class CleanedTransactions:
         self._committed: set[int] = set()
 
     def announce(self, aborted: Iterable[AbortedTxn]) -> None:
-        """What the transaction indexes know of the batches to come; repetitions do no harm."""
+        """Take in what the transaction indexes know of the batches to come; repetitions do no harm."""
         for txn in aborted:
             heappush(self._announced, (txn.first_offset, txn))
 

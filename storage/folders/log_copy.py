@@ -68,7 +68,7 @@ class LogCopy:
             yield partial(self._copy_whole, snapshot_name(offset))
             self._snapshots.add(offset)
         if epochs != self._epochs:
-            # From memory: the latest one may not be in the log's own file yet.
+            # From memory: the log's own file may not have the latest one yet.
             yield partial(self._write, EPOCHS_FILE, checkpoint_bytes(lines_of(epochs)), 0)
             self._epochs = epochs
 

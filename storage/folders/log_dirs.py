@@ -32,7 +32,7 @@ class LogDirError(Exception):
 
 @dataclass(slots=True)
 class LogDir:
-    """One folder. `clean`: the last process that used it stopped in good order. `failed`: its device gave an error.
+    """One folder. `clean`: the last process that used it stopped cleanly. `failed`: its device gave an error.
 
     Of a folder that failed before it could be read `directory_id` is empty.
     """
@@ -76,7 +76,7 @@ class LogDirs:
 
         Without `cluster_id` the folders' own is taken, or a new one made. A folder with an I/O error counts as failed,
         unless it is the first, which holds the metadata. Raises LogDirError if that cannot be used, or one is in use by
-        another broker, belongs to another node or cluster, or has a `meta.properties` that makes no sense.
+        another broker, belongs to another node or cluster, or has an invalid `meta.properties`.
         """
         unlock: list[Callable[[], None]] = []
         failures: dict[str, OSError] = {}
@@ -114,13 +114,13 @@ class LogDirs:
         return cls(fs, common, node_id, dirs, unlock)
 
     def forget_clean_shutdown(self, log_dir: LogDir) -> None:
-        """From now on a stop of this folder counts as unclean until `mark_clean`. Raises OSError."""
+        """Have every stop count as unclean for this folder until `mark_clean`. Raises OSError."""
         if log_dir.clean:
             self._fs.unlink(f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}")
             self._fs.fsync_dir(log_dir.path)
 
     def mark_clean(self, spoiled: Collection[str]) -> None:
-        """Everything but the `spoiled` folders is on disk: the last thing a stopping broker writes. Raises OSError."""
+        """Mark all folders but the `spoiled` ones as cleanly shut down, the last write of a stop. Raises OSError."""
         content = json.dumps({"version": 0, "brokerEpoch": BROKER_EPOCH}, separators=(",", ":")).encode()
         for log_dir in self.dirs:
             if log_dir.failed or log_dir.path in spoiled:

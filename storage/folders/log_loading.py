@@ -31,7 +31,7 @@ logger = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 PROGRESS_MS = 2000
-"""How often a long loading says how far it is."""
+"""How often a long load logs its progress."""
 
 
 class LogLoader:
@@ -51,7 +51,7 @@ class LogLoader:
         self._topic_id_of = topic_id_of
 
     def load_all(self, found: Sequence[Found], recovery_threads: int) -> None:
-        """Those of a folder that was not closed in good order are recovered, some in parallel.
+        """Load all logs; those of a folder that was not closed cleanly are recovered, some in parallel.
 
         A damaged log is offline; so are all of a folder that fails meanwhile, unless that is the first. Raises OSError,
         KafkaStorage.
@@ -121,7 +121,7 @@ class LogLoader:
             log.fail(OSError("its log directory has failed"))
 
     def _name_topic(self, found: Found) -> None:
-        """A log without a topic id is its topic's, and says so from now on: Kafka would set it aside as stray."""
+        """Give a log without a topic id that of its topic; Kafka would set it aside as stray."""
         log = self._manager.logs.get(found.partition)
         if log is None or log.folder != found.folder or log.topic_id is not None or log.is_offline:
             return
@@ -207,7 +207,7 @@ def finish_moves(
     """What was moved to `log_dir` counts, and no other folder of these partitions. Blocking; raises OSError."""
     for name, partition in moved.items():
         folder = log_names.folder_name(partition)
-        for other in (*others, log_dir):  # that of a deleted topic may have stayed in `log_dir` for want of room
+        for other in (*others, log_dir):  # that of a deleted topic may have stayed in `log_dir` for lack of room
             if fs.exists(f"{other.path}/{folder}"):
                 fs.rename(f"{other.path}/{folder}", f"{other.path}/{log_names.delete_name(partition, new_id())}")
                 fs.fsync_dir(other.path)

@@ -47,7 +47,7 @@ class LogManager:
         any_failed: whether a log went offline, or was missing, since the start.
         on_folder_failed: called once for each folder whose device fails after the start, when its logs are offline.
         closed: how many logs `close` has dealt with.
-        damaged: logs that were closed in good order and cannot be read; their files are as they were.
+        damaged: logs that were closed cleanly and cannot be read; their files are as they were.
         logs: every open log, by partition.
         moving: the folders that logs are being copied to; retention and cleaning leave those alone.
         placement: where the logs lie, and will.
@@ -88,7 +88,7 @@ class LogManager:
         recovery_threads: int = 2,
         producer_expiration_ms: int = DEFAULT_EXPIRATION_MS,
     ) -> LogManager:
-        """Load every log; those of a folder that was not closed in good order are recovered, some in parallel.
+        """Load every log; those of a folder that was not closed cleanly are recovered, some in parallel.
 
         Blocking. `config_for` gives a topic's configuration, `topic_id_of` its id. A damaged log is
         offline; so are all of a folder that fails meanwhile, unless that is the first. Raises OSError, KafkaStorage.
@@ -256,7 +256,7 @@ class LogManager:
         self._checkpoints.write_folder(log_dir)
 
     def settle_move(self, log: PartitionLog, target: LogDir) -> None:
-        """The log lies in `target` from now on."""
+        """Note that the log lies in `target` from now on."""
         key = TopicPartition(log.topic, log.partition)
         self.leave(key)
         self.placement.settle(key, target.path)
@@ -307,7 +307,7 @@ class LogManager:
         self._checkpoints.write_truncated(log_dir)
 
     def fail_folder(self, log_dir: LogDir, error: Exception) -> None:
-        """The device below a folder failed: all of its logs go offline, and no new one goes there (KIP-112)."""
+        """Take all logs of a folder whose device failed offline; no new one goes there (KIP-112)."""
         if log_dir.failed:
             return
         log_dir.failed = True

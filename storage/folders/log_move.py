@@ -92,7 +92,7 @@ class LogMove:
         return self._copy.size
 
     def stop(self) -> None:
-        """The node stops: as `cancel`, and a log that has changed places leaves what it waits for to the next start."""
+        """Give up, since the node stops; a log that has changed places leaves the rest to the next start."""
         self._cancelled = self._stopping = True
 
     def cancel(self) -> None:
@@ -251,7 +251,7 @@ class LogMove:
         return self.log.relocate(folder)
 
     def _failed(self, log_dir: LogDir, error: OSError) -> Exception:
-        """It is uncertain which of the two the next start takes: neither may grow."""
+        """Fail the log: it is uncertain which of the two folders the next start takes, so neither may grow."""
         self._manager.fail_if_device(log_dir, error)
         if self._manager.logs.get(self._key) is not self.log:
             return MoveEndedError()

@@ -14,7 +14,7 @@ MOVED_SUFFIX = "-moved"
 
 _FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
 LONGEST_NAME = 255
-"""Characters of a folder's name, as file systems have it."""
+"""The longest name of a folder, in characters, that file systems allow."""
 
 
 def folder_name(partition: TopicPartition) -> str:

@@ -9,7 +9,7 @@ from protocol.topic_partition import TopicPartition
 from storage.folders.log_dirs import LogDir, LogDirs
 
 MOST_PREFERENCES = 10_000
-"""Partitions to come whose folder is remembered; of more, which Kafka would remember, the oldest are forgotten."""
+"""The most partitions whose preferred folder is remembered; of more the oldest are forgotten (Kafka keeps all)."""
 
 
 class LogPlacement:
@@ -22,7 +22,7 @@ class LogPlacement:
         self._preferred: dict[TopicPartition, LogDir] = {}
 
     def prefer(self, key: TopicPartition, log_dir: LogDir) -> None:
-        """A partition that is created later goes to `log_dir` (KIP-113)."""
+        """Have a partition that is created later go to `log_dir` (KIP-113)."""
         self._preferred.pop(key, None)
         if len(self._preferred) >= MOST_PREFERENCES:
             del self._preferred[next(iter(self._preferred))]

@@ -60,7 +60,7 @@ class LeaderEpochs:
         return tuple(self._entries)
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """`epoch` starts at `start_offset`; entries that this contradicts go. The latest epoch cannot start later.
+        """Note where `epoch` starts; entries that this contradicts are removed. The latest epoch cannot start later.
 
         Raises ValueError for negative numbers, OSError.
         """
@@ -79,7 +79,7 @@ class LeaderEpochs:
         self.latest = entries[-1].epoch if entries else UNDEFINED_EPOCH
 
     def begin(self, epoch: int, start_offset: int) -> None:
-        """`epoch` starts at the log's end. It must be saved before records of it are on the device."""
+        """Note that `epoch` starts at the log's end. It must be saved before records of it are on the device."""
         self._unsaved |= self._put(EpochEntry(epoch, start_offset))
 
     def is_unsaved(self, end_offset: int) -> bool:
@@ -133,7 +133,7 @@ class LeaderEpochs:
             self._write()
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """The log now starts at `start_offset`: older epochs go, and the one in force starts there.
+        """Remove the epochs before `start_offset`, where the log now starts; the one in force starts there.
 
         Only in memory, as loading does it again: `save` writes it. Returns whether there is something to write.
         """

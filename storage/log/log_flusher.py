@@ -70,7 +70,7 @@ class _Work:
 
 
 def _save_or_wait(epochs: LeaderEpochs) -> None:
-    """Without room or a free descriptor the next flush saves them: records on the device carry them too."""
+    """Save the epochs; without room or a descriptor the next flush does: records on the device carry them too."""
     try:
         epochs.save()
     except OSError as error:
@@ -142,7 +142,7 @@ class LogFlusher:
         self._held = False
         self._running: _Work | None = None
         self._requested = False
-        self._rests = False  # until it makes sense to open files again
+        self._rests = False  # until files are opened again
         self._stopped = False
         self._then: Callable[[], None] | None = None
 
@@ -182,7 +182,7 @@ class LogFlusher:
                 self.on_flush(end)
 
     def hold(self) -> None:
-        """No flush starts until `release`; none is under way."""
+        """Start no flush until `release`; none is under way."""
         self._held = True
 
     def release(self) -> None:
@@ -208,7 +208,7 @@ class LogFlusher:
             action()
 
     def stop(self) -> None:
-        """No flush starts from here on."""
+        """Start no flush from here on."""
         self._stopped = True
 
     def request(self) -> None:

@@ -33,7 +33,7 @@ def increment_start(log: PartitionLog, offset: int) -> bool:
 
 
 def _saved(_: None) -> None:
-    """Not waited for: loading the log computes the same from what was saved before."""
+    """Do nothing: nobody waits for the file, as loading computes the same from what was saved before."""
 
 
 def _not_saved(log: PartitionLog, error: Exception) -> None:
@@ -70,7 +70,7 @@ def truncate_fully(log: PartitionLog, offset: int, log_start_offset: int) -> Non
 
 
 def _lower_recovery_point(log: PartitionLog, offset: int) -> None:
-    """First, and on disk too: else the next load trusts unsynced records appended later below the old one."""
+    """Lower the recovery point first, on disk too: else the next load trusts unsynced records appended below it."""
     log.flusher.lower(offset)
     if log.cleaned_to is not None:
         log.cleaned_to = min(log.cleaned_to, offset)

@@ -159,7 +159,7 @@ class PartitionLog:
         return new_append_info((base_offset, last_offset, log_append_time, self.log_start_offset, False))
 
     def _note_aborted(self, segment: LogSegment, completed: CompletedTxn) -> None:
-        """Lack of room is no failure here: the entry is written with the next one, or when the segment is sealed."""
+        """Note an aborted transaction; without room it is written with the next one, or when the segment is sealed."""
         try:
             segment.note_aborted(completed)
         except OSError as error:
@@ -180,7 +180,7 @@ class PartitionLog:
         self.leader_epochs.assign(leader_epoch, start_offset)
 
     def begin_epoch(self, leader_epoch: int) -> None:
-        """`leader_epoch` starts here; it is written with the first records of it that are flushed."""
+        """Note that `leader_epoch` starts here; it is written with the first records of it that are flushed."""
         self.leader_epochs.begin(leader_epoch, self.log_end_offset)
 
     def roll(self) -> LogSegment:
@@ -378,7 +378,7 @@ class PartitionLog:
         self.flusher.flush_now()
 
     def retire(self) -> None:
-        """The partition is deleted: every later call fails, and its disk errors are ignored."""
+        """Have every later call fail, and ignore disk errors: the partition is deleted."""
         self.flusher.stop()
         self.removal.stop()
         self.leader_epochs.retire()

@@ -1,7 +1,7 @@
 """Keys and timestamps of a batch's records against the topic's configuration (Kafka's LogValidator.validateRecord).
 
-Ordinary batches are judged by what their records have in common; only when that is not enough are they looked at one by
-one, to say which record is wrong and how.
+Ordinary batches are judged by what their records have in common; only when that is not enough is each record
+checked, to say which one is wrong and how.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def check_records(
 
 
 def as_long(number: int) -> int:
-    """As Java's long arithmetic overflows."""
+    """The number as Java's long arithmetic overflows."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 

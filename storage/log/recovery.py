@@ -114,7 +114,7 @@ def _leader_epochs(request: LoadRequest) -> tuple[LeaderEpochs, LoadRequest]:
     except CorruptCheckpointError as error:
         logger.warning("rebuilding leader epochs from the log", partition=request.name, error=str(error))
     fs.unlink(f"{folder}/{EPOCHS_FILE}")
-    # Up to the recovery point a scan takes no gap for lost writes; after a clean stop nothing is lost at all.
+    # A gap below the recovery point does not mean lost writes; after a clean stop nothing is lost at all.
     sure = UNBOUNDED if request.clean else request.recovery_point
     cleaned_to = max(request.cleaned_to or 0, sure)
     return LeaderEpochs(fs, folder), replace(request, clean=False, recovery_point=0, cleaned_to=cleaned_to)

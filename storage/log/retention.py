@@ -18,7 +18,7 @@ Breaches = Callable[[LogSegment, LogSegment | None], bool]
 
 
 def apply_retention(log: PartitionLog, high_watermark: int) -> None:
-    """`delete_old_segments`, of one log among many: the others must not wait for one that fails."""
+    """Apply `delete_old_segments` to one log of many; a failure is logged, as the others must not suffer from it."""
     try:
         delete_old_segments(log, high_watermark)
     except KafkaError as error:

@@ -1,4 +1,4 @@
-"""Finding out what a segment really holds after an unclean stop (Kafka's LogSegment.recover)."""
+"""What a segment really holds after an unclean stop (Kafka's LogSegment.recover)."""
 
 from __future__ import annotations
 

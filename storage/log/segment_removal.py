@@ -50,7 +50,7 @@ class SegmentRemoval:
         self.unsynced = 0
 
     def stop(self) -> None:
-        """The log is deleted: no file of its folder is touched from here on."""
+        """Touch no file of the folder from here on: the log is deleted."""
         with self.lock:
             self._stopped = True
 
@@ -72,7 +72,7 @@ class SegmentRemoval:
 
         def renamed(paths: list[str]) -> None:
             self.unsynced -= 1
-            # Not before: were one left behind unsynced, a power failure would leave a gap below what was flushed.
+            # Only now: an unsynced segment left behind could become a gap below what was flushed, if the power fails.
             self._flusher.note_removed(segments)
             self._renames.popleft()
             if self._renames:

@@ -266,14 +266,14 @@ def _rebuild(
 
 
 def _clean_headers(record: Record) -> tuple[tuple[bytes, bytes | None], ...]:
-    """Header keys pass through Java strings, so bytes that are no UTF-8 are replaced."""
+    """A header key as it passes through a Java string: bytes that are not UTF-8 are replaced."""
     if not record.headers:
         return record.headers
     return tuple((key.decode(errors="replace").encode(), value) for key, value in record.headers)
 
 
 def _check_can_rebuild(records: list[Record], header: BatchHeader, topic_partition: str) -> None:
-    """What Kafka's builder refuses (UNKNOWN_SERVER_ERROR), though it may store the same batch as it came."""
+    """Refuse what Kafka's builder refuses (UNKNOWN_SERVER_ERROR), though it may store the same batch unchanged."""
     if header.has_producer_id:
         wrong = header.producer_epoch == -1 or header.base_sequence < 0
     else:

@@ -48,7 +48,7 @@ class ProducerStateEntry:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def find(self, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
-        """The one of the last batches with exactly this range of sequence numbers."""
+        """The batch of the last ones with exactly this range of sequence numbers."""
         for batch in self.batches:
             if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
                 return batch

@@ -77,7 +77,7 @@ class _IndexFile:
         return data
 
     def rename(self, path: str) -> None:
-        """Not while another thread loads it."""
+        """Rename the file, but not while another thread loads it."""
         with self.lock:
             self._fs.rename(self.path, path)
             self.path = path
@@ -216,7 +216,7 @@ class OffsetIndex(_Index):
     def append(self, offset: int, position: int) -> None:
         """Add the entry of a batch whose last offset is `offset`."""
         offsets, positions = self.load()
-        positions.append(position)  # first: a lookup in another thread searches the offsets
+        positions.append(position)  # first: another thread may search the offsets
         offsets.append(offset - self._file.base_offset)
 
     def lookup(self, offset: int) -> int:
@@ -308,7 +308,7 @@ class TimeIndex(_Index):
         timestamps, offsets = self.load()
         if timestamp <= (timestamps[-1] if timestamps else -1):
             return
-        offsets.append(offset - self._file.base_offset)  # first: a lookup in another thread searches the timestamps
+        offsets.append(offset - self._file.base_offset)  # first: another thread may search the timestamps
         timestamps.append(timestamp)
 
     def last_entry(self) -> TimestampOffset:

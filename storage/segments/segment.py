@@ -258,7 +258,7 @@ class LogSegment:
         return self._ready or self._truncated
 
     def seal_if_touched(self) -> None:
-        """`seal`, unless the files are as they were found."""
+        """Do as `seal`, unless nothing was changed."""
         if self.is_touched:
             self.seal()
 
@@ -368,7 +368,7 @@ class LogSegment:
             self._txn_index.path = self.path(TXN_INDEX_SUFFIX)
 
     def locks(self) -> tuple[Lock, ...]:
-        """Held, one by one, while other threads open files by name."""
+        """The locks that other threads hold, one at a time, while they open files by name."""
         return self.file.lock, self.offset_index.lock, self.time_index.lock
 
     def relocate(self, folder: str) -> File | None:

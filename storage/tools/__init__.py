@@ -1,1 +1,1 @@
-"""Looking at logs while no broker runs, and making damaged ones whole."""
+"""Checking logs while no broker runs, and repairing damaged ones."""

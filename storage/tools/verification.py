@@ -1,4 +1,4 @@
-"""Looking at everything in a data folder, or in one partition's folder, without changing any of it."""
+"""Checking everything in a data folder, or in one partition's folder, without changing any of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stock clients behind one face: produce values to partition 0 of a topic, and read partition 0 from its start."""
+"""Stock clients behind one interface: produce values to partition 0 of a topic, and read partition 0 from its start."""
 
 from __future__ import annotations
 

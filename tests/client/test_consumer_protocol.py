@@ -1,4 +1,4 @@
-"""Clients that speak KIP-848's protocol share groups with each other and, while a group goes over, with the rest."""
+"""Clients that speak KIP-848's protocol share groups with each other and, while a group is upgraded, with the rest."""
 
 from __future__ import annotations
 

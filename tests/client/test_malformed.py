@@ -29,7 +29,7 @@ def victim(own_cluster: None) -> Iterator[Broker]:
 
 @pytest.fixture(autouse=True)
 def bystander(victim: Broker) -> Iterator[RawConnection]:
-    """A well-behaved connection, open since before the mischief, that must be served after it by the same process."""
+    """A well-behaved connection, open since before the broken requests, that the same process must serve after them."""
     pid = victim.pid
     with RawConnection(victim.bootstrap_servers) as connection:
         connection.ask(1)

@@ -1,4 +1,4 @@
-"""Client quotas: Apache Kafka's own tool sets them, stock clients are held back and tell so."""
+"""Client quotas: Apache Kafka's own tool sets them, stock clients are held back and report it."""
 
 from __future__ import annotations
 

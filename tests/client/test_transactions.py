@@ -1,4 +1,4 @@
-"""Transactions of stock clients: what is committed is seen by all, what is aborted only by who reads uncommitted."""
+"""Transactions of stock clients: what is committed is seen by all, what is aborted only by read_uncommitted readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stock clients' transactional producers behind one face, and consumers of either isolation level."""
+"""Stock clients' transactional producers behind one interface, and consumers of either isolation level."""
 
 from __future__ import annotations
 

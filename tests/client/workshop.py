@@ -1,4 +1,4 @@
-"""Workers that transform a topic into another, the harm done to them and to the broker, and what must come of it."""
+"""Workers that transform one topic into another, failures of them and of the broker, and what must hold then."""
 
 from __future__ import annotations
 

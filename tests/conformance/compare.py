@@ -1,4 +1,4 @@
-"""Plays the scenarios against any running broker and tells what differs from Kafka's recorded answers.
+"""Plays the scenarios against any running broker and prints what differs from Kafka's recorded answers.
 
 python -m tests.conformance.compare --bootstrap 127.0.0.1:9092 [--only metadata/] [--report FILE]
 """

@@ -1,4 +1,4 @@
-"""Where Odradek answers otherwise than Kafka on purpose. docs/compatibility.md lists these too."""
+"""Where Odradek answers differently from Kafka on purpose. docs/compatibility.md lists these too."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def closed(_: Any, got: Any) -> bool:
 
 
 def refused_as(code: str) -> Callable[[Any, Any], bool]:
-    """Kafka breaks over it (UNKNOWN_SERVER_ERROR); here every error in the answer is `code`."""
+    """Kafka fails on it (UNKNOWN_SERVER_ERROR); here every error in the answer is `code`."""
 
     def accepts(_: Any, got: Any) -> bool:
         return set(_error_codes(got)) == {code}

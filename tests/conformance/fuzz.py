@@ -91,7 +91,7 @@ def whole_state() -> list[tuple[str, int, dict[str, Any]]]:
 
 
 class Session:
-    """One seed's conversation; ends at the first difference, as what follows may be its echo."""
+    """One seed's conversation; ends at the first difference, as later ones may follow from it."""
 
     def __init__(
         self, seed: int, kafka: tuple[str, int], ours: tuple[str, int], only: tuple[str, ...], verbose: bool
@@ -100,7 +100,7 @@ class Session:
         self.verbose = verbose
         t0 = int(time.time() * 1000) - ODD_HOURS_AGO_MS
         ours_prefix = kafka_prefix = f"z{secrets.token_hex(4)}-"
-        if kafka == ours:  # to see what of the differences is noise
+        if kafka == ours:  # shows which differences are noise
             ours_prefix = f"z{secrets.token_hex(4)}-"
         everything = tuple(name for name in VERSIONS if name not in NOT_ASKED)
         self.apis = only or self.rng.choice((*THEMES, *THEMES, everything, everything))

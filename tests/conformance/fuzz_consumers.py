@@ -1,7 +1,7 @@
 """What members of consumer groups (KIP-848) say in `fuzz`: mostly what a client would say next.
 
-Their ids are the same for both brokers, as assignments go by them. Where a broker makes ids up, as it does for classic
-members, `hidden` takes the partitions out of answers.
+Their ids are the same for both brokers, as assignments depend on them. Where a broker makes ids up, as it does for
+classic members, `hidden` takes the partitions out of answers.
 """
 
 from __future__ import annotations

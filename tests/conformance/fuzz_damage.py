@@ -1,4 +1,4 @@
-"""What no client sends: requests whose bytes do not fit their schema."""
+"""Requests whose bytes do not fit their schema."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Subscribed:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """The share that the leader of a classic group gives somebody."""
+    """The share that the leader of a classic group gives a member."""
 
     topic: str
     partitions: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""kill -9 at arbitrary moments, again and again: what was acknowledged is where it was said to be, once, for ever."""
+"""kill -9 at arbitrary moments, again and again: what was acknowledged stays, once, at its offset."""
 
 from __future__ import annotations
 

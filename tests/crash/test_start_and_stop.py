@@ -41,7 +41,7 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 
 
 def gone(pid: int) -> bool:
-    """True for a zombie as well: nobody may be left to reap it."""
+    """Whether the process has ended; also true for a zombie, which nobody may be left to reap."""
     try:
         return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
     except FileNotFoundError:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# For plans that each run once on a handful of records: what a compiler would gain never pays for its time.
+# Each plan runs once on a handful of records, so compiling it would not pay.
 SHORT_LIVED = {
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",

@@ -1,4 +1,4 @@
-"""Spark's own Kafka connector: what it does against Odradek is what it does against Apache Kafka 4.1.
+"""Spark's own Kafka connector: it behaves against Odradek as it does against Apache Kafka 4.1.
 
 Every expectation here was seen against Apache Kafka 4.1.0 first. With ODRADEK_KAFKA=HOST:PORT of one, each test runs
 against it as well.

@@ -1,4 +1,4 @@
-"""Room for one more in a classic group (`group.max.size`, KIP-389)."""
+"""Whether there is room for one more in a classic group (`group.max.size`, KIP-389)."""
 
 from __future__ import annotations
 

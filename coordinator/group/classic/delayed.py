@@ -58,7 +58,7 @@ class InitialDelayedJoin(DelayedOperation):
         return False
 
     def on_complete(self) -> None:
-        """What follows is decided on expiry."""
+        """Do nothing: what follows is decided on expiry."""
 
     def on_expiration(self) -> None:
         self._expired(self)
@@ -80,7 +80,7 @@ class DelayedSync(DelayedOperation):
         return not self._group.pending_sync and self.force_complete()
 
     def on_complete(self) -> None:
-        """Nothing more to wait for."""
+        """Do nothing more."""
 
     def on_expiration(self) -> None:
         self._expired(self)

@@ -78,7 +78,7 @@ def _new_group(groups: ClassicGroups, group_id: str) -> CoordinatorRecord:
 
 
 def admit(groups: ClassicGroups, group: ClassicGroup, request: JoinRequest, reply: Reply[JoinAnswer]) -> None:
-    """Effects: whatever the join does to soft state, with the answer now or at the end of the join phase."""
+    """The effects: what the join does to soft state, with the answer now or at the end of the join phase."""
     if not has_room(group, request.member_id, groups.config.max_size):
         _turn_away(groups, group, request.member_id)
         reply(JoinAnswer(UNKNOWN_MEMBER_ID, ErrorCode.group_max_size_reached))

@@ -22,7 +22,7 @@ LeaveAnswer = tuple[ErrorCode, ...]
 
 
 def leave(groups: ClassicGroups, request: LeaveRequest) -> Outcome[LeaveAnswer]:
-    """Every member is unknown to a group that does not exist.
+    """Remove the members; to a group that does not exist each is unknown.
 
     The answer comes by a message of its own, after those the leaving caused: an empty group is recorded by then.
     """

@@ -1,4 +1,4 @@
-"""What members ask of a classic group, and what they are told; the wire's versions are the handlers' business.
+"""Requests to a classic group and their answers, independent of the wire's versions.
 
 Errors are wire codes, 0 for none. Durations are milliseconds.
 """

@@ -17,7 +17,7 @@ class MemberProtocol(NamedTuple):
 
 
 def names_of(protocols: Iterable[MemberProtocol]) -> frozenset[str]:
-    """Each name once. Deviation: Kafka counts a name that a member repeats each time, and may find no common protocol.
+    """The protocols, each name once. Deviation: Kafka counts a repeated one each time, and may find no common protocol.
 
     Then no member is answered when the join phase ends.
     """

@@ -128,7 +128,7 @@ class Rebalances:
             self._begin_generation(group)
 
     def _emptied(self, group: ClassicGroup) -> Outcome[None] | None:
-        """The operation that records the empty group. Nothing runs between it and what emptied the group."""
+        """The operation that records the empty group. Nothing runs between what emptied the group and it."""
         if group.state is not GroupState.PREPARING_REBALANCE or group.members:
             return None
         value = group.emptied_record(self._now())

@@ -128,7 +128,7 @@ class Roster:
         return self.awaiting_join > 0
 
     def replace(self, old: Member, new: Member) -> None:
-        """`new` takes the place of `old`, whose requests the caller has answered, and leads if it led."""
+        """Put `new` in the place of `old`, whose requests the caller has answered; it leads if that led."""
         if self.leader_id == old.member_id:
             self.leader_id = new.member_id
         self.put_in_place(

@@ -35,7 +35,7 @@ class DelayedHeartbeat(DelayedOperation):
         return False
 
     def on_complete(self) -> None:
-        """It was ended, or is over."""
+        """Do nothing: the session was ended, or is over."""
 
     def on_expiration(self) -> None:
         self._expired(self)

@@ -87,7 +87,7 @@ def take_place_in_stable_group(groups: ClassicGroups, group: ClassicGroup, reque
 
 
 def take_place(groups: ClassicGroups, group: ClassicGroup, request: JoinRequest, reply: Reply[JoinAnswer]) -> None:
-    """Effects of any other join of a known static member: it waits for a rebalance."""
+    """The effects of any other join of a known static member: it waits for a rebalance."""
     assert request.group_instance_id is not None, "a static member's"
     old = group.members[group.static_ids[request.group_instance_id]]
     new = _successor(groups, old, request)

@@ -9,7 +9,7 @@ from protocol.consumer_protocol import deserialize_topics
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
 _LONGEST_KEPT = 4096
-"""Bytes of a subscription that is remembered: clients send what they like, and it may be large."""
+"""The largest subscription, in bytes, that is remembered: clients may send large ones."""
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str]:
@@ -25,4 +25,4 @@ def _read(metadata: bytes) -> frozenset[str]:
 
 
 _read_again = lru_cache(maxsize=128)(_read)
-"""A subscription is read more than once, and mostly all members have the same."""
+"""The topics, remembered: a subscription is read more than once, and most members have the same."""

@@ -52,7 +52,7 @@ logger = structlog.get_logger(__name__)
 
 
 def join(groups: ConsumerGroups, group: ConsumerGroup, request: JoinRequest) -> Outcome[JoinAnswer]:
-    """JoinGroup to a consumer group that has members. Raises KafkaErrors."""
+    """Handle a JoinGroup to a consumer group that has members. Raises KafkaErrors."""
     is_unknown = request.member_id == UNKNOWN_MEMBER_ID
     member_id = groups.new_member_id() if is_unknown else request.member_id
     check_room(group, member_id, groups.config.max_size)
@@ -119,7 +119,7 @@ def _supports(group: ConsumerGroup, request: JoinRequest) -> bool:
 
 
 def sync(groups: ConsumerGroups, group: ConsumerGroup, request: SyncRequest) -> Outcome[SyncAnswer]:
-    """SyncGroup: the member's own assignment; there is no leader that assigns. Raises KafkaErrors."""
+    """Handle a SyncGroup: the answer is the member's own assignment, as no leader assigns. Raises KafkaErrors."""
     member, classic = _member(group, request.member_id, request.group_instance_id, request.generation)
     name, metadata = classic.protocols[0]
     if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol_name not in (None, name):
@@ -163,7 +163,7 @@ def _member(
 
 
 def leave(groups: ConsumerGroups, group: ConsumerGroup, request: LeaveRequest) -> Outcome[LeaveAnswer]:
-    """Members of either protocol; those that are known are removed together."""
+    """Remove members of either protocol; those that are known go together."""
     found: dict[str, ConsumerMember] = {}
     codes: list[ErrorCode] = []
     for leaver in request.members:

@@ -1,4 +1,4 @@
-"""What consumer groups take from the broker's configuration; all times in milliseconds."""
+"""What consumer groups read from the broker's configuration; all times in milliseconds."""
 
 from __future__ import annotations
 

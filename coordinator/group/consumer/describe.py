@@ -58,7 +58,7 @@ def describe(groups: ConsumerGroups, group: ConsumerGroup) -> DescribedConsumerG
 
 
 def _named(partitions: Partitions, topics: TopicsPort) -> list[TopicAssignment]:
-    """Topics that are gone are left out."""
+    """The partitions with their topics' names, without topics that no longer exist."""
     return [
         TopicAssignment(topic_id, image.name, as_stored(indexes))
         for topic_id, indexes in partitions.items()

@@ -76,7 +76,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> ConsumerGroupState:
-        """Derived from the epochs and the members (Kafka's `ConsumerGroup.maybeUpdateGroupState`)."""
+        """The state, derived from the epochs and the members (Kafka's `ConsumerGroup.maybeUpdateGroupState`)."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.epoch > self.assignment_epoch:
@@ -183,10 +183,10 @@ class ConsumerGroup:
         if member_id is not None:
             _check_epoch(self.member(member_id), member_epoch)
         elif member_epoch >= 0:
-            raise UnknownServerError  # Kafka breaks over it
+            raise UnknownServerError  # as in Kafka, which fails here
 
     def offset_commit_accepted(self, member_id: str) -> None:
-        """No sign of life: only heartbeats are."""
+        """Do nothing: only heartbeats are signs of life."""
 
     def validate_offset_delete(self) -> None:
         """Refuse nothing: offsets of any topic that the group does not subscribe to may be deleted."""

@@ -60,7 +60,7 @@ def _check_text(text: str, name: str) -> None:
 
 
 def heartbeat(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outcome[ConsumerHeartbeatAnswer]:
-    """For a request that `check_request` lets pass. Raises KafkaErrors."""
+    """Handle a request that `check_request` lets pass. Raises KafkaErrors."""
     if request.member_epoch < JOINING:
         return leave(groups, request)
     settled = settled_member(groups, request)
@@ -72,7 +72,7 @@ def heartbeat(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outcome[Con
 
 
 def settled_member(groups: ConsumerGroups, request: ConsumerHeartbeat) -> ConsumerMember | None:
-    """The member if this is a mere sign of life, as most heartbeats are: all that comes of it is a longer session."""
+    """The member if this is a mere sign of life, as most heartbeats are, which only prolongs the session."""
     group = groups.find(request.group_id)
     if group is None or not group.is_fresh or group.epoch > group.assignment_epoch or group.subscribed_regexes:
         return None

@@ -1,4 +1,4 @@
-"""Who may be in a consumer group, and as what: its size, member epochs, static members (KIP-345 within KIP-848)."""
+"""Who may be a member of a consumer group: its size, member epochs, static members (KIP-345 within KIP-848)."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def static_member(
 
 
 def _replace(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, change: Change) -> None:
-    """The replaced member's timers go on, and find no member."""
+    """Put a static member in the place of another. The replaced one's timers go on, and find no member."""
     group_id = group.group_id
     change.records += records.member_tombstones(group_id, before.member_id)
     change.records += (

@@ -57,7 +57,7 @@ class Migration:
     # -- to a consumer group
 
     def upgrade(self, group_id: str, change: Change) -> ConsumerGroup:
-        """The consumer group to join: converted or new.
+        """The consumer group to join, converted or new.
 
         Raises GroupIdNotFound if the group must stay classic, and UnknownServerError where Kafka fails on its members.
         """
@@ -91,7 +91,7 @@ class Migration:
             raise _not_upgraded(group.group_id, "the group size exceeds the consumer group maximum size.")
 
     def _converted(self, before: ClassicGroup) -> ConsumerGroup:
-        """Every member has what it was assigned last, at its generation.
+        """The group converted: every member has what it was assigned last, at its generation.
 
         In the order of the hash map that Kafka's `ClassicGroup` keeps: that of the new group's members depends on it,
         and on that what assignors make of them.
@@ -102,7 +102,7 @@ class Migration:
         for member_id in in_java_order(before.members):
             converted = self._converted_member(before, before.members[member_id], name)
             if any(not group.is_free(topic, index) for topic, found in converted.assigned.items() for index in found):
-                raise UnknownServerError  # Kafka fails on partitions that an assignor gave to two members
+                raise UnknownServerError  # as Kafka fails where an assignor gave a partition to two members
             group.set_target(converted.member_id, converted.assigned)
             group.put_member(converted)
         group.metadata_hash = self._groups.metadata_hash(group.subscribed_topics)
@@ -161,7 +161,7 @@ class Migration:
         return self._groups.config.may_downgrade and size <= self._classic.config.max_size
 
     def downgrade(self, group: ConsumerGroup, leaving: Collection[ConsumerMember], change: Change) -> None:
-        """What remains of the group becomes a classic one, which rebalances. Raises GroupIdNotFound if it cannot."""
+        """Make what remains of the group a classic one, which rebalances. Raises GroupIdNotFound if it cannot."""
         gone = {member.member_id for member in leaving}
         members = {one.member_id: one for one in group.members_in_order() if one.member_id not in gone}
         change.records += group_tombstones(group)

@@ -1,6 +1,6 @@
 """Which assignor a group uses: the one that most of its members ask for.
 
-Of equals Kafka takes the one that it meets first in a map, which is not by chance: "uniform" comes before "range", and
+Of equals Kafka takes the first in a map, whose order is fixed: "uniform" comes before "range", and
 the one that only the present request asks for before both.
 """
 

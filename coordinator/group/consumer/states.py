@@ -27,7 +27,7 @@ class MemberState(IntEnum):
     UNRELEASED_PARTITIONS = 2
     """It is at the target's epoch, but other members have not given up all of its target yet."""
     UNKNOWN = 127
-    """A state of some later Kafka's."""
+    """A state of a later version of Kafka."""
 
     @classmethod
     def of(cls, value: int) -> MemberState:

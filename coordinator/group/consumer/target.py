@@ -33,7 +33,7 @@ def make_target(
     assignor: str,
     change: Change,
 ) -> Mapping[str, Partitions]:
-    """Everybody's new target by member id, the differences from the present one being added to `change`.
+    """Every member's new target by member id, the differences from the present one being added to `change`.
 
     `members` are the group's, with the changes that `change` holds; `homogeneous`: all subscribe to the same topics.
     Raises UnknownServerError if the assignor fails.
@@ -64,7 +64,7 @@ def _spec(
         if image is not None:
             ids[name] = image.id
             counts[image.id] = image.partition_count
-    # Mostly all members have the same subscription, and putting topics in order takes a while.
+    # Most members have the same subscription, and sorting topics is expensive.
     subscriptions = {(member.topics, member.regex): member for member in members.values()}
     topics_in_order = {key: _in_order(member, group.resolved) for key, member in subscriptions.items()}
     specs = {}

@@ -48,7 +48,7 @@ class OffsetExpiry:
         return Outcome(records, effects=count, atomic=False)
 
     def _expired(self, group: Group, now_ms: int) -> list[CoordinatorRecord]:
-        """An offset of a subscribed topic never expires, nor one that a transaction is about to replace."""
+        """The tombstones for one group; offsets of subscribed topics stay, and those a transaction will replace."""
         group_id = group.group_id
         return [
             tombstone(group_id, topic, partition)

@@ -148,7 +148,7 @@ class Offsets:
     # -- delete
 
     def delete(self, group_id: str, wanted: Mapping[str, Sequence[int]]) -> Outcome[Mapping[PartitionKey, ErrorCode]]:
-        """OffsetDelete (KIP-496): an error code for every partition of every topic in `wanted`.
+        """Handle an OffsetDelete (KIP-496): an error code for every partition of every topic in `wanted`.
 
         Raises GroupIdNotFound and GroupNotEmpty.
         """
@@ -182,7 +182,7 @@ class Offsets:
         return [tombstone(group_id, topic, partition) for topic, partition in self.store.places_of_group(group_id)]
 
     def delete_groups(self, group_ids: Iterable[str]) -> Outcome[dict[str, ErrorCode]]:
-        """DeleteGroups: an error code for each group."""
+        """Handle a DeleteGroups: an error code for each group."""
         codes: dict[str, ErrorCode] = {}
         records: list[CoordinatorRecord] = []
         offsets = 0

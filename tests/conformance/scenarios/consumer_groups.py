@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat 0-1: what members of a consumer group are told, one alone and several together."""
+"""ConsumerGroupHeartbeat 0-1: the answers to members of a consumer group, one alone and several together."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def overtaken(t: Talk, v: int) -> None:
 
 @scenario("consumer_group_heartbeat", VERSIONS)
 def assignors(t: Talk, v: int) -> None:
-    """The one that most members want; uniform where that is nobody's business."""
+    """The one that most members want; uniform where no member asks for one."""
     topic = t.topic("topic", 5)
     group = Group(t, v)
     a, b, c = (group(name, topic) for name in "abc")
@@ -183,7 +183,7 @@ def assignors(t: Talk, v: int) -> None:
 
 @scenario("consumer_group_heartbeat", VERSIONS)
 def assignor_ties(t: Talk, v: int) -> None:
-    """Of two assignors with as many wishes, that of who asks is taken if it alone has it, else uniform."""
+    """Of two assignors with equal votes the requesting member's is taken if it alone asks for it, else uniform."""
     topic, other = t.topic("topic", 12), t.topic("other", 1)
     for first, second in (("uniform", "range"), ("range", "uniform")):
         group = Group(t, v, f"group of {first}")
@@ -208,7 +208,7 @@ def assignor_ties(t: Talk, v: int) -> None:
 
 @scenario("consumer_group_heartbeat", (1,))
 def old_subscription_type(t: Talk, v: int) -> None:
-    """Who brings an expression that was not looked up yet changes no epoch, nor what is known of subscriptions."""
+    """A member with an expression that was not resolved yet changes no epoch, nor what is known of subscriptions."""
     topic = t.topic("topic", 4)
     for first, last in ("ab", "ba"):
         group = Group(t, v, f"group of {first}")

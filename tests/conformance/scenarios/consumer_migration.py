@@ -1,4 +1,4 @@
-"""Groups whose members go over from the classic protocol to KIP-848 and back, and members of both in one group."""
+"""Groups whose members change from the classic protocol to KIP-848 and back, and members of both in one group."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def goes_not_over(t: Talk, v: int) -> None:
 
 @scenario("consumer_group_heartbeat", VERSIONS)
 def goes_over_with_odd_shares(t: Talk, v: int) -> None:
-    """How many partitions everybody is to have; which ones goes by ids that the broker makes up."""
+    """How many partitions each member is to have; which ones depends on ids that the broker makes up."""
     topic = t.topic("topic", 6)
 
     def goes_over(step: str, indexes: Sequence[int]) -> None:
@@ -169,7 +169,7 @@ def goes_over_with_odd_shares(t: Talk, v: int) -> None:
 
 @scenario("consumer_group_heartbeat", VERSIONS)
 def who_wants_nothing_comes_after_going_over(t: Talk, v: int) -> None:
-    """That m keeps its topic takes knowing that not all subscribe to the same, though nobody changed since."""
+    """Member m keeps its topic only where the broker knows that subscriptions differ, though none changed since."""
     topic, other = t.topic("topic", 6), t.topic("other")
     group = Group(t, v)
     c = Classic(group)("c", protocols=wants(other))
@@ -184,7 +184,7 @@ def who_wants_nothing_comes_after_going_over(t: Talk, v: int) -> None:
 
 @scenario("consumer_group_heartbeat", VERSIONS)
 def goes_not_over_in_a_rebalance(t: Talk, v: int) -> None:
-    """Who waits for it is told to join once more all the same."""
+    """A member that waits for it is told to join again all the same."""
     topic = t.topic("topic", 2)
     group = Group(t, v)
     party = Classic(group)
@@ -204,7 +204,7 @@ def goes_not_over_in_a_rebalance(t: Talk, v: int) -> None:
 
 @scenario("consumer_group_heartbeat", VERSIONS)
 def empty_groups(t: Talk, v: int) -> None:
-    """They change their kind with who joins, and keep their offsets."""
+    """They become the kind of the member that joins, and keep their offsets."""
     topic = t.topic("topic", 2)
     group = Group(t, v)
     party = Classic(group)
@@ -339,7 +339,7 @@ def to_a_consumer_group(t: Talk, v: int) -> None:
 
 @scenario("consumer_group_heartbeat", VERSIONS)
 def of_the_other_kind(t: Talk, v: int) -> None:
-    """A member speaks for one of the other protocol, or goes over by itself."""
+    """A member uses the id of one of the other protocol, or changes its own protocol."""
     topic = t.topic("topic", 6)
     group = Group(t, v)
     party = Classic(group)

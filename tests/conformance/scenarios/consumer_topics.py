@@ -71,7 +71,7 @@ def topics_that_are_not_there(t: Talk, v: int) -> None:
 
 @scenario("consumer_group_heartbeat", VERSIONS)
 def metadata_does_not_change(t: Talk, v: int) -> None:
-    """A topic that nobody subscribes to is nobody's business, nor is a topic's config."""
+    """A change of a topic without subscribers, or of a topic's config, changes no epoch."""
     topic = t.topic("topic", 2)
     group = Group(t, v)
     a = group("a", topic)
@@ -130,7 +130,7 @@ def regular_expressions(t: Talk, v: int) -> None:
 
 @scenario("consumer_group_heartbeat", (1,))
 def what_an_expression_leaves_behind(t: Talk, v: int) -> None:
-    """The kind of a group's subscriptions is told when a member changes, and what an expression found is there then."""
+    """Whether subscriptions are alike is decided when a member changes, with what expressions have matched by then."""
     topics = [t.topic(name, 3) for name in ("one", "two", "three")]
     for name, by_name in (("names", topics[:2]), ("nothing else", [])):
         group = Group(t, v, f"group of {name}")

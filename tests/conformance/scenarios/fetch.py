@@ -274,7 +274,7 @@ def session_names_or_ids(t: Talk, v: int) -> None:
 
 @scenario("fetch", WITH_SESSIONS)
 def session_order(t: Talk, v: int) -> None:
-    """Who comes first when max.bytes lets only some through."""
+    """Which partition comes first when max.bytes lets only some through."""
     a = t.topic("a", 4)
     for p in range(4):
         t.fill(a, p, t.batch([record(b"x" * 500)]))

@@ -1,4 +1,4 @@
-"""What `fuzz` found: requests that no client means to send, where Kafka's order of checks is easily missed."""
+"""What `fuzz` found: requests that no client sends, which show the order of Kafka's checks."""
 
 from __future__ import annotations
 

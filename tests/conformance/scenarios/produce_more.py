@@ -138,7 +138,7 @@ def min_insync(t: Talk, v: int) -> None:
 
 @scenario("produce", (3, 9, 13))
 def internal_topic(t: Talk, v: int) -> None:
-    """Producing to a topic of Kafka's own is refused to all but itself, where the broker checks it."""
+    """Producing to one of Kafka's internal topics is refused, where the broker checks it, to all but its own client."""
     send(t, "cluster metadata", v, Topic("__cluster_metadata", "00000000000000000000000000000001"), t.batch(1))
 
 

@@ -1,4 +1,4 @@
-"""Static members of a classic group (KIP-345): they come back, take their place, and fence who held it."""
+"""Static members of a classic group (KIP-345): they come back, take their place, and fence the member that held it."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def refused(t: Talk, v: int) -> None:
 
 @scenario("end_txn", OLD)
 def ends(t: Talk, v: int) -> None:
-    """The epoch stays: a repeat is told by the outcome alone."""
+    """The epoch stays: a repeat is recognized by the outcome alone."""
     a = t.topic("a")
     tx = Transactor(t).start()
     for name, commit in OUTCOMES.items():

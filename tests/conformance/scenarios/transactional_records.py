@@ -178,7 +178,7 @@ def aborted_up_to_the_next_index_entry(t: Talk, v: int) -> None:
 
 @scenario("list_offsets", (5, 10))
 def asked_by_no_consumer(t: Talk, v: int) -> None:
-    """Isolation is a matter of consumers: whoever names another replica id is told of open transactions, too."""
+    """Isolation is for consumers alone: a request with another replica id sees open transactions, too."""
     a = t.topic("a")
     tx = Transactor(t).start()
     tx.produce("of an open transaction", 12, a, 0)

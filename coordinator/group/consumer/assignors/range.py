@@ -1,4 +1,4 @@
-"""The assignor "range" (Kafka's RangeAssignor): of every topic, each subscriber gets a row of partitions, in order.
+"""The assignor "range" (Kafka's RangeAssignor): of every topic, each subscriber gets a range of partitions, in order.
 
 Topics with as many partitions and subscribers are split alike, so a member has the same partitions of each of them.
 What members have had before does not matter: they keep it as far as their place in the order stays the same.
@@ -26,7 +26,7 @@ def assign(spec: GroupSpec) -> dict[str, Partitions]:
 
 
 def _place(named: tuple[str, MemberSpec]) -> tuple[bool, bytes]:
-    """Static members stand first, by their instance ids; the others by their member ids; as Java compares strings."""
+    """A sort key: static members first, by instance ids, then the others by member ids, as Java compares strings."""
     member_id, member = named
     name = member_id if member.instance_id is None else member.instance_id
     return member.instance_id is None, name.encode("utf-16-be", "surrogatepass")
@@ -45,7 +45,7 @@ def _partition_count(spec: GroupSpec, topic: UUID) -> int:
 
 
 def _rows(partitions: int, members: int) -> Iterator[frozenset[int]]:
-    """One row for each member; the first ones have one partition more if the division leaves a remainder."""
+    """One range for each member; the first ones have one partition more if the division leaves a remainder."""
     smaller, longer_rows = divmod(partitions, members)
     start = 0
     for member in range(members):

@@ -79,7 +79,7 @@ def _revoke(
 
 
 def _keep(assigned: Partitions, subscribed: Collection[UUID], quota: int) -> tuple[int, dict[UUID, Collection[int]]]:
-    """What is left of the quota, and the partitions by topic that the member loses."""
+    """Keep what fits: what is left of the quota, and the partitions by topic that the member loses."""
     lost: dict[UUID, Collection[int]] = {}
     for topic in in_java_order(assigned.keys()):
         partitions = assigned[topic]
