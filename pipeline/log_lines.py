@@ -10,7 +10,7 @@ from structlog.typing import Processor
 from tqdm import tqdm
 
 
-class _BesideTheBar:
+class _StreamBesideBar:
     """A stream for log lines that leaves the bar where it is."""
 
     def write(self, text: str) -> None:
@@ -31,6 +31,6 @@ def configure(stream: TextIO | None = None) -> bool:
     )
     structlog.configure(
         processors=[structlog.processors.add_log_level, structlog.processors.TimeStamper(fmt="iso", utc=True), *render],
-        logger_factory=structlog.WriteLoggerFactory(file=_BesideTheBar() if terminal else stream),  # type: ignore[arg-type]
+        logger_factory=structlog.WriteLoggerFactory(file=_StreamBesideBar() if terminal else stream),  # type: ignore[arg-type]
     )
     return terminal

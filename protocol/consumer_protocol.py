@@ -25,7 +25,7 @@ class SchemaError(Exception):
     """The bytes end too early or have a negative version (Kafka's SchemaException, with its messages)."""
 
 
-class AbsurdLengthError(SchemaError):
+class ImpossibleLengthError(SchemaError):
     """An impossible length: negative where null is not allowed, or more than is left. Kafka fails on it in a way that
     it does not expect, and so answers UNKNOWN_SERVER_ERROR."""
 
@@ -59,7 +59,7 @@ def deserialize_version(data: bytes) -> int:
 def deserialize_topics(data: bytes) -> list[str]:
     """The topics of a subscription read as version 0, whatever it says it is; the user data have to be there too.
 
-    Raises SchemaError or AbsurdLengthError.
+    Raises SchemaError or ImpossibleLengthError.
     """
     reader = _Reader(data)
     reader.int16()
@@ -69,7 +69,7 @@ def deserialize_topics(data: bytes) -> list[str]:
 
 
 def deserialize_subscription(data: bytes) -> Subscription:
-    """Raises SchemaError or its subclass AbsurdLengthError. Bytes after the last field are ignored."""
+    """Raises SchemaError or its subclass ImpossibleLengthError. Bytes after the last field are ignored."""
     reader = _Reader(data)
     version = _known(reader.int16(), "subscription")
     topics = reader.topics()
@@ -85,7 +85,7 @@ def deserialize_subscription(data: bytes) -> Subscription:
 
 
 def deserialize_assignment(data: bytes) -> Assignment:
-    """Raises SchemaError or its subclass AbsurdLengthError. Bytes after the last field are ignored."""
+    """Raises SchemaError or its subclass ImpossibleLengthError. Bytes after the last field are ignored."""
     reader = _Reader(data)
     version = _known(reader.int16(), "assignment")
     return Assignment(version, reader.topic_partitions(), reader.nullable_bytes())
@@ -122,7 +122,7 @@ class _Reader:
     def string(self) -> str:
         text = self.nullable_string()
         if text is None:
-            raise AbsurdLengthError("null where a string must be")
+            raise ImpossibleLengthError("null where a string must be")
         return text
 
     def nullable_string(self) -> str | None:
@@ -137,7 +137,7 @@ class _Reader:
         """The size of an array, never above what is left: an element takes a byte or more."""
         size = self.int32()
         if not 0 <= size <= len(self._data) - self._position:
-            raise AbsurdLengthError(f"{size} elements in {len(self._data) - self._position} bytes")
+            raise ImpossibleLengthError(f"{size} elements in {len(self._data) - self._position} bytes")
         return size
 
     def topics(self) -> list[str]:
@@ -159,7 +159,7 @@ class _Reader:
     def _take(self, size: int) -> bytes:
         end = self._position + size
         if end > len(self._data):
-            raise AbsurdLengthError(f"{size} bytes wanted, {len(self._data) - self._position} are left")
+            raise ImpossibleLengthError(f"{size} bytes wanted, {len(self._data) - self._position} are left")
         taken = self._data[self._position : end]
         self._position = end
         return taken

@@ -14,14 +14,14 @@ from protocol.schema import EntityClass
 T = TypeVar("T")
 
 
-def open_twin(cls: EntityClass) -> type[Any]:
+def mutable_twin(cls: EntityClass) -> type[Any]:
     """A class with the slots of `cls` and nothing else: its objects can be made ones of `cls` by `__class__`."""
     return type(cls.__name__, (), {"__slots__": cls.__slots__})
 
 
 def maker(cls: type[T]) -> type[T]:
     """A faster function in the place of the constructor of `cls`, one of kio's classes, with the same parameters."""
-    names: dict[str, Any] = {"new": open_twin(cls), "cls": cls}
+    names: dict[str, Any] = {"new": mutable_twin(cls), "cls": cls}
     parameters, lines = [], []
     for field in fields(cls):  # type: ignore[arg-type]  # a dataclass
         if field.default is MISSING:

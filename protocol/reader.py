@@ -25,7 +25,7 @@ from protocol.careful_reader import (
     read_tags,
     tagged_readers,
 )
-from protocol.entities import open_twin
+from protocol.entities import mutable_twin
 from protocol.generated_source import GeneratedSource
 from protocol.primitives import LONGEST_STRING, Buffer, read_uvarint
 from protocol.schema import DURATIONS, NUMBER_FORMATS, Entity, EntityClass, FieldPlan
@@ -117,7 +117,7 @@ class _EntitySource(GeneratedSource):
         self._numbers: list[FieldPlan] = []  # the fields among these
 
     def add(self) -> None:
-        self._add(f"entity{self._level} = {self._name(open_twin(self._into))}()")
+        self._add(f"entity{self._level} = {self._name(mutable_twin(self._into))}()")
         for plan in fields_not_read(self._cls, self._into):
             self._add_set(plan, self._name(plan.default))
         for plan in fields_in_order(self._cls):

@@ -86,7 +86,7 @@ class Lookup:
         self._repeated = [key for key, count in times.items() if count > 1]
 
     def at_once(self) -> ListOffsetsResponse:
-        return self.response([self._at_hand(place) for place in self.places])
+        return self.response([self._without_reading(place) for place in self.places])
 
     async def by_reading(self) -> ListOffsetsResponse:
         return self.response([await self._one(place) for place in self.places])
@@ -105,7 +105,7 @@ class Lookup:
             ),
         )
 
-    def _at_hand(self, place: Place) -> ListOffsetsPartitionResponse:
+    def _without_reading(self, place: Place) -> ListOffsetsPartitionResponse:
         """The first or the last offset, which need no reading."""
         asked = place[1]
         try:
@@ -120,7 +120,7 @@ class Lookup:
     async def _one(self, place: Place) -> ListOffsetsPartitionResponse:
         asked = place[1]
         if asked.timestamp in (LATEST, EARLIEST):
-            return self._at_hand(place)
+            return self._without_reading(place)
         try:
             partition = self._partition(place)
             if asked.timestamp == EARLIEST_LOCAL:

@@ -33,7 +33,7 @@ class Filter:
     longer_than_ms: int
     pattern: Pattern | None
 
-    def lets_through(self, transactional_id: str, metadata: TransactionMetadata, now_ms: int) -> bool:
+    def matches(self, transactional_id: str, metadata: TransactionMetadata, now_ms: int) -> bool:
         return (
             (not self.states or metadata.state.wire_name in self.states)
             and (not self.producer_ids or metadata.producer_id in self.producer_ids)
@@ -87,5 +87,5 @@ def _found(state: TransactionShard, wanted: Filter, now_ms: int) -> list[Transac
             transaction_state=metadata.state.wire_name,
         )
         for transactional_id, metadata in state.in_order()
-        if wanted.lets_through(transactional_id, metadata, now_ms)
+        if wanted.matches(transactional_id, metadata, now_ms)
     ]

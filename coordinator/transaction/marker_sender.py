@@ -106,10 +106,10 @@ class MarkerSender:
                 self._settled(sending, partition, written)
             else:
                 sending.in_flight.add(partition)
-                written.add_done_callback(partial(self._came, sending, partition))
+                written.add_done_callback(partial(self._marker_settled, sending, partition))
         return self._complete_if_all_written(sending)
 
-    def _came(self, sending: _Sending, partition: PartitionKey, written: Future[None]) -> None:
+    def _marker_settled(self, sending: _Sending, partition: PartitionKey, written: Future[None]) -> None:
         """Called with a marker's outcome, outside of any message."""
         if self._stopped:
             written.exception()  # whichever coordinator loads the log next goes on

@@ -54,14 +54,14 @@ class OdradekStreamReader(DataSourceStreamReader):
         """The logs' ends, or as far as `maxOffsetsPerTrigger` lets the next micro-batch go. Raises DataLossError."""
         states = self._planner.look()
         begin = self._position or self._begin(states)
-        starts = {key: offset for key, offset in begin.offsets.items() if not self._is_anew(key, begin, states)}
+        starts = {key: offset for key, offset in begin.offsets.items() if not self._is_recreated(key, begin, states)}
         ends = dict(starts)  # also of folders that are gone: `partitions` shows that
         for key, state in states.items():
             starts[key] = self._not_cut(state, starts.get(key, state.start))
             ends[key] = max(state.end, starts[key])
         return Position(self._limited(starts, ends), begin.ids | _ids(states)).to_json()
 
-    def _is_anew(self, key: TopicPartition, begin: Position, states: Mapping[TopicPartition, LogState]) -> bool:
+    def _is_recreated(self, key: TopicPartition, begin: Position, states: Mapping[TopicPartition, LogState]) -> bool:
         """Whether the topic was recreated. Raises DataLossError with `failOnDataLoss`."""
         state = states.get(key)
         known = begin.ids.get(key.topic)

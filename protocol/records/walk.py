@@ -43,7 +43,7 @@ class RecordShape(NamedTuple):
     value_size: int
 
 
-class _OddError(Exception):
+class _UnknownShapeError(Exception):
     """The fast walk met what it does not know."""
 
 
@@ -54,7 +54,7 @@ def fast_walk(section: bytes, count: int) -> Walk | None:
     """
     try:
         return _walk(section, count)
-    except (IndexError, _OddError):
+    except (IndexError, _UnknownShapeError):
         return None
 
 
@@ -118,7 +118,7 @@ def _walk(section: bytes, count: int) -> Walk:  # noqa: PLR0912, PLR0915 (in one
                     length += (_last(section, pos) << 14) - 0x4000
                     pos += 1
             if length & 1:
-                raise _OddError
+                raise _UnknownShapeError
             pos += length >> 1
         length = section[pos]
         pos += 1
@@ -131,23 +131,23 @@ def _walk(section: bytes, count: int) -> Walk:  # noqa: PLR0912, PLR0915 (in one
                     length += (_last(section, pos) << 14) - 0x4000
                     pos += 1
             if length & 1:
-                raise _OddError
+                raise _UnknownShapeError
             pos += length >> 1
         if section[pos]:
             pos = _skip_headers(section, pos)
         else:
             pos += 1
         if pos - start << 1 != size:
-            raise _OddError
+            raise _UnknownShapeError
     if pos != len(section) or highest < 0:
-        raise _OddError
+        raise _UnknownShapeError
     return _new_walk((-(lowest + 1 >> 1), highest >> 1, null_key, sequential))
 
 
 def _last(section: bytes, pos: int) -> int:
     byte = section[pos]
     if byte >= 0x80:
-        raise _OddError
+        raise _UnknownShapeError
     return byte
 
 
@@ -155,7 +155,7 @@ def _skip_headers(section: bytes, pos: int) -> int:
     """Position behind the headers, whose count stands at `pos`."""
     count = section[pos]
     if count >= 0x80 or count & 1:
-        raise _OddError
+        raise _UnknownShapeError
     pos += 1
     for is_value in (False, True) * (count >> 1):
         length = section[pos]
@@ -165,7 +165,7 @@ def _skip_headers(section: bytes, pos: int) -> int:
             pos += 1
         if length & 1:
             if length != 1 or not is_value:
-                raise _OddError
+                raise _UnknownShapeError
         else:
             pos += length >> 1
     return pos

@@ -35,7 +35,7 @@ class Slices:
         """The steps' result. `check` is called before each slice; if it raises, the work ends."""
         result: list[T] = []
 
-        def slice_of_it() -> bool:
+        def run_slice() -> bool:
             """Whether there is more to do."""
             end = self._clock.monotonic_ms() + SLICE_MS
             try:
@@ -52,7 +52,7 @@ class Slices:
             check()
             more = True
             while more:
-                more = await self._workers.call(slice_of_it)
+                more = await self._workers.call(run_slice)
                 if more:
                     await self._pause()
                 check()

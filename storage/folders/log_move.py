@@ -265,14 +265,14 @@ class LogMove:
         doomed = f"{source.path}/{log_names.delete_name(self._key, self._unique)}"
         with self._failing(target):
             for step in self._copy.sync_steps():
-                await self._surely(step)
-            await self._surely(partial(self._fs.fsync_dir, target.path))
+                await self._retried(step)
+            await self._retried(partial(self._fs.fsync_dir, target.path))
         with self._failing(source):
-            await self._surely(partial(self._fs.rename, old_folder, doomed), is_passing)
-            await self._surely(partial(self._fs.fsync_dir, source.path))
+            await self._retried(partial(self._fs.rename, old_folder, doomed), is_passing)
+            await self._retried(partial(self._fs.fsync_dir, source.path))
         with self._failing(target):
             old_files += await self._take_final_name()
-            await self._surely(partial(self._fs.fsync_dir, target.path))
+            await self._retried(partial(self._fs.fsync_dir, target.path))
         self.log.flusher.note_synced(end)
         delay_ms = self.log.config.file_delete_delay_ms
         remove_folder_later(self._manager.services, doomed, delay_ms, old_files)
@@ -302,7 +302,7 @@ class LogMove:
         except OSError as error:
             raise self._failed(log_dir, error) from error
 
-    async def _surely(self, work: Step, may_pass: Callable[[Exception], bool] = is_out_of_descriptors) -> None:
+    async def _retried(self, work: Step, may_pass: Callable[[Exception], bool] = is_out_of_descriptors) -> None:
         """Retry the work while its failure may pass: there is no way back. A failed sync is never retried."""
         while True:
             try:

@@ -47,7 +47,7 @@ def session_ended(groups: ClassicGroups, group_id: str, member_id: str, session:
         groups.rebalances.member_gone(group)
         return
     member = group.members.get(member_id)
-    if member is None or member.session is not session or groups.sessions.goes_on(group, member, session):
+    if member is None or member.session is not session or groups.sessions.was_prolonged(group, member, session):
         return
     if member.is_waiting:
         return

@@ -18,7 +18,7 @@ from coordinator.group.classic.states import GroupState
 from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from coordinator.group.config import GroupConfig
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome
-from protocol.consumer_protocol import AbsurdLengthError, SchemaError
+from protocol.consumer_protocol import ImpossibleLengthError, SchemaError
 from protocol.errors import FencedInstanceId, KafkaError, UnknownMemberId
 from protocol.internal.group_records import GROUP_METADATA, GroupMetadataKey, GroupMetadataValue
 
@@ -38,16 +38,16 @@ def check_request(request: JoinRequest, config: GroupConfig) -> ErrorCode:
         return ErrorCode.invalid_group_id
     if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
         return ErrorCode.invalid_session_timeout
-    if request.protocol_type == CONSUMER_PROTOCOL_TYPE and _is_absurd(request):
+    if request.protocol_type == CONSUMER_PROTOCOL_TYPE and _has_impossible_length(request):
         return ErrorCode.invalid_request
     return ErrorCode.none
 
 
-def _is_absurd(request: JoinRequest) -> bool:
+def _has_impossible_length(request: JoinRequest) -> bool:
     for protocol in request.protocols:
         try:
             subscribed_topics(protocol.metadata)
-        except AbsurdLengthError as error:
+        except ImpossibleLengthError as error:
             logger.warning("subscription with an impossible length refused", group=request.group_id, error=str(error))
             return True
         except SchemaError:

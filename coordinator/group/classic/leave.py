@@ -8,7 +8,7 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.classic.group import ClassicGroup
-from coordinator.group.classic.messages import Leaver, LeaveRequest
+from coordinator.group.classic.messages import LeaveRequest, MemberIdentity
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import FencedInstanceId, KafkaError, UnknownMemberId
 
@@ -32,8 +32,8 @@ def leave(groups: ClassicGroups, request: LeaveRequest) -> Outcome[LeaveAnswer]:
     waiter = groups.shard.waiter()
 
     def effects(_: KafkaError | None) -> None:
-        errors = tuple(_remove(groups, group, leaver) for leaver in request.members)
-        gone = [leaver.member_id for leaver, error in zip(request.members, errors, strict=True) if not error]
+        errors = tuple(_remove(groups, group, identity) for identity in request.members)
+        gone = [identity.member_id for identity, error in zip(request.members, errors, strict=True) if not error]
         if gone and not group.is_empty:
             reason = f"explicit `LeaveGroup` request for ({', '.join(gone)}) members"
             groups.rebalances.prepare_if_possible(group, reason)
@@ -42,29 +42,29 @@ def leave(groups: ClassicGroups, request: LeaveRequest) -> Outcome[LeaveAnswer]:
     return Outcome(reply=waiter, effects=effects)
 
 
-def _remove(groups: ClassicGroups, group: ClassicGroup, leaver: Leaver) -> ErrorCode:
-    member_id = leaver.member_id
-    if not member_id and leaver.group_instance_id is not None:
+def _remove(groups: ClassicGroups, group: ClassicGroup, identity: MemberIdentity) -> ErrorCode:
+    member_id = identity.member_id
+    if not member_id and identity.group_instance_id is not None:
         # An administrator names the instance alone.
-        member_id = group.static_ids.get(leaver.group_instance_id, "")
+        member_id = group.static_ids.get(identity.group_instance_id, "")
     elif groups.sessions.end_pending(group, member_id):
-        _log(group, member_id, leaver, pending=True)
+        _log(group, member_id, identity, pending=True)
         return ErrorCode.none
     try:
-        group.check_member(member_id, leaver.group_instance_id)
+        group.check_member(member_id, identity.group_instance_id)
     except (UnknownMemberId, FencedInstanceId) as refused:
         return refused.code
-    _log(group, member_id, leaver, pending=False)
+    _log(group, member_id, identity, pending=False)
     groups.rebalances.remove(group, group.members[member_id])
     return ErrorCode.none
 
 
-def _log(group: ClassicGroup, member_id: str, leaver: Leaver, *, pending: bool) -> None:
+def _log(group: ClassicGroup, member_id: str, identity: MemberIdentity, *, pending: bool) -> None:
     logger.info(
         "member left the group",
         group=group.group_id,
         member=member_id,
         state=group.state_name,
         pending=pending,
-        client_reason=leaver.reason or "not provided",
+        client_reason=identity.reason or "not provided",
     )

@@ -101,7 +101,7 @@ class HeartbeatRequest(Protocol):
     def generation_id(self) -> int: ...
 
 
-class Leaver(NamedTuple):
+class MemberIdentity(NamedTuple):
     """One member that a LeaveGroup names; with `member_id` empty by its instance id (KIP-345)."""
 
     member_id: str
@@ -113,4 +113,4 @@ class LeaveRequest(NamedTuple):
     """A LeaveGroup request; its answer is an error code for each of `members`, in order."""
 
     group_id: str
-    members: tuple[Leaver, ...]
+    members: tuple[MemberIdentity, ...]

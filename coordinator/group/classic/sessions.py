@@ -60,7 +60,7 @@ class Sessions:
             self.end(member)
             member.session = self._start(group.group_id, member.member_id, timeout)
 
-    def goes_on(self, group: ClassicGroup, member: Member, session: DelayedHeartbeat) -> bool:
+    def was_prolonged(self, group: ClassicGroup, member: Member, session: DelayedHeartbeat) -> bool:
         """Whether a sign of life put off the end of the session that was due; then it waits on."""
         remaining = session.ends_ms - self._clock.monotonic_ms()
         if remaining <= 0:

@@ -15,7 +15,7 @@ _LONGEST_KEPT = 4096
 def subscribed_topics(metadata: bytes) -> frozenset[str]:
     """The topics in a serialized subscription.
 
-    Raises SchemaError, where Kafka carries on without them, and AbsurdLengthError, where it fails unexpectedly.
+    Raises SchemaError, where Kafka carries on without them, and ImpossibleLengthError, where it fails unexpectedly.
     """
     return _read_again(metadata) if len(metadata) <= _LONGEST_KEPT else _read(metadata)
 

@@ -18,8 +18,8 @@ from coordinator.group.classic.messages import (
     HeartbeatRequest,
     JoinAnswer,
     JoinRequest,
-    Leaver,
     LeaveRequest,
+    MemberIdentity,
     SyncAnswer,
     SyncRequest,
 )
@@ -166,9 +166,9 @@ def leave(groups: ConsumerGroups, group: ConsumerGroup, request: LeaveRequest) -
     """Remove members of either protocol; those that are known go together."""
     found: dict[str, ConsumerMember] = {}
     codes: list[ErrorCode] = []
-    for leaver in request.members:
+    for identity in request.members:
         try:
-            member = _leaver(group, leaver)
+            member = _member_of(group, identity)
         except KafkaError as error:
             codes.append(error.code)
             continue
@@ -178,19 +178,19 @@ def leave(groups: ConsumerGroups, group: ConsumerGroup, request: LeaveRequest) -
             "member left the group",
             group=group.group_id,
             member=member.member_id,
-            client_reason=leaver.reason or "not provided",
+            client_reason=identity.reason or "not provided",
         )
     return remove(groups, group, list(found.values())).outcome(tuple(codes))
 
 
-def _leaver(group: ConsumerGroup, leaver: Leaver) -> ConsumerMember:
-    """An administrator names an instance alone."""
-    instance_id = leaver.group_instance_id
+def _member_of(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
+    """The member that is named; an administrator names an instance alone."""
+    instance_id = identity.group_instance_id
     if instance_id is None:
-        return group.member(leaver.member_id)
+        return group.member(identity.member_id)
     member = group.static_member(instance_id)
     if member is None:
         raise UnknownMemberId
-    if leaver.member_id:
-        check_not_fenced(member, leaver.member_id, instance_id)
+    if identity.member_id:
+        check_not_fenced(member, identity.member_id, instance_id)
     return member

@@ -237,16 +237,16 @@ class ConsumerGroup:
                     self._partition_epochs.pop(topic, None)
 
     def set_target(self, member_id: str, partitions: Partitions) -> None:
-        self._disown(member_id, partitions)
+        self._remove_owner(member_id, partitions)
         for topic, indexes in partitions.items():
             self.owners.setdefault(topic, {}).update(dict.fromkeys(indexes, member_id))
         self.target[member_id] = partitions
 
     def remove_target(self, member_id: str) -> None:
-        self._disown(member_id, NO_PARTITIONS)
+        self._remove_owner(member_id, NO_PARTITIONS)
         self.target.pop(member_id, None)
 
-    def _disown(self, member_id: str, but: Partitions) -> None:
+    def _remove_owner(self, member_id: str, but: Partitions) -> None:
         """A partition given to another member before it is taken from this one stays with the other."""
         for topic, indexes in self.target.get(member_id, NO_PARTITIONS).items():
             owners = self.owners.get(topic, {})

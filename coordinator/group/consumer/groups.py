@@ -60,7 +60,7 @@ class ConsumerGroups:
         """Raises GroupIdNotFound."""
         group = self.by_id.get(group_id)
         if group is None:
-            raise self.migration.not_here(group_id)
+            raise self.migration.group_not_found(group_id)
         return group
 
     def obtain(self, group_id: str, create: bool, change: Change) -> ConsumerGroup:
@@ -72,7 +72,7 @@ class ConsumerGroups:
         if group is None and create:
             group = self.migration.upgrade(group_id, change)
         if group is None:
-            raise self.migration.not_here(group_id, "Consumer group")
+            raise self.migration.group_not_found(group_id, "Consumer group")
         return group
 
     def deletion(self, group_id: str) -> Sequence[CoordinatorRecord]:

@@ -22,7 +22,7 @@ from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.records import group_creation, group_tombstones
 from coordinator.runtime.outcome import CoordinatorRecord
 from protocol.consumer_protocol import (
-    AbsurdLengthError,
+    ImpossibleLengthError,
     SchemaError,
     deserialize_assignment,
     deserialize_subscription,
@@ -48,7 +48,7 @@ class Migration:
         self._groups = groups
         self._classic = classic
 
-    def not_here(self, group_id: str, what: str = "Group") -> KafkaError:
+    def group_not_found(self, group_id: str, what: str = "Group") -> KafkaError:
         """There is no consumer group of that name; `what` is Kafka's word for a group that does not exist."""
         if self._classic.find(group_id) is not None:
             return GroupIdNotFound(f"Group {group_id} is not a consumer group.")
@@ -71,7 +71,7 @@ class Migration:
         _send_back(before)
         try:
             group = self._converted(before)
-        except AbsurdLengthError as error:
+        except ImpossibleLengthError as error:
             logger.warning("group not upgraded", group=group_id, error=str(error))
             raise UnknownServerError from error
         except SchemaError as error:

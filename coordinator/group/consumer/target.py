@@ -68,7 +68,7 @@ def _spec(
     subscriptions = {(member.topics, member.regex): member for member in members.values()}
     topics_in_order = {key: _in_order(member, group.resolved) for key, member in subscriptions.items()}
     specs = {}
-    for member_id in in_java_order(_as_kafka_meets_them(group, members)):
+    for member_id in in_java_order(_in_kafkas_order(group, members)):
         member = members[member_id]
         names = topics_in_order[member.topics, member.regex]
         known = tuple(ids[name] for name in names if name in ids)
@@ -77,7 +77,7 @@ def _spec(
     return GroupSpec(specs, homogeneous, group.owners, counts)
 
 
-def _as_kafka_meets_them(group: ConsumerGroup, members: Mapping[str, ConsumerMember]) -> list[str]:
+def _in_kafkas_order(group: ConsumerGroup, members: Mapping[str, ConsumerMember]) -> list[str]:
     """The group's members in the order of its map, then one that is not in it yet (`TargetAssignmentBuilder`)."""
     known = [one.member_id for one in group.members_in_order() if one.member_id in members]
     return known + [one for one in members if one not in group.members]

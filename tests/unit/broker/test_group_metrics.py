@@ -6,7 +6,7 @@ from broker.logging import Tracebacks
 from broker.monitoring.collector import MetricsReader
 from broker.monitoring.group_metrics import OFFSETS_A_STEP
 from broker.partitions.partition import Partition
-from coordinator.group.classic.messages import JoinRequest, Leaver, LeaveRequest, SyncRequest
+from coordinator.group.classic.messages import JoinRequest, LeaveRequest, MemberIdentity, SyncRequest
 from coordinator.group.classic.protocols import MemberProtocol
 from coordinator.group.consumer.messages import ConsumerHeartbeat
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
@@ -81,7 +81,7 @@ async def test_groups_by_state_rebalances_commits_and_expiries_are_counted() -> 
         assert found['kafka_server_delayedoperationpurgatory_numdelayedoperations{delayedOperation="Heartbeat"}'] == 1
         assert found['kafka_consumergroup_members{consumergroup="readers"}'] == 1
 
-        leaver = LeaveRequest("readers", (Leaver(member_id, None),))
+        leaver = LeaveRequest("readers", (MemberIdentity(member_id, None),))
         await coordinator.write("readers", lambda state: state.groups.leave(leaver))
         await rig.clock.run(30 * 60_000)
         await settle()

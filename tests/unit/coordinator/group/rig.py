@@ -18,8 +18,8 @@ from coordinator.group.classic.leave import LeaveAnswer
 from coordinator.group.classic.messages import (
     JoinAnswer,
     JoinRequest,
-    Leaver,
     LeaveRequest,
+    MemberIdentity,
     SyncAnswer,
     SyncRequest,
 )
@@ -139,7 +139,7 @@ class Rig:
     def heartbeat_request(self, request: HeartbeatRequest) -> Future[ErrorCode]:
         return ask(self.runtime, lambda state: state.groups.heartbeat(request))
 
-    def leave(self, *leavers: Leaver) -> Future[LeaveAnswer]:
+    def leave(self, *leavers: MemberIdentity) -> Future[LeaveAnswer]:
         return ask(self.runtime, lambda state: state.groups.leave(LeaveRequest(GROUP, leavers)))
 
 
@@ -240,7 +240,7 @@ class Client:
         )
 
     def leave(self) -> Future[LeaveAnswer]:
-        return self.rig.leave(Leaver(self.member_id, self.instance))
+        return self.rig.leave(MemberIdentity(self.member_id, self.instance))
 
 
 def subscription(*topics: str) -> bytes:

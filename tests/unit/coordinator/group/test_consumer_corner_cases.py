@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.messages import Leaver
+from coordinator.group.classic.messages import MemberIdentity
 from coordinator.group.classic.states import GroupState
 from coordinator.group.consumer import records, regex
 from coordinator.group.consumer.regex import MOST_AT_ONCE, ResolvedRegex, resolve
@@ -37,7 +37,7 @@ async def test_a_classic_group_that_everybody_left_before_its_first_rebalance_go
     await rig.restart()
     classic = ClassicConsumer(rig, "c", "a", instance="i")
     classic.join()
-    rig.leave(Leaver("", "i"))
+    rig.leave(MemberIdentity("", "i"))
     assert (rig.group.state, len(rig.group.members)) == (GroupState.PREPARING_REBALANCE, 0)
     answer = ConsumerClient(rig, "m1", "a").beat()
     assert (answer.member_epoch, answer.assigned) == (1, rig.of(a=(0, 1)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from protocol.consumer_protocol import (
-    AbsurdLengthError,
     Assignment,
+    ImpossibleLengthError,
     SchemaError,
     Subscription,
     deserialize_assignment,
@@ -94,7 +94,7 @@ def test_what_ends_too_early_is_no_subscription(data: str) -> None:
     ],
 )
 def test_lengths_that_cannot_be_are_told_apart(data: str) -> None:
-    with pytest.raises(AbsurdLengthError):
+    with pytest.raises(ImpossibleLengthError):
         deserialize_subscription(bytes.fromhex(data))
 
 

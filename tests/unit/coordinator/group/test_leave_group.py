@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.messages import Leaver
+from coordinator.group.classic.messages import MemberIdentity
 from tests.unit.coordinator.group.rig import COMPLETING, EMPTY, PREPARING, STABLE, Client, Rig
 from tests.unit.coordinator.group.steps import completing, refused, stable, told, waits
 
@@ -110,7 +110,7 @@ async def test_of_the_last_member_is_answered_once_that_is_committed() -> None:
 async def test_of_an_empty_or_unknown_group_knows_nobody() -> None:
     rig = await Rig.started()
     member = Client(rig, "c1")
-    assert told(rig.leave(Leaver("a"), Leaver("b"))) == (ErrorCode.unknown_member_id,) * 2
+    assert told(rig.leave(MemberIdentity("a"), MemberIdentity("b"))) == (ErrorCode.unknown_member_id,) * 2
     await stable(rig, member)
     member.leave()
     assert told(member.leave()) == (ErrorCode.unknown_member_id,)
@@ -134,12 +134,12 @@ async def test_of_several_members_answers_for_each() -> None:
     await stable(rig, leader, second, third)
     answer = told(
         rig.leave(
-            Leaver(second.member_id, reason="closing"),
-            Leaver("stranger"),
-            Leaver("", "i3"),
-            Leaver("", "unknown instance"),
-            Leaver("", None),
-            Leaver(leader.member_id, "i3"),
+            MemberIdentity(second.member_id, reason="closing"),
+            MemberIdentity("stranger"),
+            MemberIdentity("", "i3"),
+            MemberIdentity("", "unknown instance"),
+            MemberIdentity("", None),
+            MemberIdentity(leader.member_id, "i3"),
         )
     )
     none, unknown = ErrorCode.none, ErrorCode.unknown_member_id
@@ -152,7 +152,7 @@ async def test_by_a_fenced_member_of_an_instance_is_refused() -> None:
     rig = await Rig.started()
     member = Client(rig, "c1", instance="i1")
     await stable(rig, member)
-    assert told(rig.leave(Leaver("somebody", "i1"))) == (ErrorCode.fenced_instance_id,)
+    assert told(rig.leave(MemberIdentity("somebody", "i1"))) == (ErrorCode.fenced_instance_id,)
     assert rig.group.state is STABLE
 
 
@@ -160,6 +160,6 @@ async def test_of_members_nobody_knows_changes_nothing() -> None:
     rig = await Rig.started()
     leader, second = Client(rig, "c1"), Client(rig, "c2")
     await completing(rig, leader, second)
-    assert told(rig.leave(Leaver("stranger"))) == (ErrorCode.unknown_member_id,)
+    assert told(rig.leave(MemberIdentity("stranger"))) == (ErrorCode.unknown_member_id,)
     assert told(rig.leave()) == ()
     assert rig.group.state is COMPLETING

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.messages import Leaver
+from coordinator.group.classic.messages import MemberIdentity
 from tests.unit.coordinator.group.rig import PREPARING, STABLE, Client, Rig
 from tests.unit.coordinator.group.steps import assign_all, completing, refused, stable, told, waits
 
@@ -170,7 +170,7 @@ async def test_no_instance_id_is_not_the_empty_one() -> None:
     rig = await Rig.started()
     member = Client(rig, "c1", instance="", version=9)
     await stable(rig, member)
-    assert told(rig.leave(Leaver("", None))) == (ErrorCode.unknown_member_id,)
+    assert told(rig.leave(MemberIdentity("", None))) == (ErrorCode.unknown_member_id,)
     newcomer = Client(rig, "c2", version=3)
     waits(newcomer.join())
     assert rig.group.static_ids == {"": member.member_id}

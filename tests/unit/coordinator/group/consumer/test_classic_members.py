@@ -6,7 +6,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.messages import Leaver
+from coordinator.group.classic.messages import MemberIdentity
 from coordinator.group.consumer.states import ConsumerGroupState, MemberState
 from tests.unit.coordinator.group.consumer.clients import ClassicConsumer, ConsumerClient, some
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
@@ -140,7 +140,7 @@ async def test_is_refused_what_is_not_its_own() -> None:
     assert refused(ClassicConsumer(rig, "c4", "a").join()) is ErrorCode.group_max_size_reached
     again = ClassicConsumer(rig, "c3", "a", instance="i3")
     assert refused(again.join()) is ErrorCode.group_max_size_reached, "as in Kafka: it counts as a newcomer"
-    assert told(rig.leave(Leaver("nobody"), Leaver("x", "i3"), Leaver("x", "i9"))) == (
+    assert told(rig.leave(MemberIdentity("nobody"), MemberIdentity("x", "i3"), MemberIdentity("x", "i9"))) == (
         ErrorCode.unknown_member_id,
         ErrorCode.fenced_instance_id,
         ErrorCode.unknown_member_id,
@@ -180,12 +180,12 @@ async def test_members_leave_together_and_an_administrator_names_an_instance() -
     static = ClassicConsumer(rig, "c2", "a", instance="i2")
     static.rejoins()
     epoch = rig.consumers.epoch
-    codes = told(rig.leave(Leaver(old.member_id), Leaver("", "i2"), Leaver("nobody")))
+    codes = told(rig.leave(MemberIdentity(old.member_id), MemberIdentity("", "i2"), MemberIdentity("nobody")))
     assert codes == (NONE, NONE, ErrorCode.unknown_member_id)
     assert (rig.consumers.members.keys(), rig.consumers.epoch) == ({"m1"}, epoch + 1)
     assert rig.timers == ["session of m1"]
     assert await log_tells(rig)
-    assert told(rig.leave(Leaver("m1"))) == (NONE,)
+    assert told(rig.leave(MemberIdentity("m1"))) == (NONE,)
     assert rig.consumers.is_empty
     assert told(rig.leave()) == ()
     assert rig.consumers.epoch == epoch + 2

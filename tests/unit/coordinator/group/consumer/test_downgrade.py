@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic.messages import Leaver
+from coordinator.group.classic.messages import MemberIdentity
 from coordinator.group.consumer.states import ConsumerGroupState
 from protocol.errors import GroupIdNotFound, MessageTooLarge
 from tests.unit.coordinator.group.consumer.clients import (
@@ -47,7 +47,7 @@ async def test_when_the_last_modern_member_goes_the_group_is_a_classic_one_that_
     if how == "leaves":
         modern.leave()
     elif how == "is removed":
-        assert told(rig.leave(Leaver("", "i1"))) == (NONE,)
+        assert told(rig.leave(MemberIdentity("", "i1"))) == (NONE,)
     else:
         await rig.pass_ms(9_001)
     assert rig.shard.groups.consumer.find("readers") is None
