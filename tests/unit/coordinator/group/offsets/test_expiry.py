@@ -8,7 +8,7 @@ from protocol.internal.group_records import OFFSET_COMMIT, OffsetCommitKey, Offs
 from protocol.records.batch import NO_TIMESTAMP
 from protocol.records.build import Record, build_batch
 from tests.unit.coordinator.group.offsets.rig import GROUP, OffsetRig, offset
-from tests.unit.coordinator.group.rig import Client
+from tests.unit.coordinator.group.rig import PREPARING, STABLE, Client
 from tests.unit.coordinator.group.steps import stable
 
 RETENTION = 100_000
@@ -101,11 +101,46 @@ async def test_a_group_whose_only_commits_are_pending_stays() -> None:
     assert rig.group_ids() == set()
 
 
+async def test_nothing_expires_of_a_group_that_rebalances() -> None:
+    rig = await expiring()
+    member = Client(rig)
+    await stable(rig, member)
+    rig.commit(offset(0, 1, topic="left"), member_id=member.member_id, generation=member.generation)
+    for _ in range(19):
+        await rig.pass_ms(5_000)
+        member.heartbeat()
+    Client(rig).join()
+    await rig.pass_ms(6_000)
+    assert rig.group.state is PREPARING
+    assert set(rig.committed()) == {("left", 0)}
+
+
+async def test_a_group_with_members_and_no_commits_stays() -> None:
+    rig = await expiring()
+    member = Client(rig)
+    await stable(rig, member)
+    for _ in range(3):
+        await rig.pass_ms(5_000)
+        member.heartbeat()
+    assert rig.group_ids() == {GROUP}
+    assert rig.group.state is STABLE
+
+
+async def test_more_offsets_than_a_batch_holds_expire_together() -> None:
+    rig = await expiring()
+    rig.commit(*(offset(partition, 1) for partition in range(50)))
+    rig.log.max_batch_bytes = 300
+    await rig.pass_ms(RETENTION + CHECK)
+    assert rig.committed() == {}
+
+
 async def test_an_old_commits_own_time_of_expiry_counts() -> None:
     rig = await expiring()
-    rig.commit(offset(0, 1), retention_ms=15_000)
+    rig.commit(offset(0, 1), retention_ms=2 * CHECK)
     rig.commit(offset(1, 1), retention_ms=10 * RETENTION)
-    await rig.pass_ms(20_000)
+    await rig.pass_ms(2 * CHECK - 1)
+    assert set(rig.committed()) == {("topic", 0), ("topic", 1)}
+    await rig.pass_ms(1)
     assert set(rig.committed()) == {("topic", 1)}
     await rig.pass_ms(2 * RETENTION)
     assert set(rig.committed()) == {("topic", 1)}
