@@ -95,7 +95,7 @@ class ProducerStateEntry:
 
     @classmethod
     def restored(cls, rows: list[SnapshotEntry]) -> ProducerStateEntry:
-        """From one producer's rows of a snapshot, in their order there."""
+        """The producer from its rows of a snapshot, in their order there."""
         saved = rows[-1]
         entry = cls(saved.producer_id, saved.producer_epoch)
         entry.coordinator_epoch = saved.coordinator_epoch
@@ -106,11 +106,9 @@ class ProducerStateEntry:
 
 
 def _batch_of(saved: SnapshotEntry) -> BatchMetadata:
-    first_sequence = saved.last_sequence - saved.offset_delta
-    if first_sequence < 0 and saved.last_sequence != NO_SEQUENCE:
-        first_sequence += MAX_SEQUENCE + 1
+    has_sequence = saved.last_sequence != NO_SEQUENCE
     return BatchMetadata(
-        first_sequence if saved.last_sequence != NO_SEQUENCE else NO_SEQUENCE,
+        (saved.last_sequence - saved.offset_delta) % (MAX_SEQUENCE + 1) if has_sequence else NO_SEQUENCE,
         saved.last_sequence,
         saved.last_offset - saved.offset_delta,
         saved.last_offset,

@@ -6,6 +6,8 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+import structlog
+from structlog.testing import capture_logs
 
 from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
@@ -70,6 +72,12 @@ def test_an_old_segment_makes_a_log_due_whatever_its_ratio(rig: Rig) -> None:
     assert look(log, NOW + 1).is_due
 
 
+def test_a_segment_without_a_time_makes_no_log_due(rig: Rig) -> None:
+    log = segments(rig, 2, timestamps=[0, 0, NOW])
+    log.config = replace(COMPACT, max_compaction_lag_ms=HOUR, min_cleanable_dirty_ratio=1.0)
+    assert not look(log).is_due
+
+
 def test_a_compacted_log_rolls_in_time_for_max_compaction_lag(rig: Rig) -> None:
     log = rig.log()
     log.config = replace(COMPACT, max_compaction_lag_ms=HOUR)
@@ -101,6 +109,20 @@ def test_an_offset_that_cannot_be_starts_cleaning_anew(rig: Rig, cleaned_to: int
     log.increment_log_start_offset(2)
     log.cleaned_to = cleaned_to
     assert look(log).first_dirty == 2
+
+
+@pytest.mark.parametrize(("delete", "cleaned_to", "warned"), [(False, 1, True), (True, 1, False), (True, 99, True)])
+def test_starting_anew_is_warned_of_unless_retention_explains_it(
+    rig: Rig, delete: bool, cleaned_to: int, warned: bool
+) -> None:
+    log = segments(rig, 4)
+    log.config = LogConfig(compact=True, delete=delete)
+    log.increment_log_start_offset(2)
+    log.cleaned_to = cleaned_to
+    structlog.reset_defaults()  # storage tests are quiet otherwise
+    with capture_logs() as lines:
+        look(log)
+    assert [line["event"] for line in lines] == ["cleaning starts over"] * warned
 
 
 def test_the_dirtiest_log_is_first(rig: Rig) -> None:
