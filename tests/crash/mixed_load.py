@@ -93,7 +93,7 @@ class Pairs:
 
     librdkafka (2.16) gives the sequence number of a message that it gave up at an abort to the next one. If a broker
     has the first, it takes the next for a duplicate, as Kafka does, and drops it. So nothing is left to be given up
-    here, or the producer is made anew.
+    here, or a new producer is made.
 
     Attributes:
         committed, aborted, unknown: numbers by what came of their transactions.

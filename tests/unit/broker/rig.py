@@ -101,7 +101,7 @@ class FakeTransport(asyncio.Transport):
         self._deliver()
 
     def reset(self) -> None:
-        """The client is gone, as the kernel tells by an error."""
+        """End the connection with an error, as the kernel reports a client that is gone."""
         self.closing = True
         self._lose(ConnectionResetError())
 
@@ -198,7 +198,7 @@ class Rig:
         await self.node.start()
 
     async def stop(self) -> None:
-        """Stop in good order, moving time as far as that needs."""
+        """Stop cleanly, moving time as far as that needs."""
         stopping = asyncio.ensure_future(self.node.stop())
         while not stopping.done():
             await self.clock.run(10)

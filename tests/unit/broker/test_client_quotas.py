@@ -1,4 +1,4 @@
-"""Quotas in the store: set, told, refused, kept. What Kafka answers to all that is odd is in tests/conformance."""
+"""Quotas in the store: set, described, refused, kept. Kafka's answers to odd requests are in tests/conformance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Client telemetry (KIP-714): who may ask and push when, as a real Kafka 4.1 without a receiver plugin does."""
+"""Client telemetry (KIP-714): when clients may ask and push, as with a real Kafka 4.1 without a receiver plugin."""
 
 from __future__ import annotations
 

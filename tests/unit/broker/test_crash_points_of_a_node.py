@@ -32,7 +32,7 @@ SAMPLE = 60
 
 @dataclass
 class Promises:
-    """What clients were told."""
+    """What was acknowledged to clients."""
 
     values: list[bytes] = field(default_factory=list)
     fates: dict[bytes, bool] = field(default_factory=dict)

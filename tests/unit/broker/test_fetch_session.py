@@ -1,4 +1,4 @@
-"""Incremental fetch sessions: KIP-227's rules on ids, epochs, what is told, and who gives way."""
+"""Incremental fetch sessions: KIP-227's rules on ids, epochs, what is answered, and eviction."""
 
 from __future__ import annotations
 

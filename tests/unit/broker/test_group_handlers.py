@@ -111,7 +111,7 @@ async def test_where_no_coordinator_is_the_client_must_look_for_it(api: str) -> 
 
 @pytest.mark.parametrize("api", ASKED)
 async def test_while_the_coordinator_loads_the_client_must_wait(api: str) -> None:
-    """A heartbeat is believed unseen, so that nobody rejoins for nothing."""
+    """A heartbeat is accepted unchecked, so that no member rejoins needlessly."""
     async with Rig() as rig:
         await rig.create("letters")
         await rig.node.group_coordinator.ensure_topic()

@@ -1,4 +1,4 @@
-"""What `/metrics` tells of groups, read from a whole node in memory."""
+"""What `/metrics` has about groups, read from a whole node in memory."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def rig_in(folder: Path, topic: str = "t") -> tuple[Rig, PartitionLog]:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A data folder, closed in good order, with every kind of file and three segments."""
+    """A data folder, closed cleanly, with every kind of file and three segments."""
     rig, log = rig_in(tmp_path)
     for number in range(20):
         append(log, batch(b"value %d" % number, timestamp=NOW + number, producer_id=7, sequence=number))

@@ -73,7 +73,7 @@ async def test_who_cannot_wait_is_refused_only_until_a_block_is_claimed() -> Non
 
 
 async def test_a_claim_that_fails_is_told_in_the_log() -> None:
-    """Else clients are refused with COORDINATOR_LOAD_IN_PROGRESS, and nobody learns why."""
+    """Otherwise clients would get COORDINATOR_LOAD_IN_PROGRESS without a trace of the reason."""
     store = await LocalMetadataStore.open(MemoryFileSystem(), "/", LoopWorkers())
     await store.close()
     ids = ProducerIds(store)

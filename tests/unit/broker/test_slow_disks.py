@@ -1,4 +1,4 @@
-"""Devices that hang or take half a minute: who has to wait for them, and who has not. In virtual time."""
+"""Devices that hang or take half a minute: what has to wait for them, and what does not. In virtual time."""
 
 from __future__ import annotations
 

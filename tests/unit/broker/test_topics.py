@@ -1,4 +1,4 @@
-"""Topics: what is created, changed and deleted is seen at once, told to listeners, and found after a restart."""
+"""Topics: what is created, changed and deleted is seen at once, reported to listeners, and found after a restart."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ async def test_groups_of_an_offline_partition_are_not_taken_for_empty() -> None:
 
 
 async def leaders(client: Client, topic: str) -> list[tuple[str, int, tuple[int, ...], tuple[int, ...]]]:
-    """What Metadata tells of each partition: error, leader, ISR, offline replicas.
+    """What Metadata answers for each partition: error, leader, ISR, offline replicas.
 
     DescribeTopicPartitions tells the same, but for the errors.
     """

@@ -45,7 +45,7 @@ def fill(rig: Rig, numbers: range, *, topic: str = "t", partition: int = 0, **op
 
 @dataclass
 class Query:
-    """What Spark does: offsets are kept, the reader may be made anew at any time."""
+    """As Spark does it: offsets are kept, and the reader may be replaced at any time."""
 
     options: dict[str, str]
     at: dict[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""`lake`'s command line, and what it tells of a run."""
+"""`lake`'s command line, and what it reports of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of Spark's errors."""
+"""What is reported of Spark's errors."""
 
 from __future__ import annotations
 

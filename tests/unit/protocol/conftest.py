@@ -1,4 +1,4 @@
-"""Seeded generation of any of kio's entities, and kio's own encoding as the judge."""
+"""Seeded generation of any of kio's entities, and kio's own encoding to compare with."""
 
 from __future__ import annotations
 

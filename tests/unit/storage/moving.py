@@ -1,4 +1,4 @@
-"""A log that moves to another folder, what it holds, and how its state is told."""
+"""A log that moves to another folder, what it holds, and its state in a comparable form."""
 
 from __future__ import annotations
 

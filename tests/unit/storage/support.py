@@ -65,7 +65,7 @@ class Rig:
         return self.log()
 
     def restart(self) -> PartitionLog:
-        """A stop in good order, and a start."""
+        """Stop cleanly, and start again."""
         self.manager.close()
         return self.reopen()
 

@@ -1,4 +1,4 @@
-"""Compaction beside bad segments, full disks, and topics that are deleted and made anew."""
+"""Compaction beside bad segments, full disks, and topics that are deleted and recreated."""
 
 from __future__ import annotations
 

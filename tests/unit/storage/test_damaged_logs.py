@@ -1,4 +1,4 @@
-"""A start over folders in which something is damaged, or lies that nobody knows."""
+"""A start over folders with damaged files, or with files of unknown kinds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The doors to disk: the operating system's, and the one in memory with its faults and crashes."""
+"""The file systems: the operating system's, and the one in memory with its faults and crashes."""
 
 from __future__ import annotations
 

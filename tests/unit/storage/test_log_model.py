@@ -121,7 +121,7 @@ class LogMachine(RuleBasedStateMachine):
         seed=st.integers(0, 1000),
     )
     def crash_within(self, operation: str, survived: int, unsynced: Unsynced, seed: int) -> None:
-        """The power goes after some of the disk operations of an append, a roll, a flush, a truncation, a stop."""
+        """The power fails after some of the disk operations of an append, a roll, a flush, a truncation, a stop."""
         left = survived
 
         def stop(_name: str, _path: str) -> None:

@@ -21,7 +21,7 @@ OTHER_ID = UUID(int=0x5678)
 
 
 class TwoFolders(Rig):
-    """Of four partitions those with an odd number come to lie in /two. `refuse` makes an operation on a path fail."""
+    """Of four partitions those with an odd number are in /two. `refuse` makes an operation on a path fail."""
 
     topic_id = TOPIC_ID
 

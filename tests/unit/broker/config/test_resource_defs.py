@@ -1,4 +1,4 @@
-"""Configurations of groups and of client metrics subscriptions: which of several wrong ones is told, and patterns."""
+"""Configurations of groups and of client metrics subscriptions: which of several wrong ones is reported, patterns."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ class Client:
         self._member_id = member_id
 
     def forget(self) -> None:
-        """It is not known any more, and begins anew."""
+        """Forget its member id and generation, as after UNKNOWN_MEMBER_ID."""
         self.member_id = ""
         self._generation = -1
 

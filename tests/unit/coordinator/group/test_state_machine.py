@@ -99,7 +99,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(slot=slots, leave_out=slots)
     def sync(self, slot: int, leave_out: int) -> None:
-        """A leader assigns to all that the group has, maybe but one; whoever else sends shares is not listened to."""
+        """A leader assigns to all members, maybe but one; assignments from another member are ignored."""
         others = [client for number, client in enumerate(self.clients) if client.member_id and number != leave_out]
         self.sent(self.clients[slot].sync(assign_all(others)))
 

@@ -33,7 +33,7 @@ async def test_an_append_that_the_records_are_to_blame_for_fails_alone() -> None
 
 
 async def test_records_that_cannot_be_encoded_fail_alone_too() -> None:
-    """A member id that a record cannot hold, say: the operation's effects hear of it, and the mailbox goes on."""
+    """For instance a member id too long for a record: its effects get the error, and the mailbox goes on."""
 
     def two(state: Register) -> Outcome[Any]:
         state.shard.tell(lambda state: state.put("later", 1))
@@ -124,7 +124,7 @@ async def test_an_append_that_fails_unexpectedly_starts_the_shard_over(monkeypat
 
 
 async def test_effects_do_not_touch_a_state_that_is_thrown_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A log that goes offline tells so before its append has failed."""
+    """A log that goes offline reports it before its append has failed."""
 
     def going_offline(_: bytearray) -> int:
         rig.log.fail(KafkaStorage())

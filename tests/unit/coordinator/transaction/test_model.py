@@ -258,7 +258,7 @@ class Coordinator(RuleBasedStateMachine):
     # -- what must hold
 
     def settle(self) -> None:
-        """Everything is reached again, and what nobody ends takes too long."""
+        """Make every partition reachable again, and let open transactions time out."""
         self.the_log_is_slow(hold=False)
         for _ in range(3):
             self.partitions_are_reached()

@@ -1,4 +1,4 @@
-"""What is wrong with a heartbeat by itself; which are mere signs of life; and what fails in the coordinator."""
+"""Heartbeats that are invalid by themselves, that are mere signs of life, and that fail in the coordinator."""
 
 from __future__ import annotations
 
