@@ -16,7 +16,7 @@ def spark_options(function: Callable[..., Any]) -> Callable[..., Any]:
             multiple=True,
             metavar="KEY=VALUE",
             callback=pairs,
-            help="a setting of Spark's; may be given many times",
+            help="setting of Spark; may be repeated",
         ),
         click.option(
             "--packages",

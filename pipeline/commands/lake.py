@@ -20,17 +20,19 @@ def _topic_names(ctx: click.Context, parameter: click.Parameter, values: tuple[s
 
 
 @click.command(short_help="topics to lake tables, every committed record once")
-@click.option("--bootstrap", required=True, metavar="HOST:PORT,...", help="the brokers")
+@click.option("--bootstrap", required=True, metavar="HOST:PORT,...", help="brokers to connect to first")
 @click.option("--lake", "path", required=True, metavar="PATH", help="folder of the tables: local, hdfs:// or s3a://")
-@click.option("--topic", "topics", multiple=True, callback=_topic_names, help="a topic; may be given many times")
-@click.option("--pattern", metavar="REGEX", help="topics by name, new ones too as they appear; in place of --topic")
+@click.option("--topic", "topics", multiple=True, callback=_topic_names, help="a topic; may be repeated")
+@click.option("--pattern", metavar="REGEX", help="all topics with such a name, also later ones; in place of --topic")
 @click.option(
     "--format", "table_format", type=click.Choice(["delta", "iceberg", "parquet"]), default="delta", show_default=True
 )
 @click.option(
-    "--catalog", metavar="NAME[.NAMESPACE]", help="Iceberg catalog set up with --conf, in place of folders of --lake"
+    "--catalog",
+    metavar="NAME[.NAMESPACE]",
+    help="Iceberg catalog, configured with --conf, in place of folders in --lake",
 )
-@click.option("--checkpoints", metavar="PATH", help="where runs keep what they did  [default: inside --lake]")
+@click.option("--checkpoints", metavar="PATH", help="folder of the job's own state  [default: inside --lake]")
 @click.option(
     "--schema",
     "schemas",
@@ -38,23 +40,23 @@ def _topic_names(ctx: click.Context, parameter: click.Parameter, values: tuple[s
     metavar="TOPIC=SPEC",
     help="raw (default), json (inferred once), json:COLUMNS in Spark's DDL, json:@FILE, a JSON Schema; TOPIC may be *",
 )
-@click.option("--available-now", is_flag=True, help="end when all that is there now is in the tables")
-@click.option(
-    "--interval", type=click.FloatRange(0), default=10.0, show_default=True, help="seconds from batch to batch"
-)
+@click.option("--available-now", is_flag=True, help="end once everything that is there now is in the tables")
+@click.option("--interval", type=click.FloatRange(0), default=10.0, show_default=True, help="seconds between batches")
 @click.option("--starting", type=click.Choice(["earliest", "latest"]), default="earliest", show_default=True)
 @click.option(
-    "--max-offsets", type=click.IntRange(1), default=1_000_000, show_default=True, help="of one topic in a batch"
+    "--max-offsets",
+    type=click.IntRange(1),
+    default=1_000_000,
+    show_default=True,
+    help="most offsets of a topic in one batch",
 )
 @click.option(
-    "--min-partitions", type=click.IntRange(1), help="tasks a batch at least, when a topic has fewer partitions"
+    "--min-partitions", type=click.IntRange(1), help="fewest tasks for a batch, if a topic has fewer partitions"
 )
 @click.option(
-    "--allow-data-loss", is_flag=True, help="go on where the broker has deleted records that were not read yet"
+    "--allow-data-loss", is_flag=True, help="go on although the broker has deleted records that were not read yet"
 )
-@click.option(
-    "--follow-recreated", is_flag=True, help="when a topic was deleted and recreated, read the new one from its start"
-)
+@click.option("--follow-recreated", is_flag=True, help="read a topic that was deleted and recreated from its start")
 @click.option(
     "--optimize-every",
     type=click.IntRange(0),
@@ -63,29 +65,43 @@ def _topic_names(ctx: click.Context, parameter: click.Parameter, values: tuple[s
     help="compact the tables after this many batches  [default: never]",
 )
 @click.option(
-    "--infer-records", type=click.IntRange(1), default=10_000, show_default=True, help="looked at to infer a schema"
+    "--infer-records",
+    type=click.IntRange(1),
+    default=10_000,
+    show_default=True,
+    help="number of records to infer a schema from",
 )
 @click.option(
-    "--parallel", type=click.IntRange(1), default=4, show_default=True, help="topics at once with --available-now"
+    "--parallel",
+    type=click.IntRange(1),
+    default=4,
+    show_default=True,
+    help="topics written at the same time with --available-now",
 )
 @click.option(
-    "--attempts", type=click.IntRange(1), default=10, show_default=True, help="before a topic that fails is given up"
+    "--attempts",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="failures in a row after which a topic is given up",
 )
 @click.option(
     "--discover-interval",
     type=click.FloatRange(1),
     default=30.0,
     show_default=True,
-    help="seconds between looks for new topics",
+    help="seconds between searches for new topics",
 )
-@click.option("--metrics-port", type=click.IntRange(0, 65535), help="serve Prometheus metrics there, on all interfaces")
+@click.option(
+    "--metrics-port", type=click.IntRange(0, 65535), help="serve Prometheus metrics on this port, on all interfaces"
+)
 @click.option(
     "--option",
     "options",
     multiple=True,
     metavar="KEY=VALUE",
     callback=pairs,
-    help="of Spark's Kafka connector; kafka.* of its clients",
+    help="option of Spark's Kafka connector, or (kafka.*) of its clients; may be repeated",
 )
 @spark_options
 def command(
@@ -102,7 +118,7 @@ def command(
     """Write topics to lake tables, one each, partitioned by the day of the records' timestamps (UTC).
 
     Every committed record is in its table once, also after any crash; records that are not what the schema says are in
-    the table NAME@dead-letters with the reason. Start it again with the same --lake and it goes on where it was.
+    the table NAME@dead-letters with the reason. Started again with the same --lake, it continues where it was.
     """
     if bool(rest["topics"]) == bool(rest["pattern"]):
         raise click.UsageError("give either --topic or --pattern")

@@ -27,40 +27,64 @@ def _job_name(ctx: click.Context, parameter: click.Parameter, value: str) -> str
 @click.option("--format", "source_format", type=click.Choice(FORMATS), default="delta", show_default=True)
 @click.option("--schema", metavar="DDL", help="the source's columns, as in 'id BIGINT, name STRING'")
 @click.option(
-    "--option", "reader", multiple=True, metavar="KEY=VALUE", callback=options.pairs, help="of Spark's reader"
+    "--option", "reader", multiple=True, metavar="KEY=VALUE", callback=options.pairs, help="option of Spark's reader"
 )
-@click.option("--bootstrap", required=True, metavar="HOST:PORT,...", help="the brokers")
-@click.option("--topic", help="where all rows go")
-@click.option("--topic-column", metavar="COL", help="where a row goes; instead of --topic")
-@click.option("--partitions", type=click.IntRange(1), help="create --topic with this many if it does not exist")
-@click.option("--key-column", metavar="COL")
-@click.option("--key-expr", metavar="SQL", help="instead of --key-column")
-@click.option("--value", metavar="COL", help="a column as it is  [default: the others as a JSON object]")
-@click.option("--headers-column", metavar="COL", help="a map, or an array of (key, value)")
-@click.option("--timestamp-column", metavar="COL", help="a timestamp, or milliseconds  [default: the time of writing]")
-@click.option("--order-by", multiple=True, metavar="COL", help="order of a key's records; may be given many times")
-@click.option("--job", required=True, callback=_job_name, help="started again under this name, a replay goes on")
-@click.option("--tasks", type=click.IntRange(1), help="fixed for a job  [default: by the size of the source]")
-@click.option("--transaction-rows", type=click.IntRange(1), default=100_000, show_default=True)
-@click.option("--transaction-bytes", type=click.IntRange(1), default=64 << 20, show_default=True)
-@click.option("--transaction-seconds", type=click.FloatRange(1, 150), default=10, show_default=True)
+@click.option("--bootstrap", required=True, metavar="HOST:PORT,...", help="brokers to connect to first")
+@click.option("--topic", help="the topic of all rows")
+@click.option("--topic-column", metavar="COL", help="column with a row's topic; instead of --topic")
+@click.option("--partitions", type=click.IntRange(1), help="partitions of --topic if it does not exist and is created")
+@click.option("--key-column", metavar="COL", help="column with the key  [default: no key]")
+@click.option("--key-expr", metavar="SQL", help="expression for the key; instead of --key-column")
+@click.option("--value", metavar="COL", help="column with the value  [default: the other columns as a JSON object]")
+@click.option("--headers-column", metavar="COL", help="column with the headers: a map, or an array of (key, value)")
+@click.option(
+    "--timestamp-column",
+    metavar="COL",
+    help="column with the time: a timestamp, or milliseconds  [default: time of writing]",
+)
+@click.option("--order-by", multiple=True, metavar="COL", help="column that orders a key's records; may be repeated")
+@click.option(
+    "--job", required=True, callback=_job_name, help="name of the job: started again under it, a replay continues"
+)
+@click.option(
+    "--tasks", type=click.IntRange(1), help="number of tasks, fixed for a job  [default: by the size of the source]"
+)
+@click.option("--transaction-rows", type=click.IntRange(1), default=100_000, show_default=True, help="most rows in one")
+@click.option(
+    "--transaction-bytes",
+    type=click.IntRange(1),
+    default=64 << 20,
+    show_default=True,
+    help="most bytes of keys and values in one",
+)
+@click.option(
+    "--transaction-seconds",
+    type=click.FloatRange(1, 150),
+    default=10,
+    show_default=True,
+    help="longest time that one is open",
+)
 @click.option(
     "--client-config",
     multiple=True,
     metavar="KEY=VALUE",
     callback=options.pairs,
-    help="of librdkafka: security.* and such",
+    help="setting of librdkafka, such as security.*",
 )
 @click.option(
-    "--producer-config", multiple=True, metavar="KEY=VALUE", callback=options.pairs, help="of librdkafka's producer"
+    "--producer-config",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=options.pairs,
+    help="setting of librdkafka's producer",
 )
 @options.spark_options
 def command(**given: Any) -> None:
     """Write rows to topics: keyed, in order per key, each exactly once, whatever fails in between.
 
     Every Spark task writes in transactions and keeps its progress beside them, so that a retried task and a job that
-    is started again go on where the last commit was. The source must not change meanwhile; Delta and Iceberg tables
-    may, for the job keeps to the version that it began with.
+    is started again continue after the last commit. The source must not change meanwhile; Delta and Iceberg tables
+    may: the job reads the version that it began with.
     """
     if (given["topic"] is None) == (given["topic_column"] is None):
         raise click.UsageError("one of --topic and --topic-column is needed")
