@@ -24,12 +24,13 @@ class OffsetCheckpoint:
         self._lock = threading.Lock()
         self._choosing = threading.Lock()
         self._written: dict[TopicPartition, int] | None = None
+        self._possible: Mapping[TopicPartition, int] = {}
         self._coming: dict[TopicPartition, int] = {}
 
     def read(self) -> dict[TopicPartition, int]:
         """All offsets; none if the file is missing. Raises CorruptCheckpointError, OSError."""
         offsets = self._read()
-        self._written = dict(offsets)
+        self._written = self._possible = dict(offsets)
         return offsets
 
     def _read(self) -> dict[TopicPartition, int]:
@@ -44,14 +45,14 @@ class OffsetCheckpoint:
         return offsets
 
     def __contains__(self, partition: TopicPartition) -> bool:
-        """Whether the file, as read or written last by this object or being written just now, has the partition."""
+        """Whether the file may have the partition, as read or written last by this object or being written just now."""
         with self._choosing:
-            return partition in self._coming or (self._written is not None and partition in self._written)
+            return partition in self._coming or partition in self._possible
 
     def write(self, offsets: Callable[[], Mapping[TopicPartition, int]]) -> None:
         """Replace the file with what `offsets` says at its turn, so that the last of two writers writes the newest.
 
-        What this object wrote last is not written again. Raises OSError.
+        What this object wrote last is not written again, unless that failed. Raises OSError.
         """
         with self._lock:
             with self._choosing:
@@ -59,5 +60,9 @@ class OffsetCheckpoint:
             if entries == self._written:
                 return
             lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in entries.items()]
-            write_checkpoint(self._fs, self._path, lines)
-            self._written = entries
+            try:
+                write_checkpoint(self._fs, self._path, lines)
+            except OSError:  # the file may be the old one or the new
+                self._written, self._possible = None, {**self._possible, **entries}
+                raise
+            self._written = self._possible = entries

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from protocol import uuids
@@ -11,7 +13,7 @@ from storage.files import OsFileSystem, read_file, write_file_atomically
 from storage.folders.checkpoints import OffsetCheckpoint
 from storage.folders.log_dirs import LogDirError, LogDirs
 from storage.folders.log_names import delete_name, parse
-from tests.doubles.files import MemoryFileSystem, Unsynced
+from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents, now
 
 LOG = "/data/t-0/00000000000000000000.log"
@@ -90,6 +92,32 @@ def test_checkpoints_written_are_read_back(fs: MemoryFileSystem) -> None:
     offsets = {TopicPartition("a-b", 0): 5, TopicPartition("c", 12): 1 << 40}
     checkpoint.write(lambda: offsets)
     assert checkpoint.read() == offsets
+
+
+def _half_written(fs: MemoryFileSystem) -> OffsetCheckpoint:
+    """It had partition 0 alone; partition 1 came in with a write that failed after the file had its name."""
+    fs.mkdir("/data")
+    checkpoint = OffsetCheckpoint(fs, "/data", "recovery-point-offset-checkpoint")
+    checkpoint.write(lambda: {TopicPartition("t", 0): 5})
+    fs.inject(Fault("fsync_dir", 1, errno.ENOSPC))
+    with pytest.raises(OSError):
+        checkpoint.write(lambda: {TopicPartition("t", 0): 5, TopicPartition("t", 1): 9})
+    return checkpoint
+
+
+def test_after_a_checkpoint_was_half_written_what_it_had_before_is_written_again(fs: MemoryFileSystem) -> None:
+    checkpoint = _half_written(fs)
+    before = {TopicPartition("t", 0): 5}
+    checkpoint.write(lambda: before)
+    assert checkpoint.read() == before
+
+
+def test_a_half_written_checkpoint_tells_a_partition_that_it_may_have(fs: MemoryFileSystem) -> None:
+    checkpoint = _half_written(fs)
+    fs.inject(Fault("rename", 1, errno.ENOSPC))
+    with pytest.raises(OSError):
+        checkpoint.write(lambda: {TopicPartition("t", 0): 5})
+    assert TopicPartition("t", 1) in checkpoint
 
 
 # -- whose folder it is
