@@ -65,7 +65,7 @@ class AutoTopicCreation:
         try:
             topic = plan_internal_topic(node, name) or plan_topic(node, name, beside=asked)
             quota.charge(name, len(topic.partitions))
-            await node.topics.create([topic])
+            await node.topics.create([topic], beside=asked)
         except (TopicExists, VersionConflictError):
-            return  # another request has just created it
+            return  # another request has just created it, or one that collides with it
         logger.info("topic created on first use", topic=name, partitions=len(topic.partitions))

@@ -13,7 +13,7 @@ import structlog
 from broker.metadata.store import VersionConflictError
 from broker.metadata.topic_names import GROUP_METADATA_TOPIC_NAME, TRANSACTION_STATE_TOPIC_NAME
 from broker.metadata.topic_planning import plan_topic
-from protocol.errors import CoordinatorNotAvailable, KafkaError, TopicExists
+from protocol.errors import CoordinatorNotAvailable, KafkaError
 
 if TYPE_CHECKING:
     from broker.config.broker_config import BrokerConfig
@@ -56,7 +56,7 @@ async def ensure_internal_topic(node: Node, name: str) -> None:
             topic = plan_internal_topic(node, name)
             assert topic is not None, f"{name} is no internal topic"
             await node.topics.create([topic])
-        except (TopicExists, VersionConflictError):
+        except VersionConflictError:
             continue  # another request was quicker
         except KafkaError as error:
             logger.error("internal topic not created", topic=name, error=error.message)

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Protocol
 
 from broker.metadata import topic_names
-from broker.metadata.store import Change, MetadataStore, Versioned
-from protocol.errors import TopicExists, UnknownTopicOrPartition
+from broker.metadata.store import Change, MetadataStore, VersionConflictError, Versioned
+from protocol.errors import UnknownTopicOrPartition
 
 PREFIX = "/topics/"
 
@@ -116,12 +116,16 @@ class Topics:
         """Ask `host` for the logs of every later topic and partition."""
         self._host = host
 
-    async def create(self, topics: Collection[Topic]) -> None:
-        """Create all or none; TopicExists if the view has one of them already, KafkaStorage if a log cannot be made."""
+    async def create(self, topics: Collection[Topic], beside: Collection[str] = ()) -> None:
+        """Create all or none; KafkaStorage if a log cannot be made.
+
+        VersionConflictError if the view has one of them by now, or one that collides and is not among those `beside`.
+        """
         async with self._growing:
             for topic in topics:
-                if topic.name in self._by_name:
-                    raise TopicExists(f"Topic '{topic.name}' already exists.")
+                colliding = self.colliding_with(topic.name)
+                if topic.name in self._by_name or (colliding is not None and colliding not in beside):
+                    raise VersionConflictError(PREFIX + topic.name, 0, self._versions[colliding or topic.name])
             await self._grow(dict.fromkeys((topic.name for topic in topics), 0), topics)
 
     async def delete(self, topics: Collection[Topic]) -> None:

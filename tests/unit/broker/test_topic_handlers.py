@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import uuid
 from typing import Any
@@ -79,6 +80,17 @@ async def test_create_topics_of_one_request_do_not_collide_but_with_existing_one
     }
     await rig.ask("delete_topics", topics=(DeleteTopicState(name="a.b", topic_id=None),), timeout=SECOND)
     assert await create(rig, wanted("a.b")) == {"a.b": "invalid_topic_exception"}
+
+
+async def test_of_requests_at_once_the_later_one_is_refused_what_the_earlier_one_made_and_gets_the_rest() -> None:
+    rig = await Rig.open()
+    answers = await asyncio.gather(
+        create(rig, wanted("t"), wanted("a.b")), create(rig, wanted("t"), wanted("a_b"), wanted("u"))
+    )
+    assert answers == [
+        {"t": "none", "a.b": "none"},
+        {"t": "topic_already_exists", "a_b": "invalid_topic_exception", "u": "none"},
+    ]
 
 
 async def test_create_topics_tells_every_config_sorted_with_its_source_and_text_as_given() -> None:

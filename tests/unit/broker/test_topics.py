@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.metadata import topic_names
+from broker.metadata.store import VersionConflictError
 from broker.metadata.topics import Topic, assign
 from protocol import uuids
-from protocol.errors import TopicExists, UnknownTopicOrPartition
+from protocol.errors import UnknownTopicOrPartition
 from tests.unit.broker.admin_rig import Rig
 
 ONE = uuid.UUID(int=1 << 100)
@@ -52,18 +53,21 @@ async def test_listeners_hear_of_every_change_with_what_was_before() -> None:
 async def test_a_set_of_topics_is_created_whole_or_not_at_all() -> None:
     rig = await Rig.open()
     await rig.node.topics.create([topic("t")])
-    with pytest.raises(TopicExists):
+    with pytest.raises(VersionConflictError):
         await rig.node.topics.create([topic("u", topic_id=uuid.UUID(int=2)), topic("t")])
     assert rig.node.topics.get("u") is None
 
 
-async def test_of_two_creations_at_once_one_loses() -> None:
+@pytest.mark.parametrize(("first", "second"), [("t", "t"), ("a.b", "a_b")])
+async def test_of_two_creations_at_once_one_loses(first: str, second: str) -> None:
     rig = await Rig.open()
     results = await asyncio.gather(
-        *(rig.node.topics.create([topic("t", topic_id=uuid.UUID(int=n))]) for n in (2, 3)), return_exceptions=True
+        rig.node.topics.create([topic(first, topic_id=uuid.UUID(int=2))]),
+        rig.node.topics.create([topic(second, topic_id=uuid.UUID(int=3))]),
+        return_exceptions=True,
     )
-    assert [type(result) for result in results] == [type(None), TopicExists]
-    assert rig.node.topics.get("t").id == uuid.UUID(int=2)
+    assert [type(result) for result in results] == [type(None), VersionConflictError]
+    assert [one.id.int for one in rig.node.topics.all()] == [2]
 
 
 async def test_a_topic_made_anew_is_not_deleted_by_who_knew_the_old_one() -> None:
