@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
@@ -32,6 +33,14 @@ T = TypeVar("T")
 
 PROGRESS_MS = 2000
 """How often a long load logs its progress."""
+
+
+class _Claim(IntEnum):
+    """How a log belongs to a topic of its name; not at all if that is gone, or has another id."""
+
+    NONE = 0
+    BY_NAME = 1
+    BY_ID = 2
 
 
 class LogLoader:
@@ -98,16 +107,16 @@ class LogLoader:
     def _take(self, log: PartitionLog, log_dir: LogDir) -> None:
         """Register a loaded log. Of two logs of a partition, the one without the topic's id was left by a deletion.
 
-        Raises KafkaStorage if the id does not decide.
+        Deletions may have left both. Raises KafkaStorage if the id does not decide.
         """
         manager = self._manager
         key = TopicPartition(log.topic, log.partition)
         other = manager.logs.get(key)
         if other is not None:
-            rightful = [one for one in (other, log) if one.topic_id == self._topic_id_of(log.topic)]
-            if len(rightful) != 1:
+            claim, others_claim = self._claim(log), self._claim(other)
+            if claim == others_claim != _Claim.NONE:
                 raise KafkaStorage(f"Two log directories hold {key}: {other.folder}, {log.folder}")
-            doomed = log if rightful[0] is other else other
+            doomed = other if claim > others_claim else log
             logger.warning("removing a stray partition", partition=str(key), folder=doomed.folder)
             doomed.retire()
             remove_folder(self._services.fs, doomed.folder)
@@ -119,6 +128,12 @@ class LogLoader:
         manager.placement.settle(key, log_dir.path)
         if log_dir.failed:
             log.fail(OSError("its log directory has failed"))
+
+    def _claim(self, log: PartitionLog) -> _Claim:
+        expected = self._topic_id_of(log.topic)
+        if expected is None or log.topic_id not in (expected, None):
+            return _Claim.NONE
+        return _Claim.BY_NAME if log.topic_id is None else _Claim.BY_ID
 
     def _name_topic(self, found: Found) -> None:
         """Give a log without a topic id that of its topic; Kafka would set it aside as stray."""

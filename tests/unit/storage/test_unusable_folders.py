@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from protocol.errors import KafkaStorage
+from protocol.topic_partition import TopicPartition
 from storage.folders import partition_metadata
 from storage.folders.log_dirs import LogDirError, LogDirs
 from storage.folders.log_manager import LogManager
@@ -23,7 +24,7 @@ OTHER_ID = UUID(int=0x5678)
 class TwoFolders(Rig):
     """Of four partitions those with an odd number are in /two. `refuse` makes an operation on a path fail."""
 
-    topic_id = TOPIC_ID
+    topic_id: UUID | None = TOPIC_ID
 
     def open(self) -> LogManager:
         self.services = LogServices(self.fs, self.clock, self.workers, random.Random(0))
@@ -172,3 +173,22 @@ def test_two_folders_with_one_partition_stop_the_start(rig: TwoFolders) -> None:
     partition_metadata.write(rig.fs, "/two/t-0", TOPIC_ID)
     with pytest.raises(KafkaStorage, match=r"hold t-0: /one/t-0, /two/t-0"):
         rig.start()
+
+
+def test_two_folders_that_deletions_left_behind_keep_no_start_from_going_on(rig: TwoFolders) -> None:
+    """Each time the disk was so full that no folder could be given another name."""
+    rig.fill()
+    for _ in range(2):
+        rig.refuse("rename", "/", errno.ENOSPC)
+        with pytest.raises(KafkaStorage):
+            rig.manager.delete_log_soon("t", 0)
+        rig.heal()
+        rig.manager.placement.prefer(TopicPartition("t", 0), rig.manager.log_dir("/two"))
+        if rig.fs.exists("/two/t-0"):
+            break
+        rig.log("t", 0)
+    rig.stop()
+    rig.topic_id = None
+    rig.start()
+    assert rig.log("t", 0).folder == "/one/t-0"
+    assert not rig.fs.exists("/two/t-0")
