@@ -87,6 +87,8 @@ async def _make_durable(
                 failure = partition.log.failure(error) if here else KafkaStorage(str(error))
                 results[partition.key] = _failed(partition.index, failure)
         for partition in partitions:
+            if partition.log.is_offline:  # its folder failed meanwhile, and nothing was written
+                results[partition.key] = _failed(partition.index, partition.log.storage_error())
             node.fetch_purgatory.check_and_complete(partition.key)
 
     await asyncio.gather(*(write(*one) for one in by_folder.items()))

@@ -1,10 +1,12 @@
-"""DeleteRecords on a full disk."""
+"""DeleteRecords on a full disk, and on one that fails."""
 
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from datetime import timedelta
 
+import pytest
 from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsTopic
 
 from tests.doubles.files import Fault
@@ -51,3 +53,23 @@ async def test_a_folder_whose_checkpoint_cannot_be_written_takes_its_own_partiti
             expected = "none" if folder == "/one" else "kafka_storage_error"
             assert told[index] == expected
             assert await append(client, "t", index) == expected
+
+
+async def test_a_folder_that_fails_meanwhile_has_no_part_in_a_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is written to it any more."""
+    async with Rig(config={"log.dirs": "/one,/two"}) as rig:
+        client = rig.connect()
+        assert await create(client, "t", 2) == "none"
+        assert await append(client, "t", 0) == "none"
+        partition = rig.node.partitions.get("t", 0)
+        assert partition is not None
+        call = rig.workers.call
+
+        async def fail_first(work: Callable[[], None]) -> None:
+            assert partition is not None
+            partition.log.fail(OSError(errno.EIO, "another thread found out"))
+            await call(work)
+
+        monkeypatch.setattr(rig.workers, "call", fail_first)
+        assert await delete(client, 1) == ("kafka_storage_error", -1)
+        monkeypatch.undo()
