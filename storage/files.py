@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Callable
 from typing import Protocol
 
@@ -79,9 +80,11 @@ class FileSystem(Protocol):
 
     def rmdir(self, path: str) -> None: ...
 
-    def exists(self, path: str) -> bool: ...
+    def exists(self, path: str) -> bool:
+        """False only if there is no such name: what cannot be looked at raises OSError."""
 
-    def is_dir(self, path: str) -> bool: ...
+    def is_dir(self, path: str) -> bool:
+        """As `exists`."""
 
     def size(self, path: str) -> int:
         """Bytes in the file of that name."""
@@ -182,10 +185,11 @@ class OsFileSystem:
         os.rmdir(path)
 
     def exists(self, path: str) -> bool:
-        return os.path.exists(path)
+        return _mode_of(path) is not None
 
     def is_dir(self, path: str) -> bool:
-        return os.path.isdir(path)
+        mode = _mode_of(path)
+        return mode is not None and stat.S_ISDIR(mode)
 
     def size(self, path: str) -> int:
         return os.stat(path).st_size
@@ -204,8 +208,8 @@ class OsFileSystem:
             os.close(fd)
 
     def space(self, path: str) -> tuple[int, int]:
-        stat = os.statvfs(path)
-        return stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize
+        volume = os.statvfs(path)
+        return volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize
 
     def lock(self, path: str) -> Callable[[], None] | None:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -218,6 +222,13 @@ class OsFileSystem:
             os.close(fd)
             raise
         return lambda: os.close(fd)
+
+
+def _mode_of(path: str) -> int | None:
+    try:
+        return os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def write_fully(file: File, data: Buffer, position: int) -> None:

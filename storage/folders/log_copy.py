@@ -92,7 +92,9 @@ class LogCopy:
         """The indexes; and the time, by which retention goes where records have none."""
         for suffix in SEGMENT_SUFFIXES:
             name = file_name(base_offset, suffix)
-            if suffix != LOG_SUFFIX and self._fs.exists(f"{self._log.folder}/{name}"):
+            with _reading():
+                is_there = suffix != LOG_SUFFIX and self._fs.exists(f"{self._log.folder}/{name}")
+            if is_there:
                 self._grow(name)
         name = file_name(base_offset, LOG_SUFFIX)
         if name not in self._copied:

@@ -192,3 +192,18 @@ def test_an_atomic_write_leaves_the_old_or_the_new_content() -> None:
             fs.crash(unsynced, seed=operations)
             found = read_file(fs, "/a")
             assert found == b"new content, and longer" or (not finished and found == b"old content")
+
+
+def test_a_name_that_cannot_be_looked_at_is_not_taken_for_a_missing_one(tmp_path: Path) -> None:
+    """Else a device that fails would make an empty store of the metadata, and strays of all partitions."""
+    fs, loop = OsFileSystem(), tmp_path / "metadata.snapshot"
+    loop.symlink_to(loop)
+    for look in (fs.exists, fs.is_dir):
+        with pytest.raises(OSError, match="symbolic links"):
+            look(str(loop))
+        assert not look(f"{tmp_path}/missing/too")
+    assert fs.is_dir(str(tmp_path))
+    assert fs.exists(str(tmp_path))
+    (tmp_path / "file").touch()
+    assert not fs.is_dir(f"{tmp_path}/file")
+    assert not fs.exists(f"{tmp_path}/file/below")
