@@ -3,6 +3,9 @@
 What survives a crash is chosen by a seeded random source, as harshly as POSIX allows: each file falls back to its last
 `fdatasync`, keeps everything, or is torn in blocks between the two; each folder keeps only a prefix of the names
 created, renamed or removed since its last `fsync_dir`.
+
+After an `fdatasync` that failed the dirty blocks count as clean, as in Linux: they can still be read, and no later
+`fdatasync` brings them to the device unless they are written again.
 """
 
 from __future__ import annotations
@@ -13,10 +16,12 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Self
 
 from protocol.primitives import Buffer
 
-_TORN_BLOCK = 64
+_BLOCK = 64
+"""Bytes of a page: what the kernel writes, drops, or tears as one."""
 
 
 class Unsynced(Enum):
@@ -43,12 +48,30 @@ class Fault:
 
 
 class _Inode:
-    __slots__ = ("data", "durable", "modified_ms")
+    __slots__ = ("data", "dropped", "durable", "modified_ms")
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.durable = b""
+        self.dropped: set[int] = set()  # blocks that no sync brings to the device
         self.modified_ms = 0
+
+    def synced(self) -> bytes:
+        """What is on the device once all that is dirty is written."""
+        if not self.dropped:
+            return bytes(self.data)
+        return b"".join(
+            _block(self.durable, at).ljust(len(now), b"\0")[: len(now)] if at in self.dropped else now
+            for at, now in enumerate(_blocks(self.data))
+        )
+
+    def drop_dirty(self) -> None:
+        """A sync failed."""
+        self.dropped |= {at for at, now in enumerate(_blocks(self.data)) if now != _block(self.durable, at)}
+
+    def note_dirty(self, start: int, end: int) -> None:
+        if self.dropped:
+            self.dropped -= set(range(start // _BLOCK, -(-end // _BLOCK)))
 
 
 class _Folder:
@@ -92,6 +115,7 @@ class MemoryFile:
             if position > len(content):
                 content.extend(bytes(position - len(content)))
             content[position : position + len(taken)] = taken
+            self._inode.note_dirty(position, position + len(taken))
             self._inode.modified_ms = self._fs.now_ms()
         if fault is not None and not fault.taken:
             raise OSError(fault.error, "injected", self._path)
@@ -100,14 +124,19 @@ class MemoryFile:
     def truncate(self, size: int) -> None:
         self._use("truncate")
         content = self._inode.data
+        self._inode.note_dirty(size, max(size, len(content)))
         if size < len(content):
             del content[size:]
         else:
             content.extend(bytes(size - len(content)))
 
     def fdatasync(self) -> None:
-        self._use("fdatasync")
-        self._inode.durable = bytes(self._inode.data)
+        try:
+            self._use("fdatasync")
+        except OSError:
+            self._inode.drop_dirty()
+            raise
+        self._inode.durable = self._inode.synced()
 
     def size(self) -> int:
         return len(self._inode.data)
@@ -149,9 +178,9 @@ class MemoryFileSystem:
         """Have an operation fail."""
         self._faults.append(fault)
 
-    def copy(self) -> MemoryFileSystem:
+    def copy(self) -> Self:
         """The same files and names, synced or not, to be crashed in place of these; nothing is open or locked."""
-        other = MemoryFileSystem(self.now_ms)
+        other = type(self)(self.now_ms)
         other._root = copy.deepcopy(self._root)
         return other
 
@@ -177,6 +206,20 @@ class MemoryFileSystem:
                 self._crash_folder(node, unsynced, rng)
             else:
                 _crash_file(node, unsynced, rng)
+
+    def unlock_all(self) -> None:
+        """The process that held the locks is gone."""
+        self._locked.clear()
+
+    def forget_failed_syncs(self) -> None:
+        """All blocks can be synced again: a process cannot tell what failed in the one before it."""
+        folders = [self._root]
+        while folders:
+            for node in folders.pop().names.values():
+                if isinstance(node, _Folder):
+                    folders.append(node)
+                else:
+                    node.dropped.clear()
 
     def count(self, operation: str, path: str, *, raises: bool = True) -> Fault | None:
         """Account for an operation; the fault that strikes it, raised unless `raises` is false."""
@@ -324,17 +367,28 @@ def _parts(path: str) -> list[str]:
     return [part for part in path.split("/") if part]
 
 
+def _block(data: bytes | bytearray, at: int) -> bytes:
+    return bytes(data[at * _BLOCK : (at + 1) * _BLOCK])
+
+
+def _blocks(data: bytes | bytearray) -> list[bytes]:
+    return [_block(data, at) for at in range(-(-len(data) // _BLOCK))]
+
+
 def _crash_file(inode: _Inode, unsynced: Unsynced, rng: random.Random) -> None:
     if unsynced is Unsynced.ANY:
         unsynced = rng.choice((Unsynced.LOST, Unsynced.KEPT, Unsynced.TORN))
-    now, synced = inode.data, inode.durable
-    if unsynced is Unsynced.LOST:
+    now, synced = inode.synced(), inode.durable
+    inode.dropped.clear()
+    if unsynced is Unsynced.KEPT:
+        inode.data = bytearray(now)
+    elif unsynced is Unsynced.LOST:
         inode.data = bytearray(synced)
     elif unsynced is Unsynced.TORN and now != synced:
         size = rng.randint(min(len(now), len(synced)), max(len(now), len(synced)))
         torn = bytearray()
-        for at in range(0, size, _TORN_BLOCK):
-            block = (now if rng.random() < 0.7 else synced)[at : min(at + _TORN_BLOCK, size)]
-            torn += block + bytes(min(_TORN_BLOCK, size - at) - len(block))
+        for at in range(0, size, _BLOCK):
+            block = (now if rng.random() < 0.7 else synced)[at : min(at + _BLOCK, size)]
+            torn += block + bytes(min(_BLOCK, size - at) - len(block))
         inode.data = torn
     inode.durable = bytes(inode.data)

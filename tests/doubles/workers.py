@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 from functools import partial
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
 
@@ -56,6 +57,63 @@ class LoopWorkers:
 
     def lane(self, _name: str) -> Self:
         return self
+
+
+class LaneWorkers:
+    """Without threads: submitted work waits in its lane until the test runs it.
+
+    Attributes:
+        held: lanes whose names start so do nothing when any may.
+        at_once: what is called, rather than submitted, does not wait.
+    """
+
+    def __init__(self) -> None:
+        self._queues: dict[str, list[Callable[[], None]]] = {}
+        self.held: tuple[str, ...] = ()
+        self.at_once = False
+
+    def submit(self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], object]) -> None:
+        _Lane(self, "").submit(work, done, failed)
+
+    async def call(self, work: Callable[[], T]) -> T:
+        return await _Lane(self, "").call(work)
+
+    def lane(self, name: str) -> _Lane:
+        return _Lane(self, name)
+
+    def enqueue(self, name: str, step: Callable[[], None]) -> None:
+        self._queues.setdefault(name, []).append(step)
+
+    def run_any(self, rng: random.Random) -> bool:
+        """Run the oldest work of some lane; false if there is none in those that are not held."""
+        lanes = [name for name, queue in self._queues.items() if queue and not (name and name.startswith(self.held))]
+        if not lanes:
+            return False
+        self._queues[rng.choice(lanes)].pop(0)()
+        return True
+
+
+class _Lane:
+    def __init__(self, workers: LaneWorkers, name: str) -> None:
+        self._workers = workers
+        self._name = name
+
+    def submit(self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], object]) -> None:
+        self._workers.enqueue(self._name, partial(_run, work, done, failed))
+
+    async def call(self, work: Callable[[], T]) -> T:
+        if self._workers.at_once:
+            return work()
+        result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def unless_cancelled(settle: Callable[[Any], None]) -> Callable[[Any], None]:
+            return lambda value: None if result.done() else settle(value)
+
+        self.submit(work, unless_cancelled(result.set_result), unless_cancelled(result.set_exception))
+        return await result
+
+    def lane(self, name: str) -> _Lane:
+        return self._workers.lane(name)
 
 
 def _run(work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], object]) -> None:

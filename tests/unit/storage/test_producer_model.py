@@ -206,9 +206,9 @@ class ProducerMachine(RuleBasedStateMachine):
         for producer in self.producers.values():
             entry = self.log.producers.producers.get(producer.producer_id)
             producer.known = entry is not None
-            gone = producer.first is not None and producer.first < self.log.log_start_offset
-            if gone and (entry is None or entry.txn_first_offset < 0):
-                producer.first = None
+            if producer.first is not None and producer.first < self.log.log_start_offset:  # it may lack its first batch
+                known = entry is not None and entry.txn_first_offset >= producer.first
+                producer.first = entry.txn_first_offset if entry is not None and known else None
 
     @rule()
     def the_idle_are_forgotten(self) -> None:

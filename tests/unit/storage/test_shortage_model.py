@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import random
 from contextlib import suppress
 
 import hypothesis.strategies as st
@@ -14,7 +12,8 @@ from protocol.errors import KafkaStorage
 from protocol.records.batch import read_header
 from storage.append_types import LogConfig
 from storage.log.retention import delete_old_segments
-from tests.doubles.files import MemoryFile, MemoryFileSystem, Unsynced
+from tests.doubles.files import Unsynced
+from tests.doubles.flaky import FlakyFileSystem, Trouble
 from tests.unit.storage.support import Rig, append, batch, contents
 
 CONFIG = LogConfig(
@@ -26,26 +25,6 @@ CONFIG = LogConfig(
     message_timestamp_after_max_ms=2**62,
 )
 THEN = st.sampled_from(["nothing", "retention", "workers work"])
-NEEDS_ROOM = {"create", "pwrite", "rename", "link", "mkdir"}
-
-
-class CrampedFileSystem(MemoryFileSystem):
-    """Something that needs room finds none, so often as `chance` says (0 to 1) and `rng` has it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.chance = 0.0
-        self.rng = random.Random(0)
-        self.hook = self._take_room
-
-    def open(self, path: str, *, create: bool = False) -> MemoryFile:
-        if create and not self.exists(path):
-            self._take_room("create", path)
-        return super().open(path, create=create)
-
-    def _take_room(self, operation: str, path: str) -> None:
-        if operation in NEEDS_ROOM and self.rng.random() < self.chance:
-            raise OSError(errno.ENOSPC, "injected", path)
 
 
 class ShortageMachine(RuleBasedStateMachine):
@@ -56,7 +35,7 @@ class ShortageMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.fs = CrampedFileSystem()
+        self.fs = FlakyFileSystem()
         self.rig = Rig(self.fs, CONFIG)
         self.fs.now_ms = self.rig.clock.wall_ms
         self.batches: list[bytes] = []
@@ -123,7 +102,7 @@ class ShortageMachine(RuleBasedStateMachine):
     @rule(seed=st.integers(0, 1000), chance=st.sampled_from([0.0, 0.0, 0.2, 0.5, 1.0]))
     def disk_is_full(self, seed: int, chance: float) -> None:
         """From now on."""
-        self.fs.chance, self.fs.rng = chance, random.Random(seed)
+        self.fs.get_into(Trouble.ROOM, chance, seed)
 
     @rule(
         how=st.sampled_from(["a stop", "kill -9", "kill -9", "the power fails"]),
