@@ -209,6 +209,19 @@ class ProducerMachine(RuleBasedStateMachine):
             if producer.first is not None and producer.first < self.log.log_start_offset:  # it may lack its first batch
                 known = entry is not None and entry.txn_first_offset >= producer.first
                 producer.first = entry.txn_first_offset if entry is not None and known else None
+        self.aborted = [one for one in map(self.seen_again, self.aborted) if one is not None]
+
+    def seen_again(self, one: Aborted) -> Aborted | None:
+        """What is left of an aborted transaction when the log's start is above its first batch: it may be nothing."""
+        start = self.log.log_start_offset
+        if one.first >= start:
+            return one
+        found = collect_aborted((segment.txn_index for segment in self.log.segments), start, self.log.log_end_offset)
+        told = next((txn.first_offset for txn in found if txn.last_offset == one.last), one.last)
+        assert one.first <= told
+        left = [entry.offset for entry in self.entries if entry.producer_id == one.producer_id]
+        assert not any(one.first <= offset < told for offset in left)
+        return one._replace(first=told) if told < one.last else None
 
     @rule()
     def the_idle_are_forgotten(self) -> None:
