@@ -352,6 +352,7 @@ class LogManager:
     def release(self) -> None:
         """Close the files and unlock the folders, and no more: what is on disk is what a kill would have left."""
         for log in self.logs.values():
+            log.removal.stop()
             log.release_files()
         self._dirs.unlock()
 

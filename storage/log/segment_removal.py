@@ -50,7 +50,7 @@ class SegmentRemoval:
         self.unsynced = 0
 
     def stop(self) -> None:
-        """Touch no file of the folder from here on: the log is deleted."""
+        """Touch no file of the folder from here on: the log is deleted, or the broker stops."""
         with self.lock:
             self._stopped = True
 
@@ -86,7 +86,10 @@ class SegmentRemoval:
                 self._fail(error)
 
         def start() -> None:
-            self._workers().submit(partial(self._rename, segments, snapshots), renamed, failed)
+            if self._stopped:  # and so may be the workers
+                renamed([])
+            else:
+                self._workers().submit(partial(self._rename, segments, snapshots), renamed, failed)
 
         self._renames.append(start)
         if len(self._renames) == 1:
@@ -129,7 +132,10 @@ class SegmentRemoval:
                 segment.file.close()
 
         def start() -> None:
-            self._workers().submit(partial(self._unlink, paths), unlinked, self._fail)
+            if self._stopped:
+                unlinked(None)
+            else:
+                self._workers().submit(partial(self._unlink, paths), unlinked, self._fail)
 
         self._services.clock.call_later(delay_ms, start)
 

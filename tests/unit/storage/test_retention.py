@@ -141,6 +141,19 @@ def test_files_change_their_names_first_and_go_after_the_delay() -> None:
     assert rig.fs.open_files <= 2  # type: ignore[attr-defined]
 
 
+def test_files_whose_delay_ends_after_a_stop_are_left_to_the_next_start() -> None:
+    rig, log = filled(3, retention_bytes=0)
+    delete(log)
+    rig.workers.run_all()
+    rig.manager.close()
+    rig.clock.advance(1000)
+    assert not rig.workers.waiting
+    assert names(rig, ".deleted")
+    assert rig.fs.open_files == 0  # type: ignore[attr-defined]
+    rig.reopen()
+    assert not names(rig, ".deleted")
+
+
 def test_snapshots_go_with_their_segments() -> None:
     rig, log = filled(4, retention_ms=DAY)
     rig.clock.advance(DAY + 3600_001)
