@@ -66,7 +66,10 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
 def error_response(ctx: RequestContext, request: MetadataRequest, error: KafkaError) -> MetadataResponse:
     """The error at the top (version 13) and for every topic that was asked for."""
     topics = tuple(
-        _topic_error(error.code, topic.name or "", topic.topic_id if ctx.version >= 10 else None)
+        replace(
+            _topic_error(error.code, topic.name or "", topic.topic_id if ctx.version >= 10 else None),
+            is_internal=False,  # whatever its name
+        )
         for topic in request.topics or ()
     )
     return MetadataResponse(throttle_time=ZERO, brokers=(), cluster_id=None, topics=topics, error_code=error.code)

@@ -90,6 +90,7 @@ def by_id(t: Talk, v: int) -> None:
     get(t, "zero id, no name", v, ids({"topic_id": schema.NO_ID, "name": None}))
     get(t, "id and name", v, ids({"topic_id": a.id, "name": a.name}))
     get(t, "id and another's name", v, ids({"topic_id": a.id, "name": b.name}))
+    get(t, "id and the name of an internal topic", v, ids({"topic_id": a.id, "name": "__consumer_offsets"}))
     get(
         t,
         "one by id, one by name",
