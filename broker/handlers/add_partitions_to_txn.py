@@ -22,6 +22,7 @@ from kio.schema.add_partitions_to_txn.v5.response import (
 )
 from kio.schema.errors import ErrorCode
 
+from broker.metadata.topic_names import is_internal
 from broker.network.answers import when_all_settled
 from broker.network.context import RequestContext
 from broker.network.old_clients import fencing_known_from
@@ -36,6 +37,8 @@ from protocol.topic_partition import PartitionKey
 
 FIRST_VERSION_WITH_PRODUCER_FENCED = 2
 FIRST_VERSION_BETWEEN_BROKERS = 4
+
+REFUSED = {ErrorCode.topic_authorization_failed, ErrorCode.unknown_topic_or_partition}
 
 Codes = dict[PartitionKey, ErrorCode]
 
@@ -109,16 +112,16 @@ def _partitions(topics: Sequence[Any]) -> tuple[PartitionKey, ...]:
 
 
 def _refused(ctx: RequestContext, wanted: Wanted) -> Codes | None:
-    """The answer to a transaction with an unknown partition, which fails it as a whole: nothing is added."""
+    """The answer where a partition is unknown, or a client's of an internal topic: nothing is added then."""
     known = ctx.node.partitions
-    missing = {partition for partition in wanted.partitions if known.get(*partition) is None}
-    if missing:
-        return {
-            partition: ErrorCode.unknown_topic_or_partition
-            if partition in missing
-            else ErrorCode.operation_not_attempted
-            for partition in wanted.partitions
-        }
+    refused: Codes = {}
+    for partition in wanted.partitions:
+        if ctx.version < FIRST_VERSION_BETWEEN_BROKERS and is_internal(partition[0]):
+            refused[partition] = ErrorCode.topic_authorization_failed
+        elif known.get(*partition) is None:
+            refused[partition] = ErrorCode.unknown_topic_or_partition
+    if refused:
+        return wanted.all(ErrorCode.operation_not_attempted) | refused
     return None if wanted.transactional_id else wanted.all(ErrorCode.invalid_request) or None
 
 
@@ -160,7 +163,7 @@ def _response(ctx: RequestContext, wanted: Sequence[Wanted], codes: Sequence[Cod
 
 def _topics(wanted: Wanted, codes: Codes) -> tuple[AddPartitionsToTxnTopicResult, ...]:
     """The topics as the request names them, repetitions included; each once if their codes differ."""
-    if wanted.verify_only or len(set(codes.values())) > 1 or ErrorCode.unknown_topic_or_partition in codes.values():
+    if wanted.verify_only or len(found := set(codes.values())) > 1 or found & REFUSED:
         return tuple(
             new_topic_result(
                 name=topic,

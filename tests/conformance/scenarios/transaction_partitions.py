@@ -23,6 +23,8 @@ def adds(t: Talk, v: int) -> None:
     tx.add("a partition twice", v, (a.name, 0), (a.name, 0))
     tx.add("unknown topic", v, (absent, 0))
     tx.add("unknown partition among known", v, (a.name, 1), (a.name, 9), (absent, 0))
+    if v in OF_CLIENTS:
+        tx.add("an internal topic, for brokers alone", v, ("__consumer_offsets", 0), (a.name, 1), (absent, 0))
     tx.describe("none was added")
     tx.add("an older epoch", v, (a.name, 1), producer_epoch=tx.epoch - 1)
     tx.add("a newer epoch", v, (a.name, 1), producer_epoch=tx.epoch + 1)
