@@ -10,7 +10,11 @@ from uuid import UUID
 from protocol.java_strings import java_string_hash
 
 Key = TypeVar("Key", str, UUID, int)
+Name = TypeVar("Name", str, int)
 T = TypeVar("T")
+
+LEAST_SLOTS = 2
+"""The slots with which a `TimelineHashMap` begins that expects nothing."""
 
 _INT_MASK = 0xFFFFFFFF
 _LONG_MASK = 0xFFFFFFFFFFFFFFFF
@@ -135,19 +139,53 @@ def _split_chains(spread: Sequence[int], buckets: int) -> int:
     return buckets
 
 
-def in_timeline_order(keys: Sequence[str], slots: int) -> list[str]:
+def in_timeline_order(keys: Sequence[Name], slots: int) -> list[Name]:
     """The order of Kafka's `TimelineHashMap` of this many slots, to which these keys came in this order.
 
     It goes from slot to slot, and through each from the key that came last to the first.
     """
     shift = 65 - slots.bit_length()
     latest_first = keys[::-1]
-    return sorted(latest_first, key=lambda key: (_string_hash(key) * _FIBONACCI & _LONG_MASK) >> shift)
+    return sorted(latest_first, key=lambda key: (_name_hash(key) * _FIBONACCI & _LONG_MASK) >> shift)
+
+
+def in_grown_timeline_order(keys: Sequence[Name]) -> list[Name]:
+    """The order of a `TimelineHashMap` that began without room, and out of which nothing was taken."""
+    slots = LEAST_SLOTS
+    for count in range(len(keys)):
+        slots = timeline_slots(slots, count)
+    return in_timeline_order(keys, slots)
 
 
 def timeline_slots(slots: int, keys: int) -> int:
     """The slots of a `TimelineHashMap` after a put, before which there were this many, and this many keys."""
     return slots * 2 if (keys + 1) * 3 > slots * 4 else slots
+
+
+def in_scala_groups(partitions: Collection[tuple[str, int]]) -> list[tuple[str, list[int]]]:
+    """A `mutable.HashMap` keyed by (topic, partition), filled in this order, once it is grouped by topic."""
+    by_topic: dict[str, list[tuple[str, int]]] = {}
+    for partition in in_mutable_order(partitions):
+        by_topic.setdefault(partition[0], []).append(partition)
+    return [(name, [index for _, index in in_mutable_order(by_topic[name])]) for name in in_trie_order([*by_topic])]
+
+
+def in_mutable_order(partitions: Collection[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Scala's own `mutable.HashMap`: it grows one entry earlier than Java's, and keeps its chains sorted by hash."""
+    buckets = 16
+    while len(partitions) >= buckets * 3 // 4:
+        buckets *= 2
+
+    def place(partition: tuple[str, int]) -> tuple[int, int]:
+        code = _folded(partition_hash(partition))
+        return code & buckets - 1, _signed(code)
+
+    return sorted(partitions, key=place)
+
+
+def partition_hash(partition: tuple[str, int]) -> int:
+    """Kafka's `TopicPartition.hashCode()`, without its overflow."""
+    return 31 * (31 + partition[1]) + _string_hash(partition[0])
 
 
 def java_map_hash(entries: Mapping[str, str | None]) -> int:
@@ -160,16 +198,18 @@ def java_map_hash(entries: Mapping[str, str | None]) -> int:
 
 def scala_set(names: Sequence[str]) -> str:
     """`toString` of an `immutable.Set` filled in this order; above four elements it is a HashSet."""
-    return f"Set({', '.join(names)})" if len(names) <= 4 else f"HashSet({', '.join(_in_trie_order(names))})"
+    return f"Set({', '.join(names)})" if len(names) <= 4 else f"HashSet({', '.join(in_trie_order(names))})"
 
 
-def _in_trie_order(names: Sequence[str], shift: int = 0) -> list[str]:
-    """A node has 32 places, by five bits of the hash: places with one name come first, then the child nodes."""
+def in_trie_order(names: Sequence[str], shift: int = 0) -> list[str]:
+    """The order of an `immutable.HashMap` or `HashSet`.
+
+    A node has 32 places, by five bits of the hash: places with one name come first, then the child nodes."""
     places: dict[int, list[str]] = {}
     for name in names:
         places.setdefault(_improved(name) >> shift & 31, []).append(name)
     found = [there for _, there in sorted(places.items())]
-    below = [name for there in found if len(there) > 1 for name in _in_trie_order(there, shift + 5)]
+    below = [name for there in found if len(there) > 1 for name in in_trie_order(there, shift + 5)]
     return [there[0] for there in found if len(there) == 1] + below
 
 
@@ -189,6 +229,10 @@ def _folded(key: str | UUID | int) -> int:
 
 
 _remembered = lru_cache(maxsize=10_000)(_folded)
+
+
+def _name_hash(key: str | int) -> int:
+    return key if isinstance(key, int) else _string_hash(key)
 
 
 def _string_hash(key: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from kio.schema.alter_replica_log_dirs.v2 import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
@@ -17,6 +16,7 @@ from broker.network.context import RequestContext
 from protocol import uuids
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
+from protocol.java_collections import in_scala_groups
 from protocol.topic_partition import PartitionKey, TopicPartition
 from storage.folders import log_names
 
@@ -64,14 +64,18 @@ def _prefer(node: Node, key: PartitionKey, path: str) -> ErrorCode:
 
 
 def _response(outcomes: dict[PartitionKey, ErrorCode]) -> AlterReplicaLogDirsResponse:
-    by_topic: defaultdict[str, list[AlterReplicaLogDirPartitionResult]] = defaultdict(list)
-    for (topic, index), code in outcomes.items():
-        by_topic[topic].append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code))
+    """In the order of Kafka's hash maps."""
     return AlterReplicaLogDirsResponse(
         throttle_time=ZERO,
         results=tuple(
-            AlterReplicaLogDirTopicResult(topic_name=topic, partitions=tuple(results))
-            for topic, results in by_topic.items()
+            AlterReplicaLogDirTopicResult(
+                topic_name=topic,
+                partitions=tuple(
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=outcomes[topic, index])
+                    for index in indexes
+                ),
+            )
+            for topic, indexes in in_scala_groups(outcomes)
         ),
     )
 

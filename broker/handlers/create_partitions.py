@@ -20,6 +20,7 @@ from broker.metadata.topics import PartitionAssignment
 from broker.network.context import RequestContext
 from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
+from protocol.java_collections import in_java_order
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -39,11 +40,11 @@ async def _create(node: Node, request: CreatePartitionsRequest, quota: MutationQ
     named = Counter(topic.name for topic in request.topics)
     if ONCE in named.values():
         require_time_left(request.timeout)
-    results = [_failed(name, InvalidRequest("Duplicate topic name.")) for name, times in named.items() if times > 1]
+    repeated = in_java_order([name for name, times in named.items() if times > ONCE])
+    results = [_failed(name, InvalidRequest("Duplicate topic name.")) for name in repeated]
     added: dict[str, tuple[PartitionAssignment, ...]] = {}
-    for wanted in request.topics:
-        if named[wanted.name] > 1:
-            continue
+    by_name = {topic.name: topic for topic in request.topics}
+    for wanted in [by_name[name] for name in in_java_order([*named]) if named[name] == ONCE]:  # as Kafka goes through
         try:
             planned = _plan(node, wanted, sum(map(len, added.values())), quota)
         except KafkaError as error:

@@ -21,6 +21,7 @@ from broker.metadata.topic_names import INTERNAL_TOPICS
 from broker.network.context import RequestContext
 from protocol.durations import ZERO
 from protocol.errors import InvalidTopic, KafkaError, KafkaStorage, UnknownTopicOrPartition
+from protocol.java_collections import in_scala_groups
 from protocol.topic_partition import PartitionKey, TopicPartition
 
 if TYPE_CHECKING:
@@ -105,23 +106,24 @@ def _failed(index: int, error: KafkaError) -> DeleteRecordsPartitionResult:
 
 
 def _response(results: dict[PartitionKey, DeleteRecordsPartitionResult]) -> DeleteRecordsResponse:
-    topics: dict[str, list[DeleteRecordsPartitionResult]] = {}
-    for (name, _), result in results.items():
-        topics.setdefault(name, []).append(result)
+    """In the order of Kafka's hash maps."""
     return DeleteRecordsResponse(
         throttle_time=ZERO,
         topics=tuple(
-            DeleteRecordsTopicResult(name=name, partitions=tuple(partitions)) for name, partitions in topics.items()
+            DeleteRecordsTopicResult(name=name, partitions=tuple(results[name, index] for index in indexes))
+            for name, indexes in in_scala_groups(results)
         ),
     )
 
 
 def error_response(ctx: RequestContext, request: DeleteRecordsRequest, error: KafkaError) -> DeleteRecordsResponse:
     """The same error for every partition."""
-    return _response(
-        {
-            (topic.name, asked.partition_index): _failed(asked.partition_index, error)
+    return DeleteRecordsResponse(
+        throttle_time=ZERO,
+        topics=tuple(
+            DeleteRecordsTopicResult(
+                name=topic.name, partitions=tuple(_failed(asked.partition_index, error) for asked in topic.partitions)
+            )
             for topic in request.topics
-            for asked in topic.partitions
-        }
+        ),
     )

@@ -29,6 +29,7 @@ from broker.metadata.resource_configs import ResourceType
 from broker.network.context import RequestContext
 from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, InvalidTopic, KafkaError, UnknownTopicOrPartition
+from protocol.java_collections import in_hash_order
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -139,9 +140,8 @@ def _of_resource(
     source: int,
 ) -> list[DescribeConfigsResourceResult]:
     described: list[DescribeConfigsResourceResult] = []
-    for name, definition in definitions.items():
-        if keys and name not in keys:
-            continue
+    for name in in_hash_order([name for name in definitions if not keys or name in keys]):
+        definition = definitions[name]
         is_set = name in values
         value = to_text(definition.parse(values[name])) if is_set else definition.default_text
         # Kafka names a group's defaults as synonyms, but not a subscription's.

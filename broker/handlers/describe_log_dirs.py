@@ -17,6 +17,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.network.context import RequestContext
 from protocol.durations import ZERO
+from protocol.java_collections import in_concurrent_order, in_trie_order, partition_hash
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -30,10 +31,12 @@ def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogD
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     by_dir: defaultdict[str, dict[str, list[DescribeLogDirsPartition]]] = defaultdict(lambda: defaultdict(list))
-    for partition in node.partitions:
-        if wanted is None or partition.key in wanted:
-            for path, replica in _replicas(node, partition):
-                by_dir[path][partition.topic].append(replica)
+    hosted = {partition.key: partition for partition in node.partitions}
+    for key in in_concurrent_order(hosted, partition_hash):
+        for path, replica in _replicas(node, hosted[key]):
+            of_topic = by_dir[path][key[0]]
+            if wanted is None or key in wanted:
+                of_topic.append(replica)
     return DescribeLogDirsResponse(
         throttle_time=ZERO,
         error_code=ErrorCode.none,
@@ -73,7 +76,11 @@ def _result(node: Node, path: str, by_topic: dict[str, list[DescribeLogDirsParti
     return DescribeLogDirsResult(
         error_code=ErrorCode.none,
         log_dir=path,
-        topics=tuple(DescribeLogDirsTopic(name=topic, partitions=tuple(found)) for topic, found in by_topic.items()),
+        topics=tuple(
+            DescribeLogDirsTopic(name=topic, partitions=tuple(by_topic[topic]))
+            for topic in in_trie_order([*by_topic])
+            if by_topic[topic]
+        ),
         total_bytes=total,
         usable_bytes=usable,
     )

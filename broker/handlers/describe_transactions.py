@@ -12,10 +12,10 @@ from kio.schema.errors import ErrorCode
 
 from broker.network.answers import ask_each
 from broker.network.context import RequestContext
-from coordinator.transaction.metadata import by_topic
 from coordinator.transaction.shard import TransactionShard
 from protocol.durations import MILLISECOND, ZERO
 from protocol.errors import InvalidRequest, KafkaError, TransactionalIdNotFound
+from protocol.java_collections import in_mutable_order
 
 ONLY_READS = True
 NONE = -1
@@ -46,7 +46,9 @@ def _describe(state: TransactionShard, transactional_id: str) -> TransactionStat
     found = state.get(transactional_id)
     if found is None:
         raise TransactionalIdNotFound
-    topics = by_topic(state.partitions_left(transactional_id, found))
+    topics: dict[str, list[int]] = {}
+    for topic, index in in_mutable_order(state.partitions_left(transactional_id, found)):
+        topics.setdefault(topic, []).append(index)
     return TransactionState(
         error_code=ErrorCode.none,
         transactional_id=transactional_id,

@@ -24,6 +24,7 @@ from protocol.errors import (
     UnknownTopicOrPartition,
     UnsupportedVersion,
 )
+from protocol.java_collections import in_scala_groups
 
 if TYPE_CHECKING:
     from storage.log.time_lookup import TimestampOffsetEpoch
@@ -73,7 +74,7 @@ def error_response(ctx: RequestContext, request: ListOffsetsRequest, error: Kafk
 class Lookup:
     """One request's lookups, one partition after the other.
 
-    A partition that is named twice is refused once, after the others, as in Kafka.
+    A partition that is named twice is refused once, as in Kafka.
     """
 
     def __init__(self, ctx: RequestContext, request: ListOffsetsRequest) -> None:
@@ -92,16 +93,16 @@ class Lookup:
         return self.response([await self._one(place) for place in self.places])
 
     def response(self, answers: Sequence[ListOffsetsPartitionResponse]) -> ListOffsetsResponse:
-        """The answers to `places`, and the refusals."""
-        topics: dict[str, list[ListOffsetsPartitionResponse]] = {}
-        for (name, _), answer in zip(self.places, answers, strict=True):
-            topics.setdefault(name, []).append(answer)
-        for name, index in self._repeated:
-            topics.setdefault(name, []).append(_failed(index, InvalidRequest()))
+        """The answers to `places`, and the refusals, in the order of Kafka's hash maps."""
+        results = {
+            (name, asked.partition_index): answer for (name, asked), answer in zip(self.places, answers, strict=True)
+        }
+        results |= {(name, index): _failed(index, InvalidRequest()) for name, index in self._repeated}
         return ListOffsetsResponse(
             throttle_time=ZERO,
             topics=tuple(
-                ListOffsetsTopicResponse(name=name, partitions=tuple(partitions)) for name, partitions in topics.items()
+                ListOffsetsTopicResponse(name=name, partitions=tuple(results[name, index] for index in indexes))
+                for name, indexes in in_scala_groups(results)
             ),
         )
 

@@ -11,6 +11,7 @@ from coordinator.group.offsets.store import CommittedOffset, OffsetStore
 from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, ProducerEpoch
 from protocol.errors import GroupIdNotFound, IllegalGeneration, KafkaError, StaleMemberEpoch
 from protocol.internal.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
+from protocol.java_collections import in_grown_timeline_order
 from protocol.java_strings import utf16_length
 from protocol.records.batch import NO_TIMESTAMP
 from protocol.topic_partition import PartitionKey
@@ -137,7 +138,11 @@ class Offsets:
             group.validate_offset_fetch(member_id, member_epoch)
         committed = self.store.of_group(group_id)
         if wanted is None:
-            found = {(topic, index): one for topic, places in committed.items() for index, one in places.items()}
+            found = {
+                (topic, index): committed[topic][index]
+                for topic in in_grown_timeline_order([*committed])
+                for index in in_grown_timeline_order([*committed[topic]])
+            }
         else:
             found = {key: committed[key[0]][key[1]] for key in wanted if key[1] in committed.get(key[0], ())}
         if not require_stable or not self.store.has_open_transactions(group_id):

@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.java_collections import (
+    in_grown_timeline_order,
     in_hash_order,
     in_java_copy_order,
     in_java_order,
+    in_scala_groups,
     in_timeline_order,
     scala_set,
     timeline_slots,
@@ -88,3 +90,28 @@ def test_the_order_of_a_timeline_hash_map(puts: list[str]) -> None:
         slots = timeline_slots(slots, len(keys))
         keys[key] = None
     assert in_timeline_order(list(keys), slots) == table.order()
+
+
+def test_partitions_grouped_by_topic_stand_as_in_an_answer_to_list_offsets() -> None:
+    asked = {
+        **dict.fromkeys(("t4", index) for index in range(14)),
+        **dict.fromkeys(("nope", index) for index in range(3)),
+        **dict.fromkeys(("other.topic", index) for index in (3, 2, 1, 0)),
+        ("a-b-c", 0): None,
+        **dict.fromkeys(("日本", index) for index in (7, 6, 5)),
+    }
+    assert in_scala_groups(asked) == [
+        ("a-b-c", [0]),
+        ("t4", [1, 0, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2]),
+        ("日本", [7, 6, 5]),
+        ("other.topic", [2, 1, 0, 3]),
+        ("nope", [0, 1, 2]),
+    ]
+
+
+@given(st.lists(st.integers(0, 60).map(lambda number: f"topic {number}"), unique=True, max_size=60))
+def test_a_timeline_hash_map_out_of_which_nothing_was_taken(puts: list[str]) -> None:
+    table = Timeline()
+    for key in puts:
+        table.put(key)
+    assert in_grown_timeline_order(puts) == table.order()
