@@ -86,7 +86,7 @@ def load(request: LoadRequest) -> LoadedState:
             log_end_offset=log_end_offset,
             log_start_offset=request.log_start_offset,
         )
-        _remove(fs, segments)
+        _remove(fs, folder, segments)
         segments = []
         log_end_offset = request.log_start_offset
         epochs.clear()
@@ -128,7 +128,7 @@ def _remove_below_start(segments: list[LogSegment], request: LoadRequest) -> Non
     count = sum(following.base_offset <= request.log_start_offset for following in segments[1:])
     if count:
         logger.info("removing segments below the log's start", partition=request.name, segments=count)
-        _remove(request.fs, segments[:count])
+        _remove(request.fs, request.folder, segments[:count])
         del segments[:count]
 
 
@@ -173,7 +173,7 @@ def _scan(segments: list[LogSegment], first: int, request: LoadRequest, epochs: 
         known = max(log_end_offset, request.recovery_point, request.cleaned_to or 0)
         if not request.clean and segment.base_offset > known:
             logger.warning("removing segments after a gap", partition=request.name, segment=segment.base_offset)
-            _remove(request.fs, segments[position:])
+            _remove(request.fs, request.folder, segments[position:])
             del segments[position:]
             break
         found = recover_segment(segment, producers, epochs)
@@ -189,7 +189,7 @@ def _scan(segments: list[LogSegment], first: int, request: LoadRequest, epochs: 
             of=len(segments) - first,
         )
         if found.truncated_bytes:
-            _remove(request.fs, segments[position + 1 :])
+            _remove(request.fs, request.folder, segments[position + 1 :])
             del segments[position + 1 :]
             break
     return log_end_offset
@@ -235,11 +235,14 @@ def _segment_offsets(fs: FileSystem, folder: str) -> list[int]:
     return sorted(offsets)
 
 
-def _remove(fs: FileSystem, segments: list[LogSegment]) -> None:
+def _remove(fs: FileSystem, folder: str, segments: list[LogSegment]) -> None:
+    """Remove them for good: no power failure brings them back, below a start that no checkpoint names any more."""
     for segment in segments:
         segment.file.close()
         for path in segment.existing_files():
             fs.unlink(path)
+    if segments:
+        fs.fsync_dir(folder)
 
 
 def _finish_swaps(fs: FileSystem, folder: str) -> None:

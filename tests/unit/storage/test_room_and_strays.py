@@ -130,6 +130,21 @@ def test_segments_below_the_start_that_a_power_failure_damaged_cost_nothing_abov
     assert names(rig, ".log") == [f"{3:020d}.log"]
 
 
+def test_segments_that_a_start_removes_do_not_come_back_when_the_power_fails() -> None:
+    rig, log = never_synced(3)
+    log.increment_log_start_offset(3)
+    rig.manager.checkpoint_log_start_offsets()
+    delete_old_segments(log, log.log_end_offset)  # but for the active one
+    rig.workers.run_all()
+    log.roll()
+    append(log)
+    rig.manager.close()
+    assert rig.reopen().log_start_offset == 3
+    rig.manager.checkpoint_log_start_offsets()  # no longer names the log, which starts with its first segment
+    memory(rig).crash(Unsynced.LOST)
+    assert rig.reopen().log_start_offset == 3
+
+
 def test_what_was_flushed_outlives_a_removal_that_found_no_room() -> None:
     rig, log = never_synced()
     log.increment_log_start_offset(3)
