@@ -19,6 +19,7 @@ LEAST_SLOTS = 2
 _INT_MASK = 0xFFFFFFFF
 _LONG_MASK = 0xFFFFFFFFFFFFFFFF
 _FIBONACCI = -7046029254386353131
+_HASH_BITS = 32
 _LONG_CHAIN = 8
 _ENOUGH_BUCKETS = 64
 _LONGEST_KEPT = 256
@@ -204,7 +205,11 @@ def scala_set(names: Sequence[str]) -> str:
 def in_trie_order(names: Sequence[str], shift: int = 0) -> list[str]:
     """The order of an `immutable.HashMap` or `HashSet`.
 
-    A node has 32 places, by five bits of the hash: places with one name come first, then the child nodes."""
+    A node has 32 places, by five bits of the hash: places with one name come first, then the child nodes. Names with
+    the same hash share the last node, in the order in which they were put in.
+    """
+    if shift >= _HASH_BITS:
+        return list(names)
     places: dict[int, list[str]] = {}
     for name in names:
         places.setdefault(_improved(name) >> shift & 31, []).append(name)

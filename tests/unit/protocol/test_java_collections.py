@@ -15,6 +15,7 @@ from protocol.java_collections import (
     in_java_order,
     in_scala_groups,
     in_timeline_order,
+    in_trie_order,
     scala_set,
     timeline_slots,
 )
@@ -33,6 +34,13 @@ def test_a_scala_set(shown: str) -> None:
     names = shown.partition("(")[2].removesuffix(")").split(", ")
     assert scala_set(in_java_order(names)) == shown
     assert shown.startswith("Set") or scala_set(names[::-1]) == shown
+
+
+def test_names_with_the_same_hash_share_a_place_in_the_order_in_which_they_came() -> None:
+    assert java_string_hash("Aa") == java_string_hash("BB")
+    for names in (["Aa", "BB"], ["BB", "Aa"]):
+        assert in_trie_order(names) == names
+        assert [name for name, _ in in_scala_groups([(name, 0) for name in names])] == names
 
 
 def test_names_of_one_bucket_stand_by_hash_in_scala_and_as_they_came_in_java() -> None:
