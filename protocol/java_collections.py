@@ -11,6 +11,7 @@ from protocol.java_strings import java_string_hash
 
 Key = TypeVar("Key", str, UUID, int)
 Name = TypeVar("Name", str, int)
+TrieKey = TypeVar("TrieKey", str, UUID)
 T = TypeVar("T")
 
 LEAST_SLOTS = 2
@@ -22,6 +23,7 @@ _FIBONACCI = -7046029254386353131
 _HASH_BITS = 32
 _LONG_CHAIN = 8
 _ENOUGH_BUCKETS = 64
+_SMALL_SET = 4
 _LONGEST_KEPT = 256
 """The longest key, in characters, whose hash is remembered: clients may send long ones."""
 
@@ -198,11 +200,20 @@ def java_map_hash(entries: Mapping[str, str | None]) -> int:
 
 
 def scala_set(names: Sequence[str]) -> str:
-    """`toString` of an `immutable.Set` filled in this order; above four elements it is a HashSet."""
-    return f"Set({', '.join(names)})" if len(names) <= 4 else f"HashSet({', '.join(in_trie_order(names))})"
+    """`toString` of an `immutable.Set` filled in this order."""
+    kind = "Set" if len(names) <= _SMALL_SET else "HashSet"
+    return f"{kind}({', '.join(in_set_order(names))})"
 
 
-def in_trie_order(names: Sequence[str], shift: int = 0) -> list[str]:
+def in_set_order(keys: Sequence[TrieKey], of: int | None = None) -> list[TrieKey]:
+    """The order of an `immutable.Set` filled in this order, or of what a filter leaves of one with `of` elements.
+
+    Up to four elements it keeps the order, above it is a HashSet and stays one.
+    """
+    return list(keys) if (len(keys) if of is None else of) <= _SMALL_SET else in_trie_order(keys)
+
+
+def in_trie_order(names: Sequence[TrieKey], shift: int = 0) -> list[TrieKey]:
     """The order of an `immutable.HashMap` or `HashSet`.
 
     A node has 32 places, by five bits of the hash: places with one name come first, then the child nodes. Names with
@@ -210,7 +221,7 @@ def in_trie_order(names: Sequence[str], shift: int = 0) -> list[str]:
     """
     if shift >= _HASH_BITS:
         return list(names)
-    places: dict[int, list[str]] = {}
+    places: dict[int, list[TrieKey]] = {}
     for name in names:
         places.setdefault(_improved(name) >> shift & 31, []).append(name)
     found = [there for _, there in sorted(places.items())]
@@ -225,11 +236,7 @@ def _spread(key: str | UUID | int) -> int:
 
 
 def _folded(key: str | UUID | int) -> int:
-    if isinstance(key, UUID):
-        both = key.int >> 64 ^ key.int & _LONG_MASK
-        code = both >> 32 ^ both & _INT_MASK
-    else:
-        code = (java_string_hash(key) if isinstance(key, str) else key) & _INT_MASK
+    code = (key if isinstance(key, int) else _hash_code(key)) & _INT_MASK
     return code ^ code >> 16
 
 
@@ -251,9 +258,16 @@ def _signed(code: int) -> int:
     return code - (1 << 32) if code >> 31 else code
 
 
-def _improved(text: str) -> int:
+def _hash_code(key: str | UUID) -> int:
+    if isinstance(key, str):
+        return java_string_hash(key)
+    both = key.int >> 64 ^ key.int & _LONG_MASK
+    return both >> 32 ^ both & _INT_MASK
+
+
+def _improved(key: str | UUID) -> int:
     """Scala's `Hashing.improve`."""
-    code = java_string_hash(text) & _INT_MASK
+    code = _hash_code(key) & _INT_MASK
     code = (code + ~(code << 9)) & _INT_MASK
     code ^= code >> 14
     code = (code + (code << 4)) & _INT_MASK

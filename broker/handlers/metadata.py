@@ -23,6 +23,7 @@ from broker.network.context import RequestContext
 from broker.security import authorized_operations
 from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
+from protocol.java_collections import in_hash_order, in_set_order
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -43,24 +44,26 @@ VERSIONS_WITH_CLUSTER_OPERATIONS = range(8, 11)
 
 
 def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
-    """Topics by name or id, or all.
+    """Topics by name or id, or all, in the order of Kafka's hash maps and sets.
 
     A topic that must be created first is UNKNOWN_TOPIC_OR_PARTITION until it exists, as in Kafka.
     """
     wanted = request.topics
     if wanted is None or (not wanted and ctx.version < FIRST_VERSION_WHERE_EMPTY_IS_NONE):
-        return _response(ctx, [_known(ctx, request, topic) for topic in ctx.node.topics.all()])
+        return _response(ctx, [_by_name(ctx, request, name) for name in in_hash_order(_all_names(ctx))])
     _validate(ctx, wanted)
     if any(topic.topic_id is not None for topic in wanted):
-        return _response(ctx, [_by_id(ctx, request, topic_id) for topic_id in _distinct_ids(wanted)])
+        return _response(ctx, _by_ids(ctx, request, wanted))
     if any(topic.name is None for topic in wanted):
         raise UnknownServerError("a topic with neither name nor id was asked for")  # as in Kafka
-    names = list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
-    missing = [name for name in names if ctx.node.topics.get(name) is None]
+    names = in_set_order(list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None)))
+    found = [name for name in names if ctx.node.topics.get(name) is not None]
+    missing = in_set_order([name for name in names if ctx.node.topics.get(name) is None], of=len(names))
     if missing and request.allow_auto_topic_creation and ctx.node.config.boolean("auto.create.topics.enable"):
-        valid = [name for name in missing if topic_names.invalid_reason(name) is None]
+        valid = in_hash_order([name for name in missing if topic_names.invalid_reason(name) is None])
         ctx.node.auto_topics.begin(valid, ctx.node.throttling.mutations(ctx))
-    return _response(ctx, [_by_name(ctx, request, name) for name in names])
+        missing = [name for name in missing if topic_names.invalid_reason(name) is not None] + valid
+    return _response(ctx, [_by_name(ctx, request, name) for name in found + missing])
 
 
 def error_response(ctx: RequestContext, request: MetadataRequest, error: KafkaError) -> MetadataResponse:
@@ -83,8 +86,8 @@ def _validate(ctx: RequestContext, wanted: tuple[MetadataRequestTopic, ...]) -> 
             raise InvalidRequest("Topic IDs are not supported in requests before version 12")
 
 
-def _distinct_ids(wanted: Iterable[MetadataRequestTopic]) -> list[UUID]:
-    return list(dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id is not None))
+def _all_names(ctx: RequestContext) -> list[str]:
+    return [topic.name for topic in ctx.node.topics.all()]
 
 
 def _response(ctx: RequestContext, topics: list[MetadataResponseTopic]) -> MetadataResponse:
@@ -108,11 +111,18 @@ def _response(ctx: RequestContext, topics: list[MetadataResponseTopic]) -> Metad
     )
 
 
-def _by_id(ctx: RequestContext, request: MetadataRequest, topic_id: UUID) -> MetadataResponseTopic:
-    topic = ctx.node.topics.by_id(topic_id)
-    if topic is None:
-        return _topic_error(ErrorCode.unknown_topic_id, None, topic_id)
-    return _known(ctx, request, topic)
+def _by_ids(
+    ctx: RequestContext, request: MetadataRequest, wanted: Iterable[MetadataRequestTopic]
+) -> list[MetadataResponseTopic]:
+    """Unknown ids, then the known ones by their names."""
+    distinct = dict.fromkeys(topic.topic_id for topic in wanted)
+    ids = in_set_order([topic_id for topic_id in distinct if topic_id is not None], of=len(distinct))
+    topics = {topic_id: ctx.node.topics.by_id(topic_id) for topic_id in ids}
+    unknown = in_set_order([topic_id for topic_id in ids if topics[topic_id] is None], of=len(distinct))
+    names = in_set_order([topic.name for topic in topics.values() if topic is not None], of=len(distinct))
+    return [_topic_error(ErrorCode.unknown_topic_id, None, topic_id) for topic_id in unknown] + [
+        _by_name(ctx, request, name) for name in names
+    ]
 
 
 def _by_name(ctx: RequestContext, request: MetadataRequest, name: str) -> MetadataResponseTopic:

@@ -12,14 +12,15 @@ from tests.unit.broker.rig import Client, Rig
 
 
 async def asked(client: Client, *names: str) -> list[str]:
-    """The errors of the topics, after a first answer that has them made."""
+    """The errors of the topics in this order, after a first answer that has them made."""
     topics = tuple(MetadataRequestTopic(topic_id=None, name=name) for name in names)
     for _ in range(2):
         answer = await client.ask(
             "metadata", 12, topics=topics, allow_auto_topic_creation=True, include_topic_authorized_operations=False
         )
         await settle()
-    return [topic.error_code.name for topic in answer.topics]
+    errors = {topic.name: topic.error_code.name for topic in answer.topics}
+    return [errors[name] for name in names]
 
 
 async def test_names_of_one_request_do_not_collide_with_each_other() -> None:
