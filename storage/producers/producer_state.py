@@ -229,7 +229,7 @@ class ProducerStateManager:
         entry.last_timestamp = timestamp
         entry.txn_first_offset = NO_OFFSET
         self.producers[entry.producer_id] = entry
-        self.verifications.end(entry.producer_id)
+        self.verifications.end_by_marker(entry.producer_id, epoch)
         if first_offset == NO_OFFSET:
             return None
         del self._open[first_offset]

@@ -47,5 +47,15 @@ class Verifications:
         return sequence > lowest or (supports_epoch_bump and sequence != 0 and not has_batches)
 
     def end(self, producer_id: int) -> None:
-        """A transactional batch or a marker of the producer is in the log."""
+        """A transactional batch of the producer is in the log."""
         self._tried.pop(producer_id, None)
+
+    def end_by_marker(self, producer_id: int, epoch: int) -> None:
+        """A marker of the producer is in the log.
+
+        As in Kafka, an append of transactions V2 of the marker's own epoch still counts: there the marker carries the
+        next transaction's epoch, so that the append is of the transaction that follows.
+        """
+        tried = self._tried.get(producer_id)
+        if tried is not None and not (tried[2] and tried[0] == epoch):
+            del self._tried[producer_id]

@@ -202,6 +202,16 @@ def test_a_marker_of_a_new_epoch_restarts_the_sequence() -> None:
     assert log.data(1, epoch=1, sequence=0) is None
 
 
+def test_a_marker_of_the_same_epoch_leaves_what_transactions_v2_tried() -> None:
+    log = Log()
+    log.producers.verifications.begin(1, 0, -1, supports_epoch_bump=True)
+    log.end_txn(1, epoch=0)
+    with pytest.raises(OutOfOrderSequence):
+        log.data(1, epoch=0, sequence=0)
+    log.end_txn(1, epoch=1)
+    assert log.data(1, epoch=1, sequence=0) is None
+
+
 def test_replicated_batches_are_taken_as_they_are() -> None:
     log = Log()
     for epoch, sequence in ((3, 7), (3, 7), (2, 100), (5, 1)):

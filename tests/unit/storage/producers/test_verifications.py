@@ -31,6 +31,15 @@ def test_whether_a_strange_producer_starts_at_zero_is_said_by_its_first_attempt(
         assert not tried.is_out_of_order(producer_id, 0, has_batches=False)
 
 
+def test_a_marker_leaves_what_was_tried_of_the_transaction_that_follows() -> None:
+    for is_v2, marker_epoch, expected in ((True, 1, 3), (True, 2, None), (True, 0, None), (False, 1, None)):
+        tried = Verifications()
+        tried.begin(7, 1, 3, supports_epoch_bump=is_v2)
+        tried.end_by_marker(7, marker_epoch)
+        tried.end_by_marker(8, marker_epoch)
+        assert lowest(tried, 7) == expected
+
+
 def test_producers_that_are_never_verified_do_not_pile_up() -> None:
     tried = Verifications()
     for producer_id in range(KEPT + 3):
