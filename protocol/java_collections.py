@@ -174,10 +174,20 @@ def in_scala_groups(partitions: Collection[tuple[str, int]]) -> list[tuple[str, 
 
 
 def in_mutable_order(partitions: Collection[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Scala's own `mutable.HashMap`: it grows one entry earlier than Java's, and keeps its chains sorted by hash."""
+    """Scala's own `mutable.HashMap`: it grows one entry earlier than Java's."""
     buckets = 16
     while len(partitions) >= buckets * 3 // 4:
         buckets *= 2
+    return _in_sorted_chains(partitions, buckets)
+
+
+def in_concatenated_order(partitions: Collection[tuple[str, int]], total: int) -> list[tuple[str, int]]:
+    """What is left of a `mutable.HashSet` that `++` made of two collections of `total` elements together."""
+    return _in_sorted_chains(partitions, 1 << max((total + 1) * 4 // 3 - 1, 4).bit_length())
+
+
+def _in_sorted_chains(partitions: Collection[tuple[str, int]], buckets: int) -> list[tuple[str, int]]:
+    """Scala keeps the chains of its mutable collections sorted by hash."""
 
     def place(partition: tuple[str, int]) -> tuple[int, int]:
         code = _folded(partition_hash(partition))

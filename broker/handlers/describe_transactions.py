@@ -15,7 +15,7 @@ from broker.network.context import RequestContext
 from coordinator.transaction.shard import TransactionShard
 from protocol.durations import MILLISECOND, ZERO
 from protocol.errors import InvalidRequest, KafkaError, TransactionalIdNotFound
-from protocol.java_collections import in_mutable_order
+from protocol.java_collections import in_concatenated_order
 
 ONLY_READS = True
 NONE = -1
@@ -47,7 +47,8 @@ def _describe(state: TransactionShard, transactional_id: str) -> TransactionStat
     if found is None:
         raise TransactionalIdNotFound
     topics: dict[str, list[int]] = {}
-    for topic, index in in_mutable_order(state.partitions_left(transactional_id, found)):
+    left = state.partitions_left(transactional_id, found)
+    for topic, index in in_concatenated_order(left, len(found.partitions)):
         topics.setdefault(topic, []).append(index)
     return TransactionState(
         error_code=ErrorCode.none,

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.java_collections import (
+    in_concatenated_order,
     in_grown_timeline_order,
     in_hash_order,
     in_java_copy_order,
@@ -20,6 +21,8 @@ from protocol.java_collections import (
     timeline_slots,
 )
 from protocol.java_strings import java_string_hash
+
+OFFSETS = "__consumer_offsets"
 
 
 @pytest.mark.parametrize(
@@ -123,3 +126,30 @@ def test_a_timeline_hash_map_out_of_which_nothing_was_taken(puts: list[str]) -> 
     for key in puts:
         table.put(key)
     assert in_grown_timeline_order(puts) == table.order()
+
+
+@pytest.mark.parametrize(
+    "kafkas",
+    [
+        [(OFFSETS, [24, 21]), ("tt92361-3", [3, 5]), ("tt92361-2", [0])],
+        [(OFFSETS, [23, 29]), ("tt92361-2", [3])],
+        [("tt92361-0", [5]), (OFFSETS, [25, 49])],
+        [(OFFSETS, [17, 18]), ("f88038-4", [1, 0])],
+        [(OFFSETS, [7, 6]), ("f88038-5", [1])],
+    ],
+)
+def test_a_transactions_partitions_stand_as_in_the_set_that_its_last_addition_made(
+    kafkas: list[tuple[str, list[int]]],
+) -> None:
+    """As DescribeTransactions of Apache Kafka 4.1 answers: topics by their first partition."""
+    partitions = [(topic, index) for topic, indexes in kafkas for index in indexes]
+    found: dict[str, list[int]] = {}
+    for topic, index in in_concatenated_order(sorted(partitions), len(partitions)):
+        found.setdefault(topic, []).append(index)
+    assert list(found.items()) == kafkas
+
+
+def test_partitions_that_are_left_stand_where_they_stood_among_all() -> None:
+    left = [(OFFSETS, 25), ("tt92361-0", 5)]
+    assert in_concatenated_order(left, 3) == [("tt92361-0", 5), (OFFSETS, 25)]
+    assert in_concatenated_order(left, 6) == [(OFFSETS, 25), ("tt92361-0", 5)]
