@@ -58,7 +58,7 @@ class Member:
         client, strategy = KINDS[kind]
         arguments = [strategy, bootstrap, group, topic, *([] if instance is None else [instance])]
         if client == "java":
-            command = [*java_tools.group_member_command(), *arguments]
+            command = [*java_tools.compiled(java_tools.GROUP_MEMBER), *arguments]
         else:
             command = [sys.executable, str(SCRIPT), client, *arguments]
         self.kind = kind

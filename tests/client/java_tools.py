@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import shutil
 import struct
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -37,12 +39,15 @@ def java(
 
 
 @functools.cache
-def group_member_command() -> list[str]:
-    """The command of GroupMember.java, which is compiled once, since many of them are started."""
-    classes = JARS.parent / "java-classes"
-    command = ["javac", "-cp", f"{JARS}/*", "-d", str(classes), str(GROUP_MEMBER)]
-    subprocess.run(command, check=True, timeout=60)
-    return ["java", *JVM_OPTIONS, "-cp", f"{classes}:{JARS}/*", GROUP_MEMBER.stem]
+def compiled(source: Path) -> list[str]:
+    """The command of a Java program of one file, compiled once in this process, since many of them are started.
+
+    Each process has classes of its own: a JVM must not read a class that another test process is writing.
+    """
+    classes = tempfile.mkdtemp(prefix="java-classes-")
+    atexit.register(shutil.rmtree, classes)
+    subprocess.run(["javac", "-cp", f"{JARS}/*", "-d", classes, str(source)], check=True, timeout=60)
+    return ["java", *JVM_OPTIONS, "-cp", f"{classes}:{JARS}/*", source.stem]
 
 
 class JavaPipe:

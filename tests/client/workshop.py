@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import random
 import subprocess
 import sys
@@ -39,15 +38,6 @@ def missing(client: str) -> str | None:
     return java_tools.missing() if client == "java" else None
 
 
-@functools.cache
-def transformer_command() -> list[str]:
-    """The command of Transformer.java, which is compiled once, since many of them are started."""
-    classes = java_tools.JARS.parent / "java-classes"
-    jars = f"{java_tools.JARS}/*"
-    subprocess.run(["javac", "-cp", jars, "-d", str(classes), str(JAVA_SCRIPT)], check=True, timeout=60)
-    return ["java", *java_tools.JVM_OPTIONS, "-cp", f"{classes}:{jars}", JAVA_SCRIPT.stem]
-
-
 class Workshop:
     """Workers of one kind over two topics. One that ends by itself is replaced; all are killed at the end."""
 
@@ -82,7 +72,7 @@ class Workshop:
     def _start(self, number: int) -> subprocess.Popen[bytes]:
         arguments = [self.broker.bootstrap_servers, self.source, self.sink, self.group, str(number), str(WORKERS)]
         if self._client == "java":
-            command = [*transformer_command(), *arguments]
+            command = [*java_tools.compiled(JAVA_SCRIPT), *arguments]
         else:
             command = [sys.executable, str(SCRIPT), self._client, *arguments]
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=self._errors)
