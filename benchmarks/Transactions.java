@@ -1,0 +1,82 @@
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.concurrent.Callable;
+import java.util.concurrent.Executors;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+/**
+ * Transactions BOOTSTRAP TOPIC PRODUCERS COUNT RECORDS PARTITIONS: each producer ends COUNT transactions, four times
+ * over; prints how many a second all of them ended the last time.
+ */
+public class Transactions {
+  static final int PASSES = 4;
+  static final byte[] RECORD = "a small record".getBytes();
+
+  public static void main(String[] args) throws Exception {
+    int count = Integer.parseInt(args[3]);
+    List<Callable<Void>> work = new ArrayList<>();
+    for (int number = 0; number < Integer.parseInt(args[2]); number++) {
+      var worker = new Worker(args[0], args[1], count, Integer.parseInt(args[4]), Integer.parseInt(args[5]));
+      work.add(worker);
+    }
+    var pool = Executors.newFixedThreadPool(work.size());
+    double seconds = 0;
+    for (int pass = 0; pass < PASSES; pass++) {
+      long began = System.nanoTime();
+      for (var done : pool.invokeAll(work)) done.get();
+      seconds = (System.nanoTime() - began) / 1e9;
+    }
+    System.out.println(work.size() * count / seconds);
+    System.exit(0);
+  }
+
+  static class Worker implements Callable<Void> {
+    final Map<String, Object> conf;
+    final String topic;
+    final int count, records, partitions;
+    KafkaProducer<byte[], byte[]> producer;
+
+    Worker(String bootstrap, String topic, int count, int records, int partitions) {
+      var id = UUID.randomUUID().toString();
+      this.conf = Map.of("bootstrap.servers", bootstrap, "transactional.id", id);
+      this.topic = topic;
+      this.count = count;
+      this.records = records;
+      this.partitions = partitions;
+      start();
+    }
+
+    void start() {
+      producer = new KafkaProducer<>(conf, new ByteArraySerializer(), new ByteArraySerializer());
+      producer.initTransactions();
+    }
+
+    @Override
+    public Void call() {
+      for (int ended = 0; ended < count; ) {
+        try {
+          transaction();
+          ended++;
+        } catch (KafkaException error) {
+          // Now and then the client sends EndTxn without the Produce that belongs before it, with any broker.
+          producer.close();
+          start();
+        }
+      }
+      return null;
+    }
+
+    void transaction() {
+      producer.beginTransaction();
+      for (int number = 0; number < records; number++) {
+        producer.send(new ProducerRecord<>(topic, number % partitions, null, RECORD));
+      }
+      producer.commitTransaction();
+    }
+  }
+}
