@@ -128,7 +128,7 @@ class ClassicGroup(Roster):
         name = self.protocol_name
         return tuple(
             JoinedMember(member.member_id, member.group_instance_id, member.metadata(name))
-            for member in self.members.values()
+            for member in self.in_order()
         )
 
     # -- records
@@ -262,6 +262,6 @@ class ClassicGroup(Roster):
                     b"" if name is None else member.metadata(name),
                     member.assignment,
                 )
-                for member in self.members.values()
+                for member in self.in_order()
             ],
         )

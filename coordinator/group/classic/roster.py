@@ -11,6 +11,7 @@ from coordinator.group.classic.member import Member
 from coordinator.group.classic.messages import JoinAnswer, JoinRequest, Reply
 from coordinator.group.classic.protocols import MemberProtocol, choose_protocol, names_of
 from protocol.errors import FencedInstanceId, UnknownMemberId
+from protocol.java_collections import in_java_order
 from timing.purgatory import DelayedOperation
 
 
@@ -18,10 +19,19 @@ class Roster:
     """The members in the order in which they came, and what Kafka's `ClassicGroup` counts about them.
 
     `members` and what they support change only here. `pending` are the ids handed out with MEMBER_ID_REQUIRED and not
-    used yet, with their sessions. The first member is the leader; when it leaves, the next one is.
+    used yet, with their sessions. The first member is the leader; when it leaves, the first one `in_order` is.
     """
 
-    __slots__ = ("_supporters", "awaiting_join", "leader_id", "members", "pending", "protocol_type", "static_ids")
+    __slots__ = (
+        "_buckets",
+        "_supporters",
+        "awaiting_join",
+        "leader_id",
+        "members",
+        "pending",
+        "protocol_type",
+        "static_ids",
+    )
 
     def __init__(self) -> None:
         self.protocol_type: str | None = None
@@ -33,6 +43,13 @@ class Roster:
         self.awaiting_join = 0
         """Number of members that wait for the answer to a JoinGroup."""
         self._supporters: Counter[str] = Counter()
+        self._buckets = 16
+        """Those of Kafka's hash map of the members, which does not shrink."""
+
+    def in_order(self, members: Iterable[Member] | None = None) -> list[Member]:
+        """These members, or all, in the order of Kafka's hash map of the members."""
+        by_id = self.members if members is None else {member.member_id: member for member in members}
+        return [by_id[member_id] for member_id in in_java_order(by_id, self._buckets)]
 
     @property
     def all_joined(self) -> bool:
@@ -75,7 +92,7 @@ class Roster:
         self.await_join(member, reply)
 
     def remove(self, member_id: str) -> Member | None:
-        """Take a member out, whose requests the caller has answered; if it led, the longest-standing one leads."""
+        """Take a member out, whose requests the caller has answered; if it led, the first one `in_order` leads."""
         member = self.members.pop(member_id, None)
         if member is None:
             return None
@@ -84,7 +101,7 @@ class Roster:
         if member.group_instance_id is not None:
             del self.static_ids[member.group_instance_id]
         if self.leader_id == member_id:
-            self.leader_id = next(iter(self.members), None)
+            self.leader_id = next((one.member_id for one in self.in_order()), None)
         return member
 
     def set_protocols(self, member: Member, protocols: tuple[MemberProtocol, ...]) -> None:
@@ -122,7 +139,7 @@ class Roster:
         leader = self.members.get(self.leader_id or "")
         if leader is None or leader.awaiting_join is None:
             self.leader_id = next(
-                (member.member_id for member in self.members.values() if member.awaiting_join is not None),
+                (member.member_id for member in self.in_order() if member.awaiting_join is not None),
                 self.leader_id,
             )
         return self.awaiting_join > 0
@@ -131,9 +148,8 @@ class Roster:
         """Put `new` in the place of `old`, whose requests the caller has answered; it leads if that led."""
         if self.leader_id == old.member_id:
             self.leader_id = new.member_id
-        self.put_in_place(
-            {m.member_id: m for m in (new if member is old else member for member in self.members.values())}
-        )
+        others = {member.member_id: member for member in self.members.values() if member is not old}
+        self.put_in_place(others | {new.member_id: new})
 
     def put_in_place(self, members: Mapping[str, Member]) -> None:
         """Replace all members."""
@@ -146,6 +162,8 @@ class Roster:
 
     def _enter(self, member: Member) -> None:
         self.members[member.member_id] = member
+        if len(self.members) > self._buckets * 3 // 4:
+            self._buckets *= 2
         self._supporters.update(names_of(member.protocols))
         if member.group_instance_id is not None:
             self.static_ids[member.group_instance_id] = member.member_id

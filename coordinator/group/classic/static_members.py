@@ -55,7 +55,8 @@ def take_place_in_stable_group(groups: ClassicGroups, group: ClassicGroup, reque
     old_leader = group.leader_id
     old = group.members[group.static_ids[request.group_instance_id]]
     new = _successor(groups, old, request)
-    members = [new if member is old else member for member in group.members.values()]
+    others = [member for member in group.members.values() if member is not old]
+    members = group.in_order([*others, new])
     value = group.record(
         members,
         {member.member_id: member.assignment for member in members},

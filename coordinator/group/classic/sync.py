@@ -83,7 +83,7 @@ def _assign(
         static=len(group.static_ids),
         without_assignment=missing,
     )
-    value = group.record(group.members.values(), request.assignments, group.leader_id)
+    value = group.record(group.in_order(), request.assignments, group.leader_id)
 
     def effects(error: KafkaError | None) -> None:
         _park(groups, group, leader, waiter)

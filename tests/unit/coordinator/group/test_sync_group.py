@@ -97,10 +97,7 @@ async def test_members_that_the_leader_leaves_out_get_nothing() -> None:
     assert told(parked).assignment == b""
     record = rig.records()[-1]
     assert record is not None
-    assert [(m.member_id, m.assignment) for m in record.members] == [
-        (leader.member_id, b"all"),
-        (second.member_id, b""),
-    ]
+    assert {m.member_id: m.assignment for m in record.members} == {leader.member_id: b"all", second.member_id: b""}
 
 
 async def test_members_that_do_not_sync_within_the_rebalance_timeout_are_removed() -> None:
