@@ -57,11 +57,12 @@ def remove(groups: ConsumerGroups, group: ConsumerGroup, members: Sequence[Consu
         groups.migration.downgrade(group, members, change)
         return change
     group_id = group.group_id
-    gone = {member.member_id for member in members}
+    gone = dict.fromkeys(member.member_id for member in members)
     for member_id in gone:
         change.records += records.member_tombstones(group_id, member_id)
     remaining = [member for member in group.members.values() if member.member_id not in gone]
-    unused = {member.regex for member in members if member.regex} - {member.regex for member in remaining}
+    used = {member.regex for member in remaining}
+    unused = dict.fromkeys(member.regex for member in members if member.regex and member.regex not in used)
     change.records += [records.regex(group_id, regex, None) for regex in unused]
     names = topics_of(remaining, group.resolved)
     raise_epoch(group, groups.metadata_hash(names), change)

@@ -107,6 +107,14 @@ class ConsumerRig(OffsetRig):
             if record.key and record.value and record_id(record.key) in CONSUMER_GROUP_MEMBER_METADATA.ids
         ]
 
+    def members_removed(self) -> list[str]:
+        """The member ids of these records' tombstones."""
+        return [
+            CONSUMER_GROUP_MEMBER_METADATA.decode_key(record.key).member_id
+            for record in self.log.records()
+            if record.key and record.value is None and record_id(record.key) in CONSUMER_GROUP_MEMBER_METADATA.ids
+        ]
+
     def compacted(self) -> list[bytes]:
         """The log when of each key only the last record is left, and no tombstone."""
         kept = last_records(self.log.records())

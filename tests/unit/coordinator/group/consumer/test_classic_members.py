@@ -191,6 +191,15 @@ async def test_members_leave_together_and_an_administrator_names_an_instance() -
     assert rig.consumers.epoch == epoch + 2
 
 
+async def test_members_that_leave_together_are_removed_from_the_log_as_they_were_named() -> None:
+    rig = await ConsumerRig.having({"a": 4})
+    names = ["m3", "m1", "m6", "m2", "m5", "m4"]
+    for name in names:
+        ConsumerClient(rig, name, "a").beat()
+    assert told(rig.leave(*map(MemberIdentity, names))) == (NONE,) * len(names)
+    assert rig.members_removed() == names
+
+
 async def test_one_changes_over_while_it_should_give_partitions_up_and_is_not_removed_for_that() -> None:
     rig = await ConsumerRig.having({"a": 4})
     slow, other = ConsumerClient(rig, "m1", "a", rebalance_ms=20_000), ConsumerClient(rig, "m2", "a")
