@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from broker.coordinators.group_coordinator import require_consumer_protocol
 from broker.network.answers import when_done
 from broker.network.context import RequestContext
-from coordinator.group.consumer.assignment import Partitions, as_computed, as_stored
+from coordinator.group.consumer.assignment import Partitions, as_computed, as_stored, by_topic
 from coordinator.group.consumer.heartbeat import check_request
 from coordinator.group.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from protocol.durations import MILLISECOND, ZERO
@@ -79,7 +79,7 @@ def _response(answer: ConsumerHeartbeatAnswer) -> Answer:
 
 def _assignment(partitions: Partitions, before: Partitions | None) -> Assignment:
     topics = []
-    for topic, indexes in partitions.items():
+    for topic, indexes in by_topic(partitions):
         in_order = as_stored(indexes) if before is None else as_computed(indexes, before.get(topic, frozenset()))
         topics.append(TopicPartitions(topic_id=topic, partitions=tuple(in_order)))
     return Assignment(topic_partitions=tuple(topics))

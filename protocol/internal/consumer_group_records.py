@@ -31,6 +31,7 @@ from protocol.internal.consumer_group_values import (
 )
 from protocol.internal.fields import NO_TAGS, FieldReader
 from protocol.internal.schema import RecordSchema
+from protocol.java_collections import in_java_order
 from protocol.primitives import INT8, INT16, INT32, INT64
 
 __all__ = [
@@ -93,11 +94,12 @@ def _reader(value: bytes) -> FieldReader:
 
 
 def _partitions(partitions: Partitions) -> bytes:
-    """The partitions encoded, in the mapping's own order, each topic's indexes ascending."""
+    """The partitions encoded, in the order of Kafka's hash map of the topics, each one's indexes ascending."""
+    topics = ((topic_id, sorted(partitions[topic_id])) for topic_id in in_java_order(partitions))
     return fields.compact_array(
         [
-            topic_id.bytes + fields.compact_array([INT32.pack(index) for index in sorted(indexes)]) + NO_TAGS
-            for topic_id, indexes in partitions.items()
+            topic_id.bytes + fields.compact_array([INT32.pack(index) for index in indexes]) + NO_TAGS
+            for topic_id, indexes in topics
         ]
     )
 

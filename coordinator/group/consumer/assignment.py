@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from uuid import UUID
 
 from protocol.java_collections import in_java_order, java_buckets, java_copy_capacity
@@ -11,6 +11,12 @@ Partitions = Mapping[UUID, frozenset[int]]
 """Partition indexes by topic id; a topic has an empty set only where the share of a classic member had none of it."""
 
 NO_PARTITIONS: Partitions = {}
+
+
+def by_topic(partitions: Partitions) -> Iterator[tuple[UUID, frozenset[int]]]:
+    """Topics and their indexes in the order of the hash map that Kafka keeps them in."""
+    for topic in in_java_order(partitions):
+        yield topic, partitions[topic]
 
 
 def as_stored(indexes: frozenset[int]) -> Sequence[int]:

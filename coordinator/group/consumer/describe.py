@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions, as_stored
+from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions, as_stored, by_topic
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.member import ConsumerMember
@@ -61,6 +61,6 @@ def _named(partitions: Partitions, topics: TopicsPort) -> list[TopicAssignment]:
     """The partitions with their topics' names, without topics that no longer exist."""
     return [
         TopicAssignment(topic_id, image.name, as_stored(indexes))
-        for topic_id, indexes in partitions.items()
+        for topic_id, indexes in by_topic(partitions)
         if (image := topics.by_id(topic_id)) is not None
     ]

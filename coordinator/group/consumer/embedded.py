@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from coordinator.group.classic.protocols import MemberProtocol
-from coordinator.group.consumer.assignment import Partitions, as_stored
+from coordinator.group.consumer.assignment import Partitions, as_stored, by_topic
 from coordinator.group.consumer.member import ConsumerMember
 from protocol.consumer_protocol import deserialize_version, serialize_assignment
 from protocol.internal.consumer_group_records import ClassicMemberMetadata
@@ -28,7 +28,7 @@ def by_topic_id(partitions: Sequence[tuple[str, Sequence[int]]], topics: TopicsP
 
 def encoded_assignment(partitions: Partitions, metadata: bytes, topics: TopicsPort) -> bytes:
     """What a member of the classic protocol reads, in the version of its own metadata. Raises SchemaError."""
-    named = [(image.name, as_stored(found)) for topic, found in partitions.items() if (image := topics.by_id(topic))]
+    named = [(image.name, as_stored(found)) for topic, found in by_topic(partitions) if (image := topics.by_id(topic))]
     return serialize_assignment(deserialize_version(metadata), named)
 
 
