@@ -17,6 +17,7 @@ from coordinator.group.classic.sessions import DelayedHeartbeat, Sessions
 from coordinator.group.classic.states import GroupState
 from coordinator.group.config import GroupConfig
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
+from coordinator.runtime.shard import ShardStatus
 from protocol.internal.group_records import GROUP_METADATA, GroupMetadataKey, GroupMetadataValue
 from timing.purgatory import Purgatory
 
@@ -66,7 +67,10 @@ class ClassicGroups:
     def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None, position: Position) -> None:
         """A GroupMetadata record; the last one of a group counts."""
         if value is not None:
-            self._obtain(key.group).restore(value, self.shard.clock.wall_ms())
+            group = self._obtain(key.group)
+            if self.shard.status is ShardStatus.LOADING:
+                group.forget_size()
+            group.restore(value, self.shard.clock.wall_ms())
             return
         self.forget(key.group)
 

@@ -14,6 +14,8 @@ from protocol.errors import FencedInstanceId, UnknownMemberId
 from protocol.java_collections import in_java_order
 from timing.purgatory import DelayedOperation
 
+_BUCKETS = 16
+
 
 class Roster:
     """The members in the order in which they came, and what Kafka's `ClassicGroup` counts about them.
@@ -43,13 +45,17 @@ class Roster:
         self.awaiting_join = 0
         """Number of members that wait for the answer to a JoinGroup."""
         self._supporters: Counter[str] = Counter()
-        self._buckets = 16
+        self._buckets = _BUCKETS
         """Those of Kafka's hash map of the members, which does not shrink."""
 
     def in_order(self, members: Iterable[Member] | None = None) -> list[Member]:
         """These members, or all, in the order of Kafka's hash map of the members."""
         by_id = self.members if members is None else {member.member_id: member for member in members}
         return [by_id[member_id] for member_id in in_java_order(by_id, self._buckets)]
+
+    def forget_size(self) -> None:
+        """Kafka makes another map of the members, as it does for each record that it loads."""
+        self._buckets = _BUCKETS
 
     @property
     def all_joined(self) -> bool:

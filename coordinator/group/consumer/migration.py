@@ -99,8 +99,8 @@ class Migration:
         group = ConsumerGroup(before.group_id)
         group.epoch = group.assignment_epoch = before.generation
         name = _protocol_of_all(before) if before.members else ""
-        for member_id in in_java_order(before.members):
-            converted = self._converted_member(before, before.members[member_id], name)
+        for member in before.in_order():
+            converted = self._converted_member(before, member, name)
             if any(not group.is_free(topic, index) for topic, found in converted.assigned.items() for index in found):
                 raise UnknownServerError  # as Kafka fails where an assignor gave a partition to two members
             group.set_target(converted.member_id, converted.assigned)

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 from coordinator.group.classic.messages import JoinAnswer
 from tests.unit.coordinator.group.rig import Client, Rig
-from tests.unit.coordinator.group.steps import stable, told
+from tests.unit.coordinator.group.steps import assign_all, stable, told
 
 GIVEN = [
-    "a9f22f05-3ae2-4cd5-9f59-a849907d4eb7",
-    "b186484f-52ae-4bff-98b1-778955548bca",
-    "a9cb85fd-fe85-48bc-a941-0dfb46e698a5",
-    "73c44cbe-07ca-4c89-bb5a-c0ec51bf5781",
-    "d3cfbd88-913c-4ae7-8fd1-74d5c100c794",
-    "84eb3999-33a4-44a5-bee3-5d1bd1585b60",
-    "2778d9f1-1141-45e6-a812-c8ffec52c67c",
-    "6a4eb816-1431-4cde-a825-241d8f8fb7a7",
-    "4f4f85ff-aef7-4c39-ab6f-2c5b07389d9d",
-    "463d0951-d209-40b4-a704-c66912a698f6",
-    "34f83a0f-b5a5-459a-9db0-d1371a102d37",
-    "27f3d2c7-631c-4b1c-8119-deca7b99b666",
-    "3f737785-d89a-47be-9c75-976d87c3db28",
-    "a53b5f55-4213-4d73-99b6-2bde02c6a968",
+    "ad3a5773-b1c3-4f36-8ba9-3cd5634f63b4",
+    "185b190e-75f8-4514-ada2-6217a4b324d6",
+    "92bbfa97-cdcb-4bcc-bbda-9b97c0af6bab",
+    "87ae3978-4e6d-41cb-a373-0d89ebfd2236",
+    "b9c55fc3-4db3-4b3e-ae79-b13a7e6046c8",
+    "dcfee612-fd62-4a1a-a30d-38d443020a54",
+    "4c08c4a8-4b30-471a-a29d-275aeec96f11",
+    "cb210f95-6e8f-4445-8f14-d1b7b0447430",
+    "2469845c-484d-441a-ad06-e034b2708a57",
+    "b0966ebf-e73f-4579-8b9d-b16273601cdb",
+    "89a0ba22-b1d9-46ec-8c2a-579259118a2f",
+    "9ae009f2-4eec-4259-8a16-62b01c1dede1",
+    "33954bb2-1d23-413b-955e-a1aa0751847c",
+    "060b9215-96fa-4983-b070-f29833a7488c",
 ]
-ORDER = [9, 10, 1, 6, 2, 5, 13, 7, 11, 8, 12, 3, 4, 0]
+ORDER = [5, 1, 10, 12, 11, 8, 6, 2, 7, 4, 3, 9, 0, 13]
 """Of all fourteen, by their places in `GIVEN`."""
-LEFT = [9, 10, 6, 13, 7, 11, 8, 12]
-"""Of those that are left when the first six are gone; a map that had grown for no more than eight has another order."""
+LEFT = [10, 12, 11, 8, 6, 7, 9, 13]
+"""Of those that are left when the first six are gone; a map that never held more has another order."""
+LOADED = [9, 10, 12, 11, 8, 6, 7, 13]
+"""Of those once the coordinator has started anew."""
 
 
 async def fourteen() -> tuple[Rig, list[Client]]:
@@ -69,6 +71,17 @@ async def test_the_first_in_that_order_leads_when_the_leader_leaves_and_the_map_
     told_to_leader = await rejoined(rig, members[6:])
     assert places([told_to_leader.leader]) == LEFT[:1]
     assert places([member.member_id for member in told_to_leader.members]) == LEFT
+
+
+async def test_a_start_makes_another_map_as_large_as_the_last_record_needs() -> None:
+    rig, members = await fourteen()
+    for member in members[:6]:
+        told(member.leave())
+    told_to_leader = await rejoined(rig, members[6:])
+    leader = next(member for member in members if member.member_id == told_to_leader.leader)
+    told(leader.sync(assign_all(members[6:])))
+    await rig.restart()
+    assert places([member.member_id for member in rig.group.describe().members]) == LOADED
 
 
 async def test_a_static_member_that_comes_back_to_a_stable_group_has_its_place_by_its_new_id() -> None:
