@@ -126,6 +126,16 @@ async def test_what_is_open_is_not_read_as_committed_and_is_counted() -> None:
         assert found['odradek_transactional_ids{state="Ongoing"}'] == 1
         assert found['odradek_oldest_open_transaction_seconds{partition="0",topic="t"}'] == 30
         assert found["kafka_server_replicamanager_partitionswithlatetransactionscount"] == 0
+        assert found["odradek_transactions_marker_retries_total"] == 0
+        for longer_than_ms, listed in ((29_999, 1), (30_000, 0)):
+            told = await producer.client.ask(
+                "list_transactions",
+                1,
+                state_filters=(),
+                producer_id_filters=(),
+                duration_filter=longer_than_ms,
+            )
+            assert len(told.transaction_states) == listed
         assert await producer.end(commit=True) == "none"
         assert b"first" in await read(rig, isolation=1)
         found = samples(rig.node.metrics)
@@ -281,6 +291,38 @@ async def test_a_delayed_write_does_not_get_behind_the_marker_beside_one_that_is
     partition = rig.node.partitions.get("t", 0)
     assert partition is not None
     assert partition.last_stable_offset == partition.log_end_offset == 2
+    await rig.stop()
+
+
+async def test_a_delayed_write_that_was_verified_does_not_follow_the_decision_that_came_meanwhile() -> None:
+    """Transactions V1: the verification waits for the partition's record to be there for good, and so does the end."""
+    workers = QueuedWorkers()
+    rig = Rig(workers=workers, config=CONFIG)
+    await rig.start()
+    producer = await opened(rig)
+    await flushed_by_message(rig, workers, TRANSACTION_STATE_TOPIC_NAME)
+    who = {"producer_id": producer.producer_id, "producer_epoch": producer.epoch}
+    adding, ending = rig.connect(), rig.connect()
+    adding.send(
+        "add_partitions_to_txn",
+        3,
+        v3_and_below_transactional_id="tx",
+        v3_and_below_topics=(AddPartitionsToTxnTopic(name="t", partitions=(0,)),),
+        **{f"v3_and_below_{name}": value for name, value in who.items()},
+    )
+    await settle()
+    producer.send(b"late", 0, V1)
+    await settle()
+    ending.send("end_txn", 4, transactional_id="tx", committed=False, **who)
+    await settle()
+    for _ in range(4):
+        workers.run_all()
+        await rig.clock.run(25)
+    assert producer.told(V1) == ["transaction_abortable"]
+    assert [answer(reply, "end_txn", 4).error_code.name for reply in ending.replies()] == ["none"]
+    partition = rig.node.partitions.get("t", 0)
+    assert partition is not None
+    assert partition.last_stable_offset == partition.log_end_offset == 1
     await rig.stop()
 
 

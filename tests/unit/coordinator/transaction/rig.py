@@ -16,7 +16,7 @@ from coordinator.transaction.marker_port import EndMarker, WriteMarker
 from coordinator.transaction.metadata import TV_2, TransactionMetadata
 from coordinator.transaction.metrics import TransactionMetrics
 from coordinator.transaction.shard import ROWS, TransactionShard
-from protocol.errors import ConcurrentTransactions, InvalidProducerEpoch, NotEnoughReplicas
+from protocol.errors import ConcurrentTransactions, InvalidProducerEpoch, KafkaError, NotEnoughReplicas
 from protocol.internal.transaction_records import TRANSACTION_LOG
 from protocol.records.batch import read_header
 from protocol.topic_partition import PartitionKey
@@ -61,10 +61,11 @@ class PartitionLog:
 
 
 class Partitions:
-    """A MarkerPort. With `refuse` markers cannot be written for now; with `hold` they are not known to be."""
+    """A MarkerPort. With `refuse` markers fail with `refusal`; with `hold` they are not known to be written."""
 
     def __init__(self) -> None:
         self.logs: dict[PartitionKey, PartitionLog] = {}
+        self.refusal: KafkaError = NotEnoughReplicas()
         self.refuse: set[PartitionKey] = set()
         self.hold: set[PartitionKey] = set()
         self._held: list[tuple[PartitionKey, Future[None]]] = []
@@ -78,7 +79,7 @@ class Partitions:
     def _write(self, marker: EndMarker, topic: str, index: int) -> Future[None] | None:
         partition = (topic, index)
         if partition in self.refuse:
-            raise NotEnoughReplicas
+            raise self.refusal
         self.log(partition).append(ProducerEpoch(marker.producer_id, marker.producer_epoch), marker.committed)
         if partition not in self.hold:
             return None
@@ -145,9 +146,9 @@ class Rig:
     # -- requests
 
     def init(
-        self, name: str = "tx", expected: ProducerEpoch | None = None, timeout_ms: int = MINUTE_MS
+        self, name: str = "tx", expected: ProducerEpoch | None = None, timeout_ms: int = MINUTE_MS, client: str = ""
     ) -> Future[ProducerEpoch | ConcurrentTransactions]:
-        return ask(self.runtime, lambda state: state.init_producer_id(name, timeout_ms, expected))
+        return ask(self.runtime, lambda state: state.init_producer_id(name, timeout_ms, expected, client))
 
     def producer(self, name: str = "tx", expected: ProducerEpoch | None = None) -> ProducerEpoch:
         answer = self.init(name, expected).result()

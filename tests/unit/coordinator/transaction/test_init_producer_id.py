@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, ProducerEpoch
 from coordinator.transaction.metadata import LAST_EPOCH_FOR_CLIENTS, TV_0, TV_1, TV_2
-from protocol.errors import ConcurrentTransactions, InvalidTxnTimeout, ProducerFenced
+from protocol.errors import ConcurrentTransactions, InvalidPidMapping, InvalidTxnTimeout, ProducerFenced
 from protocol.internal.schema import record_id
 from protocol.internal.transaction_records import TRANSACTION_LOG
 from tests.unit.coordinator.transaction.rig import Rig
@@ -149,6 +149,8 @@ async def test_the_transaction_of_the_last_epoch_ends_with_a_new_id() -> None:
     assert rig.end(last, commit=True).result() == after
     assert rig.partitions.log(P).epochs == {last.producer_id: LAST_EPOCH_FOR_CLIENTS + 1}
     rig.add(after, P).result()
+    with pytest.raises(InvalidPidMapping):  # the next transaction has begun
+        rig.end(last, commit=True).result()
     assert rig.end(after, commit=True).result() == ProducerEpoch(after.producer_id, 1)
 
 

@@ -17,6 +17,7 @@ from protocol.errors import (
     KafkaStorage,
     NotCoordinator,
     ProducerFenced,
+    TransactionCoordinatorFenced,
 )
 from tests.unit.coordinator.transaction.rig import MINUTE_MS, Rig
 
@@ -247,6 +248,62 @@ async def test_a_partition_with_a_newer_epoch_needs_no_marker() -> None:
     rig.partitions.log(P).append(ProducerEpoch(producer.producer_id, 9), "of another")
     rig.end(producer, commit=True).result()
     assert rig.state() == "CompleteCommit"
+
+
+async def test_a_marker_that_a_newer_coordinator_forbids_is_left_to_it() -> None:
+    rig = await Rig().started()
+    producer = rig.producer()
+    rig.add(producer, P).result()
+    rig.partitions.refuse = {P}
+    rig.partitions.refusal = TransactionCoordinatorFenced()
+    with capture_logs() as lines:
+        rig.end(producer, commit=True).result()
+        rig.clock.advance(60 * MINUTE_MS)
+    (line,) = (line for line in lines if "marker" in line["event"])
+    assert (line["log_level"], line["transactional_id"], line["partition"]) == ("error", "tx", "topic-0")
+    assert (rig.state(), rig.metrics.marker_retries) == ("PrepareCommit", 0)
+    rig.partitions.release()
+    await rig.crashed()
+    assert rig.state() == "CompleteCommit"
+
+
+async def test_the_log_says_who_fenced_whom() -> None:
+    rig = await Rig().started()
+    old = rig.producer()
+    rig.add(old, P).result()
+    with capture_logs() as lines:
+        for _ in range(2):
+            rig.init(client="newer at 10.0.0.7").result()
+    fenced, begun = (line for line in lines if "fenced" in line)
+    told = {"transactional_id": "tx", "by": "newer at 10.0.0.7", "fenced": f"{old.producer_id} epoch 0"}
+    assert fenced == told | {
+        "event": "open transaction fenced by a new producer, and aborted",
+        "log_level": "warning",
+    }
+    assert begun == told | {
+        "event": "producer initialized",
+        "log_level": "info",
+        "fenced": f"{old.producer_id} epoch 1",
+        "producer_id": old.producer_id,
+        "producer_epoch": 2,
+    }
+
+
+async def test_the_log_says_whose_transaction_took_too_long() -> None:
+    rig = await Rig().started()
+    producer = rig.producer()
+    rig.add(producer, P).result()
+    with capture_logs() as lines:
+        rig.clock.advance(2 * MINUTE_MS)
+    (line,) = (line for line in lines if line["log_level"] == "warning")
+    assert line == {
+        "event": "transaction timed out: its producer is fenced",
+        "log_level": "warning",
+        "transactional_id": "tx",
+        "producer_id": producer.producer_id,
+        "producer_epoch": 0,
+        "timeout_ms": MINUTE_MS,
+    }
 
 
 async def test_ids_expire_when_no_transaction_is_open() -> None:
