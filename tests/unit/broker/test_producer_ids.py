@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from protocol.errors import CoordinatorLoadInProgress
 from storage.files import OsFileSystem
 from storage.workers import ThreadWorkers
 from tests.doubles.clock import settle
-from tests.doubles.files import MemoryFileSystem
+from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.doubles.workers import LoopWorkers
 
 
@@ -46,6 +47,43 @@ async def test_a_restart_starts_a_new_block(tmp_path: Path) -> None:
     assert await next_id(ProducerIds(store)) == 0
     await store.close()
     assert await next_id(ProducerIds(await opened(tmp_path))) == BLOCK_SIZE
+
+
+@pytest.mark.parametrize("unsynced", Unsynced)
+async def test_no_id_is_given_twice_over_power_failures(unsynced: Unsynced) -> None:
+    """Each comes while the next block is being claimed, or right after."""
+    fs = MemoryFileSystem()
+    given: list[int] = []
+    for failure in range(6):
+        ids = ProducerIds(await LocalMetadataStore.open(fs, "/", LoopWorkers()))
+        given += [await next_id(ids) for _ in range(BLOCK_SIZE - 50)]
+        for _ in range(failure):
+            await asyncio.sleep(0)
+        if failure == 5:
+            await settle()
+            given += [ids.take() for _ in range(BLOCK_SIZE)]
+        fs.crash(unsynced, seed=failure)
+    assert len(set(given)) == len(given)
+
+
+async def test_no_id_is_there_before_its_block_is_claimed_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = await LocalMetadataStore.open(MemoryFileSystem(), "/", LoopWorkers())
+    commit, on_the_device = store.commit, asyncio.Event()
+
+    async def held(expected: Mapping[str, int], puts: Mapping[str, bytes]) -> int:
+        await on_the_device.wait()
+        return await commit(expected, puts)
+
+    monkeypatch.setattr(store, "commit", held)
+    ids = ProducerIds(store)
+    ready = asyncio.ensure_future(ids.ready())
+    await settle()
+    assert (ready.done(), ids.is_ready) == (False, False)
+    with pytest.raises(CoordinatorLoadInProgress):
+        ids.take()
+    on_the_device.set()
+    await ready
+    assert ids.take() == 0
 
 
 async def test_the_next_block_is_claimed_before_the_last_one_is_used_up(tmp_path: Path) -> None:
