@@ -31,7 +31,7 @@ from coordinator.transaction.metadata import TV_0, TV_2, by_topic
 from protocol.api_table import API_BY_NAME
 from protocol.durations import ZERO
 from protocol.entities import maker
-from protocol.errors import InvalidRequest, KafkaError
+from protocol.errors import InvalidRequest, KafkaError, UnsupportedVersion
 from protocol.messages import decode_request
 from protocol.topic_partition import PartitionKey
 
@@ -140,6 +140,8 @@ def _ask(ctx: RequestContext, wanted: Wanted) -> Any:
 
 
 def _codes(ctx: RequestContext, wanted: Wanted, result: Any) -> Codes:
+    if isinstance(result, UnsupportedVersion):
+        raise result  # Kafka fails the request for it
     if isinstance(result, KafkaError):
         return wanted.all(fencing_known_from(ctx.version, FIRST_VERSION_WITH_PRODUCER_FENCED, result).code)
     codes = wanted.all(ErrorCode.none)

@@ -12,9 +12,9 @@ from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, Pos
 from coordinator.runtime.state_machine import RecordRow, rows_by_id
 from coordinator.transaction import rules
 from coordinator.transaction.marker_sender import MarkerSender
-from coordinator.transaction.metadata import TV_1, TransactionMetadata
+from coordinator.transaction.metadata import TV_1, TV_2, TransactionMetadata
 from coordinator.transaction.states import AT_REST, PREPARED, TransactionState
-from protocol.errors import ConcurrentTransactions, InvalidTxnTimeout, KafkaError
+from protocol.errors import ConcurrentTransactions, InvalidTxnTimeout, KafkaError, UnsupportedVersion
 from protocol.internal.transaction_records import TRANSACTION_LOG, TRANSACTION_LOG_0, TransactionLogValue
 from protocol.java_collections import in_concurrent_order
 from protocol.java_strings import java_string_hash
@@ -115,10 +115,13 @@ class TransactionShard:
         partitions: Collection[PartitionKey],
         client_version: int,
     ) -> Outcome[None]:
-        """Raises what `rules.add_partitions` does."""
+        """Raises what `rules.add_partitions` does, and UnsupportedVersion."""
         current = self._by_id.get(transactional_id)
         target = rules.add_partitions(current, producer, partitions, client_version, self._now_ms())
-        return Outcome() if target is None else self._move(transactional_id, target, None)
+        if target is None:
+            return Outcome()
+        self._check_writable(client_version)
+        return self._move(transactional_id, target, None)
 
     def verify_partitions(
         self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[PartitionKey]
@@ -129,13 +132,19 @@ class TransactionShard:
     def end_transaction(
         self, transactional_id: str, producer: ProducerEpoch, commit: bool, client_version: int
     ) -> Outcome[ProducerEpoch]:
-        """The producer id and epoch from now on. Raises what `rules.end_transaction` does."""
+        """The producer id and epoch from now on. Raises what `rules.end_transaction` does, and UnsupportedVersion."""
         current = self._by_id.get(transactional_id)
         target = rules.end_transaction(current, producer, commit, client_version, self._new_producer_id, self._now_ms())
         if target is None:
             assert current is not None
             return Outcome(reply=ProducerEpoch(current.producer_id, current.producer_epoch))
+        self._check_writable(client_version)
         return self._move(transactional_id, target, target.next_producer)
+
+    def _check_writable(self, client_version: int) -> None:
+        """Raises UnsupportedVersion if the log's records have no room for what transactions V2 need (KIP-915)."""
+        if client_version >= TV_2 and self._server_version() < TV_1:
+            raise UnsupportedVersion
 
     # -- what happens by itself
 

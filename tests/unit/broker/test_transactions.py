@@ -7,6 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 from kio.schema.add_partitions_to_txn.v3.request import AddPartitionsToTxnTopic
+from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnTopic as AddPartitionsToTxnTopicOfBrokers
+from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnTransaction
 from kio.schema.find_coordinator.v4.response import Coordinator
 
 from broker.metadata.topic_names import TRANSACTION_STATE_TOPIC_NAME
@@ -240,6 +242,25 @@ async def test_appends_of_no_transaction_ask_nobody() -> None:
         told: Any = await rig.connect().ask("produce", V2, **produce("t", {0: batch(b"plain")}))
         assert told.responses[0].partition_responses[0].error_code.name == "none"
         assert rig.node.topics.get("__transaction_state") is None
+
+
+async def test_without_room_for_transactions_v2_in_the_log_their_requests_are_not_supported() -> None:
+    """As a Kafka 4.1 with transaction.version 0: AddPartitionsToTxn fails as a whole."""
+    async with Rig(config=CONFIG) as rig:
+        producer = await opened(rig)
+        rig.node.features.levels["transaction.version"] = 0
+        assert await producer.produce(b"first", 0) == ["unsupported_version"]
+        assert await producer.end(commit=False) == "unsupported_version"
+        one = AddPartitionsToTxnTransaction(
+            transactional_id="tx",
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            verify_only=False,
+            topics=(AddPartitionsToTxnTopicOfBrokers(name="t", partitions=(0,)),),
+        )
+        told = await producer.client.ask("add_partitions_to_txn", 5, transactions=(one,))
+        assert (told.error_code.name, told.results_by_transaction) == ("unsupported_version", ())
+        assert await producer.init() == "none"
 
 
 async def flushed_by_message(rig: Rig, workers: QueuedWorkers, topic: str) -> None:

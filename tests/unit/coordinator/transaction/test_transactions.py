@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.marker_sender import FIRST_RETRY_MS, LONGEST_RETRY_MS
-from coordinator.transaction.metadata import TV_0, TV_2
+from coordinator.transaction.metadata import TV_0, TV_1, TV_2
 from protocol.errors import (
     ConcurrentTransactions,
     InvalidPidMapping,
@@ -18,6 +18,7 @@ from protocol.errors import (
     NotCoordinator,
     ProducerFenced,
     TransactionCoordinatorFenced,
+    UnsupportedVersion,
 )
 from tests.unit.coordinator.transaction.rig import MINUTE_MS, Rig
 
@@ -182,6 +183,31 @@ async def test_the_timeout_counts_from_the_first_partition_over_a_restart() -> N
     assert rig.state() == "Ongoing"
     rig.clock.advance(20_000)
     assert rig.state() == "CompleteAbort"
+
+
+@pytest.mark.parametrize("commit", [True, False])
+async def test_transactions_v2_need_a_log_that_can_hold_them(commit: bool) -> None:
+    """What Kafka 4.1 answers while transaction.version is 0; unlike there, the id is usable afterwards."""
+    rig = await Rig().started()
+    used = rig.producer("used by V2")
+    rig.add(used, P, name="used by V2").result()
+    rig.server_version = TV_0
+    assert rig.end(used, commit, "used by V2", version=TV_0).result() == used
+    assert rig.producer("used by V2").producer_epoch == 1
+    producer = rig.producer()
+    for _ in range(2):
+        with pytest.raises(UnsupportedVersion):
+            rig.add(producer, P).result()
+        with pytest.raises(InvalidTxnState if commit else UnsupportedVersion):
+            rig.end(producer, commit).result()
+    rig.add(producer, P, version=TV_0).result()
+    rig.add(producer, P).result()  # it is there already
+    with pytest.raises(UnsupportedVersion):
+        rig.end(producer, commit).result()
+    assert rig.end(producer, commit, version=TV_0).result() == producer
+    rig.server_version = TV_1
+    rig.add(producer, P).result()
+    assert rig.end(producer, commit).result().producer_epoch == 1
 
 
 async def test_markers_are_tried_again_until_they_are_written() -> None:
