@@ -329,10 +329,9 @@ class ProducerStateManager:
     def take_snapshot(self, offset: int) -> str | None:
         """Write the state, which must be that at `offset`, unless a snapshot of it or of a later one exists.
 
-        Returns the path. Raises OSError.
+        None is written of offset 0, below which there is nothing. Returns the path. Raises OSError.
         """
-        newest = self.snapshots.newest
-        if newest is not None and offset <= newest:
+        if offset <= (self.snapshots.newest or 0):
             return None
         rows = (row for producer_id in sorted(self.producers) for row in self.producers[producer_id].rows())
         return self.snapshots.write(offset, rows)

@@ -267,6 +267,15 @@ def test_without_snapshots_producers_are_found_in_the_log(fs: MemoryFileSystem) 
     assert rig.reopen().producers.producers[7].last_sequence == 8
 
 
+def test_no_snapshot_is_kept_of_a_log_that_never_had_a_record(fs: MemoryFileSystem) -> None:
+    """As in Kafka: such a file would stay for as long as the log starts at 0."""
+    rig = Rig(fs, SMALL)
+    rig.log()
+    log = rig.restart()
+    assert log.producers.snapshots.offsets == ()
+    assert not any(name.endswith(".snapshot") for name in fs.listdir("/data/t-0"))
+
+
 def test_a_stray_snapshot_is_of_use(fs: MemoryFileSystem) -> None:
     rig = Rig(fs, SMALL)
     log = filled(rig, 3)

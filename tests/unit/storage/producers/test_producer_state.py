@@ -257,6 +257,7 @@ def test_expired_producers_are_not_loaded() -> None:
 
 def test_snapshots_outside_the_log_are_deleted() -> None:
     log = Log()
+    assert log.producers.take_snapshot(0) is None
     for offset in (5, 10, 20, 30):
         assert log.producers.take_snapshot(offset) is not None
     assert log.producers.take_snapshot(30) is None
