@@ -91,7 +91,10 @@ class _Work:
         self._drafts: list[Draft | None] = [None] * len(self._members)
 
     def revoke(self) -> None:
-        """Take from members the partitions of topics that they do not subscribe to."""
+        """Take from members the partitions of topics that they do not subscribe to.
+
+        Raises PartitionAssignorError for a partition that does not exist: a classic group may have gone over with one.
+        """
         for number, member in enumerate(self._members):
             subscribed = frozenset(member.topics)
             for topic_id, partitions in member.assigned.items():
@@ -99,6 +102,11 @@ class _Work:
                     self._sizes[number] += len(partitions)
                     owners = self._topics[topic_id].owners
                     for partition in partitions:
+                        if not 0 <= partition < len(owners):
+                            raise PartitionAssignorError(
+                                f"Member {self._member_ids[number]} has partition {partition} of topic "
+                                f"{to_text(topic_id)}, which does not exist."
+                            )
                         owners[partition] = number
                 else:
                     self._draft(number).remove_topic(topic_id)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
+from structlog.testing import capture_logs
 
 from coordinator.group.classic.messages import JoinAnswer, JoinRequest
 from coordinator.group.classic.protocols import MemberProtocol
@@ -95,6 +96,19 @@ async def test_members_go_over_and_back_in_the_order_of_kafkas_maps() -> None:
     assert written is not None
     assert [ids.index(one.member_id) for one in written.members] == [1, 5, 3, 0, 6, 7, 2, 4]
     assert written.leader == ids[4]
+
+
+@pytest.mark.parametrize("topics", [("a",), ("a", "b")])
+async def test_no_assignor_serves_who_has_a_partition_that_does_not_exist(topics: tuple[str, ...]) -> None:
+    """As in Kafka 4.1: the topic was made again with fewer partitions, or the group's leader made one up."""
+    rig = await ConsumerRig.having({"a": 4, "b": 1})
+    await classic_pair(rig)
+    rig.drop("a")
+    rig.create("a", 3)
+    with capture_logs() as lines:
+        assert refused(ConsumerClient(rig, "m1", *topics).send(member_epoch=0)) is ErrorCode.unknown_server_error
+    assert [line["event"] for line in lines if line["log_level"] == "error"] == ["target assignment failed"]
+    assert rig.shard.groups.classic.find("readers") is not None
 
 
 async def test_who_wants_nothing_takes_nothing_from_others_after_the_group_went_over() -> None:
