@@ -1,3 +1,5 @@
+import com.sun.management.OperatingSystemMXBean;
+import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -10,11 +12,10 @@ import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Transactions BOOTSTRAP TOPIC PRODUCERS COUNT RECORDS PARTITIONS: each producer ends COUNT transactions, four times
- * over; prints how many a second all of them ended the last time.
+ * Transactions BOOTSTRAP TOPIC PRODUCERS COUNT RECORDS PARTITIONS PASSES: each producer ends COUNT transactions, PASSES
+ * times over; prints how many a second all of them ended the last time, and this process's CPU for each, in microseconds.
  */
 public class Transactions {
-  static final int PASSES = 4;
   static final byte[] RECORD = "a small record".getBytes();
 
   public static void main(String[] args) throws Exception {
@@ -25,13 +26,16 @@ public class Transactions {
       work.add(worker);
     }
     var pool = Executors.newFixedThreadPool(work.size());
-    double seconds = 0;
-    for (int pass = 0; pass < PASSES; pass++) {
-      long began = System.nanoTime();
+    var machine = (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
+    double took = 0, cpu = 0;
+    for (int pass = 0; pass < Integer.parseInt(args[6]); pass++) {
+      long began = System.nanoTime(), cpuBefore = machine.getProcessCpuTime();
       for (var done : pool.invokeAll(work)) done.get();
-      seconds = (System.nanoTime() - began) / 1e9;
+      took = System.nanoTime() - began;
+      cpu = machine.getProcessCpuTime() - cpuBefore;
     }
-    System.out.println(work.size() * count / seconds);
+    double ended = work.size() * count;
+    System.out.println(ended / took * 1e9 + " " + cpu / ended / 1e3);
     System.exit(0);
   }
 

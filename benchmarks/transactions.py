@@ -1,10 +1,10 @@
 """Small transactions and idempotent producing, beside Apache Kafka's: `python -m benchmarks.transactions --help`.
 
 On a topic of six partitions: transactions of ten records, by one producer and by eight at once, with stock clients
-(`benchmarks.transactions_by_client`) and by hand with transactions V2 (`benchmarks.transactions_v2`); megabytes a
-second with idempotence. The client shares the machine's cores. Java's client is left out where `make tools` has not
-brought its jars. `--ceiling` measures librdkafka alone, with the mock cluster that is part of it: no broker makes it
-faster than that.
+(`benchmarks.transactions_by_client`) and by hand with transactions V2 (`benchmarks.transactions_v2`), and what CPU
+the client and the broker took for each; megabytes a second with idempotence. They share the machine's cores: no broker
+makes a client faster than these allow. Java's client is left out where `make tools` has not brought its jars.
+`--ceiling` measures librdkafka alone, with the mock cluster that is part of it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.contenders import Contender, arguments, contenders, serving
 from benchmarks.figures import Figures, alternating, note, print_table
+from benchmarks.measures import cpu_seconds
 from benchmarks.transactions_by_client import (
     PARTITIONS,
     RECORDS,
@@ -41,47 +42,23 @@ MOCK_PARTITIONS = 4
 KILOBYTE = b"k" * 1024
 
 
-class IdempotentBulk:
-    """Megabytes a second of records of 1 KB."""
-
-    name = "idempotent produce MB/s"
-
-    def __init__(self, records: int) -> None:
-        self._records = records
-
-    def measure(self, bootstrap: str, topic: str) -> float:
-        producer = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "enable.idempotence": True,
-                "linger.ms": 5,
-                "queue.buffering.max.messages": self._records,
-            }
-        )
-        began = time.perf_counter()
-        for number in range(self._records):
-            producer.produce(topic, KILOBYTE, partition=number % PARTITIONS)
-        assert producer.flush(SECONDS) == 0
-        return self._records * len(KILOBYTE) / 1e6 / (time.perf_counter() - began)
-
-
 def main() -> None:
     options = _options()
     if options.ceiling:
         _print_ceiling(options.count)
         return
     measured = contenders(options.kafka, options.alone)
-    works = _works(options.count, options.bulk)
+    works = _works(options.count)
     figures: Figures = {}
     with contextlib.ExitStack() as running:
         for contender in measured:
-            _pass(running.enter_context(serving(contender)), works)  # warms up
+            _pass(running.enter_context(serving(contender)), works, options.bulk)  # warms up
         for contender in alternating(measured, options.rounds):
-            note(figures, contender, _pass(contender, works))
+            note(figures, contender, _pass(contender, works, options.bulk))
     print_table(figures, measured)
 
 
-def _works(count: int, bulk: int) -> list[Work]:
+def _works(count: int) -> list[Work]:
     if not ByJava.is_here():
         sys.stderr.write("without Java's client: no java, or no jars (make tools)\n")
     works: list[Work] = []
@@ -93,19 +70,39 @@ def _works(count: int, bulk: int) -> list[Work]:
             ByLibrdkafka(producers, share),
             TransactionsV2(producers, share, RECORDS, PARTITIONS),
         ]
-    return [*works, IdempotentBulk(bulk)]
+    return works
 
 
-def _pass(contender: Contender, works: Sequence[Work]) -> dict[str, float]:
-    bootstrap = f"127.0.0.1:{contender.port}"
-    return {work.name: work.measure(bootstrap, _new_topic(bootstrap)) for work in works}
+def _pass(contender: Contender, works: Sequence[Work], bulk: int) -> dict[str, float]:
+    bootstrap, pid = f"127.0.0.1:{contender.port}", contender.pid()
+    found = {}
+    for work in works:
+        topic = _new_topic(bootstrap)
+        before = cpu_seconds(pid)
+        rate, client_cpu_us = work.measure(bootstrap, topic)
+        found[f"{work.who}: transactions/s"] = rate
+        found[f"{work.who}: broker CPU us"] = (cpu_seconds(pid) - before) * 1e6 / work.ended
+        found[f"{work.who}: client CPU us"] = client_cpu_us
+    return found | {"idempotent produce MB/s": _idempotent_bulk(bootstrap, bulk)}
+
+
+def _idempotent_bulk(bootstrap: str, records: int) -> float:
+    """Megabytes a second of records of 1 KB."""
+    topic = _new_topic(bootstrap)
+    own: dict[str, str | int | bool] = {"linger.ms": 5, "queue.buffering.max.messages": records}
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, **own})
+    began = time.perf_counter()
+    for number in range(records):
+        producer.produce(topic, KILOBYTE, partition=number % PARTITIONS)
+    assert producer.flush(SECONDS) == 0
+    return records * len(KILOBYTE) / 1e6 / (time.perf_counter() - began)
 
 
 def _print_ceiling(count: int) -> None:
     for producers in (1, PRODUCERS):
         work = ByLibrdkafka(producers, count, MOCK_PARTITIONS, {"test.mock.num.brokers": 1})
-        rates = [work.measure("", "mock") for _ in range(3)]
-        sys.stdout.write(f"{work.name}, its own mock cluster: {statistics.median(rates):,.0f}\n")
+        rates = [work.measure("", "mock").rate for _ in range(3)]
+        sys.stdout.write(f"{work.who}, its own mock cluster: {statistics.median(rates):,.0f} transactions/s\n")
 
 
 def _new_topic(bootstrap: str) -> str:

@@ -11,7 +11,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import uvloop
 from aiokafka import AIOKafkaProducer
@@ -26,18 +26,39 @@ SECONDS = 60.0
 JAVA_PROGRAM = Path(__file__).with_name("Transactions.java")
 JAVA_JARS = Path(__file__).parents[1] / "build" / "java"
 """Where `make tools` puts Apache Kafka's jars."""
+JAVA_PASSES = 4
+
+
+class Measured(NamedTuple):
+    """Transactions a second, and the microseconds of CPU that the client itself took for each."""
+
+    rate: float
+    client_cpu_us: float
 
 
 class Work(Protocol):
-    """What is measured, by its name, at a bootstrap address and on a topic of its own."""
+    """Transactions of one client, named `who`: `ended` of them at a bootstrap address, on a topic of their own."""
 
-    name: str
+    who: str
+    ended: int
 
-    def measure(self, bootstrap: str, topic: str) -> float: ...
+    def measure(self, bootstrap: str, topic: str) -> Measured: ...
 
 
-def measure_name(client: str, producers: int) -> str:
-    return f"transactions/s by {client}, {producers} producer{'s' if producers > 1 else ''}"
+def producers_of(client: str, producers: int) -> str:
+    return f"{client}, {producers} producer{'s' if producers > 1 else ''}"
+
+
+class Stopwatch:
+    """Time and this process's CPU since it was made."""
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+        self._cpu = time.process_time()
+
+    def measured(self, ended: int) -> Measured:
+        cpu = time.process_time() - self._cpu
+        return Measured(ended / (time.perf_counter() - self._began), cpu * 1e6 / ended)
 
 
 class _Threads(ABC):
@@ -46,7 +67,8 @@ class _Threads(ABC):
     client: str
 
     def __init__(self, producers: int, count: int) -> None:
-        self.name = measure_name(self.client, producers)
+        self.who = producers_of(self.client, producers)
+        self.ended = producers * count
         self._producers = producers
         self._count = count
 
@@ -57,7 +79,7 @@ class _Threads(ABC):
     @abstractmethod
     def _transaction(self, producer: Any, topic: str) -> None: ...
 
-    def measure(self, bootstrap: str, topic: str) -> float:
+    def measure(self, bootstrap: str, topic: str) -> Measured:
         ready = threading.Barrier(self._producers + 1)
 
         def work() -> None:
@@ -70,10 +92,10 @@ class _Threads(ABC):
         for thread in threads:
             thread.start()
         ready.wait(SECONDS)
-        began = time.perf_counter()
+        watch = Stopwatch()
         for thread in threads:
             thread.join()
-        return self._producers * self._count / (time.perf_counter() - began)
+        return watch.measured(self.ended)
 
 
 class ByLibrdkafka(_Threads):
@@ -123,24 +145,25 @@ class ByAiokafka:
     """All producers on one loop."""
 
     def __init__(self, producers: int, count: int) -> None:
-        self.name = measure_name("aiokafka", producers)
+        self.who = producers_of("aiokafka", producers)
+        self.ended = producers * count
         self._producers = producers
         self._count = count
 
-    def measure(self, bootstrap: str, topic: str) -> float:
+    def measure(self, bootstrap: str, topic: str) -> Measured:
         return uvloop.run(self._measure(bootstrap, topic))
 
-    async def _measure(self, bootstrap: str, topic: str) -> float:
+    async def _measure(self, bootstrap: str, topic: str) -> Measured:
         ids = [uuid.uuid4().hex for _ in range(self._producers)]
         producers = [AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=one) for one in ids]
         for producer in producers:
             await producer.start()
-        began = time.perf_counter()
+        watch = Stopwatch()
         await asyncio.gather(*[self._work(producer, topic) for producer in producers])
-        took = time.perf_counter() - began
+        measured = watch.measured(self.ended)
         for producer in producers:
             await producer.stop()
-        return self._producers * self._count / took
+        return measured
 
     async def _work(self, producer: Any, topic: str) -> None:
         for _ in range(self._count):
@@ -153,16 +176,16 @@ class ByJava:
     """Apache Kafka's own client, with transactions V2; the last of several passes of one JVM, since it warms up."""
 
     def __init__(self, producers: int, count: int) -> None:
-        self.name = measure_name("Java", producers)
-        self._producers = producers
-        self._count = count
+        self.who = producers_of("Java", producers)
+        self.ended = producers * count * JAVA_PASSES
+        self._figures = [str(figure) for figure in (producers, count, RECORDS, PARTITIONS, JAVA_PASSES)]
 
     @staticmethod
     def is_here() -> bool:
         return shutil.which("java") is not None and JAVA_JARS.is_dir()
 
-    def measure(self, bootstrap: str, topic: str) -> float:
-        program = ["java", "-cp", f"{JAVA_JARS}/*", str(JAVA_PROGRAM), bootstrap, topic]
-        figures = [str(figure) for figure in (self._producers, self._count, RECORDS, PARTITIONS)]
-        done = subprocess.run([*program, *figures], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        return float(done.stdout)
+    def measure(self, bootstrap: str, topic: str) -> Measured:
+        program = ["java", "-cp", f"{JAVA_JARS}/*", str(JAVA_PROGRAM), bootstrap, topic, *self._figures]
+        done = subprocess.run(program, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        rate, client_cpu_us = done.stdout.split()
+        return Measured(float(rate), float(client_cpu_us))

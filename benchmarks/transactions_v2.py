@@ -13,6 +13,7 @@ import uuid
 import uvloop
 
 from benchmarks.by_hand import Asker, compact_data, compact_text, flexible_frame, unsigned_varint
+from benchmarks.transactions_by_client import Measured, Stopwatch, producers_of
 from protocol.records.build import Record, build_batch
 
 PRODUCE, FIND_COORDINATOR, INIT_PRODUCER_ID, END_TXN = 0, 10, 22, 26
@@ -28,28 +29,29 @@ RETRIABLE = {3, 5, 6, 14, 15, 16, 51}
 
 
 class TransactionsV2:
-    """Transactions a second: each of the producers, a connection each, ends `count` of them."""
+    """Each of the producers, a connection each, ends `count` transactions."""
 
     def __init__(self, producers: int, count: int, records: int, partitions: int) -> None:
-        self.name = f"V2 transactions/s by hand, {producers} producer{'s' if producers > 1 else ''}"
+        self.who = producers_of("by hand", producers)
+        self.ended = producers * count
         self._producers = producers
         self._count = count
         self._records = records
         self._partitions = partitions
 
-    def measure(self, bootstrap: str, topic: str) -> float:
+    def measure(self, bootstrap: str, topic: str) -> Measured:
         return uvloop.run(self._measure(int(bootstrap.rpartition(":")[2]), topic))
 
-    async def _measure(self, port: int, topic: str) -> float:
+    async def _measure(self, port: int, topic: str) -> Measured:
         shares = [len(range(number, self._records, self._partitions)) for number in range(self._partitions)]
         producers = [await _connect(port, topic, shares) for _ in range(self._producers)]
         await asyncio.gather(*(producer.init() for producer in producers))
-        began = time.perf_counter()
+        watch = Stopwatch()
         await asyncio.gather(*(producer.work(self._count) for producer in producers))
-        took = time.perf_counter() - began
+        measured = watch.measured(self.ended)
         for producer in producers:
             producer.transport.close()
-        return self._producers * self._count / took
+        return measured
 
 
 class _Producer(Asker):
