@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
-import threading
+import sys
 import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -80,22 +81,20 @@ class _Threads(ABC):
     def _transaction(self, producer: Any, topic: str) -> None: ...
 
     def measure(self, bootstrap: str, topic: str) -> Measured:
-        ready = threading.Barrier(self._producers + 1)
+        """Raises what a producer raises."""
 
-        def work() -> None:
-            producer = self._started(bootstrap)
-            ready.wait(SECONDS)
+        def work(producer: Any) -> None:
             for _ in range(self._count):
                 self._transaction(producer, topic)
 
-        threads = [threading.Thread(target=work, daemon=True) for _ in range(self._producers)]
-        for thread in threads:
-            thread.start()
-        ready.wait(SECONDS)
-        watch = Stopwatch()
-        for thread in threads:
-            thread.join()
-        return watch.measured(self.ended)
+        with ThreadPoolExecutor(self._producers) as pool:
+            producers = list(pool.map(self._started, [bootstrap] * self._producers))
+            watch = Stopwatch()
+            list(pool.map(work, producers))
+            measured = watch.measured(self.ended)
+        for producer in producers:
+            producer.close()
+        return measured
 
 
 class ByLibrdkafka(_Threads):
@@ -187,5 +186,7 @@ class ByJava:
     def measure(self, bootstrap: str, topic: str) -> Measured:
         program = ["java", "-cp", f"{JAVA_JARS}/*", str(JAVA_PROGRAM), bootstrap, topic, *self._figures]
         done = subprocess.run(program, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        rate, client_cpu_us = done.stdout.split()
-        return Measured(float(rate), float(client_cpu_us))
+        rate, client_cpu_us, replaced = map(float, done.stdout.split())
+        if replaced:
+            sys.stderr.write(f"{self.who}: {replaced:.0f} failed and were replaced\n")
+        return Measured(rate, client_cpu_us)
