@@ -17,7 +17,6 @@ from coordinator.group.classic.sessions import DelayedHeartbeat, Sessions
 from coordinator.group.classic.states import GroupState
 from coordinator.group.config import GroupConfig
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
-from coordinator.runtime.shard import ShardStatus
 from protocol.internal.group_records import GROUP_METADATA, GroupMetadataKey, GroupMetadataValue
 from timing.purgatory import Purgatory
 
@@ -67,10 +66,7 @@ class ClassicGroups:
     def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None, position: Position) -> None:
         """A GroupMetadata record; the last one of a group counts."""
         if value is not None:
-            group = self._obtain(key.group)
-            if self.shard.status is ShardStatus.LOADING:
-                group.forget_size()
-            group.restore(value, self.shard.clock.wall_ms())
+            self._obtain(key.group).restore(value, self.shard.clock.wall_ms())
             return
         self.forget(key.group)
 
@@ -108,6 +104,7 @@ class ClassicGroups:
     def loaded(self) -> None:
         """Members found in the log count as alive until their sessions expire; a group that is too large rebalances."""
         for group in self._groups.values():
+            group.fit_map()
             for member in group.members.values():
                 self.sessions.restart(group, member)
             if len(group.members) > self.config.max_size:

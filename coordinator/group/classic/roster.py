@@ -53,9 +53,14 @@ class Roster:
         by_id = self.members if members is None else {member.member_id: member for member in members}
         return [by_id[member_id] for member_id in in_java_order(by_id, self._buckets)]
 
-    def forget_size(self) -> None:
-        """Kafka makes another map of the members, as it does for each record that it loads."""
+    def fit_map(self) -> None:
+        """After a start Kafka's map is as large as the members need: it makes another one for each record it loads."""
         self._buckets = _BUCKETS
+        self._grow_map()
+
+    def _grow_map(self) -> None:
+        while len(self.members) > self._buckets * 3 // 4:
+            self._buckets *= 2
 
     @property
     def all_joined(self) -> bool:
@@ -168,8 +173,7 @@ class Roster:
 
     def _enter(self, member: Member) -> None:
         self.members[member.member_id] = member
-        if len(self.members) > self._buckets * 3 // 4:
-            self._buckets *= 2
+        self._grow_map()
         self._supporters.update(names_of(member.protocols))
         if member.group_instance_id is not None:
             self.static_ids[member.group_instance_id] = member.member_id
