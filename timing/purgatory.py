@@ -85,10 +85,12 @@ class Purgatory:
         a `try_complete` whose side effects complete what it waits for. An exception of `try_complete` or `on_complete`
         is the caller's, and the operation does not wait.
         """
+        return operation.try_complete() or self.watch(operation, keys, timeout_ms)
+
+    def watch(self, operation: DelayedOperation, keys: Sequence[Hashable], timeout_ms: float) -> bool:
+        """Do as `try_complete_else_watch`, without its first try: for what hardly ever is complete at once."""
         if not keys:
             raise ValueError("an operation without watch keys could only expire")
-        if operation.try_complete():
-            return True
         operation._purgatory = self
         operation._keys = keys
         for key in keys:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from kio.schema.errors import ErrorCode
 
 from broker.network.context import RequestContext
-from broker.partitions.delayed_fetch import DelayedFetch, Watched
-from broker.partitions.fetch_session import FetchContext, Key, Results, Target
+from broker.partitions.delayed_fetch import DelayedFetch, PartitionFetch
+from broker.partitions.fetch_session import FetchContext, Results, Target
 from broker.partitions.partition import NO_LEADER_EPOCH, READ_COMMITTED, READ_UNCOMMITTED, Partition
 from protocol.errors import (
     CorruptMessage,
@@ -155,13 +155,24 @@ class Fetch:
         if self._limited:
             self._max_bytes = min(self._max_bytes, ctx.node.throttling.most_to_fetch(ctx))
         self._min_bytes = min(request.min_bytes, self._max_bytes)
-        self._results: Results = []
-        self._unknown: dict[Key, tuple[Target, FetchPartitionResponse]] = {}
-        self._watched: list[Watched] = []
-        self._waited = False
-        self._read_bytes = 0
+        self._partitions: list[PartitionFetch] = []
+        self._unknown: Results = []
+        self._left = self._read_bytes = 0
         self._failed = False
-        self._readable = False
+        self._find_partitions()
+
+    def _find_partitions(self) -> None:
+        """Look up what is to be read. Partitions unknown now neither end a wait nor are looked for again after it."""
+        for target in self._context.targets:
+            result = FetchPartitionResponse(target.key[1])
+            try:
+                self._partitions.append(PartitionFetch(target, self._partition(target), result))
+            except KafkaError as error:
+                self._refuse(result, error)
+                result.aborted_transactions = ()
+                self._unknown.append((target, result))
+        if self._request.replica_id < 0:  # Kafka picks out unknown topic ids before it looks for the rest
+            self._unknown.sort(key=lambda one: one[1].error_code != ErrorCode.unknown_topic_id)
 
     @property
     def _limited(self) -> bool:
@@ -171,16 +182,14 @@ class Fetch:
     @property
     def answerable(self) -> bool:
         """Whether there is nothing to wait for."""
-        return (
-            self._read_bytes >= self._min_bytes or self._request.max_wait_ms <= 0 or self._failed or not self._readable
-        )
+        enough = self._read_bytes >= self._min_bytes
+        return enough or self._failed or self._request.max_wait_ms <= 0 or not self._partitions
 
     async def finish(self, reading: Reading, plan: ReadPlan | None) -> FetchResponse:
         """Read on from `plan`, wait up to `max_wait_ms` for `min_bytes` (Kafka's `DelayedFetch`), and answer."""
         await self._read_on(reading, plan)
         if not self.answerable:
             await self._wait()
-            self._waited = True
             if self._limited:
                 self._ctx.connection.spent_ms()  # waiting does not count for the client's quota
             reading = self.read()
@@ -202,9 +211,9 @@ class Fetch:
         if node.stopping:
             return
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        operation = DelayedFetch(self._watched, self._request.isolation_level, self._min_bytes, ready)
-        keys = [one.partition.key for one in self._watched]
-        node.fetch_purgatory.try_complete_else_watch(operation, keys, self._request.max_wait_ms)
+        operation = DelayedFetch(self._partitions, self._request.isolation_level, self._min_bytes, ready)
+        keys = [one.partition.key for one in self._partitions]
+        node.fetch_purgatory.watch(operation, keys, self._request.max_wait_ms)
         try:
             await ready
         finally:
@@ -215,58 +224,34 @@ class Fetch:
     def read(self) -> Reading:
         """Read the partitions in the order of the request, within the limits on bytes (KIP-74).
 
-        Partitions unknown at first come after the others; they neither end a wait nor are read again after it.
+        Those that had nothing to read, and still have not, keep their results.
         """
-        self._results, self._watched, self._read_bytes, self._failed = [], [], 0, False
-        left = self._max_bytes
-        for target in self._context.targets:
-            if self._waited and self._unknown and target.key in self._unknown:
-                continue
-            result = FetchPartitionResponse(target.key[1])
+        self._left, self._read_bytes, self._failed = self._max_bytes, 0, False
+        for one in self._partitions:
             try:
-                partition = self._partition(target)
-            except KafkaError as error:
-                self._refuse(result, error)
-                if self._waited:  # deleted in the meantime
-                    self._results.append((target, result))
-                else:
-                    result.aborted_transactions = ()
-                    self._unknown[target.key] = target, result
-                continue
-            self._results.append((target, result))
-            max_bytes = min(target.max_bytes, left)
-            try:
-                plan = self._plan(target, partition, result, max_bytes)
+                if one.idle_at is not None and one.idle_at == one.partition.bounds:
+                    continue
+                if one.partition.is_deleted:
+                    one.partition = self._partition(one.target)
+                plan = self._plan(one)
                 if plan is not None:
-                    self._take(target, partition, result, plan, max_bytes, (yield plan))
+                    self._take(one, plan, (yield plan))
             except KafkaError as error:
-                self._failed = True
-                self._refuse(result, error)
-                if isinstance(error, UNEXPECTED):
-                    self._ctx.node.metrics.fetch_failed(partition.topic)
-                if isinstance(error, WHO_LEADS) and self._ctx.version >= FIRST_VERSION_WITH_LEADERS:
-                    result.current_leader = LeaderIdAndEpoch(self._ctx.node.node_id, partition.leader_epoch)
-            size = len(result.records) if result.records else 0
-            left = max(0, left - size)
-            self._read_bytes += size
-        self._readable = bool(self._results)
-        if self._unknown:
-            self._results += self._refused_at_first()
+                self._fail(one, error)
 
-    def _refused_at_first(self) -> Results:
-        """Answer for partitions unknown at first: Kafka picks out unknown topic ids before it looks for the rest."""
-        refused = list(self._unknown.values())
-        if self._request.replica_id < 0:
-            refused.sort(key=lambda one: one[1].error_code != ErrorCode.unknown_topic_id)
-        return refused
+    def _fail(self, one: PartitionFetch, error: KafkaError) -> None:
+        """Answer a partition that was found with an error."""
+        self._failed = True
+        node = self._ctx.node
+        self._refuse(one.result, error)
+        if isinstance(error, UNEXPECTED):
+            node.metrics.fetch_failed(one.partition.topic)
+        if isinstance(error, WHO_LEADS) and self._ctx.version >= FIRST_VERSION_WITH_LEADERS:
+            one.result.current_leader = LeaderIdAndEpoch(node.node_id, one.partition.leader_epoch)
 
     def refuse_isolation_level(self) -> None:
         """Raises UnknownServerError if there is a partition to read from, which is when Kafka fails over the level."""
-        for target in self._context.targets:
-            try:
-                self._partition(target)
-            except KafkaError:
-                continue
+        if self._partitions:
             raise UnknownServerError
 
     def _partition(self, target: Target) -> Partition:
@@ -282,55 +267,48 @@ class Fetch:
             raise UnknownTopicOrPartition
         return partition
 
-    def _plan(
-        self, target: Target, partition: Partition, result: FetchPartitionResponse, max_bytes: int
-    ) -> ReadPlan | None:
-        """Note the partition's offsets; return its read, or None if there is nothing new, as in most of many."""
+    def _plan(self, one: PartitionFetch) -> ReadPlan | None:
+        """Begin the partition's result; return its read, or None if there is nothing new, as in most of many."""
+        target, partition, result = one.target, one.partition, one.result
+        result.records, result.aborted_transactions, one.idle_at = b"", None, None
         key = target.key[0]
         if key is not partition.topic_id and not isinstance(key, str) and key != partition.topic_id:
             raise InconsistentTopicId
         partition.check_leader_epoch(target.current_leader_epoch)
         if self._request.replica_id >= 0:  # no replica is known here; one that names the right epoch is to try again
             raise NotLeaderOrFollower if target.current_leader_epoch < 0 else UnknownLeaderEpoch
-        result.high_watermark = high_watermark = partition.high_watermark
-        result.last_stable_offset = stable = partition.last_stable_offset
-        result.log_start_offset = start = partition.log_start_offset
+        start, stable, high_watermark = bounds = partition.bounds
+        result.log_start_offset, result.last_stable_offset, result.high_watermark = bounds
         if target.last_fetched_epoch >= 0 and self._diverges(target, partition, result):
             return None
         if self._committed:
             result.aborted_transactions = ()
         end_offset = stable if self._committed else high_watermark
         if start <= target.fetch_offset == end_offset:
-            if not self._waited:
-                self._watched.append(Watched(partition, target, partition.place(end_offset)))
+            one.start, one.idle_at = partition.place(end_offset), bounds
             return None
+        max_bytes = min(target.max_bytes, self._left)
         plan = partition.plan_read(target.fetch_offset, max_bytes, end_offset, self._read_bytes == 0)
         if max_bytes < 0 and plan.segment is not None:
             raise UnknownServerError  # as Kafka's segments do, where there is something to read
         return plan
 
-    def _take(
-        self,
-        target: Target,
-        partition: Partition,
-        result: FetchPartitionResponse,
-        plan: ReadPlan,
-        max_bytes: int,
-        data: Buffer,
-    ) -> None:
-        """Put what was read into the result."""
+    def _take(self, one: PartitionFetch, plan: ReadPlan, data: Buffer) -> None:
+        """Put what was read into the partition's result."""
+        result = one.result
         if plan.first_entry_incomplete:
             data = b""
-            if max_bytes > 0:  # Kafka has read a part of it and throws that away, transactions and all
+            if plan.max_bytes > 0:  # Kafka has read a part of it and throws that away, transactions and all
                 result.aborted_transactions = None
         result.records = data
-        if not self._waited:
-            self._watched.append(Watched(partition, target, plan.upper if plan.segment is None else plan.start))
+        one.start = plan.upper if plan.segment is None else plan.start
         if self._committed and result.aborted_transactions is not None:
             result.aborted_transactions = [
-                AbortedTransaction(one.producer_id, one.first_offset)
-                for one in partition.aborted_transactions(plan, len(data))
+                AbortedTransaction(found.producer_id, found.first_offset)
+                for found in one.partition.aborted_transactions(plan, len(data))
             ]
+        self._left = max(0, self._left - len(data))
+        self._read_bytes += len(data)
 
     def _diverges(self, target: Target, partition: Partition, result: FetchPartitionResponse) -> bool:
         """Whether the log differs from the one that the client read before; if so, note where in `result` (KIP-595)."""
@@ -352,14 +330,17 @@ class Fetch:
 
     # -- the answer
 
+    def _results(self) -> Results:
+        return [(one.target, one.result) for one in self._partitions] + self._unknown
+
     def response(self) -> FetchResponse:
         """The answer with what was read; over a quota it has no records, but the time to wait (KIP-219)."""
         if self._limited:
             throttle_ms = self._ctx.node.throttling.fetch_ms(self._ctx, self._size)
             if throttle_ms:
-                error_code, session_id, _ = self._context.preview(self._results)
+                error_code, session_id, _ = self._context.preview(self._results())
                 return FetchResponse([], int(error_code), session_id, throttle_ms)
-        error_code, session_id, results = self._context.respond(self._results)
+        error_code, session_id, results = self._context.respond(self._results())
         if self._failed and self._ctx.version < FIRST_FLEXIBLE_VERSION and any(map(_tells_divergence, results)):
             raise UnsupportedVersion  # a session that a newer version began: older ones have no field for it
         metrics = self._ctx.node.metrics
@@ -385,7 +366,7 @@ class Fetch:
 
     def _size(self) -> int:
         """Bytes of the answer with its size prefix and without its header, as Kafka counts them."""
-        _, _, results = self._context.preview(self._results)
+        _, _, results = self._context.preview(self._results())
         by_topic = groupby(results, key=lambda one: one[0].key[0])
         response = FetchResponse([(key, [result for _, result in group]) for key, group in by_topic])
         # The correlation id and, in flexible versions, an empty section of tagged fields.

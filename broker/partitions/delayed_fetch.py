@@ -7,57 +7,73 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from protocol.errors import KafkaError
+from broker.partitions.partition import READ_COMMITTED, UNREADABLE
+from storage.segments.segment import LogOffsetMetadata
 from timing.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
     from broker.partitions.fetch_session import Target
-    from broker.partitions.partition import Partition
-    from storage.segments.segment import LogOffsetMetadata
+    from broker.partitions.partition import Bounds, Partition
+    from protocol.hot.fetch_response import FetchPartitionResponse
+
+NOWHERE = LogOffsetMetadata(-1)
 
 
 @dataclass(slots=True)
-class Watched:
-    """A partition that a waiting Fetch reads, and where that read starts in its log."""
+class PartitionFetch:
+    """What a Fetch reads of one partition.
 
-    partition: Partition
+    Attributes:
+        start: where the read starts in the log.
+        idle_at: the partition's bounds if there was nothing to read; while they stay, there still is not.
+    """
+
     target: Target
-    start: LogOffsetMetadata
+    partition: Partition
+    result: FetchPartitionResponse
+    start: LogOffsetMetadata = NOWHERE
+    idle_at: Bounds | None = None
 
 
 class DelayedFetch(DelayedOperation):
     """Completes when enough bytes are there, or a partition it reads has changed; then `ready` is set."""
 
-    __slots__ = ("_isolation_level", "_min_bytes", "_ready", "_watched")
+    __slots__ = ("_committed", "_min_bytes", "_partitions", "_ready")
 
-    def __init__(self, watched: Sequence[Watched], isolation_level: int, min_bytes: int, ready: Future[None]) -> None:
+    def __init__(
+        self, partitions: Sequence[PartitionFetch], isolation_level: int, min_bytes: int, ready: Future[None]
+    ) -> None:
         super().__init__()
-        self._watched = watched
-        self._isolation_level = isolation_level
+        self._partitions = partitions
+        self._committed = isolation_level == READ_COMMITTED
         self._min_bytes = min_bytes
         self._ready = ready
 
     def try_complete(self) -> bool:
-        """Do as `DelayedFetch.tryComplete`: also for a partition offline, deleted, fenced, cut, or at a new segment."""
+        """Do as `DelayedFetch.tryComplete`: also for a partition offline, deleted, cut, or at a new segment.
+
+        No partition is fenced while a Fetch waits, as its leader epoch stays.
+        """
         available = 0
-        for one in self._watched:
-            partition, start = one.partition, one.start
-            if partition.is_deleted:
+        for one in self._partitions:
+            partition = one.partition
+            bounds = partition.bounds
+            if bounds == one.idle_at:
+                continue
+            log_start_offset, stable, high_watermark = bounds
+            end_offset = stable if self._committed else high_watermark
+            start = one.start
+            if bounds is UNREADABLE or not log_start_offset <= start.offset <= end_offset:
                 return self.force_complete()
-            try:
-                partition.check_leader_epoch(one.target.current_leader_epoch)  # and that its log is online
-            except KafkaError:
-                return self.force_complete()
-            if start.offset < partition.log_start_offset:  # records were deleted
-                return self.force_complete()
-            end_offset = partition.end_offset_for(self._isolation_level)
             if end_offset == start.offset:
                 continue
             end = partition.place(end_offset)
-            if end_offset < start.offset or end.segment_base != start.segment_base:
+            if end.segment_base != start.segment_base:
                 return self.force_complete()
             available += min(end.position - start.position, one.target.max_bytes)
-        return available >= self._min_bytes and self.force_complete()
+            if available >= self._min_bytes:
+                return self.force_complete()
+        return False
 
     def on_complete(self) -> None:
         if not self._ready.done():

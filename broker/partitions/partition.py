@@ -33,6 +33,12 @@ TO_HIGH_WATERMARK = -1
 
 Listener = tuple[Callable[[int], None], Callable[[KafkaError], None]]
 
+Bounds = tuple[int, int, int]
+"""(log start offset, last stable offset, high watermark)."""
+
+UNREADABLE: Bounds = (-1, -1, -1)
+"""Of a partition that is deleted or offline."""
+
 
 class Partition:
     """Log + leader epoch + high watermark + last stable offset (Kafka's `Partition`).
@@ -100,6 +106,16 @@ class Partition:
         unstable = self.log.first_unstable_offset
         high_watermark = self.high_watermark
         return high_watermark if unstable is None else min(unstable, high_watermark)
+
+    @property
+    def bounds(self) -> Bounds:
+        """What bounds a reader, in one call: a consumer of many partitions asks for all of them again and again."""
+        log = self.log
+        if self.is_deleted or log.is_offline:
+            return UNREADABLE
+        high_watermark = self.high_watermark if self.flush_gated else log.log_end_offset
+        stable = high_watermark if log.producers.first_unstable_offset is None else self.last_stable_offset
+        return log.log_start_offset, stable, high_watermark
 
     def end_offset_for(self, isolation_level: int) -> int:
         return self.last_stable_offset if isolation_level == READ_COMMITTED else self.high_watermark

@@ -25,7 +25,7 @@ from storage.log.segment_removal import SegmentRemoval
 from storage.log.time_lookup import TimestampOffsetEpoch
 from storage.log.validator import validate
 from storage.producers.producer_state import CompletedTxn, Duplicate
-from storage.segments.segment import LogOffsetMetadata, LogSegment
+from storage.segments.segment import LogOffsetMetadata, LogSegment, new_offset_metadata
 
 logger = structlog.get_logger(__name__)
 
@@ -216,7 +216,7 @@ class PartitionLog:
     def end(self) -> LogOffsetMetadata:
         """Where the next append goes."""
         active = self.segments.active
-        return LogOffsetMetadata(self.log_end_offset, active.base_offset, active.size)
+        return new_offset_metadata((self.log_end_offset, active.base_offset, active.size))
 
     @property
     def size(self) -> int:

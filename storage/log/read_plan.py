@@ -30,11 +30,11 @@ class ReadPlan:
 
     __slots__ = (
         "_failure",
-        "_max_bytes",
         "_min_one",
         "_segments",
         "_workers",
         "first_entry_incomplete",
+        "max_bytes",
         "segment",
         "start",
         "start_offset",
@@ -58,7 +58,7 @@ class ReadPlan:
         self._failure = failure
         self.segment = segment
         self.start_offset = start_offset
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self.upper = upper
         self._min_one = min_one_message
         self.start = LogOffsetMetadata(start_offset)
@@ -143,7 +143,7 @@ class ReadPlan:
             end = min(upper.position, size)
         else:
             return b""
-        wanted = max(self._max_bytes, batch_bytes) if self._min_one else self._max_bytes
+        wanted = max(self.max_bytes, batch_bytes) if self._min_one else self.max_bytes
         self.first_entry_incomplete = wanted < batch_bytes
         count = min(end - position, wanted)
         return read(count, position) if count > 0 else b""

@@ -89,6 +89,8 @@ class ProducerStateManager:
     Attributes:
         producers: by producer id.
         expiration_ms: `producer.id.expiration.ms`.
+        first_unstable_offset: where the earliest transaction starts that is open, or whose marker the high watermark
+            has not passed; None without one.
         snapshots: the files in the partition's folder from which the producers are restored.
         verifications: producers whose transaction is being asked about.
     """
@@ -100,6 +102,7 @@ class ProducerStateManager:
         self.verifications = Verifications()
         self._open: dict[int, int] = {}  # first offset of each open transaction, ascending -> producer id
         self._unreplicated: dict[int, int] = {}  # first offset of ended transactions -> offset of their marker
+        self.first_unstable_offset: int | None = None
         self.snapshots = SnapshotFiles(fs, folder)
 
     # -- appending
@@ -218,6 +221,8 @@ class ProducerStateManager:
             if entry.txn_first_offset == NO_OFFSET:
                 entry.txn_first_offset = base_offset
                 self._open[base_offset] = entry.producer_id
+                if self.first_unstable_offset is None:
+                    self.first_unstable_offset = base_offset
         return None
 
     def _publish_marker(
@@ -253,15 +258,6 @@ class ProducerStateManager:
 
     # -- transactions
 
-    @property
-    def first_unstable_offset(self) -> int | None:
-        """First offset of the earliest transaction that is open, or whose marker the high watermark has not passed."""
-        if not self._unreplicated:
-            return next(iter(self._open)) if self._open else None
-        first = next(iter(self._open), None)
-        ended = min(self._unreplicated)
-        return ended if first is None else min(first, ended)
-
     def on_high_watermark(self, high_watermark: int) -> None:
         """Transactions whose marker lies below the high watermark no longer hold back the last stable offset."""
         ended = self._unreplicated
@@ -271,6 +267,14 @@ class ProducerStateManager:
             ended.clear()
         else:
             self._unreplicated = {first: marker for first, marker in ended.items() if marker >= high_watermark}
+        self._find_first_unstable()
+
+    def _find_first_unstable(self) -> None:
+        self.first_unstable_offset = next(iter(self._open), None)
+        if self._unreplicated:
+            ended = min(self._unreplicated)
+            if self.first_unstable_offset is None or ended < self.first_unstable_offset:
+                self.first_unstable_offset = ended
 
     # -- expiry, truncation
 
@@ -319,12 +323,14 @@ class ProducerStateManager:
             if entry.txn_first_offset != NO_OFFSET:
                 self._open[entry.txn_first_offset] = entry.producer_id
             self.producers[entry.producer_id] = entry
+        self._find_first_unstable()
 
     def clear(self) -> None:
         """Forget all producers and transactions; snapshot files stay."""
         self.producers = {}
         self._open = {}
         self._unreplicated = {}
+        self.first_unstable_offset = None
 
     def take_snapshot(self, offset: int) -> str | None:
         """Write the state, which must be that at `offset`, unless a snapshot of it or of a later one exists.

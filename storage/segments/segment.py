@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from threading import Lock
 from typing import NamedTuple
 
@@ -39,6 +41,9 @@ class LogOffsetMetadata(NamedTuple):
     offset: int
     segment_base: int = -1
     position: int = -1
+
+
+new_offset_metadata: Callable[[tuple[int, int, int]], LogOffsetMetadata] = partial(tuple.__new__, LogOffsetMetadata)
 
 
 class LogSegment:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsets
 from kio.schema.metadata.v12.request import MetadataRequestTopic
 
 from broker.logging import Tracebacks
-from broker.partitions.partition import Partition
+from broker.partitions.partition import Bounds, Partition
 from tests.doubles.clock import settle
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import NOW, answer, batch, fetch, frame, produce
@@ -69,6 +69,17 @@ async def test_a_long_poll_ends_with_what_there_is_when_its_time_is_up(rig: Rig)
     (reply,) = client.replies()
     assert sizes(reply) == [len(batch(b"a"))]
     assert waiting(rig) == (0, 0)
+
+
+async def test_after_a_wait_an_idle_partition_is_told_as_it_is_then(rig: Rig) -> None:
+    await append(rig, "t", b"a", index=0)
+    client = await poll(rig, ("t", 0, 1), ("t", 1, 0), ("t", 2, 0))
+    rig.node.partitions.get("t", 0).delete_records(1)
+    assert client.replies() == []
+    await append(rig, "t", b"b", index=1)
+    (reply,) = client.replies()
+    told = [(one.log_start_offset, one.high_watermark, bool(one.records)) for one in partitions(reply)]
+    assert told == [(1, 1, False), (0, 1, True), (0, 0, False)]
 
 
 async def test_a_read_that_fails_unexpectedly_is_counted_as_kafka_counts_it(rig: Rig) -> None:
@@ -130,7 +141,7 @@ async def test_a_deleted_topic_stays_deleted_when_the_machine_fails_half_way() -
     await after.stop()
 
 
-async def test_many_long_polls_wait_without_a_scan(rig: Rig) -> None:
+async def test_many_long_polls_wait_without_a_scan(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     request = frame("fetch", 12, 1, **fetch([("t", 1, 0)], max_wait_ms=600_000))
     others = [rig.connect() for _ in range(2_000)]
     for other in others:
@@ -139,18 +150,16 @@ async def test_many_long_polls_wait_without_a_scan(rig: Rig) -> None:
     client = await poll(rig, ("t", 0, 0))
     tried = 0
     partition = rig.node.partitions.get("t", 1)
-    end_offset_for = Partition.end_offset_for
+    read_bounds: Callable[[Partition], Bounds] = vars(Partition)["bounds"].fget
 
-    def counted(self: Partition, isolation_level: int) -> int:
+    def counted(self: Partition) -> Bounds:
         nonlocal tried
         tried += self is partition
-        return end_offset_for(self, isolation_level)
+        return read_bounds(self)
 
-    try:
-        Partition.end_offset_for = counted
+    with monkeypatch.context() as patched:
+        patched.setattr(Partition, "bounds", property(counted))
         await append(rig, "t", b"a", index=0)
-    finally:
-        Partition.end_offset_for = end_offset_for
     assert len(client.replies()) == 1
     assert tried == 0
     assert waiting(rig) == (2_000, 2_000)

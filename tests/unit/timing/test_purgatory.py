@@ -135,6 +135,15 @@ async def test_an_exception_in_one_operation_leaves_the_others_and_the_caller_al
     assert bad.events == ["complete", "expire"]
 
 
+def test_watching_tries_once_when_the_keys_are_watched(rig: Rig) -> None:
+    ready = Operation(lambda: rig.purgatory.watchers.keys() == {"a"})
+    assert rig.purgatory.watch(ready, ["a"], 100)
+    assert (ready.tries, rig.sizes()) == (1, (0, 0, 0))
+    waiting = Operation()
+    assert not rig.purgatory.watch(waiting, ["a"], 100)
+    assert (waiting.tries, rig.sizes()) == (1, (1, 1, 1))
+
+
 @pytest.mark.parametrize("failing_try", [1, 2])
 def test_an_exception_of_the_first_tries_is_the_callers_and_nothing_waits(rig: Rig, failing_try: int) -> None:
     operation = Operation(lambda: operation.tries == failing_try and 1 // 0 == 0)
