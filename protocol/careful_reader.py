@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeAlias
 
-from protocol.primitives import Buffer, read_uvarint, skip_tagged_field
+from protocol.primitives import Buffer, read_tag_count, read_uvarint, skip_tagged_field
 from protocol.schema import NUMBER_FORMATS, Entity, EntityClass, FieldPlan, field_plans
 from protocol.value_readers import Read, array_reader, nullable_reader, number_array_reader, primitive_reader
 
@@ -93,7 +93,7 @@ def tagged_readers(cls: EntityClass, into: EntityClass) -> Tagged:
 
 def read_tags(buf: Buffer, pos: int, entity: Entity, tagged: Tagged) -> int:
     """Set the fields that are in a section of tagged fields; return the position after it."""
-    count, pos = read_uvarint(buf, pos)
+    count, pos = read_tag_count(buf, pos)
     for _ in range(count):
         tag, pos = read_uvarint(buf, pos)
         size, pos = read_uvarint(buf, pos)

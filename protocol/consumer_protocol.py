@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from struct import Struct, error
 from typing import NamedTuple
 
+from protocol.java_strings import decode_utf8
+
 HIGHEST_VERSION = 3
 NO_GENERATION = -1
 
@@ -127,7 +129,7 @@ class _Reader:
 
     def nullable_string(self) -> str | None:
         size = self.int16()
-        return None if size < 0 else self._take(size).decode(errors="replace")
+        return None if size < 0 else decode_utf8(self._take(size))
 
     def nullable_bytes(self) -> bytes | None:
         size = self.int32()

@@ -7,6 +7,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from protocol.api_table import API_BY_KEY
+from protocol.java_strings import decode_utf8
 from protocol.primitives import INT32, Buffer, DecodeError, skip_tagged_fields, underflow
 
 __all__ = [
@@ -57,10 +58,8 @@ def parse_request_header(buf: Buffer) -> RequestHeader:
         end = pos + length
         if end > len(buf):
             raise underflow("client id", length, buf, pos)
-        client_id = str(buf[pos:end], "utf-8", "replace") if length else ""
+        client_id = decode_utf8(buf[pos:end]) if length else ""
         pos = end
-    elif length != -1:
-        raise DecodeError(f"client id has negative length {length}")
     if version >= api.first_flexible:
         pos = skip_tagged_fields(buf, pos)
     return _new_header((key, version, correlation_id, client_id, pos))

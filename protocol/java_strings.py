@@ -1,10 +1,31 @@
-"""What Java makes of a string: its length and its hash code, which show in Kafka's answers."""
+"""What Java makes of a string, as far as it shows in Kafka's answers."""
 
 from __future__ import annotations
 
+import codecs
+
+_REPLACING = "as-java-replaces"
 _INT_MASK = 0xFFFFFFFF
 _INT_SIGN = 0x80000000
 _TRIMMED = "".join(map(chr, range(ord(" ") + 1)))
+
+
+def decode_utf8(data: bytes | bytearray | memoryview) -> str:
+    """Java's `new String(data, UTF_8)`: what is not UTF-8 becomes replacement characters, and nothing fails."""
+    return str(data, "utf-8", _REPLACING)
+
+
+def _replace(error: UnicodeError) -> tuple[str, int]:
+    """One replacement character for what Python would replace by one, but also for a whole encoded surrogate."""
+    assert isinstance(error, UnicodeDecodeError)
+    rest = error.object[error.start : error.start + 3]
+    if rest[0] == 0xED and len(rest) > 1 and 0xA0 <= rest[1] <= 0xBF:
+        is_whole = len(rest) > 2 and rest[2] & 0xC0 == 0x80
+        return "\ufffd", error.start + (3 if is_whole else 2)
+    return "\ufffd", error.end
+
+
+codecs.register_error(_REPLACING, _replace)
 
 
 def utf16_length(text: str) -> int:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import TypeAlias
 
+from protocol.java_strings import decode_utf8
+
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 INT8 = Struct(">b")
@@ -16,6 +18,8 @@ INT16 = Struct(">h")
 INT32 = Struct(">i")
 INT64 = Struct(">q")
 LONGEST_STRING = 0x7FFF
+MAX_INT = 0x7FFFFFFF
+"""Varints above it are negative numbers to Kafka, and any negative length is that of null."""
 
 
 class DecodeError(ValueError):
@@ -61,18 +65,20 @@ def read_compact_length(buf: Buffer, pos: int, what: str) -> tuple[int, int]:
         raise underflow(f"length of {what}", 1, buf, pos)
     length, pos = read_uvarint(buf, pos)
     length -= 1
+    if length > MAX_INT:
+        return -1, pos
     if length > len(buf) - pos:
         raise underflow(what, length, buf, pos)
     return length, pos
 
 
 def read_length16(buf: Buffer, pos: int, what: str) -> tuple[int, int]:
-    """A legacy string's 16-bit length, -1 for null."""
+    """A legacy string's 16-bit length, negative for null."""
     return _read_length(buf, pos, what, INT16)
 
 
 def read_length32(buf: Buffer, pos: int, what: str) -> tuple[int, int]:
-    """The 32-bit length of legacy bytes or of a legacy array, -1 for null."""
+    """The 32-bit length of legacy bytes or of a legacy array, negative for null."""
     return _read_length(buf, pos, what, INT32)
 
 
@@ -81,8 +87,6 @@ def _read_length(buf: Buffer, pos: int, what: str, size: Struct) -> tuple[int, i
         raise underflow(f"length of {what}", size.size, buf, pos)
     (length,) = size.unpack_from(buf, pos)
     pos += size.size
-    if length < -1:
-        raise DecodeError(f"{what} has negative length {length} at position {pos - size.size}")
     if length > len(buf) - pos:
         raise underflow(what, length, buf, pos)
     return length, pos
@@ -92,22 +96,25 @@ def decode_text(data: Buffer, what: str) -> str:
     """A string; a compact one may be no longer than the others can (Kafka's generated messages)."""
     if len(data) > LONGEST_STRING:
         raise DecodeError(f"{what} has invalid length {len(data)}")
-    try:
-        return str(data, "utf-8")
-    except UnicodeDecodeError as error:
-        raise DecodeError(f"{what} is not UTF-8: {error.reason}") from None
+    return decode_utf8(data)
 
 
 def skip_tagged_fields(buf: Buffer, pos: int) -> int:
     """Position after a section of tagged fields, all of them unknown."""
     if pos < len(buf) and buf[pos] == 0:
         return pos + 1
-    count, pos = read_uvarint(buf, pos)
+    count, pos = read_tag_count(buf, pos)
     for _ in range(count):
         tag, pos = read_uvarint(buf, pos)
         size, pos = read_uvarint(buf, pos)
         pos = skip_tagged_field(buf, pos, tag, size)
     return pos
+
+
+def read_tag_count(buf: Buffer, pos: int) -> tuple[int, int]:
+    """How many fields a section of tagged fields has."""
+    count, pos = read_uvarint(buf, pos)
+    return (0 if count > MAX_INT else count), pos
 
 
 def skip_tagged_field(buf: Buffer, pos: int, tag: int, size: int) -> int:

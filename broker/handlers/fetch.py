@@ -238,6 +238,7 @@ class Fetch:
                     self._take(one, plan, (yield plan))
             except KafkaError as error:
                 self._fail(one, error)
+            self._left = max(0, self._left)  # a negative limit is that of the first partition alone, as in Kafka
 
     def _fail(self, one: PartitionFetch, error: KafkaError) -> None:
         """Answer a partition that was found with an error."""
@@ -307,7 +308,7 @@ class Fetch:
                 AbortedTransaction(found.producer_id, found.first_offset)
                 for found in one.partition.aborted_transactions(plan, len(data))
             ]
-        self._left = max(0, self._left - len(data))
+        self._left -= len(data)
         self._read_bytes += len(data)
 
     def _diverges(self, target: Target, partition: Partition, result: FetchPartitionResponse) -> bool:

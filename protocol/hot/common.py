@@ -6,7 +6,7 @@ from struct import Struct
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
-from protocol.primitives import Buffer, DecodeError, append_uvarint, decode_text, read_uvarint, underflow
+from protocol.primitives import Buffer, DecodeError, append_uvarint, decode_text, read_compact_length, underflow
 
 TopicKey: TypeAlias = str | UUID
 """A topic's name, or its id in the versions that name topics by id."""
@@ -39,7 +39,8 @@ def read_compact_text(buf: Buffer, pos: int, what: str) -> tuple[str | None, int
     length = buf[pos]
     pos += 1
     if length >= 0x80:
-        length, pos = read_uvarint(buf, pos - 1)
+        length, pos = read_compact_length(buf, pos - 1, what)
+        length += 1
     if length == 0:
         return None, pos
     end = pos + length - 1
@@ -52,11 +53,9 @@ def read_legacy_text(buf: Buffer, pos: int, what: str) -> tuple[str | None, int]
     """A legacy nullable string. Raises DecodeError, and struct.error past the end of the buffer."""
     (length,) = I16.unpack_from(buf, pos)
     pos += 2
-    if length == -1:
+    if length < 0:
         return None, pos
     end = pos + length
-    if length < 0:
-        raise DecodeError(f"{what} has negative length {length}")
     if end > len(buf):
         raise underflow(what, length, buf, pos)
     return decode_text(buf[pos:end], what), end
@@ -67,7 +66,8 @@ def read_compact_count(buf: Buffer, pos: int, what: str) -> tuple[int, int]:
     count = buf[pos]
     pos += 1
     if count >= 0x80:
-        count, pos = read_uvarint(buf, pos - 1)
+        count, pos = read_compact_length(buf, pos - 1, what)
+        count += 1
     if count == 0:
         raise DecodeError(f"{what} is null")
     return count - 1, pos

@@ -29,7 +29,15 @@ from protocol.hot.fetch_response import (
     SnapshotId,
     encode_response,
 )
-from protocol.primitives import Buffer, DecodeError, read_uvarint, skip_tagged_field, skip_tagged_fields, underflow
+from protocol.primitives import (
+    Buffer,
+    DecodeError,
+    read_tag_count,
+    read_uvarint,
+    skip_tagged_field,
+    skip_tagged_fields,
+    underflow,
+)
 
 __all__ = [
     "AbortedTransaction",
@@ -201,7 +209,7 @@ def _read_indexes(count: int, buf: Buffer, pos: int) -> tuple[tuple[int, ...], i
 
 
 def _read_partition_tags(version: int, partition: FetchPartition, buf: Buffer, pos: int) -> int:
-    count, pos = read_uvarint(buf, pos)
+    count, pos = read_tag_count(buf, pos)
     for _ in range(count):
         tag, pos = read_uvarint(buf, pos)
         size, pos = read_uvarint(buf, pos)
@@ -218,7 +226,7 @@ def _read_partition_tags(version: int, partition: FetchPartition, buf: Buffer, p
 
 
 def _read_request_tags(version: int, request: FetchRequest, buf: Buffer, pos: int) -> None:
-    count, pos = read_uvarint(buf, pos)
+    count, pos = read_tag_count(buf, pos)
     for _ in range(count):
         tag, pos = read_uvarint(buf, pos)
         size, pos = read_uvarint(buf, pos)

@@ -28,7 +28,7 @@ from protocol.hot.common import (
     read_legacy_count,
     read_legacy_text,
 )
-from protocol.primitives import Buffer, DecodeError, append_uvarint, read_uvarint, skip_tagged_fields, underflow
+from protocol.primitives import Buffer, DecodeError, append_uvarint, read_compact_length, skip_tagged_fields, underflow
 
 __all__ = [
     "BatchIndexAndErrorMessage",
@@ -134,7 +134,8 @@ def _decode_flexible(version: int, buf: memoryview, pos: int) -> ProduceRequest:
             index, length = _INDEX_LENGTH_V9.unpack_from(buf, pos)
             pos += 5
             if length >= 0x80:
-                length, pos = read_uvarint(buf, pos - 1)
+                length, pos = read_compact_length(buf, pos - 1, "record data")
+                length += 1
             records = None
             if length:
                 end = pos + length - 1
@@ -184,8 +185,6 @@ def _decode_legacy(buf: memoryview, pos: int) -> ProduceRequest:
                     raise underflow("record data", length, buf, pos)
                 records = buf[pos:end]
                 pos = end
-            elif length != -1:
-                raise DecodeError(f"record data has negative length {length}")
             partitions.append((index, records))
         topics.append((key, partitions))
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)

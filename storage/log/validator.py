@@ -12,6 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from protocol.errors import CorruptMessage, InvalidRecord, MessageTooLarge, UnknownServerError
+from protocol.java_strings import decode_utf8
 from protocol.records.batch import (
     ATTRIBUTES_LOW_AT,
     COMPRESSION_MASK,
@@ -269,7 +270,7 @@ def _clean_headers(record: Record) -> tuple[tuple[bytes, bytes | None], ...]:
     """A header key as it passes through a Java string: bytes that are not UTF-8 are replaced."""
     if not record.headers:
         return record.headers
-    return tuple((key.decode(errors="replace").encode(), value) for key, value in record.headers)
+    return tuple((decode_utf8(key).encode(), value) for key, value in record.headers)
 
 
 def _check_can_rebuild(records: list[Record], header: BatchHeader, topic_partition: str) -> None:

@@ -19,10 +19,6 @@ def answered(_: Any, got: Any) -> bool:
     return isinstance(got, dict)
 
 
-def closed(_: Any, got: Any) -> bool:
-    return bool(got == "closed")
-
-
 def refused_as(code: str) -> Callable[[Any, Any], bool]:
     """Kafka fails on it (UNKNOWN_SERVER_ERROR); here every error in the answer is `code`."""
 
@@ -91,15 +87,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         refused_as("17 INVALID_TOPIC"),
         "Kafka breaks over an empty topic name; here it is refused like other invalid names.",
     ),
-    Deviation(
-        "frames",
-        "bodies",
-        ("array length -2", "string that is not UTF-8", "compact array far too long", "produce: records of length -5"),
-        closed,
-        "Kafka takes any negative length for null and replaces bytes that are not UTF-8; here such a request, which no "
-        "client sends, closes its connection like other malformed ones.",
-    ),
-    Deviation("frames", "headers", ("client id length -2",), closed, "As above: a negative length other than -1."),
     Deviation(
         "join_group",
         "subscriptions",

@@ -37,6 +37,10 @@ def test_a_client_id_that_is_no_utf8_is_replaced_as_java_does() -> None:
     assert parsed.client_id == "a�"
 
 
+def test_a_client_id_of_any_negative_length_is_null() -> None:
+    assert parse_request_header(pack(">hhih", 3, 8, 1, -2)).client_id is None
+
+
 @pytest.mark.parametrize(
     ("frame", "reason"),
     [
@@ -44,11 +48,10 @@ def test_a_client_id_that_is_no_utf8_is_replaced_as_java_does() -> None:
         (pack(">hhih", 3, 8, 1, -1)[:9], "request header needs 10 bytes"),
         (pack(">hhih", 999, 0, 1, -1), "unknown API key 999"),
         (pack(">hhih", -1, 0, 1, -1), "unknown API key -1"),
-        (pack(">hhih", 3, 8, 1, -2), "negative length -2"),
         (pack(">hhih", 3, 8, 1, 32767) + b"abc", "client id needs 32767 bytes"),
         (pack(">hhih", 3, 9, 1, -1), "cut short"),
         (pack(">hhih", 3, 9, 1, -1) + b"\x01\x00\xff\xff\xff\xff\x0f", "tagged field 0 needs 4294967295 bytes"),
-        (pack(">hhih", 3, 9, 1, -1) + b"\xff\xff\xff\xff\x0f", "cut short"),
+        (pack(">hhih", 3, 9, 1, -1) + b"\xff\xff\xff\xff\x07", "cut short"),
         (pack(">hhih", 3, 9, 1, -1) + b"\xff\xff\xff\xff\xff\x01", "longer than 5 bytes"),
     ],
 )

@@ -142,17 +142,27 @@ def test_mutated_requests_are_read_or_refused(version: int, generator: Any, kio_
         (9, b"", "cut short"),
         (9, b"\x00\xff\xff\0\0\0\x01\x00", "topic data is null"),
         (8, b"\xff\xff\xff\xff\0\0\0\x01\xff\xff\xff\xff", "topic data has length -1"),
-        (8, b"\xff\xfe\xff\xff\0\0\0\x01", "transactional id has negative length -2"),
         (9, b"\x81\x80\x02" + bytes(32_768), "transactional id has invalid length 32768"),
         (9, b"\x00\xff\xff\0\0\0\x01\x02\x00", "topic name is null"),
-        (9, b"\x00\xff\xff\0\0\0\x01\x02\x03\xff\xff", "topic name is not UTF-8"),
-        (9, b"\x00\xff\xff\0\0\0\x01\xff\xff\xff\xff\x0f", "cut short"),
+        (9, b"\x00\xff\xff\0\0\0\x01\xff\xff\xff\xff\x0f", "topic data is null"),
+        (9, b"\x00\xff\xff\0\0\0\x01\x80\x80\x80\x80\x08", "topic data needs 2147483647 bytes"),
         (13, b"\x00\xff\xff\0\0\0\x01\x02\x00", "topic id needs 16 bytes"),
-        (9, b"\x00\xff\xff\0\0\0\x01\x02\x02t\x02\0\0\0\0\xff\xff\xff\xff\x0f", "record data needs 4294967294 bytes"),
-        (8, b"\xff\xff\xff\xff\0\0\0\x01\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\0\x80\0\0\0", "negative length -2147483648"),
+        (9, b"\x00\xff\xff\0\0\0\x01\x02\x02t\x02\0\0\0\0\x80\x80\x80\x80\x08", "record data needs 2147483647 bytes"),
         (8, b"\xff\xff\xff\xff\0\0\0\x01\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\0\0\0\0\x09abc", "record data needs 9 bytes"),
     ],
 )
 def test_what_is_wrong_is_told(version: int, body: bytes, reason: str) -> None:
     with pytest.raises(DecodeError, match=reason):
         decode_request(version, memoryview(body), 0)
+
+
+@pytest.mark.parametrize(
+    ("version", "body"),
+    [
+        (8, b"\xff\xfe\xff\xff\0\0\0\x01\0\0\0\x01\0\x02\xfft\0\0\0\x01\0\0\0\0\x80\0\0\0"),
+        (9, b"\xff\xff\xff\xff\x0f\xff\xff\0\0\0\x01\x02\x03\xfft\x02\0\0\0\0\xff\xff\xff\xff\x0f\0\0\0"),
+    ],
+)
+def test_negative_lengths_are_null_and_what_is_not_utf8_is_replaced(version: int, body: bytes) -> None:
+    request = decode_request(version, memoryview(body), 0)
+    assert (request.transactional_id, request.topics) == (None, [("\ufffdt", [(0, None)])])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.java_strings import java_string_hash, utf16_length
+from protocol.java_strings import decode_utf8, java_string_hash, utf16_length
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,29 @@ def test_string_hash_code(text: str, hashed: int) -> None:
 @pytest.mark.parametrize(("text", "length"), [("", 0), ("abc", 3), ("é", 1), ("日本", 2), ("a😀", 3)])
 def test_length_counts_utf16_units(text: str, length: int) -> None:
     assert utf16_length(text) == length
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("c3a9", "é"),
+        ("c080", "??"),
+        ("e08080", "???"),
+        ("e18041", "?A"),
+        ("e180", "?"),
+        ("eda080", "?"),
+        ("eda041", "?A"),
+        ("eda0", "?"),
+        ("edbfbf", "?"),
+        ("f0808080", "????"),
+        ("f09f9880", "😀"),
+        ("f09f98", "?"),
+        ("f4908080", "????"),
+        ("f5808080", "????"),
+        ("f1808041", "?A"),
+        ("80ff", "??"),
+        ("ed9fbf", "퟿"),
+    ],
+)
+def test_what_is_not_utf8_is_replaced_as_by_java_17(data: str, text: str) -> None:
+    assert decode_utf8(bytes.fromhex(data)) == text.replace("?", "\ufffd")

@@ -103,13 +103,13 @@ def test_unknown_tagged_fields_are_skipped(kio_bytes: Any) -> None:
     [
         ("metadata", 12, b"", "length of MetadataRequest.topics needs 1 bytes"),
         ("metadata", 1, b"\0\0", "length of MetadataRequest.topics needs 4 bytes at position 0, 2 are left"),
-        ("metadata", 1, b"\xff\xff\xff\xfe", "MetadataRequest.topics has negative length -2"),
         ("metadata", 1, b"\x7f\xff\xff\xff\0", "MetadataRequest.topics needs 2147483647 bytes"),
         ("metadata", 1, b"\0\0\0\x01\xff\xff", "MetadataRequestTopic.name is null"),
-        ("metadata", 1, b"\0\0\0\x01\0\x02\xff\xfe", "MetadataRequestTopic.name is not UTF-8"),
         ("metadata", 1, b"\0\0\0\x01\0\x03ab", "MetadataRequestTopic.name needs 3 bytes at position 6, 2 are left"),
         ("metadata", 9, b"\x02\x04ab", "MetadataRequestTopic.name needs 3 bytes at position 2, 2 are left"),
-        ("metadata", 9, b"\x02\xff\xff\xff\xff\x0fab", "MetadataRequestTopic.name needs 4294967294 bytes"),
+        ("metadata", 1, b"\0\0\0\x01\x80\0", "MetadataRequestTopic.name is null"),
+        ("metadata", 9, b"\x02\xff\xff\xff\xff\x0fab", "MetadataRequestTopic.name is null"),
+        ("metadata", 9, b"\x02\x80\x80\x80\x80\x08ab", "MetadataRequestTopic.name needs 2147483647 bytes"),
         ("metadata", 9, b"\x02\x81\x80\x02" + bytes(32_768), "MetadataRequestTopic.name has invalid length 32768"),
         ("metadata", 10, b"\x02abc", "MetadataRequestTopic.topic_id needs 16 bytes"),
         ("delete_topics", 6, b"\x00", "DeleteTopicsRequest.topics is null"),
@@ -119,6 +119,22 @@ def test_unknown_tagged_fields_are_skipped(kio_bytes: Any) -> None:
 def test_what_is_wrong_with_a_request_is_told(name: str, version: int, body: bytes, reason: str) -> None:
     with pytest.raises(DecodeError, match=reason):
         decode_request(API_BY_NAME[name], version, body)
+
+
+@pytest.mark.parametrize(
+    ("version", "body"), [(1, b"\xff\xff\xff\xfe"), (1, b"\x80\0\0\0"), (12, b"\x81\x80\x80\x80\x08\0\0\0")]
+)
+def test_any_negative_length_is_that_of_null(version: int, body: bytes) -> None:
+    assert decode_request(API_BY_NAME["metadata"], version, body).topics is None
+
+
+def test_a_negative_number_of_tagged_fields_is_none() -> None:
+    assert not decode_request(API_BY_NAME["metadata"], 12, b"\0\0\0" + b"\xff\xff\xff\xff\x0f").topics
+
+
+def test_what_is_not_utf8_is_replaced_as_java_does() -> None:
+    (topic,) = decode_request(API_BY_NAME["metadata"], 1, b"\0\0\0\x01\0\x05a\xff\xed\xa0\x80").topics
+    assert topic.name == "a\ufffd\ufffd"
 
 
 @pytest.mark.parametrize(("marker", "null"), [(0xFF, True), (0x80, True), (0x01, False), (0x7F, False)])
