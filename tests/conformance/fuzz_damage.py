@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 from tests.conformance import schema
 
-LEFT_OVER, CUT, TAGGED, VERSION, OTHER_HEADER, OVERWRITTEN = KINDS = range(6)
+LEFT_OVER, CUT, TAGGED, VERSION, OTHER_HEADER, NULL, BELOW_NULL, LARGE_VARINT, NOT_UTF8 = KINDS = range(9)
+OVERWRITES = {
+    NULL: struct.pack(">i", -1),
+    BELOW_NULL: struct.pack(">i", -2),
+    LARGE_VARINT: b"\xff\xff\xff\xff\x0f",
+    NOT_UTF8: b"\xed\xa0",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +32,9 @@ class Damage:
             return request._replace(version=max(schema.versions_of(api)) + 7 if self.where < 0.5 else -1), flexible
         if self.kind == OTHER_HEADER:
             return request, not flexible
-        if self.kind == OVERWRITTEN:
-            return request._replace(body=body[:at] + struct.pack(">i", -1) + body[at + 4 :]), flexible
+        if self.kind in OVERWRITES:
+            put = OVERWRITES[self.kind]
+            return request._replace(body=body[:at] + put + body[at + len(put) :]), flexible
         if self.kind == CUT:
             return request._replace(body=body[:at]), flexible
         return request._replace(body=body + b"left over"), flexible
