@@ -76,6 +76,7 @@ FIRST_VERSION_WITH_TOPIC_IDS = 13
 ACKS = (-1, 0, 1)
 ADMIN_CLIENT_ID = "__admin_client"
 NOTHING = memoryview(b"")
+NOT_HERE = (UnknownTopicOrPartition.code, UnknownTopicId.code)
 EXPECTED_FAILURES = (NotLeaderOrFollower, MessageTooLarge, RecordBatchTooLarge, CorruptMessage, KafkaStorage)
 """Errors that Kafka neither counts as failed produce requests nor sends with a log start offset."""
 
@@ -110,7 +111,7 @@ async def _when_admitted(
 
 def _transactional(ctx: RequestContext, request: ProduceRequest) -> Iterator[Append]:
     """The transactional batches for partitions that are here."""
-    for key, partitions in _distinct(request):
+    for key, partitions in _distinct(ctx.version, request):
         for index, records in partitions:
             if records is None or len(records) < HEADER_SIZE or records[MAGIC_AT] != MAGIC:
                 continue
@@ -133,7 +134,8 @@ def _append_all(
     now_ms = ctx.node.clock.wall_ms()
     unacknowledged: list[Unacknowledged] = []
     topics: list[tuple[TopicKey, list[PartitionProduceResponse]]] = []
-    for key, partitions in _distinct(request):
+    distinct = _distinct(ctx.version, request)
+    for key, partitions in distinct:
         answers: list[PartitionProduceResponse] = []
         for index, records in partitions:
             answer = PartitionProduceResponse(index)
@@ -155,6 +157,8 @@ def _append_all(
             if partition.flush_gated and acks:
                 unacknowledged.append(Unacknowledged(partition, partition.log_end_offset, answer))
         topics.append((key, answers))
+    if distinct is not request.topics:
+        _refuse_malformed(ctx, request, topics)
     if acks == 0:
         _close_if_refused(topics)
         return None
@@ -169,7 +173,7 @@ def error_response(ctx: RequestContext, request: ProduceRequest, error: KafkaErr
     if request.acks == 0:
         raise CloseConnectionError(f"Produce with acks=0 failed: {error}")
     topics = []
-    for key, partitions in _distinct(request):
+    for key, partitions in _distinct(ctx.version, request):
         answers = [PartitionProduceResponse(index) for index in sorted(index for index, _ in partitions)]
         for answer in answers:
             _tell(answer, error)
@@ -224,16 +228,45 @@ def _check_records(version: int, records: memoryview) -> None:
     single_batch_size(records)
 
 
-def _distinct(request: ProduceRequest) -> list[tuple[TopicKey, list[PartitionRecords]]]:
-    """The request's partitions, where the last of two entries for one counts, as in Kafka."""
+def _malformed(version: int, records: memoryview | None) -> KafkaError | None:
+    try:
+        _check_records(version, records or NOTHING)
+    except KafkaError as error:
+        return error
+    return None
+
+
+def _distinct(version: int, request: ProduceRequest) -> list[tuple[TopicKey, list[PartitionRecords]]]:
+    """The request's partitions; of several entries for one, the last that is well formed counts, as in Kafka."""
     topics = request.topics
     if len(topics) == 1 and 0 < len(topics[0][1]) == len(dict(topics[0][1])):
         return topics
     merged: dict[TopicKey, dict[int, memoryview | None]] = {}
     for key, partitions in topics:
-        if partitions:
-            merged.setdefault(key, {}).update(partitions)
+        known = merged.setdefault(key, {}) if partitions else {}
+        for index, records in partitions:
+            if index not in known or _malformed(version, known[index]) or not _malformed(version, records):
+                known[index] = records
     return [(key, list(partitions.items())) for key, partitions in merged.items()]
+
+
+def _refuse_malformed(
+    ctx: RequestContext, request: ProduceRequest, topics: list[tuple[TopicKey, list[PartitionProduceResponse]]]
+) -> None:
+    """Of several entries for a partition, answer the error of the last malformed one, also if another was appended."""
+    if sum(len(partitions) for _, partitions in request.topics) == sum(len(answers) for _, answers in topics):
+        return
+    entries: dict[tuple[TopicKey, int], list[memoryview | None]] = {}
+    for key, partitions in request.topics:
+        for index, records in partitions:
+            entries.setdefault((key, index), []).append(records)
+    for key, answers in topics:
+        for place, answer in enumerate(answers):
+            several = entries[key, answer.index]
+            faults = [fault for records in several if (fault := _malformed(ctx.version, records))]
+            if len(several) > 1 and faults and answer.error_code not in NOT_HERE:
+                answers[place] = PartitionProduceResponse(answer.index)
+                _refuse(ctx, answers[place], faults[-1])
 
 
 def _partition(ctx: RequestContext, key: TopicKey, index: int) -> Partition:

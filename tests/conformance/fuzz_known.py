@@ -69,15 +69,6 @@ def _resource_twice(body: Body) -> bool:
     return len(set(names)) < len(names)
 
 
-def _partition_twice(body: Body) -> bool:
-    named_ = [
-        (topic.get("name"), topic.get("topic_id"), partition["index"])
-        for topic in body["topic_data"] or ()
-        for partition in topic["partition_data"] or ()
-    ]
-    return len(set(named_)) < len(named_)
-
-
 def _transaction_twice(body: Body) -> bool:
     ids = [one["transactional_id"] for one in body.get("transactions") or ()]
     return len(set(ids)) < len(ids)
@@ -91,7 +82,6 @@ def _protocol_twice(body: Body) -> bool:
 CASES: tuple[Case, ...] = (
     ("join_group", _protocol_twice, answered),
     ("produce", lambda body: None in named(body, "records"), anything),
-    ("produce", _partition_twice, anything),
     ("alter_configs", _resource_twice, answered),
     ("alter_configs", lambda _: True, another_is_named),
     ("add_partitions_to_txn", lambda body: not body.get("transactions", True), answered),

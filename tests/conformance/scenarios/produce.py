@@ -101,6 +101,32 @@ def twice_in_one_request(t: Talk, v: int) -> None:
 
 
 @scenario("produce", VERSIONS)
+def twice_and_malformed(t: Talk, v: int) -> None:
+    """A partition named several times, not always with a batch that is well formed."""
+    a = t.topic("a")
+    empty, pair, old = b"", t.batch(1) * 2, t.batch(1, magic=1)
+    bad_crc = t.batch(1, crc=1)
+    for step, entries in (
+        ("good, empty", (t.batch(1), empty)),
+        ("empty, good", (empty, t.batch(2))),
+        ("good, good, pair", (t.batch(1), t.batch(2), pair)),
+        ("pair, empty", (pair, empty)),
+        ("empty, pair", (empty, pair)),
+        ("magic 1, good, empty", (old, t.batch(3), empty)),
+        ("good, bad crc", (t.batch(1), bad_crc)),
+        ("bad crc, good", (bad_crc, t.batch(1))),
+        ("bad crc, empty", (bad_crc, empty)),
+    ):
+        partitions = [{"index": 0, "records": records} for records in entries]
+        topic = {"name": a.name, "topic_id": a.id, "partition_data": partitions}
+        t.call(step, "produce", v, {"acks": -1, "timeout": 1000, "topic_data": [topic]})
+        end_offset(t, f"end after {step}", a)
+    unknown = [{"index": 7, "records": records} for records in (t.batch(1), empty)]
+    topic = {"name": a.name, "topic_id": a.id, "partition_data": unknown}
+    t.call("unknown partition", "produce", v, {"acks": -1, "timeout": 1000, "topic_data": [topic]})
+
+
+@scenario("produce", VERSIONS)
 def malformed_records(t: Talk, v: int) -> None:
     """Framing of the record set; every fault is on a partition of its own topic, which must stay empty."""
     a = t.topic("a")
