@@ -14,7 +14,8 @@ from dataclasses import dataclass
 Value = bool | int | float | str | tuple[str, ...] | None
 
 # Patterns are compiled when first needed, which for most is never.
-_INTEGER = r"[+-]?\d+"
+# As long as a 64-bit number may be, leading zeros aside: Python's `int` raises ValueError for thousands of digits.
+_INTEGER = r"([+-]?)0*(\d{1,19})"
 _DOUBLE = r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)"
 _COMMA = r"(?a:\s*,\s*)"
 # What Java's `trim` removes: fewer characters than Unicode calls white.
@@ -160,8 +161,12 @@ def _parse_type(name: str, text: str, kind: ConfigType) -> Value:
 
 def parse_integer(text: str, bits: int) -> int | None:
     """The number, as Java parses a signed one of `bits` bits; None for any other text."""
+    match = re.fullmatch(_INTEGER, text)
+    if match is None:
+        return None
+    number = int(match[1] + match[2])
     bound = 1 << (bits - 1)
-    return int(text) if re.fullmatch(_INTEGER, text) and -bound <= int(text) < bound else None
+    return number if -bound <= number < bound else None
 
 
 def integer_of(values: Mapping[str, Value], name: str) -> int:

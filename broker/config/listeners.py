@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from broker.config.broker_config import BrokerConfig, ConfigurationError, named_values, split_list
+from broker.config.definition import parse_integer
 from protocol.java_collections import in_hash_order
 
 _ENDPOINT = r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)"
@@ -107,7 +108,8 @@ def _parse(key: str, text: str, protocols: Mapping[str, str]) -> tuple[Listener,
     listeners: list[Listener] = []
     for entry in split_list(text):
         match = re.fullmatch(_ENDPOINT, entry)
-        if not match or not 0 <= int(match[3]) <= 65535:
+        port = parse_integer(match[3], 32) if match else None
+        if match is None or port is None or not 0 <= port <= 65535:
             raise ConfigurationError(
                 [f"{key} = {text!r}: expected NAME://host:port, which {entry!r} is not"],
                 f"{in_kafka}Unable to parse {entry} to a broker endpoint",
@@ -118,7 +120,7 @@ def _parse(key: str, text: str, protocols: Mapping[str, str]) -> tuple[Listener,
                 [f"{key} = {text!r}: expected {name} to have a protocol in listener.security.protocol.map"],
                 in_kafka + (f"No security protocol defined for listener {name}" if name else _NO_NAME),
             )
-        listeners.append(Listener(name, protocols[name], match[2], int(match[3])))
+        listeners.append(Listener(name, protocols[name], match[2], port))
     return tuple(listeners)
 
 

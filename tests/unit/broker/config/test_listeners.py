@@ -56,6 +56,7 @@ def test_a_name_may_have_any_protocol_that_is_served() -> None:
         ("FOO://a:1", {}, "expected FOO to have a protocol"),
         ("PLAINTEXT://a", {}, "NAME://host:port"),
         ("PLAINTEXT://a:99999", {}, "NAME://host:port"),
+        ("PLAINTEXT://a:" + "9" * 5000, {}, "NAME://host:port"),
         ("", {}, "expected one that"),
         ("PLAINTEXT://0.0.0.0:9092", {}, "0.0.0.0"),
         ("SASL_SSL://a:1", {}, "SASL_SSL is not served"),
