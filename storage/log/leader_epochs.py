@@ -80,11 +80,12 @@ class LeaderEpochs:
 
     def begin(self, epoch: int, start_offset: int) -> None:
         """Note that `epoch` starts at the log's end. It must be saved before records of it are on the device."""
-        self._unsaved |= self._put(EpochEntry(epoch, start_offset))
+        if self._put(EpochEntry(epoch, start_offset)):
+            self._unsaved = True
 
     def is_unsaved(self, end_offset: int) -> bool:
         """Whether the file lacks an epoch of which there are records in the log, which ends here."""
-        return self._unsaved and self._entries[-1].start_offset < end_offset
+        return self._unsaved and bool(self._entries) and self._entries[-1].start_offset < end_offset
 
     def _put(self, new: EpochEntry) -> bool:
         latest = self._entries[-1] if self._entries else None
@@ -163,6 +164,12 @@ class LeaderEpochs:
 
     def _write(self) -> None:
         with self.writing:
-            if not self._retired:
+            if self._retired:
+                return
+            # Cleared before the entries are copied: an epoch that begins during the write is not in the file.
+            self._unsaved = False
+            try:
                 write_checkpoint(self._fs, self._path, lines_of(list(self._entries)))
-                self._unsaved = False
+            except OSError:
+                self._unsaved = True
+                raise

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from storage.checkpoint_file import CorruptCheckpointError
 from storage.log.leader_epochs import FILE_NAME, LeaderEpochs
-from tests.doubles.files import MemoryFileSystem
+from tests.doubles.files import Fault, MemoryFileSystem
 
 FOLDER = "/data/t-0"
 
@@ -133,3 +133,25 @@ def test_an_epoch_that_begins_is_written_once_it_has_records() -> None:
     assert LeaderEpochs(fs, FOLDER).entries == known.entries
     known.begin(2, 7)
     assert not known.is_unsaved(8)
+
+
+def test_an_epoch_that_begins_while_the_file_is_written_is_still_unsaved() -> None:
+    fs = MemoryFileSystem()
+    fs.mkdir(FOLDER)
+    known = LeaderEpochs(fs, FOLDER)
+    known.begin(0, 0)
+    fs.hook = lambda operation, _: known.begin(1, 5) if operation == "rename" else None
+    known.save()
+    assert LeaderEpochs(fs, FOLDER).entries == ((0, 0),)
+    assert known.is_unsaved(6)
+
+
+def test_epochs_that_could_not_be_written_are_still_unsaved() -> None:
+    fs = MemoryFileSystem()
+    fs.mkdir(FOLDER)
+    known = LeaderEpochs(fs, FOLDER)
+    known.begin(0, 0)
+    fs.inject(Fault("rename", 1))
+    with pytest.raises(OSError):
+        known.save()
+    assert known.is_unsaved(1)
