@@ -160,7 +160,7 @@ async def _by_time(partition: Partition, timestamp: int) -> TimestampOffsetEpoch
 def _at_log_start(partition: Partition) -> ListOffsetsPartitionResponse:
     start = partition.log_start_offset
     epoch = partition.log.leader_epochs.epoch_for(start)
-    return _found(partition.index, UNKNOWN_TIMESTAMP, start, UNKNOWN_EPOCH if epoch is None else epoch)
+    return _found(partition.index, UNKNOWN_TIMESTAMP, start, epoch)
 
 
 def _found(index: int, timestamp: int, offset: int, epoch: int) -> ListOffsetsPartitionResponse:

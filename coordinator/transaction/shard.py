@@ -38,8 +38,7 @@ class TransactionShard:
     """Operations on transactional ids; each returns an Outcome or raises KafkaError.
 
     `coordinator_epoch` is the leader epoch of this partition, `server_version` gives the level of the feature
-    transaction.version, and `new_producer_id` gives an id that nobody had, or raises KafkaError. `active`: loaded,
-    and not given up.
+    transaction.version, and `new_producer_id` gives an id that nobody had, or raises KafkaError.
     """
 
     def __init__(

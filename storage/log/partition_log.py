@@ -233,12 +233,11 @@ class PartitionLog:
             raise self.failure(error) from error
         return self.end if found is None else LogOffsetMetadata(offset, found[0].base_offset, found[1])
 
-    def _check_range(self, offset: int) -> None:
-        if offset < self.log_start_offset or offset > self.log_end_offset:
-            raise OffsetOutOfRange(
-                f"Received request for offset {offset} for partition {self.name}, but we only have log segments from "
-                f"offset {self.log_start_offset} up to {self.log_end_offset}."
-            )
+    def _out_of_range(self, offset: int) -> OffsetOutOfRange:
+        return OffsetOutOfRange(
+            f"Received request for offset {offset} for partition {self.name}, but we only have log segments from "
+            f"offset {self.log_start_offset} up to {self.log_end_offset}."
+        )
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """(epoch found, its end offset), (-1, -1) if unknown (UnifiedLog.endOffsetForEpoch)."""
@@ -268,7 +267,7 @@ class PartitionLog:
         if self._offline is not None:
             raise self.storage_error()
         if not self.log_start_offset <= start_offset <= self.log_end_offset:
-            self._check_range(start_offset)
+            raise self._out_of_range(start_offset)
         segment = self.segments.floor(start_offset) if start_offset < upper.offset else None
         return ReadPlan(
             self.segments,

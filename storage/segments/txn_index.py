@@ -92,13 +92,6 @@ class TxnIndex:
         self._entries = kept
         self._written = min(self._written, len(kept))
 
-    def reset(self) -> None:
-        """Remove everything, before a rebuild. Raises OSError."""
-        if self._fs.exists(self.path):
-            self._fs.unlink(self.path)
-        self._entries = []
-        self._written = 0
-
 
 def collect_aborted(indexes: Iterable[TxnIndex], fetch_offset: int, upper_bound_offset: int) -> list[AbortedTxn]:
     """What a read-committed fetch of [fetch_offset, upper_bound_offset) must be given: the aborted transactions.

@@ -29,7 +29,6 @@ def index(fs: MemoryFileSystem) -> TxnIndex:
 def test_no_file_without_entries(fs: MemoryFileSystem) -> None:
     index = TxnIndex(fs, FOLDER, 100)
     index.truncate_to(0)
-    index.reset()
     assert fs.listdir(FOLDER) == []
 
 
@@ -48,13 +47,6 @@ def test_markers_must_ascend(index: TxnIndex) -> None:
 def test_truncate(fs: MemoryFileSystem, index: TxnIndex, offset: int, left: int) -> None:
     index.truncate_to(offset)
     assert index.entries == TxnIndex(fs, FOLDER, 100).entries == tuple(TXNS[:left])
-
-
-def test_reset_removes_the_file(fs: MemoryFileSystem, index: TxnIndex) -> None:
-    index.reset()
-    assert fs.listdir(FOLDER) == []
-    index.append(TXNS[0])
-    assert TxnIndex(fs, FOLDER, 100).entries == (TXNS[0],)
 
 
 @pytest.mark.parametrize(
