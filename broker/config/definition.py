@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from protocol.java_strings import java_trim
+
 Value = bool | int | float | str | tuple[str, ...] | None
 
 # Patterns are compiled when first needed, which for most is never.
@@ -18,8 +20,6 @@ Value = bool | int | float | str | tuple[str, ...] | None
 _INTEGER = r"([+-]?)0*(\d{1,19})"
 _DOUBLE = r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)"
 _COMMA = r"(?a:\s*,\s*)"
-# What Java's `trim` removes: fewer characters than Unicode calls white.
-_SPACE = "".join(map(chr, range(33)))
 
 
 class ConfigType(enum.IntEnum):
@@ -136,7 +136,7 @@ _KINDS = {
 
 
 def _parse_type(name: str, text: str, kind: ConfigType) -> Value:
-    trimmed = text.strip(_SPACE)
+    trimmed = java_trim(text)
     match kind:
         case ConfigType.BOOLEAN:
             if trimmed.lower() not in ("true", "false"):
@@ -242,7 +242,7 @@ def java_class(known: str | None) -> Check:
     """A class that a JVM without plugins finds: only `known`."""
 
     def refuse(value: Value) -> tuple[object, str] | None:
-        found = value.strip(_SPACE) if isinstance(value, str) else value
+        found = java_trim(value) if isinstance(value, str) else value
         return None if found == known else (value, f"Class {value} could not be found.")
 
     return Check(refuse, str(known))

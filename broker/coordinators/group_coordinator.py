@@ -22,8 +22,7 @@ from coordinator.group.shard import ROWS, GroupShard
 from coordinator.runtime.runtime import CoordinatorRuntime
 from protocol import uuids
 from protocol.errors import UnsupportedVersion
-from protocol.java_collections import in_computed_order, in_concurrent_order
-from protocol.java_strings import java_string_hash
+from protocol.java_collections import in_computed_order, in_concurrent_order, partition_hash
 from protocol.records.compression import Compression
 from timing.purgatory import Purgatory
 
@@ -171,5 +170,4 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
 
 
 def _hash_code(partition: int) -> int:
-    """`hashCode()` of Kafka's TopicPartition."""
-    return 31 * (31 + partition) + java_string_hash(GROUP_METADATA_TOPIC_NAME)
+    return partition_hash((GROUP_METADATA_TOPIC_NAME, partition))

@@ -13,10 +13,10 @@ from kio.schema.describe_quorum.v2 import request as asked
 from kio.schema.describe_quorum.v2.response import Listener, Node, PartitionData, ReplicaState, TopicData
 from kio.schema.errors import ErrorCode
 
+from broker.metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
 from broker.network.context import RequestContext
 from protocol.errors import UnknownTopicOrPartition
 
-METADATA_TOPIC = "__cluster_metadata"
 METADATA_PARTITION = 0
 LEADER_EPOCH = 1
 NO_MESSAGE = ""
@@ -33,14 +33,14 @@ def handle(ctx: RequestContext, request: DescribeQuorumRequest) -> DescribeQuoru
     node = ctx.node
     listeners = tuple(Listener(name=one.name, host=one.host, port=one.port) for one in node.advertised.values())
     return _response(
-        (TopicData(topic_name=METADATA_TOPIC, partitions=(_metadata_partition(ctx),)),),
+        (TopicData(topic_name=CLUSTER_METADATA_TOPIC_NAME, partitions=(_metadata_partition(ctx),)),),
         (Node(node_id=node.node_id, listeners=listeners),),
     )
 
 
 def _is_metadata_alone(topics: Sequence[asked.TopicData]) -> bool:
     named = [(topic.topic_name, [one.partition_index for one in topic.partitions]) for topic in topics]
-    return named == [(METADATA_TOPIC, [METADATA_PARTITION])]
+    return named == [(CLUSTER_METADATA_TOPIC_NAME, [METADATA_PARTITION])]
 
 
 def _metadata_partition(ctx: RequestContext) -> PartitionData:

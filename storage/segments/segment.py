@@ -15,12 +15,11 @@ from storage.producers.producer_state import CompletedTxn
 from storage.segments.batch_scan import Read, find_batch, headers
 from storage.segments.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex, TimestampOffset
 from storage.segments.segment_file import SegmentFile
-from storage.segments.txn_index import AbortedTxn, TxnIndex
+from storage.segments.txn_index import TXN_INDEX_SUFFIX, AbortedTxn, TxnIndex
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
-TXN_INDEX_SUFFIX = ".txnindex"
 DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from storage.files import FileSystem, read_file, write_fully
 
-SUFFIX = ".txnindex"
+TXN_INDEX_SUFFIX = ".txnindex"
 
 _ENTRY = struct.Struct(">hqqqq")
 _VERSION = 0
@@ -36,7 +36,7 @@ class TxnIndex:
     def __init__(self, fs: FileSystem, folder: str, base_offset: int, file_suffix: str = "") -> None:
         """Read the file, if there is one. Raises OSError and CorruptTxnIndexError."""
         self._fs = fs
-        self.path = f"{folder}/{base_offset:020d}{SUFFIX}{file_suffix}"
+        self.path = f"{folder}/{base_offset:020d}{TXN_INDEX_SUFFIX}{file_suffix}"
         self._entries: list[AbortedTxn] = []
         if fs.exists(self.path):
             self._entries = _decode(read_file(fs, self.path), base_offset)

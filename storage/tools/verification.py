@@ -12,7 +12,7 @@ from storage.folders import log_names, meta_properties, partition_metadata
 from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION, OffsetCheckpoint
 from storage.folders.meta_properties import MetaPropertiesError
 from storage.folders.partition_metadata import CorruptPartitionMetadataError
-from storage.log.leader_epochs import LeaderEpochs
+from storage.log import leader_epochs
 from storage.log.segment_recovery import whole_batches
 from storage.producers import producer_snapshot
 from storage.segments.index import CorruptIndexError, OffsetIndex, TimeIndex
@@ -26,7 +26,7 @@ from storage.segments.segment import (
     TIME_INDEX_SUFFIX,
     file_name,
 )
-from storage.segments.txn_index import TxnIndex
+from storage.segments.txn_index import TXN_INDEX_SUFFIX, TxnIndex
 
 CHECKPOINTS = (RECOVERY_POINT, LOG_START, REPLICATION, CLEANER)
 _ENOUGH = 1 << 40
@@ -76,9 +76,9 @@ def verify_partition(fs: FileSystem, folder: str, progress: Progress) -> Iterato
     except CorruptPartitionMetadataError as error:
         yield Finding(f"{folder}/{partition_metadata.FILE_NAME}", str(error))
     try:
-        LeaderEpochs(fs, folder)
+        leader_epochs.LeaderEpochs(fs, folder)
     except ValueError as error:
-        yield Finding(f"{folder}/leader-epoch-checkpoint", str(error))
+        yield Finding(f"{folder}/{leader_epochs.FILE_NAME}", str(error))
     names = sorted(fs.listdir(folder))
     bases = [int(name[:20]) for name in names if name.endswith(LOG_SUFFIX) and name[:20].isdigit()]
     for name in names:
@@ -158,7 +158,7 @@ class _Segment:
         try:
             TxnIndex(self._fs, self._folder, self._base_offset)
         except ValueError as error:
-            yield Finding(self._path(".txnindex"), str(error))
+            yield Finding(self._path(TXN_INDEX_SUFFIX), str(error))
         for suffix, check in ((INDEX_SUFFIX, self._wrong_offset), (TIME_INDEX_SUFFIX, self._wrong_time)):
             path = self._path(suffix)
             if not self._fs.exists(path):
