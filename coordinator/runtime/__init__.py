@@ -20,8 +20,8 @@ and an operation started while another runs (from its effects, say) waits in the
   `state.replay_end_marker`. `atomic=False` lets a long list of records be split over several batches.
 - **effects** is `effects(error: KafkaError | None) -> None`, for soft state: who waits, timers, pending members. It
   runs right after replay with None, or with the (translated) error when the append failed; then nothing was written or
-  replayed. It does not run if the log went offline and the state is already thrown away. It may answer waiters, set
-  timers, and `shard.tell(operation)` what is to happen next.
+  replayed (with `atomic=False`, nothing from the batch that failed on). It does not run if the log went offline and the
+  state is already thrown away. It may answer waiters, set timers, and `shard.tell(operation)` what is to happen next.
 - **reply** is the answer, or a `Waiter` when the answer comes by a later operation:
 
     waiter = shard.waiter()              # in the operation
