@@ -19,9 +19,9 @@ from broker.partitions.transactional_produce import (
     NO_REFUSALS,
     Append,
     Refusals,
+    abilities_of_produce,
     admit,
     new_append,
-    produce_clients,
 )
 from coordinator.runtime.outcome import new_producer_epoch
 from protocol import errors
@@ -95,7 +95,7 @@ def handle(
     if request.transactional_id is None:
         return _append_all(ctx, request, NO_REFUSALS)
     appends = list(_transactional(ctx, request))
-    admitted = admit(ctx.node, request.transactional_id, appends, produce_clients(ctx.version))
+    admitted = admit(ctx.node, request.transactional_id, appends, abilities_of_produce(ctx.version))
     if isinstance(admitted, dict):
         return _append_all(ctx, request, admitted)
     ctx.begun = False

@@ -17,7 +17,7 @@ from broker.coordinators.offset_commits import Refused, answered, response_of, s
 from broker.metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from broker.network.answers import when_done
 from broker.network.context import RequestContext
-from broker.partitions.transactional_produce import Append, Clients, Refusals, admit
+from broker.partitions.transactional_produce import Append, ClientAbilities, Refusals, admit
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from coordinator.runtime.outcome import ProducerEpoch
 from protocol.entities import maker
@@ -42,13 +42,13 @@ def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> Answer | Awa
     if not request.group_id:
         raise InvalidGroupId
     partition = _groups_partition(ctx, request.group_id)
-    clients = Clients(
+    abilities = ClientAbilities(
         ctx.version >= FIRST_VERSION_OF_TRANSACTIONS_V2,
         ctx.version >= FIRST_VERSION_WITH_TRANSACTION_ABORTABLE,
         knows_concurrent=True,
     )
     producer = ProducerEpoch(request.producer_id, request.producer_epoch)
-    admitted = admit(ctx.node, request.transactional_id, [Append(partition, producer, NO_SEQUENCE)], clients)
+    admitted = admit(ctx.node, request.transactional_id, [Append(partition, producer, NO_SEQUENCE)], abilities)
     if isawaitable(admitted):
         return _when_admitted(ctx, request, offsets, refused, admitted)
     return _commit(ctx, request, offsets, refused, admitted)

@@ -73,8 +73,12 @@ class Append(NamedTuple):
 new_append: Callable[[tuple[Partition, ProducerEpoch, int]], Append] = partial(tuple.__new__, Append)
 
 
-class Clients(NamedTuple):
-    """What a request's version implies: whether it is of transactions V2, and which errors it knows."""
+class ClientAbilities(NamedTuple):
+    """What a client is able to do, by the version of its request (Kafka's TransactionSupportedOperation).
+
+    It may have produce requests add partitions to the transaction (transactions V2), and know TRANSACTION_ABORTABLE and
+    CONCURRENT_TRANSACTIONS as answers to this request.
+    """
 
     adds_partitions: bool
     knows_abortable: bool
@@ -97,13 +101,13 @@ class Clients(NamedTuple):
 
 
 @cache
-def produce_clients(version: int) -> Clients:
+def abilities_of_produce(version: int) -> ClientAbilities:
     is_v2 = version >= FIRST_VERSION_OF_TRANSACTIONS_V2
-    return Clients(is_v2, version >= FIRST_VERSION_WITH_TRANSACTION_ABORTABLE, knows_concurrent=is_v2)
+    return ClientAbilities(is_v2, version >= FIRST_VERSION_WITH_TRANSACTION_ABORTABLE, knows_concurrent=is_v2)
 
 
 def admit(
-    node: Node, transactional_id: str, appends: Sequence[Append], clients: Clients
+    node: Node, transactional_id: str, appends: Sequence[Append], abilities: ClientAbilities
 ) -> Refusals | Awaitable[Refusals]:
     """Which of the appends may not be made, or an awaitable of that if the coordinator does not answer at once.
 
@@ -114,15 +118,15 @@ def admit(
     unknown = [append for append in appends if not append.is_in_open_transaction]
     if not unknown:
         return NO_REFUSALS
-    if not clients.adds_partitions and not node.config.boolean("transaction.partition.verification.enable"):
+    if not abilities.adds_partitions and not node.config.boolean("transaction.partition.verification.enable"):
         return NO_REFUSALS
     refused: Refusals = {one.partition.key: error for one in unknown if (error := one.refusal) is not None}
     if refused:
         unknown = [append for append in unknown if append.partition.key not in refused]
         if not unknown:
             return refused
-    _begin_verifications(unknown, clients)
-    admission = _Admission(node, transactional_id, unknown, clients, refused)
+    _begin_verifications(unknown, abilities)
+    admission = _Admission(node, transactional_id, unknown, abilities, refused)
     if admission.is_granted:
         return refused
     answer = admission.ask()
@@ -131,22 +135,27 @@ def admit(
     return admission.after_answer(answer, [append for append in appends if append.is_in_open_transaction])
 
 
-def _begin_verifications(appends: Sequence[Append], clients: Clients) -> None:
+def _begin_verifications(appends: Sequence[Append], abilities: ClientAbilities) -> None:
     """Have each log hold back what must not overtake these appends while the coordinator is asked."""
     for partition, (producer_id, epoch), sequence in appends:
-        partition.log.producers.verifications.begin(producer_id, epoch, sequence, clients.adds_partitions)
+        partition.log.producers.verifications.begin(producer_id, epoch, sequence, abilities.adds_partitions)
 
 
 class _Admission:
     """The coordinator's answer about one producer's appends."""
 
     def __init__(
-        self, node: Node, transactional_id: str, appends: Sequence[Append], clients: Clients, refused: Refusals
+        self,
+        node: Node,
+        transactional_id: str,
+        appends: Sequence[Append],
+        abilities: ClientAbilities,
+        refused: Refusals,
     ) -> None:
         self._node = node
         self._coordinator = node.transaction_coordinator
         self._transactional_id = transactional_id
-        self._clients = clients
+        self._abilities = abilities
         self._refused = refused
         self._producer = appends[0].producer
         self._wanted = [append.partition.key for append in appends]
@@ -162,7 +171,7 @@ class _Admission:
             refused: Future[Any] = get_running_loop().create_future()
             refused.set_exception(InvalidRequest())
             return refused
-        if self._clients.adds_partitions:
+        if self._abilities.adds_partitions:
             return self._coordinator.write(
                 transactional_id, lambda state: state.add_partitions(transactional_id, producer, wanted, TV_2)
             )
@@ -173,14 +182,14 @@ class _Admission:
     def refusals(self, answer: Future[Any]) -> Refusals:
         error = answer.exception()
         if isinstance(error, KafkaError):
-            return {**self._refused, **dict.fromkeys(self._wanted, self._clients.translate(error))}
+            return {**self._refused, **dict.fromkeys(self._wanted, self._abilities.translate(error))}
         if error is not None:
             raise error
         refusals = dict(self._refused)
-        if not self._clients.adds_partitions:
+        if not self._abilities.adds_partitions:
             missing = [partition for partition in self._wanted if partition not in answer.result()]
             if missing:
-                refusals |= dict.fromkeys(missing, self._clients.translate(TransactionAbortable()))
+                refusals |= dict.fromkeys(missing, self._abilities.translate(TransactionAbortable()))
         return refusals
 
     async def after_answer(self, answer: Future[Any], unasked: Sequence[Append]) -> Refusals:
@@ -207,7 +216,7 @@ class _Admission:
             if partition not in refusals and not self._coordinator.holds(
                 self._transactional_id, self._producer, (partition,)
             ):
-                refusals[partition] = self._clients.translate(TransactionAbortable())
+                refusals[partition] = self._abilities.translate(TransactionAbortable())
         for append in unasked:
             if not append.is_in_open_transaction:
                 refusals[append.partition.key] = InvalidTxnState()
