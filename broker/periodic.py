@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from storage.files import is_passing
+from storage.files import is_transient
 from timing.clock import Clock, Timer
 
 logger = structlog.get_logger(__name__)
@@ -47,7 +47,7 @@ class Periodic:
         try:
             await job()
         except Exception as error:
-            if is_passing(error):  # lack of room is no bug
+            if is_transient(error):  # lack of room is no bug
                 logger.error("periodic job failed", job=name, error=str(error))
             else:
                 logger.exception("periodic job failed", job=name)

@@ -29,7 +29,7 @@ def is_out_of_descriptors(error: Exception) -> bool:
     return isinstance(error, OSError) and error.errno in _OUT_OF_DESCRIPTORS
 
 
-def is_passing(error: Exception) -> bool:
+def is_transient(error: Exception) -> bool:
     """Whether there was no room, or no descriptor left: what was refused may be tried again."""
     return is_out_of_descriptors(error) or (isinstance(error, OSError) and error.errno in _DISK_FULL)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from broker.metadata.entries import Commit, CorruptMetadataError, apply, decode_entries, encode_entry
 from broker.metadata.store import Versioned
-from storage.files import File, FileSystem, is_passing, read_file, write_file_atomically, write_fully
+from storage.files import File, FileSystem, is_transient, read_file, write_file_atomically, write_fully
 
 LOG_NAME = "metadata.log"
 SNAPSHOT_NAME = "metadata.snapshot"
@@ -77,7 +77,7 @@ class MetadataFiles:
             write_fully(log, entry, self.log_bytes)
         except OSError as error:
             log.truncate(self.log_bytes)
-            if is_passing(error):
+            if is_transient(error):
                 raise NoRoomError(*error.args) from error
             raise
         log.fdatasync()

@@ -20,7 +20,7 @@ from storage.cleaner.slices import Slices
 from storage.cleaner.steps import Steps
 from storage.cleaner.swap import CleaningAbortedError, swap_files, undeleted
 from storage.cleaner.transactions import CleanedTransactions
-from storage.files import is_passing
+from storage.files import is_transient
 from storage.log.log_services import DESCRIPTORS_RETRY_MS
 from storage.log.partition_log import PartitionLog
 from storage.segments.segment import CLEANED_SUFFIX, LogSegment
@@ -137,7 +137,7 @@ class Cleaning:
             try:
                 return await self._workers.call(work)
             except OSError as error:
-                if not is_passing(error):
+                if not is_transient(error):
                     raise
                 logger.warning("cleaning waits", partition=self._log.name, error=str(error))
             await self._log.services.clock.sleep(DESCRIPTORS_RETRY_MS)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import structlog
 
-from storage.files import File, FileSystem, is_passing
+from storage.files import File, FileSystem, is_transient
 from storage.log.log_services import DESCRIPTORS_RETRY_MS, LogServices
 
 logger = structlog.get_logger(__name__)
@@ -33,7 +33,7 @@ def remove_folder_later(services: LogServices, folder: str, delay_ms: int, files
 
     def failed(error: Exception) -> None:
         logger.error("folder not removed", folder=folder, error=str(error))
-        if is_passing(error):
+        if is_transient(error):
             services.clock.call_later(delay_ms + DESCRIPTORS_RETRY_MS, remove)
 
     def remove() -> None:

@@ -28,7 +28,7 @@ import structlog
 
 from protocol.errors import KafkaStorage
 from protocol.topic_partition import TopicPartition
-from storage.files import File, FileSystem, is_out_of_descriptors, is_passing
+from storage.files import File, FileSystem, is_out_of_descriptors, is_transient
 from storage.folders import log_names, partition_metadata
 from storage.folders.folder_removal import remove_folder, remove_folder_later
 from storage.folders.log_copy import LogCopy, SourceError, Step
@@ -229,7 +229,7 @@ class LogMove:
         try:
             old_files = self._rename(self._moved_folder)
         except OSError as error:
-            if is_passing(error):
+            if is_transient(error):
                 raise  # no name has changed: the log stays where it is
             raise self._failed(self.target, error) from error
         self._manager.settle_move(self.log, self.target)
@@ -268,7 +268,7 @@ class LogMove:
                 await self._retried(step)
             await self._retried(partial(self._fs.fsync_dir, target.path))
         with self._failing(source):
-            await self._retried(partial(self._fs.rename, old_folder, doomed), is_passing)
+            await self._retried(partial(self._fs.rename, old_folder, doomed), is_transient)
             await self._retried(partial(self._fs.fsync_dir, source.path))
         with self._failing(target):
             old_files += await self._take_final_name()
@@ -333,7 +333,7 @@ class LogMove:
                     if self._take_locks(locks):
                         return self._rename(self._final_folder)
             except OSError as error:
-                await self._wait_after(error, is_passing)
+                await self._wait_after(error, is_transient)
             await self._clock.sleep(RETRY_MS)
             self._check_current()
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from protocol.errors import KafkaError
-from storage.files import File, FileSystem, is_out_of_descriptors, is_passing, sync_file
+from storage.files import File, FileSystem, is_out_of_descriptors, is_transient, sync_file
 from storage.log.leader_epochs import LeaderEpochs
 from storage.log.log_segments import LogSegments
 from storage.log.log_services import DESCRIPTORS_RETRY_MS, LogServices
@@ -74,7 +74,7 @@ def _save_or_wait(epochs: LeaderEpochs) -> None:
     try:
         epochs.save()
     except OSError as error:
-        if not is_passing(error):
+        if not is_transient(error):
             raise
         logger.warning("leader epochs not saved, retried at the next flush", error=str(error))
 
@@ -102,13 +102,13 @@ class LogFlusher:
         "_names_changed",
         "_producers",
         "_requested",
-        "_rests",
         "_running",
         "_sealed",
         "_segments",
         "_services",
         "_stopped",
         "_then",
+        "_waits_for_descriptors",
         "flushed",
         "last_flush_ms",
         "on_flush",
@@ -142,7 +142,7 @@ class LogFlusher:
         self._held = False
         self._running: _Work | None = None
         self._requested = False
-        self._rests = False  # until files are opened again
+        self._waits_for_descriptors = False
         self._stopped = False
         self._then: Callable[[], None] | None = None
 
@@ -213,13 +213,13 @@ class LogFlusher:
 
     def request(self) -> None:
         """Start a flush of all that is appended by now, or have the next one cover it."""
-        if self._running is not None or self._held or self._rests:
+        if self._running is not None or self._held or self._waits_for_descriptors:
             self._requested = True
             return
         try:
             work = self._prepare(closing=False)
         except OSError as error:
-            self._not_opened(error)
+            self._retry_or_fail(error)
             return
         if work is None:
             return
@@ -296,19 +296,19 @@ class LogFlusher:
         if is_out_of_descriptors(error):
             self._names += work.names
             self._names_changed |= work.folder is not None
-        self._not_opened(error)
+        self._retry_or_fail(error)
         self._call_waiting()
 
-    def _not_opened(self, error: Exception) -> None:
-        """Try again later, if that was all."""
+    def _retry_or_fail(self, error: Exception) -> None:
+        """Flush again later, if a file could not be opened; any other error takes the log offline."""
         if not is_out_of_descriptors(error):
             self._failed(error)
-        elif not self._rests:
-            self._rests = self._requested = True
-            self._services.clock.call_later(DESCRIPTORS_RETRY_MS, self._rested)
+        elif not self._waits_for_descriptors:
+            self._waits_for_descriptors = self._requested = True
+            self._services.clock.call_later(DESCRIPTORS_RETRY_MS, self._retry)
 
-    def _rested(self) -> None:
-        self._rests = False
+    def _retry(self) -> None:
+        self._waits_for_descriptors = False
         self._serve_requests()
 
 

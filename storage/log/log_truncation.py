@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from protocol.errors import OffsetOutOfRange
-from storage.files import is_passing
+from storage.files import is_transient
 from storage.log.recovery import rebuild_producers
 from storage.segments.segment import LogSegment
 from storage.workers import folder_lane
@@ -37,7 +37,7 @@ def _saved(_: None) -> None:
 
 
 def _not_saved(log: PartitionLog, error: Exception) -> None:
-    if not is_passing(error):
+    if not is_transient(error):
         log.fail(error)
 
 

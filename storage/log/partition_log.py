@@ -15,7 +15,7 @@ import structlog
 from protocol.errors import KafkaError, KafkaStorage, NotLeaderOrFollower, OffsetOutOfRange, RecordBatchTooLarge
 from protocol.records.batch import set_offsets_and_epoch
 from storage.append_types import AppendInfo, AppendOrigin, LogConfig, new_append_info
-from storage.files import File, is_passing
+from storage.files import File, is_transient
 from storage.log import log_truncation, time_lookup
 from storage.log.log_flusher import LogFlusher
 from storage.log.log_services import LogHost, LogServices
@@ -163,7 +163,7 @@ class PartitionLog:
         try:
             segment.note_aborted(completed)
         except OSError as error:
-            if not is_passing(error):
+            if not is_transient(error):
                 raise self.fail(error) from error
 
     def _failed_append(self, error: OSError) -> KafkaError:
@@ -317,7 +317,7 @@ class PartitionLog:
 
     def failure(self, error: OSError) -> KafkaError:
         """What to raise for an error that left the log as it was: without room or a free descriptor it stays online."""
-        if is_passing(error):
+        if is_transient(error):
             return KafkaStorage(f"There is no room for the log of {self.name} in {self.folder}: {error}")
         return self.fail(error)
 

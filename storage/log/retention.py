@@ -7,7 +7,7 @@ from collections.abc import Callable
 import structlog
 
 from protocol.errors import KafkaError
-from storage.files import is_passing
+from storage.files import is_transient
 from storage.log.partition_log import PartitionLog
 from storage.segments.segment import LogSegment
 
@@ -99,7 +99,7 @@ def _rolled(log: PartitionLog) -> bool:
     try:
         log.roll()
     except OSError as error:
-        if not is_passing(error):
+        if not is_transient(error):
             raise
         return False
     return True

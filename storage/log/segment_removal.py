@@ -14,7 +14,7 @@ from functools import partial
 import structlog
 
 from protocol.errors import KafkaError
-from storage.files import is_passing
+from storage.files import is_transient
 from storage.log.log_flusher import LogFlusher
 from storage.log.log_services import DESCRIPTORS_RETRY_MS, LogServices
 from storage.segments.segment import DELETED_SUFFIX, LogSegment
@@ -80,7 +80,7 @@ class SegmentRemoval:
             self.unlink_later(segments, paths, delay_ms)
 
         def failed(error: Exception) -> None:
-            if is_passing(error):
+            if is_transient(error):
                 self._services.clock.call_later(DESCRIPTORS_RETRY_MS, start)
             else:
                 self._fail(error)
