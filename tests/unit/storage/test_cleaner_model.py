@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import hypothesis.strategies as st
@@ -77,9 +78,11 @@ def state_of(found: list[Kept]) -> dict[bytes | None, bytes]:
 class CleanerMachine(RuleBasedStateMachine):
     """`appended` is every record ever, compacted or not; a crash may take its end away."""
 
+    new_file_system: Callable[[], MemoryFileSystem] = MemoryFileSystem
+
     def __init__(self) -> None:
         super().__init__()
-        self.fs = MemoryFileSystem()
+        self.fs = self.new_file_system()
         self.rig = Rig(self.fs, CONFIG)
         self.fs.now_ms = self.rig.clock.wall_ms
         self.appended: list[Appended] = []

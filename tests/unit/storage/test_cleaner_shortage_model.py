@@ -6,14 +6,13 @@ from contextlib import suppress
 
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import invariant, rule
 
 from protocol.errors import KafkaStorage
 from tests.doubles.files import Unsynced
 from tests.doubles.flaky import FlakyFileSystem, Trouble
 from tests.unit.storage.cleaning import end_txn
-from tests.unit.storage.support import Rig
-from tests.unit.storage.test_cleaner_model import CONFIG, PRODUCERS, Appended, CleanerMachine, MachineStopped
+from tests.unit.storage.test_cleaner_model import PRODUCERS, CleanerMachine, MachineStopped
 
 
 class ShortCleanerMachine(CleanerMachine):
@@ -21,14 +20,7 @@ class ShortCleanerMachine(CleanerMachine):
 
     fs: FlakyFileSystem
 
-    def __init__(self) -> None:
-        RuleBasedStateMachine.__init__(self)
-        self.fs = FlakyFileSystem()
-        self.rig = Rig(self.fs, CONFIG)
-        self.fs.now_ms = self.rig.clock.wall_ms
-        self.appended: list[Appended] = []
-        self.markers: list[tuple[int, int, bool]] = []
-        self.log = self.rig.log()
+    new_file_system = FlakyFileSystem
 
     # -- what may be refused
 
