@@ -1,3 +1,5 @@
+"""The HTTP server: readiness, health and metrics, and what a stop leaves open."""
+
 from __future__ import annotations
 
 import asyncio

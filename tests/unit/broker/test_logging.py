@@ -1,3 +1,5 @@
+"""Log lines: their form, their level, and what becomes of them when they cannot be written."""
+
 from __future__ import annotations
 
 import asyncio

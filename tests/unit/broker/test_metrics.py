@@ -1,3 +1,5 @@
+"""Metrics: counts and names as in Kafka's JMX exporter, read at each scrape."""
+
 from __future__ import annotations
 
 from types import SimpleNamespace

@@ -1,3 +1,5 @@
+"""ManualClock: virtual time that tests can rely on."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""The system clock against the real time."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""The purgatory: each operation completes once, by its condition or by its timeout."""
+
 from __future__ import annotations
 
 import asyncio

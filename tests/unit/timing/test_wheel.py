@@ -1,3 +1,5 @@
+"""The timing wheel: each task runs once, in time and in order."""
+
 from __future__ import annotations
 
 import asyncio
