@@ -122,14 +122,23 @@ class Purgatory:
                 if not operation.completed and operation.try_complete():
                     completed += 1
             except Exception as exception:  # noqa: BLE001 - reported; the other operations must be tried
-                report_exception(f"Exception in a delayed operation ({self.name})", exception)
+                self._report(exception)
         return completed
 
     def complete_all(self) -> None:
-        """Complete everything that waits, whatever its condition: for a node that stops."""
+        """Complete everything that waits, whatever its condition: for a node that stops.
+
+        Exceptions are reported as by `check_and_complete`: neither the other operations nor the stop may end there.
+        """
         for watchers in list(self.watchers.values()):
             for operation in list(watchers):
-                operation.force_complete()
+                try:
+                    operation.force_complete()
+                except Exception as exception:  # noqa: BLE001 - reported; the other operations must be completed
+                    self._report(exception)
+
+    def _report(self, exception: Exception) -> None:
+        report_exception(f"Exception in a delayed operation ({self.name})", exception)
 
     def _remove(self, operation: DelayedOperation) -> None:
         """Forget an operation: one dictionary deletion for each of its keys."""

@@ -146,6 +146,22 @@ def test_watching_tries_once_when_the_keys_are_watched(rig: Rig) -> None:
     assert (waiting.tries, rig.sizes()) == (1, (1, 1, 1))
 
 
+async def test_when_all_are_completed_an_exception_in_one_leaves_the_others_and_the_caller_alone(rig: Rig) -> None:
+    class Bad(Operation):
+        def on_complete(self) -> None:
+            raise ZeroDivisionError
+
+    contexts: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: contexts.append(context))
+    good = Operation()
+    for key, operation in (("a", Bad()), ("a", good), ("b", Bad())):
+        rig.purgatory.try_complete_else_watch(operation, [key], 100)
+    rig.purgatory.complete_all()
+    assert good.events == ["complete"]
+    assert [type(context["exception"]) for context in contexts] == [ZeroDivisionError] * 2
+    assert rig.sizes() == (0, 0, 0)
+
+
 @pytest.mark.parametrize("failing_try", [1, 2])
 def test_an_exception_of_the_first_tries_is_the_callers_and_nothing_waits(rig: Rig, failing_try: int) -> None:
     operation = Operation(lambda: operation.tries == failing_try and 1 // 0 == 0)
