@@ -184,7 +184,7 @@ def parse_match(patterns: Value) -> dict[str, re.Pattern[str]]:
             if attribute not in MATCH_ATTRIBUTES or not expression or "=" in expression:
                 raise InvalidConfiguration(f"Illegal client matching pattern: {pattern}")
             matches[attribute] = re.compile(re.sub(_JAVA_GROUP, "(?P<", expression))
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:  # the last two: too large a count, too many brackets
             raise InvalidConfiguration(f"Illegal client matching pattern: {pattern}") from error
     return matches
 

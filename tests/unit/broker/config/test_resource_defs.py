@@ -61,8 +61,12 @@ def test_a_group_has_what_the_broker_is_configured_with() -> None:
 def test_what_a_subscription_refuses() -> None:
     with pytest.raises(InvalidRequest, match=r"Unknown client metrics configuration: no\.such"):
         parse_client_metrics_configs({"interval.ms": "1", "no.such": "1"})
-    with pytest.raises(InvalidConfiguration, match=r"Illegal client matching pattern: client_id=\["):
-        parse_client_metrics_configs({"match": "client_id=["})
+
+
+@pytest.mark.parametrize("pattern", ["[", "a{4294967295}", "(" * 5000 + ")" * 5000])
+def test_an_illegal_pattern_is_refused(pattern: str) -> None:
+    with pytest.raises(InvalidConfiguration, match="Illegal client matching pattern: client_id="):
+        parse_client_metrics_configs({"match": f"client_id={pattern}"})
 
 
 def test_a_pattern_is_a_java_pattern_with_named_groups() -> None:
