@@ -15,12 +15,13 @@ from dataclasses import dataclass
 
 from broker.config.broker_config import BrokerConfig, ConfigurationError
 from broker.config.cross_checks import broken_rules
-from broker.config.definition import ConfigDef, ConfigType, InvalidValueError, UpdateMode, parse_integer, to_text
+from broker.config.definition import ConfigDef, ConfigType, InvalidValueError, UpdateMode, to_text
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
 from broker.config.defs.not_needed import NOT_NEEDED
 from broker.config.kafka_names import alterable, base_name, mode_of
 from broker.config.listeners import parse_listeners
 from broker.config.reconfigure import refused_change
+from broker.config.resource_names import node_id_of
 from protocol.errors import InvalidConfiguration, InvalidRequest
 from protocol.java_collections import in_hash_order, in_java_order, scala_set
 
@@ -89,10 +90,7 @@ def is_per_broker(config: BrokerConfig, resource_name: str) -> bool:
     """Whether an altered BROKER resource is this broker; the cluster is named ''. Raises InvalidRequest for others."""
     if not resource_name:
         return False
-    broker_id = parse_integer(resource_name, 32)
-    if broker_id is None:
-        raise InvalidRequest(f"Node id must be an integer, but it is: {resource_name}")
-    if broker_id != config.node_id:
+    if node_id_of(resource_name, called="Node") != config.node_id:
         raise InvalidRequest(f"Unexpected broker id, expected {config.node_id}, but received {resource_name}")
     return True
 

@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.definition import ConfigDef, UpdateMode, parse_integer, to_text
+from broker.config.definition import ConfigDef, UpdateMode, to_text
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
 from broker.config.defs.not_needed import ALTERED_ONLY, NOT_NEEDED
 from broker.config.kafka_names import definition_of, described_names
+from broker.config.resource_names import node_id_of
 from broker.config.topic_config import topic_values
 from protocol.errors import InvalidRequest
 from protocol.java_collections import in_hash_order
@@ -111,10 +112,7 @@ def describe_broker_default(config: BrokerConfig, keys: Keys = None) -> list[Con
 
 def require_this_broker(config: BrokerConfig, resource_name: str) -> None:
     """Raises InvalidRequest unless DescribeConfigs names this broker."""
-    broker_id = parse_integer(resource_name, 32)
-    if broker_id is None:
-        raise InvalidRequest(f"Broker id must be an integer, but it is: {resource_name}")
-    if broker_id != config.node_id:
+    if node_id_of(resource_name, called="Broker") != config.node_id:
         raise InvalidRequest(
             f"Unexpected broker id, expected {config.node_id} or empty string, but received {resource_name}"
         )

@@ -14,7 +14,7 @@ from kio.schema.describe_configs.v4.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from broker.config.definition import ConfigDef, parse_integer, to_text
+from broker.config.definition import ConfigDef, to_text
 from broker.config.describe import (
     ConfigEntry,
     TopicDescriber,
@@ -23,6 +23,7 @@ from broker.config.describe import (
     require_this_broker,
 )
 from broker.config.resource_defs import CLIENT_METRICS_CONFIGS, group_configs
+from broker.config.resource_names import node_id_of
 from broker.metadata import topic_names
 from broker.metadata.config_changes import loggers
 from broker.metadata.resource_configs import ResourceType
@@ -112,10 +113,7 @@ def _broker(node: Node, name: str, keys: Collection[str] | None) -> list[ConfigE
 def _loggers(node: Node, name: str, keys: Collection[str] | None) -> list[DescribeConfigsResourceResult]:
     if not name:
         raise InvalidRequest("Broker id must not be empty")
-    node_id = parse_integer(name, 32)
-    if node_id is None:
-        raise InvalidRequest(f"Broker id must be an integer, but it is: {name}")
-    if node_id != node.node_id:
+    if node_id_of(name, called="Broker") != node.node_id:
         raise InvalidRequest(f"Unexpected broker id, expected {node.node_id} but received {name}")
     return [
         DescribeConfigsResourceResult(

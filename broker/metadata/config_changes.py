@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from broker.config import alter
 from broker.config.alter import AlterOp, Change
-from broker.config.definition import parse_integer
 from broker.config.resource_defs import parse_client_metrics_configs, parse_group_configs
+from broker.config.resource_names import node_id_of
 from broker.config.topic_config import parse_topic_configs
 from broker.metadata import topic_names
 from broker.metadata.resource_configs import Resource, ResourceType
@@ -126,7 +126,9 @@ def _other(node: Node, change: ResourceChange) -> Mapping[str, str]:
 
 def _logger(node: Node, change: ResourceChange, *, validate_only: bool) -> None:
     """Check a change of log levels. Deviation: it has no effect; `odradek.log.level` sets levels at the start."""
-    require_this_node(node, change.name)
+    node_id = node_id_of(change.name, called="Node")
+    if node_id != node.node_id:
+        raise InvalidRequest(f"Unexpected node id. Expected {node.node_id}, but received {node_id}")
     for each in change.changes:
         if each.operation == AlterOp.DELETE and each.name == "root":
             raise InvalidRequest("Removing the log level of the root logger is not allowed")
@@ -142,15 +144,6 @@ def _logger(node: Node, change: ResourceChange, *, validate_only: bool) -> None:
             )
     if change.changes and not validate_only:
         raise InvalidRequest("The log level is set by odradek.log.level when the broker starts")
-
-
-def require_this_node(node: Node, name: str) -> None:
-    """Raises InvalidRequest unless `name` is this node's id."""
-    node_id = parse_integer(name, 32)
-    if node_id is None:
-        raise InvalidRequest(f"Node id must be an integer, but it is: {name}")
-    if node_id != node.node_id:
-        raise InvalidRequest(f"Unexpected node id. Expected {node.node_id}, but received {node_id}")
 
 
 def loggers() -> dict[str, str]:
