@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
-from timing.purgatory import DelayedOperation, Purgatory
+from coordinator.group.classic.expiry import ExpiryAsMessage
+from timing.purgatory import Purgatory
 
 if TYPE_CHECKING:
     from coordinator.group.classic.group import ClassicGroup
@@ -16,29 +17,19 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """How long a new member's JoinGroup may wait: it has no id yet to send heartbeats with, and may have given up."""
 
 
-class DelayedHeartbeat(DelayedOperation):
+class DelayedHeartbeat(ExpiryAsMessage):
     """A session: over when there was no sign of life for its timeout (Kafka's `DelayedHeartbeat`).
 
     A sign of life only moves `ends_ms`. When the timer fires at `due_ms` and `ends_ms` is later, the session waits on.
     So a heartbeat costs no timer. Both are times of the monotonic clock.
     """
 
-    __slots__ = ("_expired", "due_ms", "ends_ms")
+    __slots__ = ("due_ms", "ends_ms")
 
-    def __init__(self, ends_ms: float, expired: Callable[[DelayedHeartbeat], None]) -> None:
-        super().__init__()
+    def __init__(self, ends_ms: float, expired: Callable[[Self], None]) -> None:
+        super().__init__(expired)
         self.due_ms = ends_ms
         self.ends_ms = ends_ms
-        self._expired = expired
-
-    def try_complete(self) -> bool:
-        return False
-
-    def on_complete(self) -> None:
-        """Do nothing: the session was ended, or is over."""
-
-    def on_expiration(self) -> None:
-        self._expired(self)
 
 
 class Sessions:
