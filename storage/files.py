@@ -1,6 +1,6 @@
-"""The only access to disk: what the log asks of a file system, and the operating system's implementation.
+"""The only access to the data folders: what the log asks of a file system, and the operating system's implementation.
 
-Nothing else in the program opens, reads, renames or syncs a file. Tests put a file system in memory here.
+Nothing else opens, reads, renames or syncs a file in them. Tests put a file system in memory here.
 Every method raises OSError as the operating system would; the caller decides what that means for its log.
 """
 
@@ -17,7 +17,6 @@ from protocol.primitives import Buffer
 
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _NO_NOWAIT_SUPPORT = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
-
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})

@@ -75,5 +75,6 @@ class ThreadWorkers:
 
     def close(self) -> None:
         """Wait for what runs, take nothing more."""
-        for pool in (self, *self._lanes.values()):
-            pool._pool.shutdown()
+        self._pool.shutdown()
+        for lane in self._lanes.values():
+            lane.close()
