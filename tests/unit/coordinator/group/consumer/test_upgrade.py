@@ -98,6 +98,37 @@ async def test_members_go_over_and_back_in_the_order_of_kafkas_maps() -> None:
     assert written.leader == ids[4]
 
 
+async def test_members_go_over_in_the_order_of_a_map_that_once_held_more() -> None:
+    """As a Kafka 4.1 was seen to do with these member ids: its map has 32 places still, once six of them have left."""
+    rig = await ConsumerRig.having({"a": 4})
+    made_up = [
+        "9565083f-d52c-4655-a2f6-5bda5a5886ee",
+        "ae346959-2326-4477-ac94-f265c74048d3",
+        "ea0a68cb-2b35-4669-bb16-1d580df7db20",
+        "83e4a94a-19ce-4b8d-a82c-5eb6d85bce34",
+        "25637857-3aff-4a57-8b5b-e95babf28204",
+        "c1acd057-f7df-42c4-926a-5e6e4ef7aaff",
+        "60c36714-31fb-467d-832a-85142e3357a2",
+        "c988c50a-7f9b-4435-83a9-ac46735d49a8",
+        "0359f694-498d-4b38-8600-ccd5661fad10",
+        "507a51c3-1622-4d1b-b93e-1ad81aff280e",
+        "71cafb0b-cb32-432c-bb38-39bd1fc8478c",
+        "4bedcf7c-a0cc-4ee7-90f2-da70c554b10e",
+        "c76f6a69-ca63-4367-976e-28e06b71da71",
+        "46bedad1-ea35-4396-86e3-935246cbad42",
+    ]
+    rig.give_member_ids(made_up)
+    members = [ClassicConsumer(rig, "judge", "a", version=3) for _ in made_up]
+    joins = [member.join() for member in members]
+    await rig.pass_ms(5)
+    assert all(told(join).error is NONE for join in joins)
+    for member in members[:6]:
+        told(member.leave())
+    ConsumerClient(rig, "kkk", "a").beat()
+    went_over = [made_up.index(one.removeprefix("judge-")) for one in rig.members_written() if one != "kkk"]
+    assert went_over == [11, 8, 13, 6, 10, 12, 7, 9]
+
+
 @pytest.mark.parametrize("topics", [("a",), ("a", "b")])
 async def test_no_assignor_serves_who_has_a_partition_that_does_not_exist(topics: tuple[str, ...]) -> None:
     """As in Kafka 4.1: the topic was made again with fewer partitions, or the group's leader made one up."""
