@@ -28,8 +28,8 @@ def print_table(figures: Figures, contenders: Sequence[Contender]) -> None:
     """A line for each measure; of two contenders also how much of the second's figure the first has."""
     names = [contender.name for contender in contenders]
     heads = [*names, *(["ratio"] if len(names) == 2 else [])]
-    sys.stdout.write(f"{'median of the rounds':44}" + "".join(f"{head:>12}" for head in heads) + "\n")
+    sys.stdout.write(f"{'median of the rounds':52}" + "".join(f"{head:>12}" for head in heads) + "\n")
     for measure, by_name in figures.items():
         medians = [statistics.median(by_name[name]) for name in names]
         ratio = [f"{medians[0] / medians[1]:12.2f}"] if len(names) == 2 else []
-        sys.stdout.write(f"{measure:44}" + "".join([f"{median:12,.2f}" for median in medians] + ratio) + "\n")
+        sys.stdout.write(f"{measure:52}" + "".join([f"{median:12,.2f}" for median in medians] + ratio) + "\n")

@@ -2,8 +2,9 @@
 
 On a topic of six partitions: transactions of ten records, by one producer and by eight at once, with stock clients
 (`benchmarks.transactions_by_client`) and by hand with transactions V2 (`benchmarks.transactions_v2`), and what CPU
-the client and the broker took for each; megabytes a second with idempotence. They share the machine's cores: no broker
-makes a client faster than these allow. Java's client is left out where `make tools` has not brought its jars.
+the client and the broker took for each; megabytes a second with idempotence. They share the machine's cores. A client's
+limit is what its own work allows, had it its cores to itself: no broker makes it faster than that. Java's client is
+left out where `make tools` has not brought its jars.
 `--ceiling` measures librdkafka alone, with the mock cluster that is part of it.
 """
 
@@ -52,7 +53,9 @@ def main() -> None:
     figures: Figures = {}
     with contextlib.ExitStack() as running:
         for contender in measured:
-            _pass(running.enter_context(serving(contender)), works, options.bulk)  # warms up
+            running.enter_context(serving(contender))
+            for _ in range(options.warm_up):
+                _pass(contender, works, options.bulk)
         for contender in alternating(measured, options.rounds):
             note(figures, contender, _pass(contender, works, options.bulk))
     print_table(figures, measured)
@@ -83,6 +86,7 @@ def _pass(contender: Contender, works: Sequence[Work], bulk: int) -> dict[str, f
         found[f"{work.who}: transactions/s"] = rate
         found[f"{work.who}: broker CPU us"] = (cpu_seconds(pid) - before) * 1e6 / work.ended
         found[f"{work.who}: client CPU us"] = client_cpu_us
+        found[f"{work.who}: client's limit, transactions/s"] = work.cores * 1e6 / client_cpu_us
     return found | {"idempotent produce MB/s": _idempotent_bulk(bootstrap, bulk)}
 
 
@@ -115,6 +119,7 @@ def _new_topic(bootstrap: str) -> str:
 def _options() -> argparse.Namespace:
     parser = arguments("python -m benchmarks.transactions", __doc__)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--warm-up", type=int, default=3, help="passes before the rounds")
     parser.add_argument("--count", type=int, default=200, help="transactions of the single producer")
     parser.add_argument("--ceiling", action="store_true", help="measure librdkafka alone")
     parser.add_argument("--bulk", type=int, default=100_000, help="records of 1 KB")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,9 @@ RECORDS = 10
 RECORD = b"a small record"
 SECONDS = 60.0
 
+ONE_CORE, ALL_CORES = 1, os.cpu_count() or 1
+"""What a client can use: Python's threads share one core, those of C and Java do not."""
+
 JAVA_PROGRAM = Path(__file__).with_name("Transactions.java")
 JAVA_JARS = Path(__file__).parents[1] / "build" / "java"
 """Where `make tools` puts Apache Kafka's jars."""
@@ -38,10 +42,14 @@ class Measured(NamedTuple):
 
 
 class Work(Protocol):
-    """Transactions of one client, named `who`: `ended` of them at a bootstrap address, on a topic of their own."""
+    """Transactions of one client, named `who`: `ended` of them at a bootstrap address, on a topic of their own.
+
+    The client can use `cores`.
+    """
 
     who: str
     ended: int
+    cores: int
 
     def measure(self, bootstrap: str, topic: str) -> Measured: ...
 
@@ -66,6 +74,7 @@ class _Threads(ABC):
     """A client whose calls block: each producer has a thread, and ends `count` transactions."""
 
     client: str
+    cores: int
 
     def __init__(self, producers: int, count: int) -> None:
         self.who = producers_of(self.client, producers)
@@ -104,6 +113,7 @@ class ByLibrdkafka(_Threads):
     """
 
     client = "librdkafka"
+    cores = ALL_CORES
 
     def __init__(
         self, producers: int, count: int, partitions: int = PARTITIONS, more: Mapping[str, str | int] | None = None
@@ -127,6 +137,7 @@ class ByLibrdkafka(_Threads):
 
 class ByKafkaPython(_Threads):
     client = "kafka-python"
+    cores = ONE_CORE
 
     def _started(self, bootstrap: str) -> Any:
         producer = KafkaProducer(bootstrap_servers=bootstrap, transactional_id=uuid.uuid4().hex)
@@ -142,6 +153,8 @@ class ByKafkaPython(_Threads):
 
 class ByAiokafka:
     """All producers on one loop."""
+
+    cores = ONE_CORE
 
     def __init__(self, producers: int, count: int) -> None:
         self.who = producers_of("aiokafka", producers)
@@ -173,6 +186,8 @@ class ByAiokafka:
 
 class ByJava:
     """Apache Kafka's own client, with transactions V2; the last of several passes of one JVM, since it warms up."""
+
+    cores = ALL_CORES
 
     def __init__(self, producers: int, count: int) -> None:
         self.who = producers_of("Java", producers)

@@ -13,7 +13,7 @@ import uuid
 import uvloop
 
 from benchmarks.by_hand import Asker, compact_data, compact_text, flexible_frame, unsigned_varint
-from benchmarks.transactions_by_client import Measured, Stopwatch, producers_of
+from benchmarks.transactions_by_client import ONE_CORE, Measured, Stopwatch, producers_of
 from protocol.records.build import Record, build_batch
 
 PRODUCE, FIND_COORDINATOR, INIT_PRODUCER_ID, END_TXN = 0, 10, 22, 26
@@ -30,6 +30,8 @@ RETRIABLE = {3, 5, 6, 14, 15, 16, 51}
 
 class TransactionsV2:
     """Each of the producers, a connection each, ends `count` transactions."""
+
+    cores = ONE_CORE
 
     def __init__(self, producers: int, count: int, records: int, partitions: int) -> None:
         self.who = producers_of("by hand", producers)
