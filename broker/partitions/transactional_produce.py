@@ -126,9 +126,10 @@ def admit(
         if not unknown:
             return refused
     _begin_verifications(unknown, abilities)
-    admission = _Admission(node, transactional_id, unknown, abilities, refused)
-    if admission.is_granted:
-        return refused
+    wanted = [append.partition.key for append in unknown]
+    if node.transaction_coordinator.holds_for_good(transactional_id, unknown[0].producer, wanted):
+        return refused  # the coordinator has nothing to write or to wait for
+    admission = _Admission(node, transactional_id, unknown[0].producer, wanted, abilities, refused)
     answer = admission.ask()
     if answer.done() and not isinstance(answer.exception(), ConcurrentTransactions):
         return admission.refusals(answer)
@@ -148,7 +149,8 @@ class _Admission:
         self,
         node: Node,
         transactional_id: str,
-        appends: Sequence[Append],
+        producer: ProducerEpoch,
+        wanted: Sequence[PartitionKey],
         abilities: ClientAbilities,
         refused: Refusals,
     ) -> None:
@@ -157,13 +159,8 @@ class _Admission:
         self._transactional_id = transactional_id
         self._abilities = abilities
         self._refused = refused
-        self._producer = appends[0].producer
-        self._wanted = [append.partition.key for append in appends]
-
-    @property
-    def is_granted(self) -> bool:
-        """Whether the coordinator has all of the partitions, committed: nothing to write or to wait for."""
-        return self._coordinator.holds_for_good(self._transactional_id, self._producer, self._wanted)
+        self._producer = producer
+        self._wanted = wanted
 
     def ask(self) -> Future[Any]:
         transactional_id, producer, wanted = self._transactional_id, self._producer, self._wanted
