@@ -28,7 +28,7 @@ class Api:
         return self.lowest <= version <= self.highest
 
     def response_header_version(self, version: int) -> int:
-        """ApiVersions answers always carry header 0, as a client may not know yet what the broker speaks (KIP-511)."""
+        """ApiVersions responses always carry header 0: a client may not know yet what the broker speaks (KIP-511)."""
         return 1 if version >= self.first_flexible and self.key != API_VERSIONS_KEY else 0
 
 

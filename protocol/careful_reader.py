@@ -1,8 +1,8 @@
 """Readers of kio's entity classes that trust nothing: every length is checked, and errors name the field.
 
 kio's own native reader is not used for what clients send: a huge compact array length makes it reserve memory for that
-many elements, and the failed allocation aborts the process (kio 0.6.5). Here no length is believed before it is
-compared with the bytes that are left.
+many elements, and the failed allocation aborts the process (kio 0.6.5). Here every length is compared with the bytes
+that are left before it is used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from protocol.schema import NUMBER_FORMATS, Entity, EntityClass, FieldPlan, fiel
 from protocol.value_readers import Read, array_reader, nullable_reader, number_array_reader, primitive_reader
 
 CONVERTED = {"error_code"}
-"""The kinds of numbers that are not as `struct` gives them."""
+"""The kinds of numbers whose values `struct` does not return in their final form."""
 
 Put: TypeAlias = Callable[[Entity, Any], None]
 """Sets one field of an entity."""
@@ -26,7 +26,7 @@ Tagged: TypeAlias = Mapping[int, tuple[Read, Put | None]]
 
 @cache
 def careful_reader(cls: EntityClass, into: EntityClass) -> Read:
-    """As `protocol.reader.entity_reader`, which is quicker and leaves to this one what it cannot read."""
+    """As `protocol.reader.entity_reader`, which is faster and falls back on this one for what it cannot read."""
     in_order = [(field_reader(cls, into, plan), setter(into, plan.name)) for plan in fields_in_order(cls)]
     unread = [(setter(into, plan.name), plan.default) for plan in fields_not_read(cls, into)]
     tagged = tagged_readers(cls, into)
@@ -47,18 +47,18 @@ def careful_reader(cls: EntityClass, into: EntityClass) -> Read:
 
 
 def fields_in_order(cls: EntityClass) -> list[FieldPlan]:
-    """The fields that every message has."""
+    """The fields that every message of `cls` has."""
     return [plan for plan in field_plans(cls) if plan.tag is None]
 
 
 def fields_not_read(cls: EntityClass, into: EntityClass) -> list[FieldPlan]:
-    """The fields of `into` that a message of `cls` may lack, and that therefore get their defaults first."""
+    """The fields of `into` that a message of `cls` may lack, and which are therefore set to their defaults first."""
     read = {plan.name for plan in fields_in_order(cls)}
     return [plan for plan in field_plans(into) if plan.name not in read]
 
 
 def setter(into: EntityClass, name: str) -> Put | None:
-    """A setter that bypasses the frozen dataclass, in a third of its constructor's time; None without such a field."""
+    """A setter that bypasses the frozen dataclass, in a third of its constructor's time; None if it lacks the field."""
     slot = into.__dict__.get(name)
     return None if slot is None else slot.__set__
 
@@ -92,7 +92,7 @@ def tagged_readers(cls: EntityClass, into: EntityClass) -> Tagged:
 
 
 def read_tags(buf: Buffer, pos: int, entity: Entity, tagged: Tagged) -> int:
-    """Set the fields that are in a section of tagged fields; return the position after it."""
+    """Set the fields found in a section of tagged fields; return the position after it."""
     count, pos = read_tag_count(buf, pos)
     for _ in range(count):
         tag, pos = read_uvarint(buf, pos)

@@ -1,7 +1,7 @@
 """What members of classic "consumer" groups send each other through the coordinator (Kafka's ConsumerProtocol).
 
-Versions 0 to 3 of ConsumerProtocolSubscription and ConsumerProtocolAssignment; a later one is read as version 3, whose
-fields it must begin with. The coordinator reads these when members of both protocols share a group (KIP-848).
+Versions 0 to 3 of ConsumerProtocolSubscription and ConsumerProtocolAssignment. A later version is read as version 3,
+with whose fields it must begin. The coordinator reads these when members of both protocols share a group (KIP-848).
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ class SchemaError(Exception):
 
 
 class ImpossibleLengthError(SchemaError):
-    """An impossible length: negative where null is not allowed, or more than is left. Kafka fails on it in a way that
-    it does not expect, and so answers UNKNOWN_SERVER_ERROR."""
+    """An impossible length: negative where null is not allowed, or more than is left. Kafka fails on it with an
+    unexpected exception, and so answers UNKNOWN_SERVER_ERROR."""
 
 
 class Subscription(NamedTuple):
-    """What a member wants and has; `version` is the one it was read as, `generation_id` is negative for none."""
+    """The topics a member wants and the partitions it owns.
+
+    `version` is the one it was read as; a negative `generation_id` means none.
+    """
 
     version: int
     topics: list[str]
@@ -44,7 +47,7 @@ class Subscription(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """What a member gets; `version` is the one it was read as."""
+    """The partitions a member gets; `version` is the one it was read as."""
 
     version: int
     partitions: TopicPartitions
@@ -52,14 +55,14 @@ class Assignment(NamedTuple):
 
 
 def deserialize_version(data: bytes) -> int:
-    """The version in front, as it stands there. Raises SchemaError if there is none."""
+    """The version at the start, as written. Raises SchemaError if there is none."""
     if len(data) < _INT16.size:
         raise SchemaError("Buffer underflow while parsing consumer protocol's header")
     return _Reader(data).int16()
 
 
 def deserialize_topics(data: bytes) -> list[str]:
-    """The topics of a subscription read as version 0, whatever it says it is; the user data have to be there too.
+    """The topics of a subscription read as version 0, whatever version it claims; the user data must be there too.
 
     Raises SchemaError or ImpossibleLengthError.
     """
@@ -94,7 +97,7 @@ def deserialize_assignment(data: bytes) -> Assignment:
 
 
 def serialize_assignment(version: int, partitions: Iterable[tuple[str, Sequence[int]]]) -> bytes:
-    """The bytes, without user data, in the version asked for or the highest. Raises SchemaError for a negative one."""
+    """The bytes, without user data, in the given version or the highest known. Raises SchemaError if it is negative."""
     topics = []
     for topic, indexes in partitions:
         name = topic.encode()
@@ -136,7 +139,7 @@ class _Reader:
         return None if size < 0 else self._take(size)
 
     def array_size(self) -> int:
-        """The size of an array, never above what is left: an element takes a byte or more."""
+        """The size of an array; never more than the bytes left, as an element takes at least one."""
         size = self.int32()
         if not 0 <= size <= len(self._data) - self._position:
             raise ImpossibleLengthError(f"{size} elements in {len(self._data) - self._position} bytes")

@@ -1,7 +1,7 @@
 """kio's entities, made quickly.
 
-A frozen dataclass's constructor sets each field by a call, three quarters of its cost. Here an object of a mutable
-class with the same slots takes the values, and then becomes one of kio's.
+A frozen dataclass's constructor sets each field by a call, which is three quarters of its cost. Here an object of a
+mutable class with the same slots is filled, and its `__class__` then set to kio's.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ T = TypeVar("T")
 
 
 def mutable_twin(cls: EntityClass) -> type[Any]:
-    """A class with the slots of `cls` and nothing else: its objects can be made ones of `cls` by `__class__`."""
+    """A class with the slots of `cls` and nothing else: setting its objects' `__class__` makes them ones of `cls`."""
     return type(cls.__name__, (), {"__slots__": cls.__slots__})
 
 
 def maker(cls: type[T]) -> type[T]:
-    """A faster function in the place of the constructor of `cls`, one of kio's classes, with the same parameters."""
+    """A faster replacement for the constructor of `cls`, one of kio's classes, with the same parameters."""
     names: dict[str, Any] = {"new": mutable_twin(cls), "cls": cls}
     parameters, lines = [], []
     for field in fields(cls):  # type: ignore[arg-type]  # a dataclass

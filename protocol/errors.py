@@ -1,6 +1,6 @@
 """Every error of Kafka 4.1 as an exception: code, class and default message (Kafka's Errors).
 
-The messages that Kafka sends to clients are its own to the letter; the others say the same in our words.
+Messages that Kafka sends to clients are Kafka's, verbatim; the others say the same in our words.
 
 Classes are named after Kafka's exceptions without the ending; three take the name of their code instead, since Kafka's
 names mislead: `UnknownServerError`, `MessageTooLarge` (RecordTooLarge) and `CorruptMessage` (CorruptRecord).
@@ -28,7 +28,7 @@ class KafkaError(Exception):
     default_message: ClassVar[str] = "The server met an unexpected error."
 
     def __init_subclass__(cls, *, code: int | None = None, text: str = "") -> None:
-        """A class with `code` is the one that stands for it; without one it is a special case of its parent."""
+        """A class with `code` is the one that represents the code; one without is a special case of its parent."""
         if code is not None:
             cls.code = ErrorCode(code)
             cls.default_message = text
@@ -66,7 +66,7 @@ class RecordError(KafkaError):
         self.in_request = in_request
 
 
-# One line a code, however long.
+# One line per code, however long.
 # ruff: noqa: E501
 # fmt: off
 class UnknownServerError(KafkaError, code=-1, text="The server met an unexpected error."): ...

@@ -1,4 +1,4 @@
-"""What the generated readers and writers have in common: lines of source, and the names that these use."""
+"""What the generated readers and writers have in common: lines of source, and the names used in them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _STEP = "    "
 class GeneratedSource:
     """The lines for one entity.
 
-    `level` is how deep it lies in others, its lines in their loops: `entity0` is the message, `entity1` in it.
-    The lines and names are those of the whole function; `depth` is how deep its outermost lines are indented.
+    `level` is the nesting depth of the entity: `entity0` is the message, `entity1` is inside it, read in its loop.
+    Lines and names are those of the whole function; `depth` is the indentation of its outermost lines.
     """
 
     def __init__(self, level: int, depth: int, lines: list[str], names: dict[str, Any]) -> None:
@@ -21,7 +21,7 @@ class GeneratedSource:
         self._margin = _STEP * (depth + level)
 
     def _name(self, value: Any) -> str:
-        """A name for what the source refers to."""
+        """A name by which the source can refer to `value`."""
         name = f"given{len(self._names)}"
         self._names[name] = value
         return name

@@ -35,14 +35,14 @@ class RequestHeader(NamedTuple):
     body: int
 
 
-_new_header = partial(tuple.__new__, RequestHeader)  # without a call in Python
+_new_header = partial(tuple.__new__, RequestHeader)  # without a Python-level call
 
 
 def parse_request_header(buf: Buffer) -> RequestHeader:
     """Read a request header of version 1 or 2, whichever the API's version calls for.
 
-    The client id is a legacy nullable string in both (`RequestHeader.json`). A version beyond those served is left
-    to the caller, who must answer ApiVersions all the same.
+    The client id is a legacy nullable string in both (`RequestHeader.json`). Rejecting an unserved version is left to
+    the caller, who must answer ApiVersions even then.
 
     Raises DecodeError for a key not in the API table and for bytes that are no header.
     """
@@ -66,7 +66,7 @@ def parse_request_header(buf: Buffer) -> RequestHeader:
 
 
 def frame_with_header(header_version: int, correlation_id: int) -> bytearray:
-    """A new frame that holds a size of zero and the response header; `finish_frame` sets the size."""
+    """A new frame: a size of zero, which `finish_frame` sets later, and the response header."""
     if header_version == 1:
         return bytearray(_FRAME_V1.pack(0, correlation_id, 0))
     return bytearray(_FRAME_V0.pack(0, correlation_id))

@@ -1,4 +1,4 @@
-"""The order in which Java's and Scala's hash maps and sets hand out their keys, which shows in Kafka's answers."""
+"""The iteration order of Java's and Scala's hash maps and sets, which shows in Kafka's answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TrieKey = TypeVar("TrieKey", str, UUID)
 T = TypeVar("T")
 
 LEAST_SLOTS = 2
-"""The slots with which a `TimelineHashMap` begins that expects nothing."""
+"""The initial slots of a `TimelineHashMap` with an expected size of 0."""
 
 _INT_MASK = 0xFFFFFFFF
 _LONG_MASK = 0xFFFFFFFFFFFFFFFF
@@ -25,7 +25,7 @@ _LONG_CHAIN = 8
 _ENOUGH_BUCKETS = 64
 _SMALL_SET = 4
 _LONGEST_KEPT = 256
-"""The longest key, in characters, whose hash is remembered: clients may send long ones."""
+"""The length in characters up to which a key's hash is cached: clients may send long keys."""
 
 
 def in_hash_order(names: Collection[str]) -> list[str]:
@@ -35,9 +35,9 @@ def in_hash_order(names: Collection[str]) -> list[str]:
 
 
 def in_java_order(keys: Collection[Key], capacity: int = 16) -> list[Key]:
-    """The order of a `java.util.HashMap` into which these keys were put in this order, which stays within a bucket.
+    """The order of a `java.util.HashMap` into which these keys were put in this order, which each bucket keeps.
 
-    Maps that sort long chains as trees (nine keys in one of 64 buckets or more) are beyond this.
+    Not for maps that turn long chains into trees (nine keys in one of 64 buckets or more).
     """
     if len(keys) < 2:
         return list(keys)
@@ -55,7 +55,7 @@ def in_buckets(keys: Iterable[Key], buckets: int) -> list[Key]:
 
 
 def in_bucket_order(keys: Collection[T], hash_of: Callable[[T], int], capacity: int = 16) -> list[T]:
-    """`in_java_order` of keys with any `hashCode()`, without long chains."""
+    """As `in_java_order`, for keys with any `hashCode()`; without long chains."""
     buckets = java_buckets(capacity)
     while len(keys) > buckets * 3 // 4:
         buckets *= 2
@@ -76,9 +76,9 @@ def in_concurrent_order(keys: Iterable[T], hash_of: Callable[[T], int]) -> list[
 
 
 def _parts(chain: list[tuple[int, T]], bit: int) -> Iterator[tuple[int, list[tuple[int, T]]]]:
-    """The two chains of which a bucket's chain becomes one, by this bit of the hash, and their places.
+    """The chains, one or two, into which this bit of the hash splits a bucket's chain, each with its new bucket.
 
-    The last keys that go the same way keep their order; those before them are put in front, one after the other.
+    The run of keys at the end that go the same way keeps its order; the keys before it are prepended one by one.
     """
     run = len(chain) - 1
     while run and chain[run - 1][0] & bit == chain[run][0] & bit:
@@ -93,7 +93,7 @@ def _parts(chain: list[tuple[int, T]], bit: int) -> Iterator[tuple[int, list[tup
 def in_computed_order(calls: Iterable[T], hash_of: Callable[[T], int]) -> list[T]:
     """The order of a `java.util.HashMap` after `computeIfAbsent` of these keys, one call after the other.
 
-    What is new comes first in its bucket, and the buckets are doubled at the beginning of a call.
+    New keys come first in their bucket, and the table is doubled at the beginning of a call.
     """
     buckets = 16
     keys: dict[T, None] = {}
@@ -106,7 +106,7 @@ def in_computed_order(calls: Iterable[T], hash_of: Callable[[T], int]) -> list[T
 
 
 def in_java_copy_order(keys: Collection[Key], size: int | None = None) -> list[Key]:
-    """The order of a `java.util.HashSet` made of a collection that reports this size, or the number of its keys."""
+    """The order of a `java.util.HashSet` made from a collection of this `size()`, by default the number of keys."""
     return in_java_order(keys, java_copy_capacity(len(keys) if size is None else size))
 
 
@@ -116,14 +116,14 @@ def java_copy_capacity(size: int) -> int:
 
 
 def java_buckets(capacity: int) -> int:
-    """The buckets with which a HashMap of this initial capacity begins."""
+    """The initial number of buckets of a HashMap with this initial capacity."""
     return 1 << max(capacity - 1, 0).bit_length()
 
 
 def _split_chains(spread: Sequence[int], buckets: int) -> int:
-    """The buckets after keys with these hashes were put in one after the other, or as many as are enough.
+    """The number of buckets after keys with these hashes were put in one by one; counting stops at `_ENOUGH_BUCKETS`.
 
-    Java doubles them once they are filled to three quarters, and for a ninth key in one of them as long as it has few.
+    Java doubles the table when it is three quarters full, and while it is small also for a ninth key in one bucket.
     """
     chains = [0] * buckets
     for count, code in enumerate(spread):
@@ -143,9 +143,9 @@ def _split_chains(spread: Sequence[int], buckets: int) -> int:
 
 
 def in_timeline_order(keys: Sequence[Name], slots: int) -> list[Name]:
-    """The order of Kafka's `TimelineHashMap` of this many slots, to which these keys came in this order.
+    """The order of Kafka's `TimelineHashMap` with this many slots, to which the keys were added in this order.
 
-    It goes from slot to slot, and through each from the key that came last to the first.
+    It goes slot by slot, and within a slot from the key added last to the first.
     """
     shift = 65 - slots.bit_length()
     latest_first = keys[::-1]
@@ -153,7 +153,7 @@ def in_timeline_order(keys: Sequence[Name], slots: int) -> list[Name]:
 
 
 def in_grown_timeline_order(keys: Sequence[Name]) -> list[Name]:
-    """The order of a `TimelineHashMap` that began without room, and out of which nothing was taken."""
+    """The order of a `TimelineHashMap` of expected size 0, from which nothing was removed."""
     slots = LEAST_SLOTS
     for count in range(len(keys)):
         slots = timeline_slots(slots, count)
@@ -161,12 +161,12 @@ def in_grown_timeline_order(keys: Sequence[Name]) -> list[Name]:
 
 
 def timeline_slots(slots: int, keys: int) -> int:
-    """The slots of a `TimelineHashMap` after a put, before which there were this many, and this many keys."""
+    """The slots of a `TimelineHashMap` after a put, given its slots and keys before the put."""
     return slots * 2 if (keys + 1) * 3 > slots * 4 else slots
 
 
 def in_scala_groups(partitions: Collection[tuple[str, int]]) -> list[tuple[str, list[int]]]:
-    """A `mutable.HashMap` keyed by (topic, partition), filled in this order, once it is grouped by topic."""
+    """The order of a `mutable.HashMap` keyed by (topic, partition) and filled in this order, then grouped by topic."""
     by_topic: dict[str, list[tuple[str, int]]] = {}
     for partition in in_mutable_order(partitions):
         by_topic.setdefault(partition[0], []).append(partition)
@@ -174,7 +174,7 @@ def in_scala_groups(partitions: Collection[tuple[str, int]]) -> list[tuple[str, 
 
 
 def in_mutable_order(partitions: Collection[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Scala's own `mutable.HashMap`: it grows one entry earlier than Java's."""
+    """The order of Scala's `mutable.HashMap`, which grows one entry earlier than Java's."""
     buckets = 16
     while len(partitions) >= buckets * 3 // 4:
         buckets *= 2
@@ -182,12 +182,12 @@ def in_mutable_order(partitions: Collection[tuple[str, int]]) -> list[tuple[str,
 
 
 def in_concatenated_order(partitions: Collection[tuple[str, int]], total: int) -> list[tuple[str, int]]:
-    """What is left of a `mutable.HashSet` that `++` made of two collections of `total` elements together."""
+    """The order of what is left of a `mutable.HashSet` made by `++` from two collections of `total` elements in all."""
     return _in_sorted_chains(partitions, 1 << max((total + 1) * 4 // 3 - 1, 4).bit_length())
 
 
 def _in_sorted_chains(partitions: Collection[tuple[str, int]], buckets: int) -> list[tuple[str, int]]:
-    """Scala keeps the chains of its mutable collections sorted by hash."""
+    """The order of Scala's mutable collections, which keep their chains sorted by hash."""
 
     def place(partition: tuple[str, int]) -> tuple[int, int]:
         code = _folded(partition_hash(partition))
@@ -216,9 +216,9 @@ def scala_set(names: Sequence[str]) -> str:
 
 
 def in_set_order(keys: Sequence[TrieKey], of: int | None = None) -> list[TrieKey]:
-    """The order of an `immutable.Set` filled in this order, or of what a filter leaves of one with `of` elements.
+    """The order of an `immutable.Set` filled in this order, or of a filtered one that had `of` elements before.
 
-    Up to four elements it keeps the order, above it is a HashSet and stays one.
+    A set of up to four elements keeps their order; a larger one is a HashSet, and remains one when filtered.
     """
     return list(keys) if (len(keys) if of is None else of) <= _SMALL_SET else in_trie_order(keys)
 
@@ -226,8 +226,8 @@ def in_set_order(keys: Sequence[TrieKey], of: int | None = None) -> list[TrieKey
 def in_trie_order(names: Sequence[TrieKey], shift: int = 0) -> list[TrieKey]:
     """The order of an `immutable.HashMap` or `HashSet`.
 
-    A node has 32 places, by five bits of the hash: places with one name come first, then the child nodes. Names with
-    the same hash share the last node, in the order in which they were put in.
+    A node has 32 slots, selected by five bits of the hash. Slots with a single name come first, then the child nodes.
+    Names with the same hash share the last node, in insertion order.
     """
     if shift >= _HASH_BITS:
         return list(names)

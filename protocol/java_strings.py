@@ -1,4 +1,4 @@
-"""What Java makes of a string, as far as it shows in Kafka's answers."""
+"""How Java treats strings, as far as it shows in Kafka's answers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _TRIMMED = "".join(map(chr, range(ord(" ") + 1)))
 
 
 def decode_utf8(data: bytes | bytearray | memoryview) -> str:
-    """Java's `new String(data, UTF_8)`: what is not UTF-8 becomes replacement characters, and nothing fails."""
+    """Java's `new String(data, UTF_8)`: invalid bytes become replacement characters, and nothing raises."""
     return str(data, "utf-8", _REPLACING)
 
 
 def _replace(error: UnicodeError) -> tuple[str, int]:
-    """One replacement character for what Python would replace by one, but also for a whole encoded surrogate."""
+    """One replacement character where Python has one, but also only one for a whole encoded surrogate."""
     assert isinstance(error, UnicodeDecodeError)
     rest = error.object[error.start : error.start + 3]
     if rest[0] == 0xED and len(rest) > 1 and 0xA0 <= rest[1] <= 0xBF:
@@ -47,5 +47,5 @@ def java_string_hash(text: str) -> int:
 
 
 def java_trim(text: str) -> str:
-    """Java's String.trim(), which takes away control characters as well as spaces, and no other white space."""
+    """Java's String.trim(), which removes spaces and control characters, and no other white space."""
     return text.strip(_TRIMMED)

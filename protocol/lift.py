@@ -1,4 +1,4 @@
-"""Fits a request of an older version to the newest class of its API."""
+"""Converts a request of an older version to the newest class of its API."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Convert: TypeAlias = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Reshaped:
-    """A field that older versions have by other means: up to version `until`, `value(old, newest class)` is it."""
+    """A field that versions up to `until` express differently: its value is `value(old request, newest class)`."""
 
     until: int
     value: Callable[[Entity, EntityClass], Any]

@@ -62,7 +62,7 @@ def newest_response(api: Api) -> EntityClass:
 def decode_request(api: Api, version: int, body: bytes) -> Entity:
     """The request as kio's class of `version`. Bytes after it are ignored, as in Kafka.
 
-    Raises DecodeError for malformed input; memory taken stays in proportion to the body, whatever lengths it claims.
+    Raises DecodeError for malformed input; memory use stays proportional to the body, whatever lengths it claims.
     """
     from protocol.reader import entity_reader
 
@@ -74,7 +74,7 @@ def decode_request(api: Api, version: int, body: bytes) -> Entity:
 def request_reader(key: int, version: int) -> Read:
     """`(body, position) -> (request, next position)`: as `decode_request`, in the newest version's class.
 
-    Fields that the older version lacks have their defaults, or what `lift` says.
+    Fields that the older version lacks get their defaults, or what `lift` says.
     """
     from protocol.reader import entity_reader
 
@@ -93,8 +93,8 @@ def request_reader(key: int, version: int) -> Read:
 def encode_response(api: Api, response: Entity, version: int, correlation_id: int) -> bytearray:
     """The whole frame, size prefix included, of `response` at `version`.
 
-    `response` has the attributes of kio's newest class. Fields the version lacks are left out. A field that only
-    older versions have is written from an attribute of that name if `response` has one, and as its default otherwise.
+    `response` has the attributes of kio's newest class; fields that `version` lacks are left out. A field that only
+    older versions have is taken from an attribute of that name if `response` has one, else it gets its default.
     """
     return response_writer(api.key, version)(response, correlation_id)
 
@@ -108,9 +108,9 @@ def response_writer(key: int, version: int) -> WriteFrame:
 
 
 def repeated_writer(write: WriteFrame) -> WriteFrame:
-    """`write` for responses that are often the very object that was written before: only the correlation id differs.
+    """`write` for responses that are often the same object as last time, so that only the correlation id differs.
 
-    They must not be changed in between.
+    Such a response must not be changed in between.
     """
     last: Entity | None = None
     written = b""

@@ -1,7 +1,7 @@
-"""The wire's smallest parts: variable-length integers, strings and tagged fields, read with every length checked.
+"""The smallest parts of the wire format: varints, strings and tagged fields, read with every length checked.
 
-Readers take the buffer and a position and return `(value, next position)`. They raise `DecodeError` and nothing
-else, and a length is compared with what is left of the buffer before anything of that size is made.
+Readers take the buffer and a position and return `(value, next position)`. They raise only `DecodeError`, and compare
+each length with what is left of the buffer before they make anything of that size.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ INT32 = Struct(">i")
 INT64 = Struct(">q")
 LONGEST_STRING = 0x7FFF
 MAX_INT = 0x7FFFFFFF
-"""Varints above it are negative numbers to Kafka, and any negative length is that of null."""
+"""Varints above this are negative numbers to Kafka, and any negative length means null."""
 
 
 class DecodeError(ValueError):
-    """Bytes that are no message of the kind they claim to be; the text says what was wrong and where."""
+    """Bytes that are not the message they claim to be; the text says what is wrong and where."""
 
 
 def underflow(what: str, needed: int, buf: Buffer, pos: int) -> DecodeError:
@@ -60,7 +60,7 @@ def append_uvarint(out: bytearray, value: int) -> None:
 
 
 def read_compact_length(buf: Buffer, pos: int, what: str) -> tuple[int, int]:
-    """A compact length, -1 for null, not above what is left of the buffer (an element takes a byte or more)."""
+    """A compact length, -1 for null; never more than is left of the buffer, as an element takes at least one byte."""
     if pos >= len(buf):
         raise underflow(f"length of {what}", 1, buf, pos)
     length, pos = read_uvarint(buf, pos)
@@ -93,14 +93,14 @@ def _read_length(buf: Buffer, pos: int, what: str, size: Struct) -> tuple[int, i
 
 
 def decode_text(data: Buffer, what: str) -> str:
-    """A string; a compact one may be no longer than the others can (Kafka's generated messages)."""
+    """A string. A compact one may be no longer than a legacy one can (as in Kafka's generated messages)."""
     if len(data) > LONGEST_STRING:
         raise DecodeError(f"{what} has invalid length {len(data)}")
     return decode_utf8(data)
 
 
 def skip_tagged_fields(buf: Buffer, pos: int) -> int:
-    """Position after a section of tagged fields, all of them unknown."""
+    """Position after a section of tagged fields, all of which are unknown."""
     if pos < len(buf) and buf[pos] == 0:
         return pos + 1
     count, pos = read_tag_count(buf, pos)
@@ -112,13 +112,13 @@ def skip_tagged_fields(buf: Buffer, pos: int) -> int:
 
 
 def read_tag_count(buf: Buffer, pos: int) -> tuple[int, int]:
-    """How many fields a section of tagged fields has."""
+    """The number of fields in a section of tagged fields."""
     count, pos = read_uvarint(buf, pos)
     return (0 if count > MAX_INT else count), pos
 
 
 def skip_tagged_field(buf: Buffer, pos: int, tag: int, size: int) -> int:
-    """Position after an unknown tagged field. Of known ones the announced size is not checked (as in Kafka)."""
+    """Position after an unknown tagged field. The announced size of known ones is not checked (as in Kafka)."""
     if size > len(buf) - pos:
         raise underflow(f"tagged field {tag}", size, buf, pos)
     return pos + size

@@ -1,4 +1,4 @@
-"""Regular expressions that clients send, compiled by RE2: its time is bounded by the pattern's and the text's sizes."""
+"""Regular expressions from clients, compiled by RE2: its time is bounded by the sizes of pattern and text."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any, Protocol
 
 
 class Pattern(Protocol):
-    """What is used of RE2's compiled expressions; the package has no types of its own."""
+    """The part of RE2's compiled expressions that is used here; the package has no types of its own."""
 
     @property
     def programsize(self) -> int:
-        """The number of instructions, with which RE2's memory grows."""
+        """The number of instructions, to which RE2's memory is proportional."""
 
     def fullmatch(self, text: str) -> object | None:
         """The match of the whole text; None without one."""
@@ -21,8 +21,8 @@ class InvalidPatternError(ValueError):
 
 
 def quiet_options() -> Any:
-    """Options with which RE2 reports errors to its caller alone, and prints none."""
-    import re2  # most brokers are never asked
+    """Options with which RE2 reports errors only to its caller and prints nothing."""
+    import re2  # most brokers never need it
 
     options = re2.Options()
     options.log_errors = False

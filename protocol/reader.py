@@ -1,12 +1,12 @@
 """Readers of kio's entity classes, generated from their fields as Python source.
 
-Small requests come by the ten thousand a second, and a call for each field would take most of their time. So the source
-reads in line, and in good faith: neighbouring numbers, with the length or count behind them, by one `struct` call;
-strings and arrays by the length they claim. A slice past the buffer's end is silently short, so at the end the position
-is compared with the buffer's size. If that or anything else is wrong, `protocol.careful_reader` reads the whole message
-again and reports the error.
+Small requests arrive by the ten thousand a second, and a call for each field would take most of their time. So the
+generated source reads in line and trusts its input: neighbouring numbers, with a length or count that follows them, by
+one `struct` call; strings and arrays by the length they claim. A slice past the buffer's end is silently short, so the
+final position is compared with the buffer's size. If that or anything else is wrong, `protocol.careful_reader` reads
+the whole message again and reports the error.
 
-No memory is reserved for a claimed length: an array grows by its elements, each of which is in the buffer or raises.
+No memory is reserved for a claimed length: an array grows element by element, and each is in the buffer or raises.
 """
 
 from __future__ import annotations
@@ -72,17 +72,17 @@ def read(buf, pos):
     return careful(buf, start)"""
 
 _IN_RUNS = {kind: letter for kind, letter in (NUMBER_FORMATS | DURATIONS).items() if kind not in CONVERTED}
-"""The letters of `struct` for what is read several at once."""
+"""The letters of `struct` for the kinds that are read several at once."""
 
 _DEPTH = 2
-"""How deep the lines of the body are indented in it."""
+"""The indentation of the body's lines in the template."""
 
 
 @cache
 def entity_reader(cls: EntityClass, into: EntityClass) -> Read:
-    """The reader of bytes in the format of `cls` to an instance of `into`: the same class, or a newer version's.
+    """The function that reads bytes in the format of `cls` into an instance of `into`: the same class, or a newer one.
 
-    A field that `into` lacks is read and forgotten; one that `cls` lacks has its default. The buffer is `bytes`.
+    A field that `into` lacks is read and dropped; one that `cls` lacks gets its default. The buffer is `bytes`.
     Raises DecodeError.
     """
     lines: list[str] = []
@@ -104,7 +104,7 @@ def entity_reader(cls: EntityClass, into: EntityClass) -> Read:
 
 
 class _EntitySource(GeneratedSource):
-    """What reads one entity."""
+    """Generates the lines that read one entity."""
 
     def __init__(
         self, cls: EntityClass, into: EntityClass, level: int, lines: list[str], names: dict[str, Any]
@@ -113,7 +113,7 @@ class _EntitySource(GeneratedSource):
         self._cls = cls
         self._flexible: bool = cls.__flexible__
         self._into = into
-        self._run: list[tuple[str, str]] = []  # letters of struct, and the variables for what they give
+        self._run: list[tuple[str, str]] = []  # struct letters, and the variables that take their values
         self._numbers: list[FieldPlan] = []  # the fields among these
 
     def add(self) -> None:
@@ -148,7 +148,7 @@ class _EntitySource(GeneratedSource):
             self._add_set(plan, "value")
 
     def _add_sized(self, plan: FieldPlan, legacy: str, value: str, limit: str = "") -> None:
-        """A value behind its length, which has the letter `legacy` of `struct` where it is not compact."""
+        """Read a value preceded by its length, for which `legacy` is the `struct` letter where it is not compact."""
         self._add_run("B" if self._flexible else legacy, "length")
         null = "value = None" if plan.nullable else "raise error"
         self._add((_COMPACT if self._flexible else _LEGACY).format(value=value, null=null, limit=limit))
@@ -168,7 +168,7 @@ class _EntitySource(GeneratedSource):
         self._add_set(plan, f"{items} if {items} is None else tuple({items})" if plan.nullable else f"tuple({items})")
 
     def _add_run(self, letter: str, variable: str) -> None:
-        """The numbers so far, with one more that is no field."""
+        """Read the numbers collected so far, and one more that is no field."""
         self._run.append((letter, variable))
         self._end_run()
 

@@ -12,7 +12,7 @@ Entity: TypeAlias = Any
 """An instance of one of kio's frozen dataclasses (or whatever has the attributes of one)."""
 
 EntityClass: TypeAlias = Any
-"""One of kio's dataclasses (mypy holds `type[Any]` to be unhashable, which `functools.cache` minds)."""
+"""One of kio's dataclasses (mypy considers `type[Any]` unhashable, so `functools.cache` would reject it)."""
 
 NUMBER_FORMATS = {
     "int8": "b",
@@ -27,7 +27,7 @@ NUMBER_FORMATS = {
     "float64": "d",
     "error_code": "h",
 }
-"""struct's letter for each kind whose values go into `struct.pack` as they are."""
+"""struct's letter for each kind whose values are passed to `struct.pack` unchanged."""
 
 DURATIONS = {"timedelta_i32": "i", "timedelta_i64": "q"}
 """struct's letter for each kind that is a number of milliseconds."""
@@ -49,8 +49,8 @@ _ZEROS: dict[str, Any] = {
 class FieldPlan:
     """One field of an entity class.
 
-    `kind` is kio's `kafka_type`, or "" for an entity, whose class is then `entity`. `nullable` is the array's
-    nullability where `array` is set. `default` is the field's value where a message does not carry it.
+    `kind` is kio's `kafka_type`, or "" for an entity, whose class is then `entity`. `nullable` refers to the array
+    where `array` is set. `default` is the field's value where a message does not carry it.
     """
 
     name: str
@@ -64,7 +64,7 @@ class FieldPlan:
 
 @cache
 def field_plans(cls: EntityClass) -> tuple[FieldPlan, ...]:
-    """The fields of `cls` in the order of the wire, tagged ones included where they are declared."""
+    """The fields of `cls` in wire order; tagged ones are included, in the place where they are declared."""
     return tuple(_plan(field) for field in fields(cls))
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 PartitionKey = tuple[str, int]
-"""(topic, partition index): a `TopicPartition` or a bare tuple, which is made in a fraction of the time.
+"""(topic, partition index): a `TopicPartition` or a bare tuple, which takes a fraction of the time to make.
 
 Coordinators and handlers make bare ones, for every partition of every request.
 """
 
 
 class TopicPartition(NamedTuple):
-    """Kafka's TopicPartition; as text `topic-partition`, which is also the name of its folder."""
+    """Kafka's TopicPartition; its text `topic-partition` is also the name of the partition's folder."""
 
     topic: str
     partition: int

@@ -1,4 +1,4 @@
-"""UUIDs of the wire: 16 bytes, most significant first; text as Kafka writes it (`org.apache.kafka.common.Uuid`)."""
+"""UUIDs on the wire: 16 bytes, most significant first; text as Kafka writes it (`org.apache.kafka.common.Uuid`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TEXT = re.compile(r"[A-Za-z0-9_-]{22}(==)?")
 
 
 def random_uuid(rng: Random) -> UUID:
-    """A version 4 UUID whose text does not start with `-`, which tools would take for an option (Uuid.randomUuid).
+    """A version 4 UUID whose text does not start with `-`, which tools would mistake for an option (Uuid.randomUuid).
 
     Kafka's reserved ids, the first hundred, are never version 4.
     """

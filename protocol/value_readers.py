@@ -22,7 +22,7 @@ from protocol.primitives import (
 from protocol.schema import DURATIONS, NUMBER_FORMATS
 
 Read: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
-"""`(buffer, position) -> (value, next position)`; raises DecodeError alone."""
+"""`(buffer, position) -> (value, next position)`; raises only DecodeError."""
 
 _FORMATS = NUMBER_FORMATS | DURATIONS | {"uuid": "16s", "datetime_i64": "q"}
 _ZERO_UUID = bytes(16)
@@ -31,7 +31,7 @@ _SHORTEST_MS = timedelta.min // MILLISECOND
 
 
 def number_array_reader(code: str, item: Read, flexible: bool, nullable: bool, what: str) -> Read:
-    """As `array_reader`, of numbers with the letter `code` of `struct`: read at once if they are all there."""
+    """As `array_reader`, for numbers with the `struct` letter `code`: read at once if all of them are there."""
     read_items = array_reader(item, flexible, nullable, what)
     read_length = read_compact_length if flexible else read_length32
     size = calcsize(">" + code)
@@ -71,7 +71,7 @@ def array_reader(item: Read, flexible: bool, nullable: bool, what: str) -> Read:
 
 
 def nullable_reader(read: Read, what: str) -> Read:
-    """A struct behind a byte that is negative for null (KIP-893)."""
+    """A struct after a byte that is negative for null (KIP-893)."""
 
     def read_nullable(buf: Buffer, pos: int) -> tuple[Any, int]:
         if pos >= len(buf):
@@ -157,7 +157,7 @@ def _converter(kind: str, nullable: bool) -> Callable[[Any], Any] | None:
 
 @lru_cache(maxsize=256)  # clients mostly send the same few
 def duration(ms: int) -> timedelta:
-    """Python's durations end at 2.7 million years; Kafka's int64 does later, and clients do send its end for "ever"."""
+    """The duration. Python's end at 2.7 million years, int64 milliseconds later, and clients do send the maximum."""
     return timedelta(milliseconds=max(_SHORTEST_MS, min(ms, _LONGEST_MS)))
 
 

@@ -14,7 +14,7 @@ from protocol.primitives import INT16, INT32, append_uvarint
 from protocol.schema import NUMBER_FORMATS
 
 Write: TypeAlias = Callable[[bytearray, Any], None]
-"""Appends a value to the bytes so far."""
+"""Appends a value to the output."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ZERO_UUID = bytes(16)
@@ -26,7 +26,7 @@ NULL_STRING = {
     (False, True): b"\xff\xff",
     (False, False): b"\x00\x00",
 }
-"""By flexible and nullable; a null where the version has none is written as the empty string."""
+"""By flexible and nullable; where the version has no null, it is written as the empty string."""
 
 
 def append_length(out: bytearray, length: int, flexible: bool) -> None:
@@ -42,7 +42,7 @@ def milliseconds(value: timedelta | int) -> int:
 
 
 def primitive_writer(kind: str, flexible: bool, nullable: bool) -> Write:
-    """The writer of one value. A null where the version has none is written as the empty value or zero."""
+    """The writer of one value. Where the version has no null, it is written as the empty value or zero."""
     match kind:
         case "string":
             return _string_writer(flexible, nullable)
@@ -117,7 +117,7 @@ def _write_time(out: bytearray, value: datetime | int | None) -> None:
 
 
 def nullable_writer(write: Write) -> Write:
-    """A struct behind a byte that is -1 for null and 1 otherwise (KIP-893)."""
+    """A struct after a byte that is -1 for null and 1 otherwise (KIP-893)."""
 
     def write_nullable(out: bytearray, value: Any) -> None:
         if value is None:
@@ -146,12 +146,12 @@ def array_writer(write_item: Write, flexible: bool, nullable: bool) -> Write:
 
 @cache
 def _short_array_packers(code: str, flexible: bool) -> list[Callable[..., bytes]]:
-    """By count: packs the length and that many numbers in one call."""
+    """Functions by count, each of which packs the length and that many numbers in one call."""
     return [Struct(f">{'B' if flexible else 'i'}{count}{code}").pack for count in range(_SHORT_ARRAY)]
 
 
 def number_array_writer(code: str, flexible: bool, nullable: bool) -> Write:
-    """An array of numbers with the letter `code` of `struct`."""
+    """An array of numbers with the `struct` letter `code`."""
     packers = _short_array_packers(code, flexible)
     extra = 1 if flexible else 0
 

@@ -72,7 +72,7 @@ _NULL = {
     (False, True): b"\xff\xff\xff\xff",
     (False, False): b"\x00\x00\x00\x00",
 }
-"""Of arrays and bytes, by flexible and nullable; a null where the version has none is written as empty."""
+"""For arrays and bytes, by flexible and nullable; where the version has no null, it is written as empty."""
 
 
 _NAMES: dict[str, Any] = {
@@ -92,8 +92,8 @@ _NO_TAGS = ("B", "0")
 def entity_writer(cls: EntityClass, source: EntityClass) -> Write:
     """A function `(out, entity)` that appends `entity` in the format of `cls`.
 
-    The entity's attributes are those of `source`; a field that `source` lacks is written as its default, unless
-    the entity has the attribute all the same.
+    The entity's attributes are those of `source`. A field that `source` lacks is written as its default, unless the
+    entity has an attribute of that name.
     """
     lines = ["def write(out, entity0):"]
     names = dict(_NAMES)
@@ -105,7 +105,7 @@ def entity_writer(cls: EntityClass, source: EntityClass) -> Write:
 
 @cache
 def frame_writer(cls: EntityClass, source: EntityClass, header_version: int) -> WriteFrame:
-    """A function `(response, correlation id)` that gives the whole frame, from its size on; else as entity_writer."""
+    """A function `(response, correlation id)` that returns the whole frame, size included; else as `entity_writer`."""
     lines = ["def write(entity0, correlation_id):"]
     names = dict(_NAMES)
     header = (*_SIZE_AND_HEADER, _NO_TAGS) if header_version == 1 else _SIZE_AND_HEADER
@@ -116,7 +116,7 @@ def frame_writer(cls: EntityClass, source: EntityClass, header_version: int) -> 
 
 
 class _EntitySource(GeneratedSource):
-    """What writes one entity, behind the numbers of a `header` if there is one: then `out` begins with these."""
+    """Generates the lines that write one entity; if a `header` is given, `out` begins with its numbers."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class _EntitySource(GeneratedSource):
         self._flexible: bool = cls.__flexible__
         self._known = {plan.name: plan for plan in field_plans(source)}
         self._begins = bool(header)
-        self._run = list(header)  # letters of struct, and the source of what they stand for
+        self._run = list(header)  # struct letters, and the source of their values
 
     def add(self) -> None:
         self._add("pass")  # there may be nothing else
@@ -166,7 +166,7 @@ class _EntitySource(GeneratedSource):
         )
 
     def _get(self, plan: FieldPlan) -> str:
-        """The source that takes the field from the entity."""
+        """The source that reads the field from the entity."""
         if plan.name in self._known:
             return f"entity{self._level}.{plan.name}"
         return f"getattr(entity{self._level}, {plan.name!r}, {self._name(plan.default)})"
@@ -186,12 +186,12 @@ class _EntitySource(GeneratedSource):
             self._add(f"{self._name(self._value_writer(plan))}(out, {self._get(plan)})")
 
     def _add_sized(self, plan: FieldPlan, data: str, size: str, null: bytes) -> None:
-        """A value behind its length, which `size` packs where it is not compact."""
+        """Write a value after its length, which `size` packs where it is not compact."""
         template = _COMPACT if self._flexible else _LEGACY
         self._add(template.format(get=self._get(plan), data=data, size=size, null=null))
 
     def _add_tags(self, plans: list[FieldPlan]) -> None:
-        """The tagged fields, in the order of their tags, that are not at their default."""
+        """Write the tagged fields that are not at their default, in the order of their tags."""
         defaults = default_entity(self._cls)
         tagged = []
         for plan in plans:

@@ -1,7 +1,7 @@
 """Time as something that is passed in: the only access to clocks, sleeping and `loop.call_later`.
 
-All durations and instants are milliseconds. Monotonic readings have an arbitrary origin and serve deadlines; wall
-readings are since the Unix epoch and serve what is written down (record timestamps, retention, expiry of state).
+All durations and instants are milliseconds. Monotonic readings have an arbitrary origin and are for deadlines; wall
+readings count from the Unix epoch and are for what is written down (record timestamps, retention, expiry of state).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ class Timer(Protocol):
     """A pending call."""
 
     def cancel(self) -> None:
-        """Prevent the call. Harmless after the call was made or cancelled."""
+        """Prevent the call. Harmless if it was made or cancelled already."""
 
 
 class Clock(Protocol):
     """What a module may know about time."""
 
     def monotonic_ms(self) -> float:
-        """Milliseconds since an arbitrary origin; never goes back."""
+        """Milliseconds since an arbitrary origin; never goes backwards."""
 
     def wall_ms(self) -> int:
         """Whole milliseconds since the Unix epoch; may jump."""

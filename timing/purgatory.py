@@ -16,7 +16,7 @@ from timing.wheel import TimerTask, TimingWheel
 class DelayedOperation(ABC):
     """Something to complete exactly once: when its condition holds, or when its time is up.
 
-    Subclasses say when (`try_complete`), what then (`on_complete`) and what more on expiry (`on_expiration`).
+    Subclasses say when (`try_complete`), what then (`on_complete`) and what else on expiry (`on_expiration`).
     `completed` is read-only: `force_complete` sets it.
     """
 
@@ -38,7 +38,7 @@ class DelayedOperation(ABC):
 
     @abstractmethod
     def on_expiration(self) -> None:
-        """Account for the expiry. Called after `on_complete`, when the timeout completed the operation."""
+        """Account for the expiry. Called after `on_complete` when the timeout completed the operation."""
 
     def force_complete(self) -> bool:
         """Complete now, whatever the condition; True for the one call that did it."""
@@ -58,8 +58,8 @@ class DelayedOperation(ABC):
 class Purgatory:
     """Waiting operations of one kind, found by the keys they watch and by their timeouts.
 
-    `name` is Kafka's `delayedOperation` tag of the metrics (Produce, Fetch, Rebalance, Heartbeat, ...); `watchers` has
-    the keys that something waits for; callers only read it.
+    `name` is Kafka's `delayedOperation` tag of the metrics (Produce, Fetch, Rebalance, Heartbeat, ...). `watchers`
+    holds the operations by the keys they watch; callers only read it.
     """
 
     def __init__(self, name: str, wheel: TimingWheel) -> None:
@@ -70,7 +70,7 @@ class Purgatory:
 
     @property
     def watched(self) -> int:
-        """The entries in the watch lists: an operation counts once for every key (metric `PurgatorySize`)."""
+        """The entries in the watch lists: an operation counts once per key (metric `PurgatorySize`)."""
         return sum(map(len, self.watchers.values()))
 
     @property
@@ -81,14 +81,14 @@ class Purgatory:
     def try_complete_else_watch(self, operation: DelayedOperation, keys: Sequence[Hashable], timeout_ms: float) -> bool:
         """Complete `operation` now if it can be; else let it wait for its keys and its timeout.
 
-        True when the operation was completed by this call. The second try, after watching, is Kafka's; here it serves
-        a `try_complete` whose side effects complete what it waits for. An exception of `try_complete` or `on_complete`
-        is the caller's, and the operation does not wait.
+        Returns True if this call completed it. The second try, after watching, is Kafka's; here it serves a
+        `try_complete` whose side effects complete what it waits for. If `try_complete` or `on_complete` raises, the
+        caller gets the exception and the operation does not wait.
         """
         return operation.try_complete() or self.watch(operation, keys, timeout_ms)
 
     def watch(self, operation: DelayedOperation, keys: Sequence[Hashable], timeout_ms: float) -> bool:
-        """Do as `try_complete_else_watch`, without its first try: for what hardly ever is complete at once."""
+        """Do as `try_complete_else_watch`, without its first try: for operations that rarely are complete at once."""
         if not keys:
             raise ValueError("an operation without watch keys could only expire")
         operation._purgatory = self
@@ -107,10 +107,10 @@ class Purgatory:
         return False
 
     def check_and_complete(self, key: Hashable) -> int:
-        """Try every operation that watches `key`, the longest waiting first; the number completed by this call.
+        """Try every operation that watches `key`, the longest waiting first; return the number completed by this call.
 
         An exception in one is reported to the loop's exception handler: the caller is not to blame, and the other
-        operations are tried.
+        operations are still tried.
         """
         watchers = self.watchers.get(key)
         if watchers is None:
@@ -128,7 +128,7 @@ class Purgatory:
     def complete_all(self) -> None:
         """Complete everything that waits, whatever its condition: for a node that stops.
 
-        Exceptions are reported as by `check_and_complete`: neither the other operations nor the stop may end there.
+        Exceptions are reported as by `check_and_complete`: none may keep other operations, or the stop, from finishing.
         """
         for watchers in list(self.watchers.values()):
             for operation in list(watchers):

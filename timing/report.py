@@ -1,4 +1,4 @@
-"""What is done with an exception that must not stop other work."""
+"""Reporting an exception that must not stop other work."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 
 
 def report_exception(message: str, exception: Exception) -> None:
-    """Hand `exception` to the running loop's exception handler; to the log when no loop runs."""
+    """Pass `exception` to the running loop's exception handler, or log it if no loop runs."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:

@@ -1,9 +1,10 @@
 """A hierarchical timing wheel: timers by the million, O(1) to add and to cancel, over one timer of the clock.
 
-The rule is Kafka's `TimingWheel` and `SystemTimer` (server-common, util/timer), in one thread. Level 0 has `wheel_size`
-buckets of one tick; a bucket of the next level is as long as the whole wheel below it, and levels are made when first
-needed. A bucket is a doubly linked list through its tasks, and a heap of the filled buckets' start times shows which is
-due next. When a bucket of a coarse level is due, its tasks move to finer levels; those whose tick has come run.
+The rules are those of Kafka's `TimingWheel` and `SystemTimer` (server-common, util/timer), in one thread. Level 0 has
+`wheel_size` buckets of one tick each; a bucket of the next level spans the whole wheel below it, and levels are made
+when first needed. A bucket is a doubly linked list of its tasks, and a heap of the filled buckets' start times shows
+which is due next. When a bucket of a coarse level is due, its tasks move to finer levels; those whose tick has come
+run.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class TimerTask:
         self._previous: TimerTask = None  # type: ignore[assignment]
 
     def cancel(self) -> None:
-        """Take the task out of the wheel. Harmless after it ran or was cancelled."""
+        """Take the task out of the wheel. Harmless if it ran or was cancelled already."""
         if self._next is not None:
             self._unlink()
             self._wheel._size -= 1
@@ -67,8 +68,8 @@ def _never() -> None:
 class TimingWheel:
     """Runs callbacks after a delay: never early, and due within one tick after the deadline.
 
-    Callbacks run on the loop, in order of their ticks. An `Exception` in one goes to the loop's exception handler and
-    the others run. `len()` is the number of waiting tasks.
+    Callbacks run on the loop, in order of their ticks. An `Exception` in one goes to the loop's exception handler, and
+    the others still run. `len()` is the number of waiting tasks.
     """
 
     def __init__(self, clock: Clock, tick_ms: int = 1, wheel_size: int = 20) -> None:
@@ -78,8 +79,8 @@ class TimingWheel:
         self._tick_ms = tick_ms
         self._wheel_size = wheel_size
         self._levels: list[list[_Bucket]] = []
-        # (start tick, minus the bucket's length in ticks, bucket): of equal starts the coarse one first, because its
-        # tasks are the older ones. The first two are unique, so buckets are never compared.
+        # (start tick, minus the bucket's length in ticks, bucket): of equal starts the coarse one comes first, because
+        # its tasks are older. The first two are unique, so buckets are never compared.
         self._due: list[tuple[int, int, _Bucket]] = []
         self._current = math.floor(clock.monotonic_ms() / tick_ms)
         self._size = 0
@@ -95,8 +96,8 @@ class TimingWheel:
         now_ms = self._clock.monotonic_ms()
         now = math.floor(now_ms / self._tick_ms)
         due = self._due
-        # Following the clock keeps levels few. It must not pass a bucket that is due (nor one that is expiring, which
-        # is still in the heap): its place in the circle would be taken for a later time.
+        # Following the clock keeps levels few. It must not pass a bucket that is due (or that is being emptied, which
+        # is still in the heap): the bucket's place in the circle would be taken for a later time.
         if now > self._current and (not due or due[0][0] > now):
             self._current = now
         expiration = math.ceil((now_ms + delay_ms) / self._tick_ms)
@@ -108,7 +109,7 @@ class TimingWheel:
         return task
 
     def _insert(self, task: TimerTask) -> None:
-        """Put a task, whose tick is after the current one, in the bucket of the finest level that reaches that far."""
+        """Put a task, whose tick is after the current one, in the bucket of the finest level that reaches so far."""
         size = self._wheel_size
         level, unit = 0, 1
         while (slot := task.expiration // unit) - self._current // unit >= size:

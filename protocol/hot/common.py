@@ -23,7 +23,7 @@ class LeaderIdAndEpoch(NamedTuple):
 
 
 class NodeEndpoint(NamedTuple):
-    """Where a leader that is named can be reached (KIP-951)."""
+    """Where a leader that a response names can be reached (KIP-951)."""
 
     node_id: int
     host: str

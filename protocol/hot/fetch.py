@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 ForgottenTopic: TypeAlias = tuple[TopicKey, tuple[int, ...]]
-"""A topic and the partitions that an incremental request takes out of its session."""
+"""A topic and the partitions that an incremental request removes from its session."""
 
 MAX_INT32 = 2**31 - 1
 MAX_INT64 = 2**63 - 1
@@ -70,7 +70,7 @@ _I64 = Struct(">q")
 # Not frozen, like all classes of the hot path: a frozen dataclass takes three times as long to make.
 @dataclass(slots=True)
 class FetchPartition:
-    """What is asked of one partition. `high_watermark` is the one that the requesting follower knows (KIP-1166)."""
+    """What is asked of one partition. `high_watermark` is the requesting follower's (KIP-1166)."""
 
     partition: int
     fetch_offset: int
@@ -242,5 +242,5 @@ def _read_request_tags(version: int, request: FetchRequest, buf: Buffer, pos: in
 
 
 def _not_yet(tag: int, version: int) -> DecodeError:
-    """Reject a tag known from a later version, as Kafka does; it accepts unknown tags."""
+    """The error for a tag that only later versions define: Kafka rejects these, though it accepts unknown tags."""
     return DecodeError(f"tag {tag} is not valid for version {version}")

@@ -1,4 +1,4 @@
-"""Fetch responses 4-18, by hand, as a list of buffers: large record data is sent from where it is, never copied.
+"""Fetch responses 4-18, by hand, as a list of buffers: large record data is sent from where it lies, never copied.
 
 Layout: `FetchResponse.json`. The error code and the session from version 7, KIP-392's preferred replica from 11,
 flexible with the epoch tags from 12 (KIP-595), topic ids from 13, node endpoints from 16 (KIP-951).
@@ -24,7 +24,7 @@ from protocol.hot.common import (
 from protocol.primitives import Buffer, append_uvarint
 
 COPIED_BELOW = 1024
-"""Record data of fewer bytes is copied into the buffer around it: cheaper than one more buffer for the kernel."""
+"""Record data smaller than this many bytes is copied into the buffer around it: cheaper than a buffer of its own."""
 
 _THROTTLE_TO_SESSION = Struct(">ihi")
 _PARTITION_V4 = Struct(">ihqq")
@@ -38,7 +38,7 @@ _SNAPSHOT_ID = Struct(">BBqiB")
 
 
 class AbortedTransaction(NamedTuple):
-    """From this offset on the consumer must drop the producer's records, up to its next abort marker (KIP-98)."""
+    """From this offset on, the consumer must drop the producer's records up to its next abort marker (KIP-98)."""
 
     producer_id: int
     first_offset: int
@@ -65,9 +65,9 @@ NO_SNAPSHOT = SnapshotId()
 # Not frozen, like all classes of the hot path: a frozen dataclass takes three times as long to make.
 @dataclass(slots=True)
 class FetchPartitionResponse:
-    """One partition's answer, at first as Kafka fills it in for a partition with an error.
+    """One partition's answer; the defaults are what Kafka sends for a partition with an error.
 
-    Apache Kafka 4.1 never sends null records but empty ones, with an error too. Its `aborted_transactions` are a list
+    Apache Kafka 4.1 never sends null records but empty ones, even with an error. Its `aborted_transactions` are a list
     for read_committed, null for read_uncommitted and for an offset out of range, and empty for a partition that was
     refused before it was read.
     """
@@ -148,7 +148,7 @@ def _append_count(out: bytearray, count: int, flexible: bool) -> None:
 
 
 def _append_if_idle(out: bytearray, p: FetchPartitionResponse) -> bool:
-    """Append the whole partition at once if there is only its offsets to tell, as of most where a consumer has many."""
+    """Append the whole partition at once if it has only offsets, as most have where a consumer reads many."""
     aborted = p.aborted_transactions
     if p.records != b"" or aborted or not _is_without_tags(p):
         return False

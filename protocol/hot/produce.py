@@ -67,7 +67,7 @@ class ProduceRequest:
 
 
 class BatchIndexAndErrorMessage(NamedTuple):
-    """A record, by its index in the batch, because of which the batch was dropped (KIP-467)."""
+    """The index in the batch of a record for which the whole batch was dropped (KIP-467)."""
 
     batch_index: int
     message: str | None = None
@@ -109,7 +109,7 @@ def decode_request(version: int, buf: Buffer, pos: int) -> ProduceRequest:
 
 
 def _decode_flexible(version: int, buf: memoryview, pos: int) -> ProduceRequest:
-    # Lengths of one byte are read in place: a call for each would double the time that a small request takes.
+    # One-byte lengths are read in place: a call for each would double the time of a small request.
     transactional_id = None
     if buf[pos]:
         transactional_id, pos = read_compact_text(buf, pos, "transactional id")

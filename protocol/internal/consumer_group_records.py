@@ -1,7 +1,7 @@
 """The records of `__consumer_offsets` that groups of the consumer rebalance protocol write (KIP-848).
 
-Each type has one version. Kafka 4.1 no longer writes ConsumerGroupPartitionMetadata, of which 4.0 left records behind:
-it only deletes them (KIP-1101).
+Each type has one version. Kafka 4.1 no longer writes ConsumerGroupPartitionMetadata; it only deletes the records that
+4.0 left behind (KIP-1101).
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _reader(value: bytes) -> FieldReader:
 
 
 def _partitions(partitions: Partitions) -> bytes:
-    """The partitions encoded, in the order of Kafka's hash map of the topics, each one's indexes ascending."""
+    """The encoded partitions: topics in the order of Kafka's hash map, each one's indexes ascending."""
     topics = ((topic_id, sorted(partitions[topic_id])) for topic_id in in_java_order(partitions))
     return fields.compact_array(
         [
@@ -149,7 +149,7 @@ def _member_metadata(value: ConsumerGroupMemberMetadataValue) -> bytes:
 
 
 def _classic_tag(classic: ClassicMemberMetadata | None) -> bytes:
-    """The tag. Null is written and an empty struct is not: the latter is the default, whatever Kafka's schema says."""
+    """The tag: null is written, an empty struct is not, since that is the default, whatever Kafka's schema says."""
     if classic == _DEFAULT_CLASSIC:
         return NO_TAGS
     return fields.tagged_fields({_CLASSIC_TAG: _NULL_STRUCT if classic is None else _STRUCT + _classic_member(classic)})

@@ -11,20 +11,20 @@ Partitions = Mapping[UUID, frozenset[int]]
 
 
 class ConsumerGroupMetadataKey(NamedTuple):
-    """The group that the record is of."""
+    """The group that the record belongs to."""
 
     group: str
 
 
 class ConsumerGroupMetadataValue(NamedTuple):
-    """The group's epoch, and the hash of the topics that it was made for (0 for none, or as Kafka 4.0 wrote it)."""
+    """The group's epoch, and the hash of the topics it was computed from (0 for none, or as Kafka 4.0 wrote it)."""
 
     epoch: int
     metadata_hash: int = 0
 
 
 class ConsumerGroupPartitionMetadataKey(NamedTuple):
-    """The group that the record is of."""
+    """The group that the record belongs to."""
 
     group: str
 
@@ -36,21 +36,21 @@ class ConsumerGroupPartitionMetadataValue(NamedTuple):
 
 
 class ConsumerGroupMemberMetadataKey(NamedTuple):
-    """The group and the member that the record is of."""
+    """The group and the member that the record belongs to."""
 
     group: str
     member_id: str
 
 
 class ClassicMemberMetadata(NamedTuple):
-    """How a member that uses the classic protocol described itself; `protocols` are (name, metadata)."""
+    """A classic-protocol member's description of itself; `protocols` are (name, metadata)."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
 
 
 class ConsumerGroupMemberMetadataValue(NamedTuple):
-    """A member as it describes itself; `classic` is None for one that uses the consumer protocol."""
+    """A member's description of itself; `classic` is None for a member that uses the consumer protocol."""
 
     instance_id: str | None
     rack_id: str | None
@@ -64,19 +64,19 @@ class ConsumerGroupMemberMetadataValue(NamedTuple):
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(NamedTuple):
-    """The group that the record is of."""
+    """The group that the record belongs to."""
 
     group: str
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(NamedTuple):
-    """The group epoch that the target assignment was made for."""
+    """The group epoch that the target assignment was computed for."""
 
     assignment_epoch: int
 
 
 class ConsumerGroupTargetAssignmentMemberKey(NamedTuple):
-    """The group and the member that the record is of."""
+    """The group and the member that the record belongs to."""
 
     group: str
     member_id: str
@@ -89,7 +89,7 @@ class ConsumerGroupTargetAssignmentMemberValue(NamedTuple):
 
 
 class ConsumerGroupCurrentMemberAssignmentKey(NamedTuple):
-    """The group and the member that the record is of."""
+    """The group and the member that the record belongs to."""
 
     group: str
     member_id: str
@@ -106,7 +106,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(NamedTuple):
 
 
 class ConsumerGroupRegularExpressionKey(NamedTuple):
-    """The group and the regular expression that the record is of."""
+    """The group and the regular expression that the record belongs to."""
 
     group: str
     regex: str

@@ -47,7 +47,7 @@ def compact_bytes(data: bytes) -> bytes:
 
 
 def compact_array(items: Collection[bytes]) -> bytes:
-    """COMPACT_ARRAY of what is encoded already."""
+    """COMPACT_ARRAY of encoded elements."""
     return unsigned_varint(len(items) + 1) + b"".join(items)
 
 

@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets` that classic groups and committed offsets write, in every version of Kafka's.
+"""The records of `__consumer_offsets` for classic groups and committed offsets, in all of Kafka's versions.
 
 Kafka 4.1 writes OffsetCommitValue 4, or 1 where the commit carries its own retention (OffsetCommit 2-4); and
 GroupMetadataValue 3 (Kafka's GroupCoordinatorRecordHelpers).
@@ -34,7 +34,7 @@ _TOPIC_ID_BYTES = 16
 
 
 class OffsetCommitKey(NamedTuple):
-    """The group and the partition that the offset is of."""
+    """The group and the partition whose offset this is."""
 
     group: str
     topic: str
@@ -42,7 +42,7 @@ class OffsetCommitKey(NamedTuple):
 
 
 class OffsetCommitValue(NamedTuple):
-    """A committed offset; times in ms, `leader_epoch` and `expire_timestamp` -1 where there is none."""
+    """A committed offset; times in ms, `leader_epoch` and `expire_timestamp` -1 if not set."""
 
     offset: int
     leader_epoch: int
@@ -53,7 +53,7 @@ class OffsetCommitValue(NamedTuple):
 
 
 class GroupMetadataKey(NamedTuple):
-    """The group that the record is of."""
+    """The group that the record belongs to."""
 
     group: str
 

@@ -17,8 +17,8 @@ _VERSION = struct.Struct(">h")
 class RecordSchema(Generic[K, V]):
     """A record type. Keys and values start with an int16: the key's is the type, the value's its own version.
 
-    `ids` are the key's versions that mean this type; `encode_key` and `encode_value` write the whole bytes, with
-    the version that Kafka 4.1 would choose; `read_key` and the `read_value` of a version start behind the int16.
+    `ids` are the key's versions that mean this type. `encode_key` and `encode_value` return all bytes, in the version
+    that Kafka 4.1 would choose; `read_key` and each version's `read_value` start after the int16.
     """
 
     name: str
@@ -36,7 +36,7 @@ class RecordSchema(Generic[K, V]):
             raise ValueError(f"malformed key of a {self.name} record: {error}") from error
 
     def decode_value(self, data: bytes) -> V:
-        """Raises ValueError for bytes that are no value of this type, or of a version that is not known."""
+        """Raises ValueError for bytes that are no value of this type, or of an unknown version."""
         try:
             version = record_id(data)
             read = self.read_value.get(version)
@@ -48,6 +48,6 @@ class RecordSchema(Generic[K, V]):
 
 
 def record_id(key: bytes) -> int:
-    """The int16 in front. Raises struct.error if there is none."""
+    """The int16 at the start. Raises struct.error if there is none."""
     number: int = _VERSION.unpack_from(key)[0]
     return number

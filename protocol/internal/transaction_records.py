@@ -1,7 +1,7 @@
-"""The record of `__transaction_state`, in every version of Kafka's (TransactionLogKey, TransactionLogValue).
+"""The record of `__transaction_state`, in all of Kafka's versions (TransactionLogKey, TransactionLogValue).
 
-Kafka 4.1 writes value version 1, the flexible one, from transaction.version 1 on, and version 0 below: that is all
-that tools know which read the records themselves (Flink's KafkaTransactionLog).
+Kafka 4.1 writes value version 1, the flexible one, from transaction.version 1 on, and version 0 below. Tools that read
+the records themselves know only version 0 (Flink's KafkaTransactionLog).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CLIENT_VERSION_TAG = 2
 class TransactionLogValue(NamedTuple):
     """One transactional id.
 
-    `status` is the state's number, `partitions` are (topic, indexes), None where there can be none. Times are
+    `status` is the state's number; `partitions` are (topic, indexes), None in states that have none. Times are
     milliseconds; -1 stands for no time and no producer id. `client_version` is the transaction.version that its
     client used.
     """
@@ -53,7 +53,7 @@ class TransactionLogValue(NamedTuple):
 
 
 new_log_value: Callable[[tuple[Any, ...]], TransactionLogValue] = partial(tuple.__new__, TransactionLogValue)
-"""From all its fields, without a call in Python."""
+"""Makes one from all its fields, without a Python-level call."""
 
 
 def _encode_key(transactional_id: str) -> bytes:
@@ -88,7 +88,7 @@ def _encode_partitions(partitions: tuple[tuple[str, tuple[int, ...]], ...]) -> b
 
 
 def _encode_value_0(value: TransactionLogValue) -> bytes:
-    """The value without what is tagged in version 1: version 0 has no place for it."""
+    """The value without the fields that are tagged in version 1: version 0 has no place for them."""
     return b"".join(
         (
             _VALUE_START.pack(0, value.producer_id, value.producer_epoch, value.timeout_ms, value.status),
@@ -106,7 +106,7 @@ def _encode_partitions_0(partitions: tuple[tuple[str, tuple[int, ...]], ...]) ->
 
 
 def _encode_tags(value: TransactionLogValue) -> bytes:
-    """The tagged fields: only what is not the default, as Kafka writes them."""
+    """The tagged fields, as Kafka writes them: only those that are not at their default."""
     tags = {}
     if value.previous_producer_id != NO_PRODUCER_ID:
         tags[_PREVIOUS_PRODUCER_ID_TAG] = INT64.pack(value.previous_producer_id)
@@ -165,4 +165,4 @@ TRANSACTION_LOG: RecordSchema[str, TransactionLogValue] = RecordSchema(
 )
 
 TRANSACTION_LOG_0 = replace(TRANSACTION_LOG, encode_value=_encode_value_0)
-"""The same record as it is written below transaction.version 1."""
+"""The same record as written below transaction.version 1."""

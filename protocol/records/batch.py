@@ -34,7 +34,7 @@ _PRODUCER = struct.Struct(">qhi")
 
 MAGIC_AT = 16
 ATTRIBUTES_LOW_AT = 22
-"""Positions in a batch of its magic byte and of the attributes' low byte, which has all the flags."""
+"""Positions in a batch of the magic byte and of the attributes' low byte, which holds all the flags."""
 _CRC_AT = 17
 _ATTRIBUTES_AT = 21
 _MAX_TIMESTAMP_AT = 35
@@ -47,7 +47,7 @@ def advance_sequence(sequence: int, by: int) -> int:
 
 
 class BatchHeader(NamedTuple):
-    """A batch header as it stands in the bytes; offsets are absolute, times in milliseconds."""
+    """A batch header as stored; offsets are absolute, times in milliseconds."""
 
     base_offset: int
     batch_length: int
@@ -70,7 +70,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record (of the last one before compaction, if it was removed)."""
+        """Offset of the last record (the one before compaction, if that was removed)."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -110,14 +110,14 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Sequence number of the last record, or -1 without one."""
+        """Sequence number of the last record, or -1 if it has none."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return advance_sequence(self.base_sequence, self.last_offset_delta)
 
 
 pack_fields = _HEADER.pack
-"""The 61 bytes of a header whose fields, in the order of `BatchHeader`, are given."""
+"""Packs the fields, in the order of `BatchHeader`, into the 61 bytes of a header."""
 
 _new_tuple = tuple.__new__  # `BatchHeader._make` without its check of the number of fields
 _unpack_header = _HEADER.unpack_from
@@ -146,7 +146,7 @@ def check_crc(buf: bytes | bytearray | memoryview, pos: int, header: BatchHeader
 def set_offsets_and_epoch(
     buf: bytearray | memoryview, header: BatchHeader, base_offset: int, leader_epoch: int
 ) -> None:
-    """Write base offset and leader epoch into the batch at the start, which has that header."""
+    """Write base offset and leader epoch into the batch at the start of the buffer, whose header is given."""
     _PLACE.pack_into(buf, 0, base_offset, header.batch_length, leader_epoch)
 
 
@@ -155,7 +155,7 @@ def set_max_timestamp(
 ) -> BatchHeader:
     """Write timestamp type and largest timestamp into the batch at `pos`, recompute the CRC, return the new header.
 
-    Nothing is changed when both are set already; otherwise attributes without a meaning are cleared as well (Kafka's
+    Nothing changes when both are set already; otherwise unused attribute bits are cleared as well (Kafka's
     DefaultRecordBatch.setMaxTimestamp).
     """
     if header.max_timestamp == max_timestamp and header.is_log_append_time == log_append_time:

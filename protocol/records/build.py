@@ -1,6 +1,6 @@
-"""Records to batches and back: internal topics, recompression, control batches and tests.
+"""Between records and batches: for internal topics, recompression, control batches and tests.
 
-The walk of `protocol.records.walk` validates; here a malformed batch just raises ValueError.
+Validation is the job of `protocol.records.walk`; here a malformed batch just raises ValueError.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Record(NamedTuple):
     headers: Headers = ()
 
 
-# Without a call in Python: one for every record read.
+# Without a Python-level call: one per record read.
 _new_record: Callable[[tuple[int, int, bytes | None, bytes | None, Headers]], Record] = partial(tuple.__new__, Record)
 
 
@@ -68,7 +68,7 @@ def encode_record(
 
 
 def _encode_deltas(timestamp_delta: int, offset_delta: int) -> bytes:
-    """The two deltas, behind the attributes byte, which is unused."""
+    """The two deltas, after the attributes byte, which is unused."""
     return b"\x00" + encode_varint(timestamp_delta) + encode_varint(offset_delta)
 
 
@@ -195,7 +195,7 @@ def decode_section(section: bytes, header: BatchHeader) -> Iterator[Record]:
 
 
 def read_varint(buf: bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint of up to ten bytes at `at`, and where it ends. Raises ValueError when malformed or cut."""
+    """A zigzag varint of up to ten bytes at `at`, and the position after it. Raises ValueError if malformed or cut."""
     number = shift = 0
     try:
         while (byte := buf[at]) & 0x80:

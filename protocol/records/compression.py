@@ -1,7 +1,7 @@
 """The codecs of record batches, framed as Kafka's Java client and broker frame them (Kafka's CompressionType).
 
 Decompression stops at a limit given by the caller, so that a small batch which unpacks to gigabytes cannot take the
-process's memory. All functions work on a whole records section at once.
+process's memory. Every function works on a whole records section at once.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _XERIAL_BLOCK = 32 << 10
 _BLOCK_SIZE = struct.Struct(">i")
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_INDEPENDENT_BLOCKS = 0x20
-_LZ4_FAST_LEVEL = 9  # Kafka's default level means the fast compressor, every other one the high compressor
+_LZ4_FAST_LEVEL = 9  # at Kafka's default level the fast compressor is used, at every other the high one
 _LZ4_HIGH_MIN = 3
 _ZSTD_CHUNK = 1 << 20
-_ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # behind a first byte 0x50-0x5f
+_ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # after a first byte 0x50-0x5f
 _ZSTD_RLE = 1
 
 
@@ -46,7 +46,7 @@ DEFAULT_LEVELS = {Compression.GZIP: -1, Compression.LZ4: 9, Compression.ZSTD: 3}
 
 
 class DecompressionError(ValueError):
-    """The bytes are not what their codec writes, or end too soon."""
+    """The bytes are not valid for their codec, or end too soon."""
 
 
 class DecompressionLimitError(DecompressionError):
@@ -80,7 +80,7 @@ def compress(codec: Compression, data: Buffer, level: int | None = None) -> byte
 def decompress(codec: Compression, data: Buffer, limit: int = DEFAULT_LIMIT) -> bytes:
     """Decompress a records section.
 
-    Raises DecompressionLimitError if it unpacks to more than `limit` bytes, DecompressionError if malformed or cut.
+    Raises DecompressionLimitError if it unpacks to more than `limit` bytes, DecompressionError if malformed or cut off.
     """
     match codec:
         case Compression.NONE:
@@ -139,10 +139,10 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytes:
         raise DecompressionError("snappy: the header is cut short")
     parts: list[bytes] = []
     pos = len(_XERIAL_HEADER)
-    while pos + 4 <= len(view):  # fewer bytes than a size are the end, too
+    while pos + 4 <= len(view):  # too few bytes for a size also count as the end
         (size,) = _BLOCK_SIZE.unpack_from(view, pos)
         pos += 4
-        if size == _XERIAL_HEADER_START:  # streams one after the other, as snappy-java reads them
+        if size == _XERIAL_HEADER_START:  # concatenated streams, which snappy-java reads too
             pos += len(_XERIAL_HEADER) - 4
             continue
         if not 0 <= size <= len(view) - pos:
@@ -164,7 +164,7 @@ def _snappy_block(block: memoryview, limit: int) -> bytes:
 
 
 def _decompress_lz4(data: Buffer, limit: int) -> bytes:
-    """Decompress lz4: one frame of independent blocks, as Kafka's Lz4BlockInputStream knows no other."""
+    """Decompress lz4: one frame of independent blocks, the only kind that Kafka's Lz4BlockInputStream accepts."""
     view = memoryview(data)
     if view[:4] != _LZ4_MAGIC:
         raise DecompressionError("lz4: this is not a frame")
@@ -203,9 +203,9 @@ def _decompress_zstd(data: Buffer, limit: int) -> bytes:
 
 
 def _check_zstd_complete(view: memoryview) -> None:
-    """Step over the blocks of every frame (RFC 8878): the streaming reader takes a cut frame for the end.
+    """Step over the blocks of every frame (RFC 8878): the streaming reader mistakes a truncated frame for the end.
 
-    No frame at all is complete, as it is to ZstdInputStream.
+    Input without any frame is complete, as it is to ZstdInputStream.
     """
     pos = 0
     while pos < len(view):

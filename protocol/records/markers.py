@@ -76,9 +76,9 @@ def read_control_batch(
     return None if record is None else (read_end_marker(record), record.timestamp)
 
 
-@lru_cache(maxsize=16)  # two for each coordinator epoch
+@lru_cache(maxsize=16)  # two per coordinator epoch
 def _read_section(section: bytes) -> EndTransactionMarker | None:
-    """The marker in a section that `build_end_marker` may have written, None for any other."""
+    """The marker in a section laid out as `build_end_marker` writes it, None for any other."""
     start, key_version, kind, length, version, coordinator_epoch, headers = _SECTION.unpack(section)
     as_built = start == _START and not (key_version or version or headers) and length == _VALUE_LENGTH
     return EndTransactionMarker(_TYPES[kind], coordinator_epoch) if as_built and kind in _TYPES else None

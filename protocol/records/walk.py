@@ -1,8 +1,8 @@
 """The validation walk over the records of a batch.
 
-It runs for every record produced, so the loop is written for the shapes that clients send: varints of up to three
-bytes (offsets and sizes) or four (times), and usually no headers. Any other shape is left to `exact_walk`, which reads
-as Kafka's DefaultRecord does and has Kafka's answer to every malformed record.
+It runs for every record produced, so the loop is written for the shapes that clients usually send: varints of up to
+three bytes (offsets and sizes) or four (times), and no headers. Any other shape is left to `exact_walk`, which reads as
+Kafka's DefaultRecord does and gives Kafka's answer to every malformed record.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Walk(NamedTuple):
     sequential: bool
 
 
-# Without a call in Python: one for every batch produced.
+# Without a Python-level call: one per batch produced.
 _new_walk: Callable[[tuple[int, int, bool, bool]], Walk] = partial(tuple.__new__, Walk)
 
 
@@ -44,13 +44,13 @@ class RecordShape(NamedTuple):
 
 
 class _UnknownShapeError(Exception):
-    """The fast walk met what it does not know."""
+    """The fast walk met a shape that it does not handle."""
 
 
 def fast_walk(section: bytes, count: int) -> Walk | None:
     """Walk a records section of `count` >= 1 records; None if `exact_walk` must decide.
 
-    Where this gives an answer, the section has exactly `count` records, each as long as its fields, and nothing behind.
+    If it returns a Walk, the section has exactly `count` records, each as long as its fields, and nothing after them.
     """
     try:
         return _walk(section, count)
@@ -76,7 +76,7 @@ def _walk(section: bytes, count: int) -> Walk:  # noqa: PLR0912, PLR0915 (in one
             else:
                 size += (byte << 7) + (_last(section, pos + 2) << 14) - 0x4080
                 start = pos + 3
-        time = section[start + 1]  # behind the attributes, which are unused
+        time = section[start + 1]  # after the attributes, which are unused
         pos = start + 2
         if time >= 0x80:
             byte = section[pos]
@@ -152,7 +152,7 @@ def _last(section: bytes, pos: int) -> int:
 
 
 def _skip_headers(section: bytes, pos: int) -> int:
-    """Position behind the headers, whose count stands at `pos`."""
+    """Position after the headers, whose count is at `pos`."""
     count = section[pos]
     if count >= 0x80 or count & 1:
         raise _UnknownShapeError
@@ -174,8 +174,8 @@ def _skip_headers(section: bytes, pos: int) -> int:
 def exact_walk(section: bytes, count: int, *, partial: bool, compressed: bool) -> list[RecordShape]:
     """Walk a records section as Kafka does, in `count` steps.
 
-    `partial` is how Kafka reads a compressed batch that it stores as it came (DefaultRecord.readPartiallyFrom): the
-    records' own sizes are not looked at. Otherwise DefaultRecord.readFrom.
+    `partial` is how Kafka reads a compressed batch that it stores unchanged (DefaultRecord.readPartiallyFrom): the
+    records' own sizes are ignored. Otherwise it uses DefaultRecord.readFrom.
 
     Raises InvalidRecord, and UnknownServerError where Kafka fails on the length of an uncompressed record.
     """
@@ -235,7 +235,7 @@ def _skip_sized(section: bytes, pos: int, end: int) -> tuple[int, int]:
 
 
 def _read_number(section: bytes, pos: int, bits: int) -> tuple[int, int]:
-    """A zigzag varint of Java's int (five bytes at most) or long (ten); bits too many are lost, as they are there."""
+    """A zigzag varint of Java's int (five bytes at most) or long (ten); excess bits are lost, as in Java."""
     number, after = read_varint(section, pos)
     if (after - pos) * 7 > bits + 6:
         raise ValueError("a varint is too long")
