@@ -13,20 +13,20 @@ class AppendOrigin(Enum):
     """Who appends; it selects how strictly the batch is checked (Kafka's AppendOrigin)."""
 
     CLIENT = auto()  # everything is checked
-    REPLICATION = auto()  # the leader has checked it: stored as it is
+    REPLICATION = auto()  # the leader has checked the batch: stored as it is
     COORDINATOR = auto()  # this broker's own records and transaction markers: only producer epochs are checked
 
 
 class AppendInfo(NamedTuple):
-    """What an append did, or, when `duplicate`, what the append did that this one repeats.
+    """What an append did; if `duplicate`, what the original append did that this one repeats.
 
     Attributes:
         first_offset: offset of the first record.
         last_offset: offset of the last record.
-        log_append_time: milliseconds, or -1 when the topic keeps the producer's timestamps. A duplicate carries the
-            largest timestamp of the original batch here, as Kafka answers it.
+        log_append_time: milliseconds, or -1 when the topic keeps the producer's timestamps. For a duplicate it is
+            the largest timestamp of the original batch, as in Kafka's answer.
         log_start_offset: the log's first offset.
-        duplicate: nothing was written: the batch is already in the log.
+        duplicate: the batch is already in the log; nothing was written.
     """
 
     first_offset: int
@@ -36,13 +36,13 @@ class AppendInfo(NamedTuple):
     duplicate: bool = False
 
 
-# Made without a call in Python, like everything that each batch needs.
+# Without a Python-level call, like everything made once per batch.
 new_append_info: Callable[[tuple[int, int, int, int, bool]], AppendInfo] = partial(tuple.__new__, AppendInfo)
 
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """What the log uses of a topic's configuration, with Kafka 4.1's topic defaults (Kafka's LogConfig).
+    """The part of a topic's configuration that the log uses, with Kafka 4.1's topic defaults (Kafka's LogConfig).
 
     Sizes are bytes, times milliseconds. `compression_type` is 'producer', 'uncompressed', 'gzip', 'snappy', 'lz4' or
     'zstd'; `message_timestamp_type` 'CreateTime' or 'LogAppendTime'. A retention of -1 is unbounded.
@@ -77,7 +77,7 @@ class LogConfig:
     """Whether batches of any compression are stored byte for byte."""
 
     max_segment_ms: int = field(init=False)
-    """When a segment is rolled by time; compaction must get at it within its lag (LogConfig.maxSegmentMs)."""
+    """The age at which a segment is rolled: compaction must get at it within its lag (LogConfig.maxSegmentMs)."""
 
     def __post_init__(self) -> None:
         lag_counts = self.compact and self.max_compaction_lag_ms > 0

@@ -1,4 +1,4 @@
-"""The text format that Kafka's checkpoints share: a version, how many entries, an entry a line (CheckpointFile)."""
+"""The text format of all of Kafka's checkpoints: version, number of entries, one entry per line (CheckpointFile)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _VERSION = 0
 
 
 class CorruptCheckpointError(ValueError):
-    """The file is not in the format, or its number of entries is wrong."""
+    """The file is not in this format, or its number of entries is wrong."""
 
 
 def read_checkpoint(fs: FileSystem, path: str) -> list[str] | None:

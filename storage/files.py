@@ -1,6 +1,6 @@
-"""The only access to the data folders: what the log asks of a file system, and the operating system's implementation.
+"""The only access to the data folders: the file system as the log needs it, and the operating system's implementation.
 
-Nothing else opens, reads, renames or syncs a file in them. Tests put a file system in memory here.
+Nothing else opens, reads, renames or syncs a file in them. Tests substitute a file system in memory.
 Every method raises OSError as the operating system would; the caller decides what that means for its log.
 """
 
@@ -24,17 +24,17 @@ _DEVICE_FAILURES = frozenset({errno.EIO, errno.EROFS, errno.ENXIO, errno.ENODEV}
 
 
 def is_out_of_descriptors(error: Exception) -> bool:
-    """Whether a file could not be opened because too many are open: nothing was done to it."""
+    """Whether a file could not be opened because too many are open; nothing was done to it."""
     return isinstance(error, OSError) and error.errno in _OUT_OF_DESCRIPTORS
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether there was no room, or no descriptor left: what was refused may be tried again."""
+    """Whether there was no room, or no descriptor left: the refused operation may be tried again."""
     return is_out_of_descriptors(error) or (isinstance(error, OSError) and error.errno in _DISK_FULL)
 
 
 def is_device_failure(error: Exception) -> bool:
-    """Whether the device, or the mount, is at fault rather than one file."""
+    """Whether the device or the mount is at fault, rather than one file."""
     return isinstance(error, OSError) and error.errno in _DEVICE_FAILURES
 
 
@@ -48,7 +48,7 @@ class File(Protocol):
         """Exactly `size` bytes if the page cache holds them all, else None; never waits for the device."""
 
     def pwrite(self, data: Buffer, position: int) -> int:
-        """Write, and return how many bytes were taken: possibly fewer than given (a full disk, a signal)."""
+        """Write, and return how many bytes were written: possibly fewer than given (a full disk, a signal)."""
 
     def truncate(self, size: int) -> None: ...
 
@@ -75,12 +75,12 @@ class FileSystem(Protocol):
     def listdir(self, path: str) -> list[str]: ...
 
     def mkdir(self, path: str) -> None:
-        """Make the folder and those above it; fine if it is there already."""
+        """Make the folder and its parents; fine if it exists."""
 
     def rmdir(self, path: str) -> None: ...
 
     def exists(self, path: str) -> bool:
-        """False only if there is no such name: what cannot be looked at raises OSError."""
+        """False only if there is no such name: one that cannot be examined raises OSError."""
 
     def is_dir(self, path: str) -> bool:
         """As `exists`."""
@@ -95,13 +95,13 @@ class FileSystem(Protocol):
         """Set when the file's content last changed, ms since the epoch."""
 
     def fsync_dir(self, path: str) -> None:
-        """Make names created, renamed and removed in this folder survive a power failure."""
+        """Make creations, renames and removals of names in this folder survive a power failure."""
 
     def space(self, path: str) -> tuple[int, int]:
         """(total, usable) bytes of the volume that holds the path."""
 
     def lock(self, path: str) -> Callable[[], None] | None:
-        """Take the exclusive lock on a file (created if missing); return its release, or None if someone has it."""
+        """Take the exclusive lock on a file (created if missing); return its release, or None if it is taken."""
 
 
 class OsFile:
@@ -231,7 +231,7 @@ def _mode_of(path: str) -> int | None:
 
 
 def write_fully(file: File, data: Buffer, position: int) -> None:
-    """Write all of `data`; a write that takes nothing is reported as a full disk."""
+    """Write all of `data`; a write of no bytes is reported as a full disk."""
     taken = file.pwrite(data, position)
     if taken == len(data):
         return
@@ -253,7 +253,7 @@ def read_file(fs: FileSystem, path: str) -> bytes:
 
 
 def sync_file(fs: FileSystem, path: str) -> None:
-    """Put a file's content on the device."""
+    """Sync a file's content to the device."""
     file = fs.open(path)
     try:
         file.fdatasync()
@@ -264,7 +264,7 @@ def sync_file(fs: FileSystem, path: str) -> None:
 def write_file_atomically(fs: FileSystem, path: str, data: bytes, *, sync_folder: bool = True) -> None:
     """Replace a small file so that a crash leaves the old content or the new, never a mixture or nothing.
 
-    Without `sync_folder` the new content is only sure to be there once the caller has synced the folder.
+    Without `sync_folder` the new content is certain to survive only once the caller has synced the folder.
     """
     temporary = path + ".tmp"
     file = fs.open(temporary, create=True)

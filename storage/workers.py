@@ -1,6 +1,6 @@
-"""Where blocking disk work goes: a few threads, whose results come back to the loop.
+"""Where blocking disk work is done: in a few threads, whose results come back to the loop.
 
-Work that may hang goes to a lane of its own, that is, to other threads, so that no other work waits for it.
+Work that may hang goes to a lane of its own, with its own threads, so that no other work waits for it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ T = TypeVar("T")
 
 
 def folder_lane(kind: str, log_folder: str) -> str:
-    """The name of a lane for one kind of work on one folder of `log.dirs`, in which the log's folder lies."""
+    """The name of the lane for one kind of work on the folder of `log.dirs` that a log's folder lies in."""
     return f"{kind} {log_folder.rpartition('/')[0]}"
 
 
 class Workers(Protocol):
-    """Runs blocking work away from the loop; what happens next happens on the loop."""
+    """Runs blocking work off the loop; its outcome is delivered on the loop."""
 
     def submit(self, work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], object]) -> None:
         """Run `work` elsewhere, then `done` with its result or `failed` with what it raised, on the loop."""
@@ -28,11 +28,11 @@ class Workers(Protocol):
         """The result of `work`, or what it raised."""
 
     def lane(self, name: str) -> Workers:
-        """The workers of that name, always the same ones; work of one lane never waits for that of another."""
+        """The workers of that name, always the same ones; work in one lane never waits for work in another."""
 
 
 class ThreadWorkers:
-    """Small thread pools beside one event loop; a thread is made when there is work that no idle one could take."""
+    """Small thread pools for one event loop; a thread is started when no idle one can take new work."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, threads: int = 4, name: str = "storage") -> None:
         self._loop = loop
@@ -64,7 +64,7 @@ class ThreadWorkers:
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything runs, or waits for a thread."""
+        """Whether any work is running, or waits for a thread."""
         return bool(self._running) or any(lane.is_busy for lane in self._lanes.values())
 
     def lane(self, name: str) -> ThreadWorkers:
@@ -74,7 +74,7 @@ class ThreadWorkers:
         return found
 
     def close(self) -> None:
-        """Wait for what runs, take nothing more."""
+        """Wait for running work, and take no more."""
         self._pool.shutdown()
         for lane in self._lanes.values():
             lane.close()

@@ -1,4 +1,4 @@
-"""Reading a segment that must be whole: what compaction does not read, it would drop."""
+"""Reading a segment that must be intact: compaction drops whatever it does not read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from storage.segments.segment import LogSegment
 
 
 def batches_of(segment: LogSegment, start: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """(header, bytes) of every batch from the position `start`, a batch's, to the segment's end.
+    """(header, bytes) of every batch from position `start`, where a batch must begin, to the segment's end.
 
     Raises OSError, and ValueError if anything but a batch comes before the end: Kafka's cleaner then leaves the log
     alone (CorruptRecordException).

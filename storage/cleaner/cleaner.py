@@ -1,7 +1,7 @@
 """Cleaning one log (Kafka's Cleaner): first the map of the latest offsets, then group after group of segments.
 
-What is decided and what the log's readers see changes on the loop; reading, copying and renaming happen in worker
-threads, in slices short enough to leave the loop the interpreter.
+Decisions, and changes that the log's readers see, are made on the loop; reading, copying and renaming happen in worker
+threads, in slices short enough that the loop gets the interpreter.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Cleaning:
         self.stats = CleanerStats()
 
     async def run(self) -> int:
-        """Clean the log, and return the offset up to which it is clean now.
+        """Clean the log, and return the offset up to which it is now clean.
 
         Raises CleaningAbortedError, OSError, KafkaStorage (the log is offline), ValueError and IndexError for records
         that cannot be read.
@@ -70,7 +70,7 @@ class Cleaning:
         groups = await self._sliced(
             [], group_by_size(log.services.fs, segments, config.segment_bytes, config.segment_index_bytes, end)
         )
-        # Recovery takes gaps past the recovery point for lost writes.
+        # Recovery takes gaps past the recovery point for lost writes, so it is checkpointed first.
         await self._workers.call(log.host.checkpoint)
         for group in groups:
             await self._clean_group(group)
@@ -79,7 +79,7 @@ class Cleaning:
     async def _flush(self, end_offset: int) -> None:
         """Flush the log: what is not on the device may be lost, so it must not replace what is.
 
-        The same holds for markers, wherever they are: without its marker a transaction commits nothing.
+        The same holds for markers, wherever they are: a transaction without its marker commits nothing.
         """
         while self._log.flushed.offset < end_offset:
             self._log.flush()
@@ -132,7 +132,7 @@ class Cleaning:
         log.removal.unlink_later(group, doomed, log.config.file_delete_delay_ms)
 
     async def _retried(self, work: Callable[[], T]) -> T:
-        """Run work that can be neither undone nor left half done, retrying while there is no room or descriptor."""
+        """Run work that can be neither undone nor left half done; retry while there is no room or descriptor."""
         while True:
             try:
                 return await self._workers.call(work)
@@ -148,7 +148,7 @@ class Cleaning:
             raise CleaningAbortedError
 
     async def _sliced(self, segments: list[LogSegment], steps: Steps[T]) -> T:
-        """Do the steps while the segments' files stay open."""
+        """Run the steps with the segments' files kept open."""
         for segment in segments:
             segment.file.acquire()
         try:
@@ -172,9 +172,9 @@ def _last_records(log: PartitionLog) -> dict[int, LastRecord]:
 
 
 def _create(log: PartitionLog, first: LogSegment, now_ms: int) -> LogSegment:
-    """The new segment, for a group that starts with `first`; blocking.
+    """The new segment for a group that starts with `first`; blocking.
 
-    A leftover file would make recovery after a crash take a finished segment for a half-made one.
+    A leftover file would make recovery after a crash mistake a finished segment for an unfinished one.
     """
     fs = log.services.fs
     base_offset, jitter_ms = first.base_offset, first.jitter_ms
@@ -192,7 +192,7 @@ def _create(log: PartitionLog, first: LogSegment, now_ms: int) -> LogSegment:
 
 
 def _settle(log: PartitionLog, cleaned: LogSegment, last: LogSegment) -> None:
-    """Put the new segment on the device, with the modification time of its newest source; blocking."""
+    """Sync the new segment, and give it the modification time of its newest source; blocking."""
     fs = log.services.fs
     with undeleted(log):
         cleaned.seal()

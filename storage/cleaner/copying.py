@@ -1,4 +1,4 @@
-"""Copying segments without what is superseded (Kafka's Cleaner.cleanInto and MemoryRecords.filterTo)."""
+"""Copying segments without superseded records (Kafka's Cleaner.cleanInto and MemoryRecords.filterTo)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LAST_MS = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class LastRecord:
-    """An active producer's last data record: its offset (None: only markers are known), and the producer's epoch."""
+    """An active producer's last data record: its offset (None: only markers are known) and the producer's epoch."""
 
     offset: int | None
     producer_epoch: int
@@ -40,7 +40,7 @@ class CleanerStats:
 
 @dataclass(slots=True)
 class CopyRules:
-    """One cleaning's view of a log. The cleaning does not go past the offset `upper_bound`."""
+    """What one cleaning needs to know of a log; it does not go past the offset `upper_bound`."""
 
     offsets: OffsetMap
     transactions: CleanedTransactions
@@ -75,7 +75,7 @@ def copy_segment(source: LogSegment, target: LogSegment, rules: CopyRules) -> St
 
 
 def _filter(header: BatchHeader, batch: Buffer, rules: CopyRules) -> Steps[tuple[Buffer, int] | None]:
-    """What stays of a batch with its largest timestamp, or None."""
+    """What stays of a batch, with its largest timestamp; None if nothing does."""
     rules.stats.records_read += header.record_count
     stays_empty = header.next_offset == rules.upper_bound or _is_last_of_producer(header, rules)
     nothing = (empty(header), header.max_timestamp) if stays_empty else None
@@ -109,7 +109,7 @@ def _filter(header: BatchHeader, batch: Buffer, rules: CopyRules) -> Steps[tuple
 
 
 def _delete_horizon(header: BatchHeader, kept: list[View], may_go: bool, rules: CopyRules) -> int | None:
-    """The horizon for deleting a batch with tombstones or an unneeded marker; None: it has one already, or never goes.
+    """The delete horizon to set on a batch with tombstones or an unneeded marker; None if it has one, or needs none.
 
     See KIP-534.
     """
@@ -120,7 +120,7 @@ def _delete_horizon(header: BatchHeader, kept: list[View], may_go: bool, rules: 
 
 
 def _keeps_all(header: BatchHeader, section: bytes, offsets: OffsetMap) -> Steps[bool]:
-    """Whether every record has a value and is the latest of its key; looks no further than to the first that is not."""
+    """Whether every record has a value and is the latest of its key; stops at the first that is not."""
     if header.last_offset > offsets.latest_offset or not header.record_count:
         return False
     at, left = 0, header.record_count
@@ -136,7 +136,7 @@ def _keeps_all(header: BatchHeader, section: bytes, offsets: OffsetMap) -> Steps
 
 
 def _keep(header: BatchHeader, section: bytes, flags: bytes | None, rules: CopyRules) -> Steps[list[View]]:
-    """The latest record of each key, tombstones as long as their time has not come (Cleaner.shouldRetainRecord)."""
+    """The records that stay: the latest of each key, tombstones until their time comes (Cleaner.shouldRetainRecord)."""
     if header.is_control:
         return list(views(section, header.record_count))
     latest_offset_of, latest_mapped, base_offset = rules.offsets.get, rules.offsets.latest_offset, header.base_offset

@@ -1,4 +1,4 @@
-"""Which log is cleaned next, and how far each one is (Kafka's LogCleaner and LogCleanerManager)."""
+"""Which log is cleaned next, and up to where each one is clean (Kafka's LogCleaner and LogCleanerManager)."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class CleanerConfig:
 
 
 class LogCleaner:
-    """Compacts the logs whose policy says so, and applies retention to them; never two things to one log at a time.
+    """Compacts the logs whose policy says so, and applies retention to them; a log is never worked on twice at a time.
 
-    `high_watermark` and `last_stable_offset` give a log's offsets as its partition knows them. A log with records that
+    `high_watermark` and `last_stable_offset` return a log's offsets as its partition has them. A log with records that
     cannot be read is left alone until the next start, as in Kafka; after any other failure it is left alone for
     `backoff_ms`.
     """
@@ -69,7 +69,7 @@ class LogCleaner:
         self._stopping = False
 
     def configure(self, config: CleanerConfig) -> None:
-        """Apply from the next log on, with as many tasks as `config.threads`."""
+        """Apply from the next log on; the number of tasks becomes `config.threads`."""
         self._config = config
         self._tasks = [task for task in self._tasks if not task.done()]
         while len(self._tasks) < config.threads and not self._stopping:
@@ -84,11 +84,11 @@ class LogCleaner:
 
     @property
     def threads(self) -> int:
-        """Number of tasks, at work or waiting."""
+        """The number of tasks, busy or waiting."""
         return sum(not task.done() for task in self._tasks)
 
     def is_busy_with(self, log: PartitionLog) -> bool:
-        """Whether it works on this log right now."""
+        """Whether it is working on this log right now."""
         return log in self._in_progress
 
     async def _run(self) -> None:
@@ -122,7 +122,7 @@ class LogCleaner:
     # -- choosing
 
     async def _choose(self) -> LogToClean | None:
-        """The log that needs cleaning most. That holds on return: nothing is awaited after the last look at it."""
+        """The log that needs cleaning most, still on return: nothing is awaited after the last look at it."""
         self._uncleanable = [log for log in self._uncleanable if self._manager.get(log.topic, log.partition) is log]
         while True:
             best: LogToClean | None = None
@@ -137,7 +137,7 @@ class LogCleaner:
                 return again
 
     async def _each_log(self) -> AsyncIterator[tuple[TopicPartition, PartitionLog]]:
-        """The logs to compact that exist when they are yielded; the loop has a turn every few milliseconds."""
+        """The logs to compact; each still exists when it is yielded. The loop gets a turn every few milliseconds."""
         clock = self._services.clock
         until_ms = clock.monotonic_ms() + TURN_MS
         for partition, log in list(self._manager.logs.items()):
@@ -148,7 +148,7 @@ class LogCleaner:
                 yield partition, log
 
     def _examine(self, partition: TopicPartition, log: PartitionLog) -> LogToClean | None:
-        """What to clean of a log; None if it is not due, or not to be touched."""
+        """What to clean of a log; None if it is not due, or must not be touched."""
         if log.is_offline or log in self._in_progress or log in self._uncleanable or partition in self._manager.moving:
             return None
         if self._manager.logs.get(partition) is not log:
@@ -192,12 +192,12 @@ class LogCleaner:
             self._uncleanable.append(log)
             return
         except (OSError, KafkaError) as error:
-            # The log itself is as it was, or offline by now; a full disk may have room again later.
+            # The log is unchanged, or offline by now; a full disk may have room again later.
             if is_device_failure(error):
                 log.fail(error)
             self._leave_alone(log, str(error))
             return
-        except Exception:  # not foreseen; the other logs must not wait for this one
+        except Exception:  # unforeseen; the other logs must not wait for this one
             logger.exception("log cannot be cleaned", partition=name)
             self._uncleanable.append(log)
             return
@@ -226,7 +226,7 @@ class LogCleaner:
             logger.error("cleaned offset not saved", partition=name, error=str(error))
 
     def _map_and_slices(self) -> tuple[OffsetMap, Slices]:
-        """What a cleaning works with. Raises ValueError and ArithmeticError if the settings let nothing be cleaned."""
+        """What a cleaning works with. Raises ValueError and ArithmeticError if the settings allow no cleaning."""
         config = self._config
         threads = max(config.threads, 1)
         offsets = OffsetMap(config.dedupe_buffer_size // threads, config.load_factor)

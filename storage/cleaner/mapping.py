@@ -22,7 +22,7 @@ def map_keys(
     offsets: OffsetMap,
     transactions: CleanedTransactions,
 ) -> Steps[None]:
-    """Read [start, end), whose segments these are, until the map is full; its `latest_offset` says how far it came.
+    """Read [start, end) from these segments until the map is full; its `latest_offset` tells how far that was.
 
     Keys of aborted transactions and of control batches do not count. Raises OSError, ValueError, IndexError.
     """

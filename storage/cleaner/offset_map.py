@@ -12,14 +12,14 @@ from storage.cleaner.steps import RECORDS_A_STEP, Steps
 _DIGEST_BYTES = 24
 _ONE_TABLE = 1 << 15
 _TABLES = 64
-"""A large table that grows would hold the interpreter, and so the loop, for a tenth of a second."""
+"""A growing large table would hold the interpreter, and so the loop, for a tenth of a second."""
 BYTES_PER_KEY = 160
-"""Most bytes that an entry takes: a bytes object, an int of the interpreter, and a slot in a growing table."""
+"""The most bytes that an entry takes: a bytes object, an int object, and a slot in a growing table."""
 _MOST_FLAGS = 1 << 24
 
 
 class Kept(Enum):
-    """How many of a batch's records stay. ALL is only for batches without tombstones."""
+    """How many of a batch's records stay. ALL is used only for batches without tombstones."""
 
     NONE = auto()
     SOME = auto()
@@ -27,11 +27,11 @@ class Kept(Enum):
 
 
 class OffsetMap:
-    """Keys of 24 bytes or more are known by a digest, as all are in Kafka; their lengths keep the two kinds apart.
+    """Keys of 24 bytes or more are stored as digests, as all are in Kafka; digests and keys differ in length.
 
     Attributes:
         capacity: how many keys fit.
-        latest_offset: everything up to here has been read into the map; -1 before.
+        latest_offset: everything up to this offset has been read into the map; -1 at first.
     """
 
     __slots__ = (
@@ -62,7 +62,7 @@ class OffsetMap:
         return sum(map(len, self._tables))
 
     def put_all(self, keys: Sequence[bytes], offsets: Sequence[int]) -> bool:
-        """Note later records of keys, offsets ascending; False if the map became full before all were noted."""
+        """Note later records of keys, offsets ascending; return False if the map was full before all were noted."""
         if keys and max(map(len, keys)) >= _DIGEST_BYTES:
             keys = [key if len(key) < _DIGEST_BYTES else _digest(key) for key in keys]
         tables = self._tables
@@ -104,13 +104,13 @@ class OffsetMap:
         return tables[hash(key) % len(tables)].get(key, -1)
 
     def supersedes_any(self, keys: Sequence[bytes], offsets: Sequence[int]) -> bool:
-        """Whether there is a later record of one of these keys than the one at its offset."""
+        """Whether any of these keys has a later record than the one at the given offset."""
         if len(self._tables) == 1 and max(map(len, keys), default=0) < _DIGEST_BYTES:
             known = self._tables[0].get
             return any(known(key, -1) > offset for key, offset in zip(keys, offsets, strict=True))
         return any(self.get(key) > offset for key, offset in zip(keys, offsets, strict=True))
 
-    # -- what becomes of whole batches
+    # -- decisions about whole batches
 
     def note_unmapped(self, first_offset: int, last_offset: int) -> None:
         """Note offsets that were read, but whose keys were not put into the map."""
@@ -125,7 +125,7 @@ class OffsetMap:
         self._flaggable = False
 
     def flag_latest(self, start: int) -> Steps[None]:
-        """Make `of_batch` useful, once the map holds the keys from `start` on."""
+        """Mark the latest record of each key, for `flags_of`; the map must hold all keys from offset `start` on."""
         size = self.latest_offset + 1 - start
         if not self._flaggable or not 0 < size <= _MOST_FLAGS:
             return
@@ -147,14 +147,14 @@ class OffsetMap:
         self._flags, self._first_flag = flags, start
 
     def flags_of(self, header: BatchHeader) -> bytes | None:
-        """For each offset delta of a batch of data 1 if it is the latest of its key; None: ask for each key."""
+        """One byte per offset delta of a data batch: 1 if the record is its key's latest. None: ask for each key."""
         flags, first = self._flags, header.base_offset - self._first_flag
         if flags is None or first < 0 or header.last_offset > self.latest_offset:
             return None
         return bytes(flags[first : first + header.last_offset_delta + 1])
 
     def of_batch(self, header: BatchHeader, flags: bytes) -> Kept:
-        """What its flags say of a batch that is not of an aborted transaction."""
+        """How many records of a batch, which is not of an aborted transaction, stay according to its flags."""
         latest = flags.count(1)
         if not latest:
             return Kept.NONE

@@ -1,4 +1,4 @@
-"""The records of a batch as compaction sees them: keys, whether there is a value, and the bytes to keep."""
+"""The records of a batch as compaction sees them: keys, whether there is a value, and which bytes to keep."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from storage.log.record_checks import as_long
 _NULL = 1  # the varint -1
 
 View = tuple[int, bytes | None, bool, int, int, int, int]
-"""One record: its offset delta, its key, whether it has a value, and where in its section it starts, its timestamp
-delta starts, what follows that starts, and the record ends."""
+"""One record: its offset delta, its key, whether it has a value, and four positions in its section: where it starts,
+where its timestamp delta starts, where what follows that starts, and where the record ends."""
 
 
 def section_of(batch: Buffer, header: BatchHeader) -> bytes:
@@ -27,7 +27,7 @@ def section_of(batch: Buffer, header: BatchHeader) -> bytes:
 def views(section: bytes, count: int, at: int = 0) -> Iterator[View]:
     """`count` records from position `at` on. Raises ValueError or IndexError when they are malformed.
 
-    The varints of one and two bytes, which are nearly all, are read in place: cleaning spends its time here.
+    Varints of one or two bytes, which nearly all are, are read in place: cleaning spends its time here.
     """
     limit = len(section)
     for _ in range(count):
@@ -69,8 +69,8 @@ def views(section: bytes, count: int, at: int = 0) -> Iterator[View]:
 
 
 class Keys(NamedTuple):
-    """The keys of some records and their offsets, those without key left out; whether one of the records has no value;
-    where the next record is."""
+    """The keys of some records and their offsets, without the records that have no key; whether one of the records has
+    no value; where the next record starts."""
 
     keys: list[bytes]
     offsets: list[int]
@@ -94,7 +94,7 @@ def keys_of(section: bytes, at: int, count: int, base_offset: int) -> Keys:
 
 
 def rebuild(header: BatchHeader, section: bytes, kept: list[View], delete_horizon_ms: int | None) -> bytes:
-    """The batch with these of its section's records alone (Kafka's MemoryRecords.buildRetainedRecordsInto).
+    """The batch with only these records of its section (Kafka's MemoryRecords.buildRetainedRecordsInto).
 
     Offsets, sequence numbers, producer and leader epoch stay, and so does the last offset. The base timestamp becomes
     the delete horizon, if there is one (KIP-534), or else the first record's.
@@ -132,7 +132,7 @@ def rebuild(header: BatchHeader, section: bytes, kept: list[View], delete_horizo
 
 
 def empty(header: BatchHeader) -> bytes:
-    """The batch without its records, which keeps offsets and sequence numbers (DefaultRecordBatch.writeEmptyHeader)."""
+    """The batch without records; it keeps offsets and sequence numbers (DefaultRecordBatch.writeEmptyHeader)."""
     kept = batches.LOG_APPEND_TIME_FLAG | batches.TRANSACTIONAL_FLAG | batches.CONTROL_FLAG
     return _with_header(
         header._replace(attributes=header.attributes & kept, base_timestamp=batches.NO_TIMESTAMP, record_count=0),

@@ -30,7 +30,7 @@ class LogToClean:
 
     @property
     def ratio(self) -> float:
-        """Share of the dirty part; 0 for an empty log."""
+        """The dirty share of the log's bytes; 0 for an empty log."""
         total = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total if total else 0.0
 
@@ -41,7 +41,7 @@ class LogToClean:
 
 
 def examine(log: PartitionLog, cleaned_to: int | None, last_stable_offset: int, now_ms: int) -> LogToClean:
-    """Measure a log that was cleaned up to an offset before (None: never). Raises OSError."""
+    """Measure a log that was cleaned up to the offset `cleaned_to` (None: never). Raises OSError."""
     start = log.log_start_offset
     first_dirty = start if cleaned_to is None else cleaned_to
     if not start <= first_dirty <= log.log_end_offset:
@@ -89,7 +89,7 @@ def _is_overdue(log: PartitionLog, dirty: list[LogSegment], now_ms: int) -> bool
 def group_by_size(
     fs: FileSystem, segments: list[LogSegment], max_bytes: int, max_index_bytes: int, end: int
 ) -> Steps[list[list[LogSegment]]]:
-    """Neighbours that fit into one segment together (Kafka's Cleaner.groupSegmentsBySize). Raises OSError."""
+    """Groups of neighbours that fit into one segment (Kafka's Cleaner.groupSegmentsBySize). Raises OSError."""
     groups: list[list[LogSegment]] = []
     sizes = [0, 0, 0]
     for position, segment in enumerate(segments):

@@ -19,7 +19,7 @@ STEPS_A_SLICE = 1000
 
 
 class Slices:
-    """Runs steps; while a slice runs, the loop waits for the interpreter at most `SLICE_MS` at a time.
+    """Runs steps; during a slice the loop waits at most `SLICE_MS` at a time for the interpreter.
 
     `max_bytes_per_second` limits what the steps read and write (`log.cleaner.io.max.bytes.per.second`).
     """
@@ -64,12 +64,12 @@ class Slices:
         return result[0]
 
     async def _pause(self) -> None:
-        """Give the loop a turn, and a longer one if others turn out to have work for it."""
+        """Give the loop a turn, and a longer one if it turns out to have other work."""
         began_ms = self._clock.monotonic_ms()
         await self._clock.sleep(0)
         if self._clock.monotonic_ms() - began_ms > IDLE_TURN_MS:
             await self._clock.sleep(PAUSE_MS)
 
     def _ahead_ms(self) -> float:
-        """How long to wait until the rate is kept."""
+        """How long to wait in order to keep to the rate."""
         return self._bytes / self._rate * 1000 - (self._clock.monotonic_ms() - self._began_ms)

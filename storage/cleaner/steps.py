@@ -1,4 +1,4 @@
-"""Work in small steps, so that a worker thread can do a slice of it and let the loop have the interpreter again."""
+"""Work in small steps, so that a worker thread can do a slice of it and then let the loop have the interpreter."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Replacing segments by the cleaned one made of them (Kafka's LocalLog.replaceSegments).
+"""Replacing segments by the cleaned one made from them (Kafka's LocalLog.replaceSegments).
 
-Whatever rename the machine stops at, `storage.log.recovery` finds either all of the old segments or the whole new one:
+At whichever rename the machine stops, `storage.log.recovery` finds either all of the old segments or the whole new one:
 the new files are `.cleaned` until they are on the device, and `.swap` until the old ones are out of the way.
 """
 
@@ -14,16 +14,16 @@ from storage.segments.segment import CLEANED_SUFFIX, SWAP_SUFFIX, LogSegment
 
 
 class CleaningAbortedError(Exception):
-    """The log was deleted or the node stops."""
+    """The log was deleted, or the node is stopping."""
 
 
 def swap_files(
     log: PartitionLog, cleaned: LogSegment, replaced: Sequence[LogSegment], snapshots: Sequence[str]
 ) -> tuple[LogSegment, list[str]]:
-    """Rename everything; blocking. Returns the segment as it is now, and the files to remove.
+    """Rename everything; blocking. Returns the segment under its final name, and the files to remove.
 
-    `snapshots` are the paths of producer snapshots that go with the old segments. Raises OSError, after which it may
-    be called once more to go on, and CleaningAbortedError if the log was deleted.
+    `snapshots` are the paths of the producer snapshots that belong to the old segments. Raises CleaningAbortedError if
+    the log was deleted, and OSError, after which a second call goes on where this one stopped.
     """
     fs = log.services.fs
     if cleaned.file_suffix == CLEANED_SUFFIX:
@@ -42,7 +42,7 @@ def swap_files(
 
 @contextmanager
 def undeleted(log: PartitionLog) -> Iterator[None]:
-    """A context in which the log is not deleted, so its files may be touched. Raises CleaningAbortedError if it is."""
+    """A context in which the log cannot be deleted, so its files may be touched. Raises CleaningAbortedError."""
     with log.removal.lock:
         if log.removal.is_stopped:
             raise CleaningAbortedError

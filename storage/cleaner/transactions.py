@@ -23,10 +23,10 @@ class _Ongoing:
 
 
 class CleanedTransactions:
-    """Fed with every batch in order of offsets.
+    """Must be given every batch, in order of offsets.
 
     Attributes:
-        index: gets the aborted transactions of which data was seen, as their markers are read; None for none.
+        index: collects the aborted transactions whose data was seen, as their markers are read; None for none.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class CleanedTransactions:
         self._committed: set[int] = set()
 
     def announce(self, aborted: Iterable[AbortedTxn]) -> None:
-        """Take in what the transaction indexes know of the batches to come; repetitions do no harm."""
+        """Take in what the transaction indexes say of the batches to come; repetitions do no harm."""
         for txn in aborted:
             heappush(self._announced, (txn.first_offset, txn))
 
@@ -46,7 +46,7 @@ class CleanedTransactions:
             self._aborted.setdefault(txn.producer_id, _Ongoing(txn))
 
     def on_control_batch(self, header: BatchHeader, batch: Buffer) -> bool:
-        """Whether the marker may go, as no data of its transaction was seen. Raises ValueError, OSError."""
+        """Whether the marker may go, because no data of its transaction was seen. Raises ValueError, OSError."""
         self._begin_up_to(header.last_offset)
         record = next(iter_records(batch, header), None)
         if record is None:
@@ -66,7 +66,7 @@ class CleanedTransactions:
         return False
 
     def on_batch(self, header: BatchHeader) -> bool:
-        """Whether a data batch is of an aborted transaction, so that all of it may go."""
+        """Whether a data batch belongs to an aborted transaction, so that all of it may go."""
         self._begin_up_to(header.last_offset)
         if not header.is_transactional:
             return False

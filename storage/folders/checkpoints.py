@@ -16,7 +16,7 @@ CLEANER = "cleaner-offset-checkpoint"
 
 
 class OffsetCheckpoint:
-    """One checkpoint file: `topic partition offset` a line."""
+    """One checkpoint file: one `topic partition offset` per line."""
 
     def __init__(self, fs: FileSystem, folder: str, name: str) -> None:
         self._fs = fs
@@ -45,14 +45,14 @@ class OffsetCheckpoint:
         return offsets
 
     def __contains__(self, partition: TopicPartition) -> bool:
-        """Whether the file may have the partition, as read or written last by this object or being written just now."""
+        """Whether the file may list the partition: as this object last read or wrote it, or is writing it now."""
         with self._choosing:
             return partition in self._coming or partition in self._possible
 
     def write(self, offsets: Callable[[], Mapping[TopicPartition, int]]) -> None:
-        """Replace the file with what `offsets` says at its turn, so that the last of two writers writes the newest.
+        """Replace the file with what `offsets` returns at its turn, so that the last of two writers writes the newest.
 
-        What this object wrote last is not written again, unless that failed. Raises OSError.
+        What this object wrote last is not written again, unless that write failed. Raises OSError.
         """
         with self._lock:
             with self._choosing:
@@ -62,7 +62,7 @@ class OffsetCheckpoint:
             lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in entries.items()]
             try:
                 write_checkpoint(self._fs, self._path, lines)
-            except OSError:  # the file may be the old one or the new
+            except OSError:  # it may be the old file or the new one
                 self._written, self._possible = None, {**self._possible, **entries}
                 raise
             self._written = self._possible = entries

@@ -13,7 +13,7 @@ logger = structlog.get_logger(__name__)
 
 
 def remove_folder(fs: FileSystem, path: str) -> None:
-    """Remove a folder and all that is in it; blocking. Raises OSError."""
+    """Remove a folder and everything in it; blocking. Raises OSError."""
     for name in fs.listdir(path):
         below = f"{path}/{name}"
         if fs.is_dir(below):

@@ -1,4 +1,4 @@
-"""The checkpoint files of every log folder: offsets that loading starts from, and the high watermarks."""
+"""The checkpoint files of every log folder: the offsets that loading starts from, and the high watermarks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OffsetOf = Callable[[PartitionLog], int | None]
 
 
 class CheckpointError(OSError):
-    """Checkpoints of the folders in `failures` could not be written, those of others were; `errno` is the first's."""
+    """Checkpoints of the folders in `failures` could not be written, others were; `errno` is the first failure's."""
 
     def __init__(self, failures: list[tuple[LogDir, OSError]]) -> None:
         log_dir, first = failures[0]
@@ -34,9 +34,9 @@ class CheckpointError(OSError):
 
 
 class LogCheckpoints:
-    """`logs` are the open logs, `root` gives the folder of each, `moving` the additional folder of those being moved.
+    """`logs` are the open logs, `root` returns each log's folder, `moving` the target folder of a log being moved.
 
-    Folders that failed are left alone.
+    Failed folders are left alone.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class LogCheckpoints:
             raise CheckpointError(failures)
 
     def write_truncated(self, log_dir: LogDir) -> None:
-        """A log of the folder is about to end earlier. Raises OSError."""
+        """Write the checkpoints that must be lowered before a log of the folder is shortened. Raises OSError."""
         for name in (RECOVERY_POINT, CLEANER):
             self._write(log_dir, name, _OFFSETS[name])
 
@@ -91,7 +91,7 @@ class LogCheckpoints:
             self._write(log_dir, name, offset_of)
 
     def forget_predecessor(self, key: TopicPartition, log_dir: LogDir) -> None:
-        """Remove a deleted partition of that name from the checkpoints, so that no load uses its offsets."""
+        """Remove a deleted partition of that name from the checkpoints, so that loading never uses its offsets."""
         for name, offset_of in _OFFSETS.items():
             if key in self._files[log_dir.path, name]:
                 self._write(log_dir, name, offset_of)
@@ -119,11 +119,11 @@ def _cleaned_to(log: PartitionLog) -> int | None:
 
 
 def _start_to_save(log: PartitionLog) -> int | None:
-    """Only starts that the first segment's name does not say (LogManager.checkpointLogStartOffsetsInDir)."""
+    """The start, if the first segment's name does not tell (LogManager.checkpointLogStartOffsetsInDir), or None."""
     if log.removal.unsynced or log.log_start_offset > log.segments.first.base_offset:
         return log.log_start_offset
     return None
 
 
 _OFFSETS: dict[str, OffsetOf] = {RECOVERY_POINT: _recovery_point, LOG_START: _start_to_save, CLEANER: _cleaned_to}
-"""What the checkpoints read by a load say of a log."""
+"""What the checkpoints that a load reads say of a log."""

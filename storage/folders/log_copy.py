@@ -1,4 +1,4 @@
-"""The copy of a log that grows in another folder while the log is written to."""
+"""The copy of a log that grows in another folder while the log goes on being written."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from storage.segments.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, LogSegment, f
 
 CHUNK = 4 << 20
 SYNCED_TOGETHER = 16 << 20
-"""Bytes copied between syncs. With more dirty pages the kernel stalls whoever writes, the loop included."""
+"""Bytes copied between syncs. With more dirty pages the kernel stalls every writer, the loop included."""
 
 Step = Callable[[], None]
 
 
 class SourceError(OSError):
-    """The files that are copied could not be read; what else fails under a copy is the folder that it grows in."""
+    """The files being copied could not be read; any other error of a copy comes from the folder that it grows in."""
 
 
 class LogCopy:
     """Segments, indexes, producer snapshots and leader epochs of `log`, in `folder`.
 
-    No file of a log shrinks or changes while it is served, but for the leader epochs: what was copied stays right.
+    No file of a served log shrinks or changes, except the leader epochs: what was copied stays valid.
 
     Attributes:
-        folder: where the copy lies.
-        size: bytes of its segments.
+        folder: the folder of the copy.
+        size: bytes of the copy's segments.
     """
 
     def __init__(self, log: PartitionLog, folder: str) -> None:
@@ -40,7 +40,7 @@ class LogCopy:
         self.size = 0
         self._log = log
         self._fs = log.services.fs
-        self._copied: dict[str, int] = {}  # bytes by name of the file, until the segment is complete
+        self._copied: dict[str, int] = {}  # bytes by file name, until the segment is complete
         self._complete: set[int] = set()  # segments that were sealed when they were copied
         self._snapshots: set[int] = set()
         self._epochs: tuple[EpochEntry, ...] = ()
@@ -53,9 +53,9 @@ class LogCopy:
         return sum(one.size for one in segments) - copied, len(segments)
 
     def steps(self) -> Iterator[Step]:
-        """What to do, in order, for the copy to have what the log has when the first is asked for.
+        """Everything to do, in order, so that the copy has all that the log had when the first step was asked for.
 
-        Each may be done in any thread, and raises OSError, of which SourceError.
+        Each step may run in any thread, and raises OSError (SourceError among them).
         """
         log = self._log
         active = log.segments.active
@@ -89,7 +89,7 @@ class LogCopy:
                 self._copied.pop(file_name(segment.base_offset, suffix), None)
 
     def _finish_segment(self, base_offset: int) -> None:
-        """The indexes; and the time, by which retention goes where records have none."""
+        """Copy the indexes, and the modification time, by which retention goes where records have no timestamps."""
         for suffix in SEGMENT_SUFFIXES:
             name = file_name(base_offset, suffix)
             with _reading():
@@ -104,7 +104,7 @@ class LogCopy:
         self._fs.set_modified_ms(f"{self.folder}/{name}", modified_ms)
 
     def _grow(self, name: str, end: int | None = None) -> None:
-        """Copy what is missing of a file up to a position, or to its end."""
+        """Copy the missing part of a file, up to a position or to its end."""
         start = self._copied.get(name)
         with _reading():
             source = self._fs.open(f"{self._log.folder}/{name}")
@@ -137,7 +137,7 @@ class LogCopy:
             copy.close()
 
     def sync_steps(self) -> Iterator[Step]:
-        """The steps that put on the device what was copied before the first of them."""
+        """The steps that sync what had been copied before the first of them."""
         names, self._unsynced = self._unsynced, {}
         for name in names:
             yield partial(sync_file, self._fs, f"{self.folder}/{name}")

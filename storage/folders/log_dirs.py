@@ -23,7 +23,7 @@ LOCK_FILE = ".lock"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 
 BROKER_EPOCH = 0
-"""In Kafka the controller gives each start of a broker one, and asks for it at the next."""
+"""In Kafka the controller assigns an epoch to each start of a broker, which the next start must know."""
 
 
 class LogDirError(Exception):
@@ -32,9 +32,9 @@ class LogDirError(Exception):
 
 @dataclass(slots=True)
 class LogDir:
-    """One folder. `clean`: the last process that used it stopped cleanly. `failed`: its device gave an error.
+    """One folder. `clean`: the last process that used it stopped cleanly. `failed`: its device returned an error.
 
-    Of a folder that failed before it could be read `directory_id` is empty.
+    `directory_id` is empty if the folder failed before it could be read.
     """
 
     path: str
@@ -74,9 +74,9 @@ class LogDirs:
     ) -> LogDirs:
         """Make, lock and check the folders; new ones get a `meta.properties`.
 
-        Without `cluster_id` the folders' own is taken, or a new one made. A folder with an I/O error counts as failed,
-        unless it is the first, which holds the metadata. Raises LogDirError if that cannot be used, or one is in use by
-        another broker, belongs to another node or cluster, or has an invalid `meta.properties`.
+        Without `cluster_id` that of the folders is taken, or a new one made. A folder with an I/O error counts as
+        failed, unless it is the first, which holds the metadata. Raises LogDirError if the first cannot be used, or if
+        any is in use by another broker, belongs to another node or cluster, or has an invalid `meta.properties`.
         """
         unlock: list[Callable[[], None]] = []
         failures: dict[str, OSError] = {}
@@ -114,13 +114,13 @@ class LogDirs:
         return cls(fs, common, node_id, dirs, unlock)
 
     def forget_clean_shutdown(self, log_dir: LogDir) -> None:
-        """Have every stop count as unclean for this folder until `mark_clean`. Raises OSError."""
+        """Make every stop count as unclean for this folder until `mark_clean`. Raises OSError."""
         if log_dir.clean:
             self._fs.unlink(f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}")
             self._fs.fsync_dir(log_dir.path)
 
     def mark_clean(self, spoiled: Collection[str]) -> None:
-        """Mark all folders but the `spoiled` ones as cleanly shut down, the last write of a stop. Raises OSError."""
+        """Mark all folders except the `spoiled` ones as cleanly shut down: the last write of a stop. Raises OSError."""
         content = json.dumps({"version": 0, "brokerEpoch": BROKER_EPOCH}, separators=(",", ":")).encode()
         for log_dir in self.dirs:
             if log_dir.failed or log_dir.path in spoiled:
@@ -149,7 +149,7 @@ def _lock(fs: FileSystem, path: str) -> Callable[[], None]:
 
 
 def _make_folder(fs: FileSystem, path: str) -> None:
-    """Make a folder and those above it, so that they survive a power failure."""
+    """Make a folder and its parents, so that they survive a power failure."""
     if fs.is_dir(path):
         return
     above = path.rstrip("/").rpartition("/")[0]

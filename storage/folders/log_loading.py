@@ -1,4 +1,4 @@
-"""Finding and loading all logs at the start (the loading half of Kafka's LogManager)."""
+"""Finding and loading all logs at startup (the loading half of Kafka's LogManager)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PROGRESS_MS = 2000
 
 
 class _Claim(IntEnum):
-    """How a log belongs to a topic of its name; not at all if that is gone, or has another id."""
+    """How a log belongs to the topic of its name: not at all if that is gone, or has another id."""
 
     NONE = 0
     BY_NAME = 1
@@ -44,7 +44,7 @@ class _Claim(IntEnum):
 
 
 class LogLoader:
-    """Loads what the folders hold into `manager`; blocking. `config_for` and `topic_id_of` know the topics."""
+    """Loads the logs in the folders into `manager`; blocking. `config_for` and `topic_id_of` know the topics."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class LogLoader:
         self._topic_id_of = topic_id_of
 
     def load_all(self, found: Sequence[Found], recovery_threads: int) -> None:
-        """Load all logs; those of a folder that was not closed cleanly are recovered, some in parallel.
+        """Load all logs; those of a folder that was not shut down cleanly are recovered, several at a time.
 
         A damaged log is offline; so are all of a folder that fails meanwhile, unless that is the first. Raises OSError,
         KafkaStorage.
@@ -90,7 +90,7 @@ class LogLoader:
         return self._config_for(topic), self._topic_id_of(topic)
 
     def _load(self, found: Found, config: LogConfig, topic_id: UUID | None) -> PartitionLog | OSError:
-        """The log, or what keeps it, and with it its whole folder, from being used. Any thread."""
+        """The log, or the error because of which its whole folder cannot be used. Any thread."""
         if found.log_dir.failed:
             return OSError("its log directory has failed")
         try:
@@ -136,7 +136,7 @@ class LogLoader:
         return _Claim.BY_NAME if log.topic_id is None else _Claim.BY_ID
 
     def _name_topic(self, found: Found) -> None:
-        """Give a log without a topic id that of its topic; Kafka would set it aside as stray."""
+        """Give a log without a topic id that of its topic; Kafka would mark it as stray."""
         log = self._manager.logs.get(found.partition)
         if log is None or log.folder != found.folder or log.topic_id is not None or log.is_offline:
             return
@@ -159,7 +159,7 @@ def find_all(
     new_id: Callable[[], UUID],
     fail: Callable[[LogDir, Exception], None],
 ) -> list[Found]:
-    """The logs of every usable folder, which no longer count as cleanly shut down.
+    """The logs of every usable folder; the folders no longer count as cleanly shut down.
 
     A folder with an I/O error is skipped (`fail`), unless it is the first. Blocking; raises OSError.
     """
@@ -186,7 +186,7 @@ def find_all(
 
 
 def find_logs(fs: FileSystem, checkpoints: LogCheckpoints, log_dir: LogDir) -> list[Found]:
-    """The logs in a folder; those on their way out, and unfinished copies, are removed. Blocking; raises OSError."""
+    """The logs in a folder. Those being deleted, and unfinished copies, are removed. Blocking; raises OSError."""
     recovery_points = checkpoints.read(log_dir, RECOVERY_POINT)
     log_starts = checkpoints.read(log_dir, LOG_START)
     cleaned = checkpoints.read(log_dir, CLEANER)
@@ -207,7 +207,7 @@ def find_logs(fs: FileSystem, checkpoints: LogCheckpoints, log_dir: LogDir) -> l
 
 
 def moved_logs(fs: FileSystem, log_dir: LogDir) -> dict[str, TopicPartition]:
-    """The folders of logs that were changing places when a crash came, by name. Blocking; raises OSError."""
+    """The folders, by name, of logs whose move a crash interrupted after the copy counted. Blocking; raises OSError."""
     names = {name: log_names.parse_moved(name) for name in sorted(fs.listdir(log_dir.path))}
     return {name: partition for name, partition in names.items() if partition is not None}
 
@@ -219,10 +219,10 @@ def finish_moves(
     others: Sequence[LogDir],
     new_id: Callable[[], UUID],
 ) -> None:
-    """What was moved to `log_dir` counts, and no other folder of these partitions. Blocking; raises OSError."""
+    """Let what was moved to `log_dir` be the only folder of these partitions. Blocking; raises OSError."""
     for name, partition in moved.items():
         folder = log_names.folder_name(partition)
-        for other in (*others, log_dir):  # that of a deleted topic may have stayed in `log_dir` for lack of room
+        for other in (*others, log_dir):  # a deleted topic's may have stayed in `log_dir` for lack of room
             if fs.exists(f"{other.path}/{folder}"):
                 fs.rename(f"{other.path}/{folder}", f"{other.path}/{log_names.delete_name(partition, new_id())}")
                 fs.fsync_dir(other.path)
@@ -232,7 +232,7 @@ def finish_moves(
 
 
 def run_in_order(jobs: Sequence[Callable[[], T]], threads: int) -> Iterator[T]:
-    """The results in order, each as soon as it and those before it are done. A failure ends all."""
+    """The results in order, each as soon as it and those before it are done. A failure ends everything."""
     if threads <= 1 or len(jobs) <= 1:
         for job in jobs:
             yield job()

@@ -44,14 +44,14 @@ class LogManager:
     """The logs of the folders in `dirs`.
 
     Attributes:
-        any_failed: whether a log went offline, or was missing, since the start.
-        on_folder_failed: called once for each folder whose device fails after the start, when its logs are offline.
+        any_failed: whether a log went offline, or was missing, since startup.
+        on_folder_failed: called once for each folder whose device fails after startup, when its logs are offline.
         closed: how many logs `close` has dealt with.
-        damaged: logs that were closed cleanly and cannot be read; their files are as they were.
+        damaged: logs that were shut down cleanly and cannot be read; their files are unchanged.
         logs: every open log, by partition.
         moving: the folders that logs are being copied to; retention and cleaning leave those alone.
-        placement: where the logs lie, and will.
-        services: the file system, clock, workers and random source given.
+        placement: the folders of existing and of future logs.
+        services: the file system, clock, workers and random source.
     """
 
     def __init__(
@@ -88,10 +88,10 @@ class LogManager:
         recovery_threads: int = 2,
         producer_expiration_ms: int = DEFAULT_EXPIRATION_MS,
     ) -> LogManager:
-        """Load every log; those of a folder that was not closed cleanly are recovered, some in parallel.
+        """Load every log; those of a folder that was not shut down cleanly are recovered, several at a time.
 
-        Blocking. `config_for` gives a topic's configuration, `topic_id_of` its id. A damaged log is
-        offline; so are all of a folder that fails meanwhile, unless that is the first. Raises OSError, KafkaStorage.
+        Blocking. `config_for` returns a topic's configuration, `topic_id_of` its id. A damaged log is offline; so are
+        all logs of a folder that fails meanwhile, unless that is the first. Raises OSError, KafkaStorage.
         """
         manager = cls(services, dirs, new_id=new_id, producer_expiration_ms=producer_expiration_ms)
         found = find_all(manager._fs, manager._checkpoints, dirs, new_id, manager.fail_folder)
@@ -101,7 +101,7 @@ class LogManager:
     # -- loading (see log_loading)
 
     def damaged_log(self, found: Found, topic_id: UUID | None, config: LogConfig, reason: Exception) -> PartitionLog:
-        """A log that cannot be read, offline."""
+        """The offline placeholder for a log that cannot be read."""
         if found.log_dir.clean:
             self.damaged.add(found.partition)
         return self._offline_log(found, topic_id, config, reason, found.log_dir)
@@ -128,7 +128,7 @@ class LogManager:
 
     @property
     def failed_folders(self) -> set[str]:
-        """The folders of `log.dirs` whose device failed, as they were given."""
+        """The folders of `log.dirs` whose device failed, as they are spelled there."""
         return {log_dir.path for log_dir in self._dirs.dirs if log_dir.failed}
 
     def get(self, topic: str, partition: int) -> PartitionLog | None:
@@ -136,9 +136,9 @@ class LogManager:
         return self.logs.get(TopicPartition(topic, partition))
 
     def absent_log(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog | None:
-        """An offline log for a partition that no usable folder has, if a folder failed that may have it; for the start.
+        """An offline log for a partition found in no usable folder, if a failed one may have it; for startup.
 
-        Which folder a partition lies in is recorded only in that folder. Raises OSError.
+        A partition's folder is recorded only in that folder itself. Raises OSError.
         """
         failed = next((one for one in self._dirs.dirs if one.failed), None)
         if failed is None:
@@ -153,7 +153,7 @@ class LogManager:
     def create_log(
         self, topic: str, partition: int, topic_id: UUID, config: LogConfig, leader_epoch: int = 0
     ) -> PartitionLog:
-        """A new, empty log in the folder with the fewest. Blocking, for the start. Raises KafkaStorage."""
+        """A new, empty log in the folder with the fewest logs. Blocking, for startup. Raises KafkaStorage."""
         log = self.plan_log(topic, partition, topic_id, config, leader_epoch)()
         self.sync_folders()
         self.adopt(log)
@@ -162,10 +162,10 @@ class LogManager:
     def plan_log(
         self, topic: str, partition: int, topic_id: UUID, config: LogConfig, leader_epoch: int
     ) -> Callable[[], PartitionLog]:
-        """Choose the folder of a new log; the function returned makes the log and may block.
+        """Choose the folder of a new log; the returned function makes the log and may block.
 
-        That may run in any thread and raises LogsNotMadeError; `sync_folders` follows the last of several. `adopt` the
-        log on the loop, or `abandon` the plan. Raises KafkaStorage.
+        That function may run in any thread and raises LogsNotMadeError; call `sync_folders` after the last of several.
+        Then `adopt` the log on the loop, or `abandon` the plan. Raises KafkaStorage.
         """
         key = TopicPartition(topic, partition)
         log_dir = self.placement.choose(key)
@@ -173,7 +173,7 @@ class LogManager:
         return partial(self._make_log, key, log_dir, topic_id, config, leader_epoch)
 
     def leave(self, key: TopicPartition) -> str:
-        """The log is gone from its folder, which is returned."""
+        """Note that the log is gone from its folder; return the folder."""
         self.damaged.discard(key)
         return self.placement.leave(key)
 
@@ -204,7 +204,7 @@ class LogManager:
                     self._fs.fsync_dir(log_dir.path)
 
     def adopt(self, log: PartitionLog) -> None:
-        """Register a log made by a plan; it is offline if its folder failed meanwhile."""
+        """Register a log made by a plan; it is offline if its folder has failed meanwhile."""
         key = TopicPartition(log.topic, log.partition)
         self.logs[key] = log
         self.placement.created(key)
@@ -212,7 +212,7 @@ class LogManager:
             log.fail(OSError("its log directory has failed"))
 
     def abandon(self, topic: str, partition: int, log: PartitionLog | None) -> Callable[[], None]:
-        """Give up a plan and its log; the function returned removes the files, may block and raises OSError."""
+        """Give up a plan and its log; the returned function removes the files, may block and raises OSError."""
         key = TopicPartition(topic, partition)
         folder = f"{self.leave(key)}/{log_names.folder_name(key)}"
         if log is not None:
@@ -222,7 +222,7 @@ class LogManager:
     def delete_log_soon(self, topic: str, partition: int) -> None:
         """Close the log and rename its folder now; remove it after `file.delete.delay.ms`. Raises KafkaStorage.
 
-        The new name is not synced: after a crash the folder of a topic that is gone is removed at the start.
+        The new name is not synced: a folder that a crash leaves behind is removed at startup, as its topic is gone.
         """
         log, folder = self._retire(TopicPartition(topic, partition))
         remove_folder_later(self.services, folder, log.config.file_delete_delay_ms)
@@ -245,7 +245,7 @@ class LogManager:
     # -- moving (see log_move)
 
     def log_dir(self, path: str) -> LogDir:
-        """The folder of `log.dirs` at an absolute path. Raises LogDirNotFound if none is."""
+        """The folder of `log.dirs` at an absolute path. Raises LogDirNotFound if there is none."""
         for log_dir in self._dirs.dirs:
             if os.path.abspath(log_dir.path) == path:
                 return log_dir
@@ -265,14 +265,14 @@ class LogManager:
     # -- flushing, checkpoints, closing
 
     def flush_dirty_logs(self) -> None:
-        """Ask for a flush of every log last flushed longer than its `flush.ms` ago (LogManager.flushDirtyLogs)."""
+        """Ask for a flush of every log whose last one is longer ago than its `flush.ms` (LogManager.flushDirtyLogs)."""
         now_ms = self.services.clock.monotonic_ms()
         for log in self.logs.values():
             if now_ms - log.flusher.last_flush_ms >= log.config.flush_ms:
                 log.flush()
 
     async def write_checkpoints(self, write: Callable[[], None], workers: Workers) -> None:
-        """Run a `checkpoint_...` method on a worker thread; a device that fails takes its folder offline (KIP-112).
+        """Run a `checkpoint_...` method on a worker thread; a device failure takes its folder offline (KIP-112).
 
         Raises CheckpointError.
         """
@@ -290,7 +290,7 @@ class LogManager:
     def checkpoint_log_start_offsets(self, folder: str | None = None) -> None:
         """Write `log-start-offset-checkpoint` of one folder, or of all; blocking, any thread. Raises CheckpointError.
 
-        Only starts that the first segment's name does not say are in it (LogManager.checkpointLogStartOffsetsInDir).
+        It lists only starts that the first segment's name does not tell (LogManager.checkpointLogStartOffsetsInDir).
         """
         self._checkpoints.write_all(LOG_START, folder=folder)
 
@@ -303,11 +303,11 @@ class LogManager:
         self._checkpoints.write_all(CLEANER)
 
     def checkpoint_truncated(self, log_dir: LogDir) -> None:
-        """A log of the folder is about to end earlier; blocking. Raises OSError."""
+        """Write the checkpoints of a folder in which a log is about to be shortened; blocking. Raises OSError."""
         self._checkpoints.write_truncated(log_dir)
 
     def fail_folder(self, log_dir: LogDir, error: Exception) -> None:
-        """Take all logs of a folder whose device failed offline; no new one goes there (KIP-112)."""
+        """Take all logs of a folder whose device failed offline; it gets no new ones (KIP-112)."""
         if log_dir.failed:
             return
         log_dir.failed = True
@@ -318,15 +318,15 @@ class LogManager:
         self.on_folder_failed(log_dir)
 
     def fail_if_device(self, log_dir: LogDir, error: Exception) -> None:
-        """Take the folder offline if this error means that its device failed, rather than one file."""
+        """Take the folder offline if this error means that its device failed, rather than a single file."""
         if is_device_failure(error):
             self.fail_folder(log_dir, error)
 
     def close(self) -> None:
-        """Flush and close every log, write the checkpoints, and last the clean-shutdown file; unlock the folders.
+        """Flush and close every log, write the checkpoints, and last the clean-shutdown files; unlock the folders.
 
         Blocking. A log that is or goes offline, or a checkpoint that cannot be written, keeps its folder from counting
-        as clean, and the others go on. Raises the first KafkaStorage or CheckpointError of these, OSError.
+        as clean; the other folders are still closed. Raises OSError, and the first KafkaStorage or CheckpointError.
         """
         failures: list[KafkaError | OSError] = []
         spoiled: set[str] = set()
@@ -350,7 +350,7 @@ class LogManager:
             self.release()
 
     def release(self) -> None:
-        """Close the files and unlock the folders, and no more: what is on disk is what a kill would have left."""
+        """Close the files and unlock the folders, and no more: the disk is left as a kill would leave it."""
         for log in self.logs.values():
             log.removal.stop()
             log.release_files()

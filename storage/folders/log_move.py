@@ -2,16 +2,16 @@
 
 The copy grows in `<topic>-<partition>.<id>-future`, in worker threads; nothing on the loop waits for a device:
 
-1. Round after round, what was appended during the last one is copied and synced, while that halves what is missing.
+1. In rounds: each copies and syncs what was appended during the one before, as long as that halves what is missing.
 2. Flushes are held back, so that nothing more is promised to be on the device, and one more round is synced.
-3. Rounds without a sync, until little is missing. A log that is written to as fast as it is copied refuses appends
-   (NOT_LEADER_OR_FOLLOWER, which clients try again) during the last one.
-4. On the loop at once: the little that is missing is copied, the copy becomes `...-moved`, and the log goes on in it.
-5. In worker threads again: it is synced, the old folder becomes `...-delete`, the copy `<topic>-<partition>`, each name
-   synced before the next. Then flushes go on.
+3. Rounds without a sync, until little is missing. A log that is written as fast as it is copied refuses appends
+   (NOT_LEADER_OR_FOLLOWER, which clients retry) during the last one.
+4. On the loop, in one go: the little that is missing is copied, the copy becomes `...-moved`, the log goes on in it.
+5. In worker threads again: the copy is synced, the old folder becomes `...-delete`, the copy `<topic>-<partition>`,
+each name synced before the next. Then flushes resume.
 
-At the start a `-future` folder counts for nothing, a `-moved` one for everything (`log_loading.finish_moves`). The
-state of the log in memory stays as it is: only the paths change.
+At startup a `-future` folder counts for nothing, while a `-moved` one replaces all others (`log_loading.finish_moves`).
+The log's state in memory stays as it is: only the paths change.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ logger = structlog.get_logger(__name__)
 LANE = "moves"
 
 CAUGHT_UP = (4 << 20, 16)
-"""(bytes, segments) of the log that the copy may lack at the end of step 1."""
+"""The (bytes, segments) of the log that the copy may lack at the end of step 1."""
 
 COPIED_ON_THE_LOOP = (128 << 10, 2)
-"""(bytes, segments) that are few enough to be copied on the loop in step 4."""
+"""The (bytes, segments) that are few enough to be copied on the loop in step 4."""
 
 POLL_MS = 50
-"""Pause between two looks at whether a cleaning or a removal of segments has ended."""
+"""Pause between two checks whether a cleaning or a removal of segments has ended."""
 
 RETRY_MS = 1
-"""Pause before the locks are tried again, while a file is just being opened."""
+"""Pause before the locks are tried again when a file was just being opened."""
 
 
 class MoveEndedError(Exception):
-    """The move was cancelled: the log is gone or offline, or another move replaces it."""
+    """The move was cancelled: the log is gone or offline, or another move replaced this one."""
 
 
 class LogMove:
@@ -92,17 +92,17 @@ class LogMove:
         return self._copy.size
 
     def stop(self) -> None:
-        """Give up, since the node stops; a log that has changed places leaves the rest to the next start."""
+        """Give up, as the node is stopping; if the log has changed places, the next start does the rest."""
         self._cancelled = self._stopping = True
 
     def cancel(self) -> None:
-        """Give up at the next step, unless the log has changed places by then."""
+        """Give up at the next step, unless the log has changed places before."""
         self._cancelled = True
 
     async def run(self) -> None:
         """Copy, catch up, change places; retention and cleaning pause meanwhile.
 
-        A failure to copy leaves the log where it is. Raises MoveEndedError, OSError, KafkaError if the log went offline
+        If copying fails, the log stays where it is. Raises MoveEndedError, OSError, KafkaError if the log went offline
         while it changed places.
         """
         self._check_wanted()
@@ -144,7 +144,7 @@ class LogMove:
 
     @contextmanager
     def _while_copying(self) -> Iterator[None]:
-        """A device that fails takes its folder offline: the log's if it cannot be read, else the copy's."""
+        """Take a folder offline whose device fails: the log's if it cannot be read, else the copy's."""
         try:
             yield
         except OSError as error:
@@ -161,7 +161,7 @@ class LogMove:
         self._manager.checkpoint_folder(self.target)
 
     def _discard(self) -> None:
-        """Remove the copy; if this fails, the next start does it."""
+        """Remove the copy; if that fails, the next start does it."""
         try:
             if self._fs.exists(self._copy.folder):
                 remove_folder(self._fs, self._copy.folder)
@@ -191,7 +191,7 @@ class LogMove:
         held = asyncio.get_running_loop().create_future()
 
         def hold() -> None:
-            if not held.done():  # else nothing waits for it
+            if not held.done():  # else nobody is waiting for it
                 self.log.flusher.hold()
                 held.set_result(None)
 
@@ -201,7 +201,7 @@ class LogMove:
     # -- changing places
 
     async def _switch(self) -> tuple[str, list[File]]:
-        """Let the log go on in the copy, which counts from here on; return the old folder and its open files."""
+        """Let the log go on in the copy, which counts from now on; return the old folder and its open files."""
         await self._round()
         await self._do(self._copy.sync_steps())
         missing = self._copy.missing()
@@ -230,13 +230,13 @@ class LogMove:
             old_files = self._rename(self._moved_folder)
         except OSError as error:
             if is_transient(error):
-                raise  # no name has changed: the log stays where it is
+                raise  # no name has changed, so the log stays where it is
             raise self._failed(self.target, error) from error
         self._manager.settle_move(self.log, self.target)
         return old_folder, old_files
 
     def _take_locks(self, locks: ExitStack) -> bool:
-        """Lock every file against being opened by name; False if one is being opened right now."""
+        """Lock every file against being opened by name; return False if one is being opened right now."""
         wanted: list[Lock] = [lock for segment in self.log.segments for lock in segment.locks()]
         for lock in (*wanted, self.log.leader_epochs.writing):
             if not lock.acquire(blocking=False):
@@ -251,14 +251,14 @@ class LogMove:
         return self.log.relocate(folder)
 
     def _failed(self, log_dir: LogDir, error: OSError) -> Exception:
-        """Fail the log: it is uncertain which of the two folders the next start takes, so neither may grow."""
+        """Fail the log: the next start may take either of the two folders, so neither may grow."""
         self._manager.fail_if_device(log_dir, error)
         if self._manager.logs.get(self._key) is not self.log:
             return MoveEndedError()
         return self.log.fail(KafkaStorage(f"It could not change places: {error}"))
 
     async def _finish(self, old_folder: str, old_files: list[File]) -> None:
-        """Make all of it durable. A log that is deleted or fails meanwhile leaves the rest to the next start."""
+        """Make all of it durable. If the log is deleted or fails meanwhile, the next start does the rest."""
         end = self.log.end
         target = self.target
         source = self._dir_of(old_folder)
@@ -279,7 +279,7 @@ class LogMove:
 
     @contextmanager
     def _leaving(self, old_files: list[File]) -> Iterator[None]:
-        """Close the old files after a failure too, later, since they may still be read: the next start removes them."""
+        """After a failure too, close the old files; later, as they may still be read. The next start removes them."""
 
         def close() -> None:
             for file in old_files:
@@ -303,7 +303,7 @@ class LogMove:
             raise self._failed(log_dir, error) from error
 
     async def _retried(self, work: Step, may_pass: Callable[[Exception], bool] = is_out_of_descriptors) -> None:
-        """Retry the work while its failure may pass: there is no way back. A failed sync is never retried."""
+        """Run work that cannot be undone, retrying while its failure may pass. A failed sync is never retried."""
         while True:
             try:
                 await self._workers.call(work)
@@ -354,5 +354,5 @@ def _within(missing: tuple[int, int], bound: tuple[int, int]) -> bool:
 
 
 def _halves(missing: tuple[int, int], before: tuple[int, int]) -> bool:
-    """Whether a round has left at most half of what was missing before it, in bytes and, rounded up, in segments."""
+    """Whether a round left at most half of what was missing before, in bytes and, rounded up, in segments."""
     return missing[0] * 2 <= before[0] and missing[1] * 2 <= before[1] + 1

@@ -14,7 +14,7 @@ MOVED_SUFFIX = "-moved"
 
 _FOLDER = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>\d+)")
 LONGEST_NAME = 255
-"""The longest name of a folder, in characters, that file systems allow."""
+"""The longest name, in characters, that file systems allow for a folder."""
 
 
 def folder_name(partition: TopicPartition) -> str:
@@ -23,28 +23,28 @@ def folder_name(partition: TopicPartition) -> str:
 
 
 def delete_name(partition: TopicPartition, unique: UUID) -> str:
-    """The name of a folder that is to be removed: `topic-partition.<32 hex digits>-delete`, at most 255 characters."""
+    """The name of a folder to be deleted: `topic-partition.<32 hex digits>-delete`, at most 255 characters."""
     end = f"-{partition.partition}.{unique.hex}{DELETE_SUFFIX}"
     return partition.topic[: LONGEST_NAME - len(end)] + end
 
 
 def future_name(partition: TopicPartition, unique: UUID) -> str:
-    """The name of a copy that is being made: `topic-partition.<32 hex digits>-future`."""
+    """The name of an unfinished copy: `topic-partition.<32 hex digits>-future`."""
     return f"{folder_name(partition)}.{unique.hex}{FUTURE_SUFFIX}"
 
 
 def moved_name(partition: TopicPartition, unique: UUID) -> str:
-    """The name of a complete copy, which counts instead of any other folder of the partition."""
+    """The name of a complete copy, which replaces any other folder of the partition."""
     return f"{folder_name(partition)}.{unique.hex}{MOVED_SUFFIX}"
 
 
 def parse_moved(name: str) -> TopicPartition | None:
-    """The partition that a `moved_name` is of; None for any other name."""
+    """The partition of a `moved_name`; None for any other name."""
     stem, dot, _ = name.rpartition(".")
     return parse(stem) if dot and name.endswith(MOVED_SUFFIX) else None
 
 
 def parse(name: str) -> TopicPartition | None:
-    """The partition whose folder has that name; None for any other folder, renamed ones too."""
+    """The partition whose folder has that name; None for other folders, including renamed ones."""
     match = _FOLDER.fullmatch(name)
     return TopicPartition(match["topic"], int(match["partition"])) if match else None

@@ -27,7 +27,7 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A folder with a log in it, and what the checkpoints say of that."""
+    """A folder with a log in it, and what the checkpoints say of that log."""
 
     partition: TopicPartition
     log_dir: LogDir
@@ -50,7 +50,7 @@ def open_log(
     host: LogHost,
     producer_expiration_ms: int,
 ) -> PartitionLog:
-    """Open, and recover unless `clean`, a log. Blocking; raises OSError."""
+    """Open a log, and recover it unless `clean`. Blocking; raises OSError."""
     folder = found.folder
     name = str(found.partition)
     request = LoadRequest(
@@ -82,7 +82,7 @@ def open_log(
 
 
 def read_topic_id(fs: FileSystem, found: Found, expected: UUID | None) -> UUID | None:
-    """The topic id in a log's folder; a damaged file is rewritten with the `expected` one. Raises OSError."""
+    """The topic id in a log's folder; a damaged file is rewritten with the `expected` id. Raises OSError."""
     try:
         return partition_metadata.read(fs, found.folder)
     except CorruptPartitionMetadataError as error:
@@ -103,9 +103,9 @@ def offline_log(
     state_folder: str,
     host: LogHost,
 ) -> PartitionLog:
-    """A placeholder for a log that cannot be used: it knows what the checkpoints say, and its files are left alone.
+    """A placeholder for a log that cannot be used: it has the offsets of the checkpoints, and leaves the files alone.
 
-    Its state is empty: it is loaded from `state_folder`, which holds no log. Any thread; raises OSError.
+    Its state is empty, loaded from `state_folder`, which holds no log. Any thread; raises OSError.
     """
     topic, index = found.partition
     log = PartitionLog(

@@ -9,11 +9,11 @@ from protocol.topic_partition import TopicPartition
 from storage.folders.log_dirs import LogDir, LogDirs
 
 MOST_PREFERENCES = 10_000
-"""The most partitions whose preferred folder is remembered; of more the oldest are forgotten (Kafka keeps all)."""
+"""The most partitions whose preferred folder is remembered; beyond that the oldest are forgotten (Kafka keeps all)."""
 
 
 class LogPlacement:
-    """Where logs lie, and where new ones go. `folders`: the path of each log's folder of `log.dirs`, by partition."""
+    """The folders of existing and new logs. `folders`: by partition, the path of the folder of `log.dirs` it is in."""
 
     def __init__(self, dirs: LogDirs) -> None:
         self.folders: dict[TopicPartition, str] = {}
@@ -22,7 +22,7 @@ class LogPlacement:
         self._preferred: dict[TopicPartition, LogDir] = {}
 
     def prefer(self, key: TopicPartition, log_dir: LogDir) -> None:
-        """Have a partition that is created later go to `log_dir` (KIP-113)."""
+        """Let a partition that is created later go to `log_dir` (KIP-113)."""
         self._preferred.pop(key, None)
         if len(self._preferred) >= MOST_PREFERENCES:
             del self._preferred[next(iter(self._preferred))]
@@ -39,16 +39,16 @@ class LogPlacement:
         return min(usable, key=lambda one: self._taken[one.path])
 
     def created(self, key: TopicPartition) -> None:
-        """The log is there: what was preferred for it has been followed, or came too late."""
+        """The log exists now: what was preferred for it has been followed, or came too late."""
         self._preferred.pop(key, None)
 
     def settle(self, key: TopicPartition, path: str) -> None:
-        """The log lies in that folder."""
+        """Note that the log lies in that folder."""
         self.folders[key] = path
         self._taken[path] += 1
 
     def leave(self, key: TopicPartition) -> str:
-        """The log is gone from its folder, which is returned."""
+        """Note that the log is gone from its folder; return the folder."""
         path = self.folders.pop(key)
         self._taken[path] -= 1
         return path

@@ -12,7 +12,7 @@ FILE_NAME = "meta.properties"
 
 
 class MetaPropertiesError(Exception):
-    """The folder cannot be used: its file is unreadable, or it belongs to another node or cluster."""
+    """The folder cannot be used: the file is unreadable, or says that it belongs to another node or cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class MetaProperties:
 
 
 def read(fs: FileSystem, folder: str) -> MetaProperties | None:
-    """The folder's properties, None if it has none yet. Raises MetaPropertiesError, OSError."""
+    """The folder's properties, None if it has no file yet. Raises MetaPropertiesError, OSError."""
     path = f"{folder}/{FILE_NAME}"
     if not fs.exists(path):
         return None

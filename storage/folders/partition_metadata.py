@@ -11,7 +11,7 @@ FILE_NAME = "partition.metadata"
 
 
 class CorruptPartitionMetadataError(Exception):
-    """The file is not in the format."""
+    """The file does not have the right format."""
 
 
 def read(fs: FileSystem, folder: str) -> UUID | None:

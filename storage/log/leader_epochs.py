@@ -1,4 +1,4 @@
-"""Which leader epoch starts where, kept in `leader-epoch-checkpoint` (Kafka's LeaderEpochFileCache, KIP-101)."""
+"""Which leader epoch starts at which offset; `leader-epoch-checkpoint` (Kafka's LeaderEpochFileCache, KIP-101)."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def lines_of(entries: Iterable[EpochEntry]) -> list[str]:
 class LeaderEpochs:
     """The epochs of one partition, ascending in epoch and start offset.
 
-    Every change but `truncate_from_start` and `begin` is written before it returns.
+    Every change except `truncate_from_start` and `begin` is on disk before it returns.
 
     Attributes:
-        latest: the latest epoch, -1 without one.
-        writing: held while the file is written.
+        latest: the latest epoch, -1 if there is none.
+        writing: held while the file is being written.
     """
 
     def __init__(self, fs: FileSystem, folder: str) -> None:
@@ -60,7 +60,7 @@ class LeaderEpochs:
         return tuple(self._entries)
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Note where `epoch` starts; entries that this contradicts are removed. The latest epoch cannot start later.
+        """Note where `epoch` starts, and remove entries that contradict this. The latest epoch cannot start later.
 
         Raises ValueError for negative numbers, OSError.
         """
@@ -79,12 +79,12 @@ class LeaderEpochs:
         self.latest = entries[-1].epoch if entries else UNDEFINED_EPOCH
 
     def begin(self, epoch: int, start_offset: int) -> None:
-        """Note that `epoch` starts at the log's end. It must be saved before records of it are on the device."""
+        """Note that `epoch` starts at the log's end. It must be saved before any of its records is on the device."""
         if self._put(EpochEntry(epoch, start_offset)):
             self._unsaved = True
 
     def is_unsaved(self, end_offset: int) -> bool:
-        """Whether the file lacks an epoch of which there are records in the log, which ends here."""
+        """Whether the file lacks an epoch that has records in the log, whose end is given."""
         return self._unsaved and bool(self._entries) and self._entries[-1].start_offset < end_offset
 
     def _put(self, new: EpochEntry) -> bool:
@@ -103,7 +103,7 @@ class LeaderEpochs:
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """(epoch found, its end offset) for OffsetForLeaderEpoch; (-1, -1) if unknown.
 
-        The epoch found is the largest one not above `epoch`, its end the start of the next one, or the log's end. Below
+        The epoch found is the largest one not above `epoch`; its end is the start of the next, or the log's end. Below
         the first known epoch it is `epoch` itself, which ends where the first one starts.
         """
         if epoch == UNDEFINED_EPOCH or epoch > self.latest:
@@ -127,16 +127,16 @@ class LeaderEpochs:
         return found
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Remove the epochs that start at or after `end_offset`, where the log now ends. Raises OSError."""
+        """Remove the epochs that start at or after `end_offset`, the log's new end. Raises OSError."""
         kept = [entry for entry in self._entries if entry.start_offset < end_offset]
         if end_offset >= 0 and len(kept) < len(self._entries):
             self._take(kept)
             self._write()
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Remove the epochs before `start_offset`, where the log now starts; the one in force starts there.
+        """Remove the epochs before `start_offset`, the log's new start; the epoch in force there now starts there.
 
-        Only in memory, as loading does it again: `save` writes it. Returns whether there is something to write.
+        Only in memory, as loading does the same: `save` writes it. Returns whether there is something to write.
         """
         removed = [entry for entry in self._entries if entry.start_offset <= start_offset]
         if not removed:
@@ -146,11 +146,11 @@ class LeaderEpochs:
         return removed != [first]
 
     def save(self) -> None:
-        """Write what is known now; blocking, any thread. Raises OSError."""
+        """Write the current entries; blocking, any thread. Raises OSError."""
         self._write()
 
     def relocate(self, folder: str) -> None:
-        """The file was moved to another folder; the caller holds `writing`."""
+        """Note that the file was moved to another folder; the caller holds `writing`."""
         self._path = f"{folder}/{FILE_NAME}"
 
     def clear(self) -> None:
@@ -159,14 +159,14 @@ class LeaderEpochs:
         self._write()
 
     def retire(self) -> None:
-        """The log is deleted: its folder may hold another log by now, so nothing is written from here on."""
+        """Write nothing from now on: the log is deleted, and its folder may already hold another log."""
         self._retired = True
 
     def _write(self) -> None:
         with self.writing:
             if self._retired:
                 return
-            # Cleared before the entries are copied: an epoch that begins during the write is not in the file.
+            # Cleared before the entries are copied: an epoch that begins during the write will not be in the file.
             self._unsaved = False
             try:
                 write_checkpoint(self._fs, self._path, lines_of(list(self._entries)))

@@ -1,4 +1,4 @@
-"""Flushing one log: `fdatasync` in a worker thread, one at a time, covering every append before it started."""
+"""Flushing one log: `fdatasync` in a worker thread, one at a time, each covering every append before it started."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class _Work:
-    """What one flush must sync: open files, files by name, and the folder if names changed in it.
+    """What one flush must sync: open files, files by name, and the folder if names in it have changed.
 
-    `epochs` are saved too, so that the recovery point never passes an epoch that no file has.
-    `target` is the log's end when the flush was prepared, `generation` the log's count of truncations then, `release`
-    lets the open files go.
+    `epochs` are saved too, so that the recovery point never passes an epoch that no file has. `target` is the log's end
+    when the flush was prepared, `generation` the log's count of truncations at that time; `release` lets go of the open
+    files.
     """
 
     fs: FileSystem
@@ -44,7 +44,7 @@ class _Work:
     _error: OSError | None = None
 
     def run(self) -> None:
-        """Blocking; any thread. Done once: a second caller waits for and shares the outcome. Raises OSError."""
+        """Blocking; any thread. Done once: a second caller waits and gets the same outcome. Raises OSError."""
         with self._turn:
             if self._error is not None:
                 raise self._error
@@ -70,7 +70,7 @@ class _Work:
 
 
 def _save_or_wait(epochs: LeaderEpochs) -> None:
-    """Save the epochs; without room or a descriptor the next flush does: records on the device carry them too."""
+    """Save the epochs, or leave that to the next flush if room or a descriptor is missing: records have them too."""
     try:
         epochs.save()
     except OSError as error:
@@ -83,8 +83,8 @@ class LogFlusher:
     """Knows how far a log is on the device, and what is not yet.
 
     A request that comes during a flush is served by the next one, together with all others. A failed flush is never
-    retried: the kernel may have dropped the dirty pages, and a second one would lie. A file that could not be opened,
-    because too many are open, has not been flushed at all: that is tried again.
+    retried: the kernel may have dropped the dirty pages, so that a second one would succeed falsely. A file that could
+    not be opened because too many are open has not been flushed at all: that is tried again.
 
     Attributes:
         flushed: the log's end as of the last flush; its offset is the recovery point.
@@ -147,46 +147,46 @@ class LogFlusher:
         self._then: Callable[[], None] | None = None
 
     def note_new_segment(self, sealed: LogSegment | None) -> None:
-        """Files were created; `sealed` is the segment that they follow."""
+        """Note that files were created; `sealed` is the segment before them."""
         self._names_changed = True
         if sealed is not None:
             self._sealed.append(sealed)
 
     def lower(self, offset: int) -> None:
-        """The log is about to end at an offset: a flush that began before does not count."""
+        """Prepare for a truncation to an offset: a flush that began before it does not count."""
         self._generation += 1
         if self.flushed.offset > offset:
             self.flushed = LogOffsetMetadata(offset)
 
     def note_truncated(self) -> None:
-        """The log ends elsewhere now. What was on the device before still is."""
+        """Note the log's new end after a truncation. What was on the device before still is."""
         self._sealed = [segment for segment in self._sealed if segment.base_offset in self._segments]
         end = self._end()
         if self.flushed.offset >= end.offset or not self._segments.size:
             self.flushed = end
 
     def note_removed(self, segments: Sequence[LogSegment]) -> None:
-        """Segments are gone, and their removal syncs the folder: there is nothing left to flush."""
+        """Drop removed segments: there is nothing left to flush, and their removal syncs the folder."""
         self._sealed = [segment for segment in self._sealed if segment not in segments]
 
     def relocate(self, folder: str) -> None:
-        """The log lies in another folder now; no flush is under way."""
+        """Note that the log lies in another folder now; no flush is under way."""
         self._folder = folder
         self._names = [f"{folder}/{path.rpartition('/')[2]}" for path in self._names]
 
     def note_synced(self, end: LogOffsetMetadata) -> None:
-        """The log is on the device up to what was its end; no flush is under way."""
+        """Note that the log is on the device up to `end`; no flush is under way."""
         if end.offset > self.flushed.offset:
             self.flushed = end
             if self.on_flush is not None:
                 self.on_flush(end)
 
     def hold(self) -> None:
-        """Start no flush until `release`; none is under way."""
+        """Start no flush until `release`; none may be under way."""
         self._held = True
 
     def release(self) -> None:
-        """Start what was asked for meanwhile."""
+        """Resume flushing, and start what was asked for meanwhile."""
         self._held = False
         self._serve_requests()
 
@@ -196,7 +196,7 @@ class LogFlusher:
             self.request()
 
     def when_idle(self, action: Callable[[], None]) -> None:
-        """Call once, on the loop, when no flush is under way: now, or before the next one starts."""
+        """Call `action` once, on the loop, when no flush is under way: now, or before the next one starts."""
         if self._running is None:
             action()
         else:
@@ -208,11 +208,11 @@ class LogFlusher:
             action()
 
     def stop(self) -> None:
-        """Start no flush from here on."""
+        """Start no flush from now on."""
         self._stopped = True
 
     def request(self) -> None:
-        """Start a flush of all that is appended by now, or have the next one cover it."""
+        """Start a flush of everything appended so far, or have the next one cover it."""
         if self._running is not None or self._held or self._waits_for_descriptors:
             self._requested = True
             return
@@ -228,7 +228,7 @@ class LogFlusher:
         workers.submit(work.run, lambda _: self._finish(work), lambda error: self._fail(work, error))
 
     def flush_now(self) -> None:
-        """Flush on this thread, with what a clean shutdown needs too. Raises KafkaStorage."""
+        """Flush on this thread, including what only a clean shutdown needs. Raises KafkaStorage."""
         running = self._running
         try:
             work = self._prepare(closing=True)
@@ -238,7 +238,7 @@ class LogFlusher:
             return
         try:
             if running is not None:
-                running.run()  # it may not have been done, and is not in `work`
+                running.run()  # it may not have run yet, and is not in `work`
             work.run()
         except OSError as error:
             raise self._failed(error) from error
@@ -247,7 +247,7 @@ class LogFlusher:
         self._advance(work)
 
     def _prepare(self, *, closing: bool) -> _Work | None:
-        """What there is to flush, which counts as flushed from now on. Raises OSError, and nothing has changed."""
+        """What there is to flush; from now on it counts as flushed. Raises OSError, and then nothing has changed."""
         end = self._end()
         unsaved = self._epochs.is_unsaved(end.offset)
         left = self._sealed or self._names or self._names_changed or unsaved
@@ -300,7 +300,7 @@ class LogFlusher:
         self._call_waiting()
 
     def _retry_or_fail(self, error: Exception) -> None:
-        """Flush again later, if a file could not be opened; any other error takes the log offline."""
+        """Flush again later if a file could not be opened; any other error takes the log offline."""
         if not is_out_of_descriptors(error):
             self._failed(error)
         elif not self._waits_for_descriptors:
@@ -313,7 +313,7 @@ class LogFlusher:
 
 
 def _acquire(handles: Sequence[SegmentFile]) -> list[File]:
-    """The open files, or none and an OSError."""
+    """The open files. On OSError none stays acquired."""
     files: list[File] = []
     with contextlib.ExitStack() as undo:
         for handle in handles:

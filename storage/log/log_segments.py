@@ -18,7 +18,7 @@ class LogSegments:
         self._segments = sorted(segments, key=lambda segment: segment.base_offset)
         self._bases = [segment.base_offset for segment in self._segments]
         self.active = self._segments[-1]
-        self._found: tuple[int, int] | None = None  # what `batch_start` was asked for last, and its answer
+        self._found: tuple[int, int] | None = None  # the last argument and result of `batch_start`
 
     def __iter__(self) -> Iterator[LogSegment]:
         return iter(self._segments)
@@ -58,7 +58,7 @@ class LogSegments:
         self.add(new)
 
     def replace_all(self, segment: LogSegment) -> None:
-        """This one alone from now on."""
+        """Replace all segments by this one."""
         self._segments[:] = [segment]
         self._bases[:] = [segment.base_offset]
         self.active = segment
@@ -89,9 +89,9 @@ class LogSegments:
             segment = higher
 
     def batch_start(self, offset: int) -> int:
-        """The base offset of that batch; `offset` itself if there is none. Raises OSError.
+        """The base offset of the batch that `locate` finds; `offset` itself if there is none. Raises OSError.
 
-        Often called for the log's start, so the last answer is kept.
+        Often called for the log's start, so the last result is kept.
         """
         if self._found is not None and self._found[0] == offset:
             return self._found[1]
@@ -104,7 +104,7 @@ class LogSegments:
         return base_offset
 
     def note_truncated(self) -> None:
-        """Forget the last answer: other batches may lie there from now on."""
+        """Forget the last result of `batch_start`: other batches may lie there from now on."""
         self._found = None
 
     def from_offset(self, offset: int) -> list[LogSegment]:

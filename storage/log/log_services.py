@@ -12,7 +12,7 @@ from storage.workers import Workers
 from timing.clock import Clock
 
 DESCRIPTORS_RETRY_MS = 1_000
-"""Delay before a retry of what failed because too many files were open."""
+"""Delay before retrying what failed because too many files were open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class LogServices:
     random: random.Random
 
     def jitter_ms(self, config: LogConfig) -> int:
-        """How much earlier a new segment is rolled by time (LogConfig.randomSegmentJitter)."""
+        """How much earlier than its age limit a new segment is rolled (LogConfig.randomSegmentJitter)."""
         bound = min(config.segment_jitter_ms, config.segment_ms)
         return self.random.randrange(bound) if bound > 0 else 0
 
@@ -34,7 +34,7 @@ class LogHost(Protocol):
     """What a log needs of the folder that it lies in."""
 
     def checkpoint(self) -> None:
-        """Write the checkpoints with the log's recovery point and `cleaned_to` in them; blocking. Raises OSError."""
+        """Write the checkpoints, with the log's recovery point and `cleaned_to`; blocking. Raises OSError."""
 
     def failed(self, error: Exception) -> None:
         """The log went offline."""

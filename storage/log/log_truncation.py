@@ -1,7 +1,7 @@
 """Making a log shorter (Kafka's UnifiedLog.truncateTo, truncateFullyAndStartAt, maybeIncrementLogStartOffset).
 
-Truncation is for replicas, which drop what their new leader does not have: with one node nothing calls it yet. It
-blocks on the device, since it happens once per leader change and what was cut must not come back.
+Truncation is for replicas, which drop what their new leader does not have; with one node nothing calls it yet. It
+blocks on the device, since it happens once per leader change and what was cut off must not come back.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def truncate_fully(log: PartitionLog, offset: int, log_start_offset: int) -> Non
 
 
 def _lower_recovery_point(log: PartitionLog, offset: int) -> None:
-    """Lower the recovery point first, on disk too: else the next load trusts unsynced records appended below it."""
+    """Lower the recovery point first, also on disk: else the next load trusts unsynced records appended below it."""
     log.flusher.lower(offset)
     if log.cleaned_to is not None:
         log.cleaned_to = min(log.cleaned_to, offset)
@@ -86,7 +86,7 @@ def _settle(log: PartitionLog, end_offset: int, log_start_offset: int) -> None:
 
 
 def _unlink(log: PartitionLog, segments: list[LogSegment]) -> None:
-    """Remove the files for good, the last segment first so that no gap can be left; readers' descriptors go on."""
+    """Remove the files for good, the last segment first, so that no gap can remain; readers keep their descriptors."""
     for segment in reversed(segments):
         for path in segment.existing_files():
             log.services.fs.unlink(path)

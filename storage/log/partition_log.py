@@ -36,11 +36,11 @@ class PartitionLog:
     Attributes:
         name: `topic-partition`.
         log_start_offset: first offset that may be read.
-        log_end_offset: the next offset to be given out.
+        log_end_offset: the offset of the next record.
         on_offline: called once, when a disk error takes the log offline.
         config: the topic's configuration; replace it when that changes.
-        cleaned_to: the offset up to which the log was compacted; None if it never was.
-        held_back: appends are refused for a moment, until the move to another folder is done.
+        cleaned_to: the offset up to which the log has been compacted; None if it never was.
+        held_back: appends are refused for a moment, until the log has moved to another folder.
     """
 
     __slots__ = (
@@ -113,7 +113,7 @@ class PartitionLog:
         """Check one batch, give it offsets and write it; never awaits. docs/design.md has the order of the steps.
 
         `batch` should be writable: base offset and leader epoch are patched into it. A duplicate of one of the
-        producer's last batches appends nothing and answers the first append's offsets.
+        producer's last batches appends nothing, and the first append's offsets are returned.
 
         Raises what `validator.validate` and `ProducerStateManager.check` raise, RecordBatchTooLarge for a batch that
         fits no segment, and KafkaStorage after a disk error.
@@ -167,7 +167,7 @@ class PartitionLog:
                 raise self.fail(error) from error
 
     def _failed_append(self, error: OSError) -> KafkaError:
-        """Cut the failed append off; return what to raise."""
+        """Cut off what a failed append left; return what to raise."""
         try:
             self.segments.active.cut_back()
         except OSError as second:
@@ -176,15 +176,15 @@ class PartitionLog:
         return self.failure(error)
 
     def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
-        """Note that `leader_epoch` starts at an offset, unless it is the latest already."""
+        """Note that `leader_epoch` starts at an offset, unless it already is the latest."""
         self.leader_epochs.assign(leader_epoch, start_offset)
 
     def begin_epoch(self, leader_epoch: int) -> None:
-        """Note that `leader_epoch` starts here; it is written with the first records of it that are flushed."""
+        """Note that `leader_epoch` starts at the log's end; it is written with its first flushed records."""
         self.leader_epochs.begin(leader_epoch, self.log_end_offset)
 
     def roll(self) -> LogSegment:
-        """Seal the active segment and start the next one at the log's end; raises OSError."""
+        """Seal the active segment and start the next one at the log's end. Raises OSError."""
         active = self.segments.active
         base_offset = self.log_end_offset
         if active.base_offset == base_offset:
@@ -197,7 +197,7 @@ class PartitionLog:
         return segment
 
     def new_segment(self, base_offset: int, sealed: LogSegment | None) -> LogSegment:
-        """An empty segment's files; `sealed` is the segment that it follows. Raises OSError."""
+        """Make the files of an empty segment; `sealed` is the segment before it. Raises OSError."""
         services, config = self.services, self.config
         segment = LogSegment.create(
             services.fs,
@@ -214,7 +214,7 @@ class PartitionLog:
 
     @property
     def end(self) -> LogOffsetMetadata:
-        """Where the next append goes."""
+        """The position of the next append."""
         active = self.segments.active
         return new_offset_metadata((self.log_end_offset, active.base_offset, active.size))
 
@@ -245,9 +245,9 @@ class PartitionLog:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the earliest open transaction starts, or the batch that holds the log's start if that is later.
+        """The start of the earliest open transaction, or the batch that holds the log's start if that is later.
 
-        As Kafka's UnifiedLog.maybeIncrementFirstUnstableOffset has it. May read, as `locate` does. Raises KafkaStorage.
+        The rule is UnifiedLog.maybeIncrementFirstUnstableOffset's. May read, as `locate` does. Raises KafkaStorage.
         """
         first = self.producers.first_unstable_offset
         if first is None or first >= self.log_start_offset:
@@ -260,7 +260,7 @@ class PartitionLog:
     # -- reading
 
     def plan_read(self, start_offset: int, max_bytes: int, upper: LogOffsetMetadata, min_one_message: bool) -> ReadPlan:
-        """A read from `start_offset` of at most `max_bytes` and not past `upper` (Kafka's LocalLog.read).
+        """The plan of a read from `start_offset` of at most `max_bytes`, not past `upper` (Kafka's LocalLog.read).
 
         Raises OffsetOutOfRange outside [log start, log end], KafkaStorage when the log is offline.
         """
@@ -306,7 +306,7 @@ class PartitionLog:
         return self.flusher.flushed
 
     def flush(self) -> None:
-        """Ask for a flush of all that is appended by now; `flusher.on_flush` is called when it is done."""
+        """Ask for a flush of everything appended so far; `flusher.on_flush` is called when it is done."""
         self.flusher.request()
 
     # -- going offline
@@ -316,13 +316,13 @@ class PartitionLog:
         return self._offline is not None
 
     def failure(self, error: OSError) -> KafkaError:
-        """What to raise for an error that left the log as it was: without room or a free descriptor it stays online."""
+        """What to raise for an error that left the log unchanged: without room or a descriptor it stays online."""
         if is_transient(error):
             return KafkaStorage(f"There is no room for the log of {self.name} in {self.folder}: {error}")
         return self.fail(error)
 
     def fail(self, error: Exception) -> KafkaError:
-        """A disk error: take the log offline. Returns what to raise."""
+        """Take the log offline after a disk error; return what to raise."""
         if self._offline is None:
             self._offline = KafkaStorage(f"The log of {self.name} in {self.folder} is offline: {error}")
             self.flusher.stop()
@@ -360,7 +360,7 @@ class PartitionLog:
             raise self.fail(error) from error
 
     def increment_log_start_offset(self, offset: int) -> bool:
-        """Move the log's start up; False if it is there already. The caller checkpoints it before it answers.
+        """Raise the log's start; False if it is there already. The caller checkpoints it before answering.
 
         Raises OffsetOutOfRange past the log's end (the caller checks the high watermark), KafkaStorage.
         """
@@ -377,7 +377,7 @@ class PartitionLog:
         self.flusher.flush_now()
 
     def retire(self) -> None:
-        """Have every later call fail, and ignore disk errors: the partition is deleted."""
+        """Make every later call fail, and ignore disk errors: the partition is deleted."""
         self.flusher.stop()
         self.removal.stop()
         self.leader_epochs.retire()

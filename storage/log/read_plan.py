@@ -1,4 +1,4 @@
-"""A read of one log, planned but not done: which bytes, and whether memory holds them (Kafka's LogSegment.read)."""
+"""A read of one log that has been planned but not done: which bytes, and whether memory has them (LogSegment.read)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class ReadPlan:
     The range may end inside a batch, as Kafka's answers do. With `min_one_message` the first batch comes whole even if
     it is larger than `max_bytes`.
 
-    Attributes (but for `upper` known once the read is done):
-        upper: where the read ends at the latest.
-        start: where the data starts: the offset asked for, its segment and position.
+    Attributes (all but `upper` are known once the read is done):
+        upper: the latest point at which the read ends.
+        start: where the data starts: the requested offset, its segment and position.
         segment: the segment read; None if nothing was.
-        first_entry_incomplete: the data ends inside its first batch; Kafka sends nothing then (Fetch v3 and later).
+        first_entry_incomplete: the data ends inside its first batch; Kafka then sends nothing (Fetch v3 and later).
     """
 
     __slots__ = (
@@ -120,7 +120,7 @@ class ReadPlan:
         return list(dict.fromkeys(known + found))
 
     def _find_again(self, gone: LogSegment, error: FileNotFoundError) -> None:
-        """Retention or compaction has taken the segment since the read was planned; otherwise its file is missing."""
+        """Look up the segment again if retention or compaction has removed it meanwhile; else its file is missing."""
         found = self._segments.floor(self.start_offset)
         if found is gone:
             raise self._failure(error) from error
@@ -129,7 +129,7 @@ class ReadPlan:
         self.segment = found
 
     def _read(self, segment: LogSegment, read: Read) -> Buffer | None:
-        """None: this segment holds nothing at or after the offset; the next one may."""
+        """The data, or None if this segment has nothing at or after the offset, but the next one may."""
         size = segment.size
         found = segment.locate(self.start_offset, read)
         if found is None:

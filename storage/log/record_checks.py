@@ -1,7 +1,7 @@
-"""Keys and timestamps of a batch's records against the topic's configuration (Kafka's LogValidator.validateRecord).
+"""Checks of records' keys and timestamps against the topic's configuration (Kafka's LogValidator.validateRecord).
 
-Ordinary batches are judged by what their records have in common; only when that is not enough is each record
-checked, to say which one is wrong and how.
+Ordinary batches are judged by what their records have in common; only when that is not enough is each record checked,
+to say which one is wrong and how.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _ERRORS_SHOWN = 3
 
 
 class Checked(NamedTuple):
-    """Largest timestamp, ms, -1 if none is larger; whether offset deltas are 0, 1, 2, ..."""
+    """The largest timestamp in ms (-1 if no record has a larger one), and whether offset deltas are 0, 1, 2, ..."""
 
     max_timestamp: int
     sequential: bool
 
 
-# Without a call in Python: one for every batch produced.
+# Without a Python-level call: one per batch produced.
 _new_checked: Callable[[tuple[int, bool]], Checked] = partial(tuple.__new__, Checked)
 
 

@@ -1,8 +1,8 @@
 """From a partition's folder to an open log (Kafka's LogLoader).
 
-Segments below the log's start go first. After a clean stop nothing is scanned but the end of the last segment. After
-any other stop every segment from the recovery point on is read, cut at the first bad batch and reindexed; what follows
-a cut, or a gap that only lost writes can explain, is removed. What an open log holds at its start is on the device: its
+Segments below the log's start are removed first. After a clean stop only the end of the last segment is scanned. After
+any other stop every segment from the recovery point on is read, cut at the first bad batch and reindexed; whatever
+follows a cut, or a gap that only lost writes can explain, is removed. All that an opened log holds has been synced: its
 recovery point is its end.
 """
 
@@ -42,7 +42,7 @@ _BASE_OFFSET = re.compile(r"[0-9]{20}\.")
 
 @dataclass(slots=True)
 class LoadedState:
-    """What was found in a folder; `PartitionLog` takes it over. Offsets are absolute."""
+    """What was found in a folder, for `PartitionLog` to take over. Offsets are absolute."""
 
     segments: LogSegments
     producers: ProducerStateManager
@@ -69,7 +69,7 @@ class LoadRequest:
 
 
 def load(request: LoadRequest) -> LoadedState:
-    """Open, and recover if need be, the log in a folder. Blocking; raises OSError."""
+    """Open the log in a folder, and recover it if necessary. Blocking; raises OSError."""
     fs, folder = request.fs, request.folder
     _finish_swaps(fs, folder)
     epochs, request = _leader_epochs(request)
@@ -102,12 +102,12 @@ def load(request: LoadRequest) -> LoadedState:
     if not request.clean:
         fs.fsync_dir(folder)
     for segment in segments:
-        segment.file.close()  # thousands of idle partitions hold no descriptor
+        segment.file.close()  # so that thousands of idle partitions hold no descriptor
     return LoadedState(LogSegments(segments), producers, epochs, log_start_offset, log_end_offset)
 
 
 def _leader_epochs(request: LoadRequest) -> tuple[LeaderEpochs, LoadRequest]:
-    """The epochs, and the request to go on with: where their file is damaged, for a scan of the whole log."""
+    """The epochs, and the request to go on with; if their file is damaged, that is for a scan of the whole log."""
     fs, folder = request.fs, request.folder
     try:
         return LeaderEpochs(fs, folder), request
@@ -121,9 +121,9 @@ def _leader_epochs(request: LoadRequest) -> tuple[LeaderEpochs, LoadRequest]:
 
 
 def _remove_below_start(segments: list[LogSegment], request: LoadRequest) -> None:
-    """Finish a removal that the stop cut short.
+    """Finish a removal that the stop interrupted.
 
-    Such segments are not synced any more. What a power failure made of them must not cost the segments after them.
+    Such segments are no longer synced. What a power failure did to them must not cost the segments after them.
     """
     count = sum(following.base_offset <= request.log_start_offset for following in segments[1:])
     if count:
@@ -133,7 +133,7 @@ def _remove_below_start(segments: list[LogSegment], request: LoadRequest) -> Non
 
 
 def _find_end(segments: list[LogSegment], request: LoadRequest, epochs: LeaderEpochs) -> int:
-    """The log's end, once segments that cannot be trusted are recovered; those after a cut leave the list."""
+    """The log's end after recovering the segments that cannot be trusted; those after a cut leave the list."""
     first_to_scan = _first_to_scan(segments, request)
     if first_to_scan < len(segments):
         return _scan(segments, first_to_scan, request, epochs)
@@ -147,7 +147,7 @@ def _empty(request: LoadRequest, base_offset: int) -> LogSegment:
 
 
 def _first_to_scan(segments: list[LogSegment], request: LoadRequest) -> int:
-    """Position in the list of the first segment that cannot be trusted; its length if all can."""
+    """The list position of the first segment that cannot be trusted; the list's length if all can."""
     unflushed = len(segments)
     if not request.clean:
         unflushed = max(0, sum(segment.base_offset <= request.recovery_point for segment in segments) - 1)
@@ -161,7 +161,7 @@ def _first_to_scan(segments: list[LogSegment], request: LoadRequest) -> int:
 
 
 def _scan(segments: list[LogSegment], first: int, request: LoadRequest, epochs: LeaderEpochs) -> int:
-    """Recover the segments from `first` on; removes those after a cut from the list. Returns the log's end."""
+    """Recover the segments from `first` on, and remove those after a cut from the list. Returns the log's end."""
     producers = request.producers
     rebuild_producers(
         producers, segments[:first], request.log_start_offset, segments[first].base_offset, request.now_ms
@@ -169,7 +169,7 @@ def _scan(segments: list[LogSegment], first: int, request: LoadRequest, epochs: 
     log_end_offset = segments[first].base_offset
     for position in range(first, len(segments)):
         segment = segments[position]
-        # Compaction leaves gaps too, but goes no further than the checkpoints say. A clean stop has lost nothing.
+        # Compaction leaves gaps too, but no further than the checkpoints say. A clean stop has lost nothing.
         known = max(log_end_offset, request.recovery_point, request.cleaned_to or 0)
         if not request.clean and segment.base_offset > known:
             logger.warning("removing segments after a gap", partition=request.name, segment=segment.base_offset)
@@ -198,7 +198,7 @@ def _scan(segments: list[LogSegment], first: int, request: LoadRequest, epochs: 
 def rebuild_producers(
     producers: ProducerStateManager, segments: list[LogSegment], log_start_offset: int, end_offset: int, now_ms: int
 ) -> None:
-    """Producer state as of `end_offset`: the latest snapshot and the batches after it.
+    """Producer state as of `end_offset`: the latest snapshot plus the batches after it.
 
     The rule is UnifiedLog.rebuildProducerState's. Blocking; raises OSError.
     """
@@ -236,7 +236,7 @@ def _segment_offsets(fs: FileSystem, folder: str) -> list[int]:
 
 
 def _remove(fs: FileSystem, folder: str, segments: list[LogSegment]) -> None:
-    """Remove them for good: no power failure brings them back, below a start that no checkpoint names any more."""
+    """Remove segments for good: below a start that no checkpoint has any more, no power failure may bring them back."""
     for segment in segments:
         segment.file.close()
         for path in segment.existing_files():
@@ -274,7 +274,7 @@ def _finish_swaps(fs: FileSystem, folder: str) -> None:
 
 
 def _swap_end(fs: FileSystem, folder: str, base_offset: int) -> int:
-    """The offset after the last batch of a `.log.swap` file; after its base offset if it is empty."""
+    """The offset after the last batch of a `.log.swap` file; the one after its base offset if it is empty."""
     path = f"{folder}/{file_name(base_offset, LOG_SUFFIX)}{SWAP_SUFFIX}"
     file = fs.open(path)
     try:

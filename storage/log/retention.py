@@ -1,4 +1,4 @@
-"""Removes segments below the log's start, too old, or beyond its size (Kafka's UnifiedLog.deleteOldSegments)."""
+"""Removes segments below the log's start, too old, or beyond the log's size (Kafka's UnifiedLog.deleteOldSegments)."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def apply_retention(log: PartitionLog, high_watermark: int) -> None:
 
 
 def delete_old_segments(log: PartitionLog, high_watermark: int) -> int:
-    """Remove what `retention.ms`, `retention.bytes` and the log's start say; return how many segments that was.
+    """Remove what `retention.ms`, `retention.bytes` and the log's start demand; return the number of segments removed.
 
     Segments go from the oldest on, never past the high watermark. The active one goes too if all its records have
-    expired: an empty one takes its place. A log without the `delete` policy loses only what is below its start.
+    expired, and an empty one takes its place. A log without the `delete` policy loses only what is below its start.
     Raises KafkaStorage.
     """
     if log.is_offline:
@@ -95,7 +95,7 @@ def _remove(log: PartitionLog, high_watermark: int, breaches: Breaches, reason: 
 
 
 def _rolled(log: PartitionLog) -> bool:
-    """Roll; False if there is no room for a new segment: removing the other segments makes some. Raises OSError."""
+    """Roll; return False if there is no room for a new segment: removing the others makes some. Raises OSError."""
     try:
         log.roll()
     except OSError as error:
@@ -106,7 +106,7 @@ def _rolled(log: PartitionLog) -> bool:
 
 
 def _doomed(log: PartitionLog, high_watermark: int, breaches: Breaches) -> list[LogSegment]:
-    """The oldest segments, while they breach; never an empty active one (UnifiedLog.deletableSegments)."""
+    """The oldest segments, as long as they breach; never an empty active one (UnifiedLog.deletableSegments)."""
     found = []
     segments = list(log.segments)
     for position, segment in enumerate(segments):

@@ -20,16 +20,16 @@ _LENGTH_AT = struct.Struct(">8xi")
 
 @dataclass(frozen=True, slots=True)
 class SegmentRecovery:
-    """What a scan found: where the good batches end (offset), and how many bytes after them were cut off."""
+    """The outcome of a scan: the offset where the good batches end, and the number of bytes cut off after them."""
 
     next_offset: int
     truncated_bytes: int
 
 
 def whole_batches(file: File, start: int, size: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """(position, header, bytes) of every whole batch from `start`; stops at the first that is cut short or no batch.
+    """(position, header, bytes) of every whole batch from `start`; stops at the first that is cut off or not a batch.
 
-    The CRC is not looked at.
+    The CRC is not checked.
     """
     position = start
     while position + HEADER_SIZE <= size:
@@ -54,7 +54,7 @@ def whole_batches(file: File, start: int, size: int) -> Iterator[tuple[int, Batc
 
 
 def recover_segment(segment: LogSegment, producers: ProducerStateManager, epochs: LeaderEpochs) -> SegmentRecovery:
-    """Keep the batches up to the first bad one, rebuild the indexes, replay producer state; everything is synced after.
+    """Keep the batches up to the first bad one, rebuild the indexes, replay producer state, and sync everything.
 
     Blocking; raises OSError.
     """

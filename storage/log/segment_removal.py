@@ -1,4 +1,4 @@
-"""Removing segments in two steps: files become `.deleted` now, and go later (Kafka's LocalLog.deleteSegmentFiles).
+"""Removing segments in two steps: files become `.deleted` now and go later (Kafka's LocalLog.deleteSegmentFiles).
 
 All of it happens in worker threads; readers that still hold a segment find its files until they go.
 """
@@ -24,9 +24,9 @@ logger = structlog.get_logger(__name__)
 
 
 class SegmentRemoval:
-    """The files of one log that are on their way out.
+    """The files of one log that are being removed.
 
-    One removal after the other, whatever holds one up: a crash must find no gap between the segments that are left.
+    Removals wait for one another, even if one is held up: a crash must find no gap between the remaining segments.
 
     Attributes:
         lock: held while files are renamed, so that a folder is not renamed and recreated meanwhile.
@@ -45,17 +45,17 @@ class SegmentRemoval:
         self._failed = failed
         self._stopped = False
         self._renames: deque[Callable[[], None]] = deque()
-        """What starts each removal whose names are still to change; the first has been started."""
+        """A starter for each removal whose files are not renamed yet; the first has been started."""
         self.lock = threading.Lock()
         self.unsynced = 0
 
     def stop(self) -> None:
-        """Touch no file of the folder from here on: the log is deleted, or the broker stops."""
+        """Touch no file of the folder from now on: the log is deleted, or the broker is stopping."""
         with self.lock:
             self._stopped = True
 
     def relocate(self, folder: str) -> None:
-        """The log lies in another folder now; nothing is on its way out."""
+        """Note that the log lies in another folder now; no removal is under way."""
         self._folder = folder
 
     @property
@@ -65,7 +65,7 @@ class SegmentRemoval:
     def remove(self, segments: Sequence[LogSegment], snapshots: Sequence[str], delay_ms: int) -> None:
         """Remove segments that lookups no longer find, and the producer snapshots at these paths.
 
-        The names change soon, after those of earlier removals, and the files go `delay_ms` later. A disk error takes
+        The files are renamed soon, after those of earlier removals, and deleted `delay_ms` later. A disk error takes
         the log offline.
         """
         self.unsynced += 1
@@ -86,7 +86,7 @@ class SegmentRemoval:
                 self._fail(error)
 
         def start() -> None:
-            if self._stopped:  # and so may be the workers
+            if self._stopped:  # and so perhaps are the workers
                 renamed([])
             else:
                 self._workers().submit(partial(self._rename, segments, snapshots), renamed, failed)
@@ -107,7 +107,7 @@ class SegmentRemoval:
         return paths
 
     def mark_deleted(self, segments: Sequence[LogSegment], snapshots: Sequence[str]) -> list[str]:
-        """Rename the files, oldest segment first, where that is not done yet; the caller has the lock.
+        """Rename the files that are not renamed yet, oldest segment first; the caller has the lock.
 
         Returns their new paths; raises OSError.
         """

@@ -1,4 +1,4 @@
-"""Offsets by timestamp, for ListOffsets: the segment is chosen on the loop, its batches are read in a worker thread."""
+"""Offsets by timestamp, for ListOffsets: the loop chooses the segment, a worker thread reads its batches."""
 
 from __future__ import annotations
 

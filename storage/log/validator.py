@@ -38,7 +38,7 @@ from protocol.records.compression import (
 from storage.append_types import AppendOrigin, LogConfig
 from storage.log.record_checks import check_records
 
-_SMALLEST_LENGTH = 14  # of the body of a record of magic 0
+_SMALLEST_LENGTH = 14  # the body of a record of magic 0
 _UP_TO_MAGIC = MAGIC_AT + 1
 _UP_TO_PRODUCER_ID = 51
 _LARGEST_INT = 2**31 - 1
@@ -59,8 +59,8 @@ class Validated(NamedTuple):
     """A batch that may be appended once base offset and leader epoch are written into it.
 
     Attributes:
-        batch: the bytes, writable: those given, without what lay behind the batch, or new ones.
-        header: as it now stands in `batch`.
+        batch: the bytes, writable: those given, without anything after the batch, or new ones.
+        header: as it now is in `batch`.
         max_timestamp: largest timestamp of the records, ms; -1 if none has one.
         log_append_time: ms, or -1 when the topic keeps the producer's timestamps.
     """
@@ -71,7 +71,7 @@ class Validated(NamedTuple):
     log_append_time: int
 
 
-# Without a call in Python: one for every batch.
+# Without a Python-level call: one per batch.
 _new_validated: Callable[[tuple[memoryview, BatchHeader, int, int]], Validated] = partial(tuple.__new__, Validated)
 
 
@@ -80,14 +80,14 @@ def validate(
 ) -> Validated:
     """Check one partition's record set and make it what the topic stores; `topic_partition` is for messages.
 
-    The bytes are patched in place if they are writable, else copied. Records that came through replication were checked
-    by their leader: only the header and the CRC are checked again.
+    The bytes are patched in place if they are writable, else copied. Replicated records were checked by their leader:
+    only the header and the CRC are checked again.
 
     Raises CorruptMessage, InvalidRecord, InvalidTimestamp, MessageTooLarge, and UnknownServerError where Kafka answers
-    with that (a compression that is unknown or does not unpack).
+    with that (an unknown compression, or one that does not unpack).
     """
     if origin is AppendOrigin.COORDINATOR and not batch.readonly and (config.keeps_batches or _keeps(config, batch)):
-        header = read_header(batch)  # built by this broker a moment ago: only its size is the topic's to limit
+        header = read_header(batch)  # just built by this broker: only the topic's size limit applies
         if len(batch) > config.max_message_bytes:
             raise _too_large(len(batch), config, topic_partition)
         return _new_validated((batch, header, header.max_timestamp, NO_TIMESTAMP))
@@ -111,7 +111,7 @@ def validate(
 
 
 def _keeps(config: LogConfig, batch: memoryview) -> bool:
-    """Whether the topic stores the batch byte for byte: neither recompressed nor given another time."""
+    """Whether the topic stores the batch byte for byte, neither recompressed nor with another time."""
     if config.message_timestamp_type != "CreateTime":
         return False
     kept = config.compression_type
@@ -119,10 +119,10 @@ def _keeps(config: LogConfig, batch: memoryview) -> bool:
 
 
 def single_batch_size(buf: memoryview) -> int:
-    """Size of the one whole batch of magic 2 at the start; bytes behind it that form no second one do not matter."""
+    """Size of the one whole batch of magic 2 at the start; trailing bytes that form no second one do not matter."""
     size = len(buf)
     if size >= HEADER_SIZE and _LENGTH_AND_MAGIC.unpack_from(buf, 8) == (size - LOG_OVERHEAD, MAGIC):
-        return size  # what clients send
+        return size  # the usual case
     size = first_batch_size(buf)
     if size == 0:
         raise InvalidRecord("There is no whole record batch.", in_request=True)
@@ -142,7 +142,7 @@ def first_batch_size(buf: memoryview, pos: int = 0) -> int:
     if remaining < LOG_OVERHEAD:
         return 0
     (length,) = _LENGTH.unpack_from(buf, pos + 8)
-    # Kafka checks the first header before it looks at partitions, and sends the text of what it finds.
+    # Kafka checks the first header before it looks at partitions, and sends the text of its finding.
     if length < _SMALLEST_LENGTH:
         raise CorruptMessage(
             f"Record size {length} is less than the minimum record overhead ({_SMALLEST_LENGTH})", on_wire=pos == 0
@@ -267,14 +267,14 @@ def _rebuild(
 
 
 def _clean_headers(record: Record) -> tuple[tuple[bytes, bytes | None], ...]:
-    """A header key as it passes through a Java string: bytes that are not UTF-8 are replaced."""
+    """The headers, with keys as a Java string would return them: bytes that are not UTF-8 are replaced."""
     if not record.headers:
         return record.headers
     return tuple((decode_utf8(key).encode(), value) for key, value in record.headers)
 
 
 def _check_can_rebuild(records: list[Record], header: BatchHeader, topic_partition: str) -> None:
-    """Refuse what Kafka's builder refuses (UNKNOWN_SERVER_ERROR), though it may store the same batch unchanged."""
+    """Reject what Kafka's builder rejects (UNKNOWN_SERVER_ERROR), though Kafka may store the same batch unchanged."""
     if header.has_producer_id:
         wrong = header.producer_epoch == -1 or header.base_sequence < 0
     else:

@@ -25,12 +25,12 @@ class BatchMetadata(NamedTuple):
     timestamp: int
 
 
-# Without a call in Python: one for every batch of a producer.
+# Without a Python-level call: one per batch of a producer.
 new_batch_metadata: Callable[[tuple[int, int, int, int, int]], BatchMetadata] = partial(tuple.__new__, BatchMetadata)
 
 
 class ProducerStateEntry:
-    """One producer. `batches` are its last five of the current epoch, oldest first; -1 stands for none."""
+    """One producer. `batches` are its last five in the current epoch, oldest first; -1 stands for none."""
 
     __slots__ = ("batches", "coordinator_epoch", "last_timestamp", "producer_epoch", "producer_id", "txn_first_offset")
 
@@ -44,24 +44,24 @@ class ProducerStateEntry:
 
     @property
     def last_sequence(self) -> int:
-        """Sequence number of the last record of this epoch, -1 without one."""
+        """Sequence number of the last record of this epoch, -1 if there is none."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def find(self, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
-        """The batch of the last ones with exactly this range of sequence numbers."""
+        """The one of the last batches with exactly this range of sequence numbers; None if there is none."""
         for batch in self.batches:
             if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
                 return batch
         return None
 
     def set_epoch(self, producer_epoch: int) -> None:
-        """A new epoch starts with no batches."""
+        """Start a new epoch, which has no batches yet."""
         if producer_epoch != self.producer_epoch:
             self.batches.clear()
             self.producer_epoch = producer_epoch
 
     def saved(self) -> SnapshotEntry:
-        """The row of Kafka's snapshots, which hold only the last batch."""
+        """The producer's row in Kafka's snapshots, which hold only the last batch."""
         last = self.batches[-1] if self.batches else BatchMetadata(-1, -1, -1, -1, -1)
         return SnapshotEntry(
             producer_id=self.producer_id,
@@ -77,7 +77,7 @@ class ProducerStateEntry:
     def rows(self) -> list[SnapshotEntry]:
         """`saved`, after a row for each earlier batch.
 
-        A snapshot with one row a producer forgets the batches before the last, and a producer that sends those again
+        A snapshot with one row per producer loses the batches before the last, and a producer that sends those again
         after a crash would get OUT_OF_ORDER_SEQUENCE_NUMBER. For Kafka, the last of a producer's rows counts.
         """
         saved = self.saved()
@@ -95,7 +95,7 @@ class ProducerStateEntry:
 
     @classmethod
     def restored(cls, rows: list[SnapshotEntry]) -> ProducerStateEntry:
-        """The producer from its rows of a snapshot, in their order there."""
+        """The producer, from its rows of a snapshot in their order there."""
         saved = rows[-1]
         entry = cls(saved.producer_id, saved.producer_epoch)
         entry.coordinator_epoch = saved.coordinator_epoch

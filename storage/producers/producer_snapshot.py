@@ -20,7 +20,7 @@ _ENTRY = struct.Struct(">qhiqiqiq")
 
 
 class SnapshotEntry(NamedTuple):
-    """One producer and one of its batches; -1 stands for none. Of a producer's rows the last one has its state."""
+    """One producer and one of its batches; -1 stands for none. The last of a producer's rows has its state."""
 
     producer_id: int
     producer_epoch: int
@@ -33,7 +33,7 @@ class SnapshotEntry(NamedTuple):
 
 
 class CorruptSnapshotError(ValueError):
-    """The file is torn, or of a version that is not known."""
+    """The file is torn, or its version is unknown."""
 
 
 def file_name(offset: int) -> str:

@@ -45,7 +45,7 @@ DEFAULT_EXPIRATION_MS = 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """The batch is in the log already, here."""
+    """The batch is already in the log, at these offsets."""
 
     first_offset: int
     last_offset: int
@@ -53,7 +53,7 @@ class Duplicate:
 
 
 class ProducerUpdate(NamedTuple):
-    """A checked batch: what `publish` will note. `marker` and its time are set for control batches alone."""
+    """A checked batch, for `publish` to note. `marker` and its time are set only for control batches."""
 
     entry: ProducerStateEntry
     header: BatchHeader
@@ -61,7 +61,7 @@ class ProducerUpdate(NamedTuple):
     marker_timestamp: int
 
 
-# Made without a call in Python, like everything that each batch needs.
+# Without a Python-level call, like everything made once per batch.
 _new_update: Callable[[tuple[ProducerStateEntry, BatchHeader, EndTransactionMarker | None, int]], ProducerUpdate]
 _new_update = partial(tuple.__new__, ProducerUpdate)
 
@@ -89,10 +89,10 @@ class ProducerStateManager:
     Attributes:
         producers: by producer id.
         expiration_ms: `producer.id.expiration.ms`.
-        first_unstable_offset: where the earliest transaction starts that is open, or whose marker the high watermark
-            has not passed; None without one.
+        first_unstable_offset: the first offset of the earliest transaction that is open, or whose marker the high
+            watermark has not passed; None if there is none.
         snapshots: the files in the partition's folder from which the producers are restored.
-        verifications: producers whose transaction is being asked about.
+        verifications: producers whose transaction is being verified with the coordinator.
     """
 
     def __init__(self, fs: FileSystem, folder: str, name: str, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> None:
@@ -110,8 +110,8 @@ class ProducerStateManager:
     def check(self, batch: Buffer, header: BatchHeader, origin: AppendOrigin) -> ProducerUpdate | Duplicate:
         """Whether a batch with a producer id may be appended now; changes nothing.
 
-        `batch` is read only if it is a control batch. Returns the original's place for a duplicate of one of the last
-        five batches (from clients alone), else what to pass to `publish`.
+        `batch` is read only if it is a control batch. For a duplicate of one of the last five batches (only from
+        clients), returns the original's place, else what to pass to `publish`.
 
         Raises InvalidProducerEpoch, OutOfOrderSequence, InvalidTxnState, TransactionCoordinatorFenced, InvalidRecord.
         """
@@ -153,7 +153,8 @@ class ProducerStateManager:
         logger.warning("replicated batch of an old producer epoch", error=text)
 
     def _check_sequence(self, entry: ProducerStateEntry, header: BatchHeader) -> None:
-        """A producer without an epoch (never seen, or expired) may start anywhere, a new epoch at 0.
+        """Check that the batch is the next one. A producer without an epoch (never seen, or expired) may start
+        anywhere, a new epoch at 0.
 
         An earlier sequence that was tried, but refused for a while, must come first.
         """
@@ -246,7 +247,7 @@ class ProducerStateManager:
     def replay(self, header: BatchHeader, batch: Buffer) -> CompletedTxn | None:
         """Note a batch found in the log while loading; `batch` is read only if it is a control batch.
 
-        Batches without a producer id change nothing. Raises InvalidTxnState and InvalidRecord for what no leader
+        Batches without a producer id change nothing. Raises InvalidTxnState and InvalidRecord for what no leader would
         appends.
         """
         if not header.has_producer_id:
@@ -259,11 +260,11 @@ class ProducerStateManager:
     # -- transactions
 
     def on_high_watermark(self, high_watermark: int) -> None:
-        """Transactions whose marker lies below the high watermark no longer hold back the last stable offset."""
+        """Transactions whose marker is below the high watermark no longer hold back the last stable offset."""
         ended = self._unreplicated
         if not ended:
             return
-        if next(reversed(ended.values())) < high_watermark:  # the last of them: markers come in the log's order
+        if next(reversed(ended.values())) < high_watermark:  # the last one; markers come in the log's order
             ended.clear()
         else:
             self._unreplicated = {first: marker for first, marker in ended.items() if marker >= high_watermark}
@@ -279,7 +280,7 @@ class ProducerStateManager:
     # -- expiry, truncation
 
     def remove_expired(self, now_ms: int) -> None:
-        """Forget producers idle for `expiration_ms`, save those with an open transaction."""
+        """Forget producers idle for `expiration_ms`, except those with an open transaction."""
         self.producers = {
             producer_id: entry
             for producer_id, entry in self.producers.items()
@@ -292,7 +293,7 @@ class ProducerStateManager:
     def load(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> int:
         """Start over from the newest good snapshot within the log; return the offset from which to `replay`.
 
-        Snapshots outside the log are deleted, and so are corrupt ones. Also the way to truncate. Raises OSError.
+        Snapshots outside the log, and corrupt ones, are deleted. Truncation uses this too. Raises OSError.
         Kafka also deletes the snapshot at the log's start, and so forgets the producers of a log without records.
         """
         snapshots = self.snapshots
@@ -333,9 +334,9 @@ class ProducerStateManager:
         self.first_unstable_offset = None
 
     def take_snapshot(self, offset: int) -> str | None:
-        """Write the state, which must be that at `offset`, unless a snapshot of it or of a later one exists.
+        """Write the state, which must be that at `offset`, unless a snapshot at this or a later offset exists.
 
-        None is written of offset 0, below which there is nothing. Returns the path. Raises OSError.
+        Nothing is written for offset 0, below which there are no records. Returns the path. Raises OSError.
         """
         if offset <= (self.snapshots.newest or 0):
             return None

@@ -10,7 +10,7 @@ from storage.producers.producer_snapshot import SnapshotEntry
 
 
 class SnapshotFiles:
-    """Each by the offset that it stands at: the state of all producers below it."""
+    """The snapshots by offset: each is the state of all producers below its offset."""
 
     def __init__(self, fs: FileSystem, folder: str) -> None:
         self._fs = fs
@@ -38,7 +38,10 @@ class SnapshotFiles:
         return producer_snapshot.decode(read_file(self._fs, self.path(offset)))
 
     def write(self, offset: int, entries: Iterable[SnapshotEntry]) -> str:
-        """The path of a new newest snapshot, which `take_unsynced` lists until it is synced. Raises OSError."""
+        """Write a snapshot newer than all others; `take_unsynced` lists it until it is synced. Returns the path.
+
+        Raises OSError.
+        """
         path = self.path(offset)
         file = self._fs.open(path, create=True)
         try:
@@ -51,17 +54,17 @@ class SnapshotFiles:
         return path
 
     def take_unsynced(self) -> list[str]:
-        """Files written since the last call that still exist; the caller syncs them."""
+        """The files written since the last call that still exist; the caller syncs them."""
         taken, self._unsynced = self._unsynced, []
         return taken
 
     def relocate(self, folder: str) -> None:
-        """The snapshot files were moved to another folder."""
+        """Note that the snapshot files were moved to another folder."""
         self._folder = folder
         self._unsynced = [f"{folder}/{path.rpartition('/')[2]}" for path in self._unsynced]
 
     def forget(self, offset: int) -> str | None:
-        """Its segment is removed, and the caller removes the file: its path, None if there is no such snapshot."""
+        """Forget the snapshot of a removed segment; return its path for the caller to remove, None if there is none."""
         if offset not in self._offsets:
             return None
         path = self.path(offset)
@@ -78,7 +81,7 @@ class SnapshotFiles:
         self.forget(offset)
 
     def delete_strays(self, segment_bases: Set[int]) -> None:
-        """Delete the snapshots of earlier stops, which go with no segment; the newest stays. Raises OSError.
+        """Delete the snapshots of earlier stops that belong to no segment; the newest stays. Raises OSError.
 
         The rule is ProducerStateManager.removeStraySnapshots'.
         """

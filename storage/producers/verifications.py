@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 KEPT = 1000
-"""Producers kept per partition. Those never verified would pile up, so beyond this many the oldest are forgotten."""
+"""Producers kept per partition. Those never verified would pile up, so beyond this number the oldest are forgotten."""
 
 
 class Verifications:
-    """The lowest sequence number that each producer has tried since one partition saw its last transactional batch.
+    """The lowest sequence number that each producer has tried since the partition last got a transactional batch of it.
 
-    An append may be refused for a while, as when the coordinator loads. Until it is tried again, a later one must not
-    get ahead of it: in a log that knows nothing of the producer, no sequence number is out of order.
+    An append may be refused for a while, as when the coordinator is loading. Until it is retried, a later one must not
+    overtake it: in a log that knows nothing of the producer, no sequence number is out of order.
     """
 
     __slots__ = ("_tried",)
@@ -24,7 +24,7 @@ class Verifications:
     def begin(self, producer_id: int, epoch: int, sequence: int, supports_epoch_bump: bool) -> None:
         """Note an append that waits for verification; a newer epoch starts afresh.
 
-        `supports_epoch_bump`: the append is of transactions V2. As in Kafka, the first attempt's value counts.
+        `supports_epoch_bump`: the append uses transactions V2. As in Kafka, the first attempt's value counts.
         """
         tried = self._tried
         known = tried.get(producer_id)
@@ -36,9 +36,9 @@ class Verifications:
             tried[producer_id] = (epoch, sequence, known[2])
 
     def is_out_of_order(self, producer_id: int, sequence: int, has_batches: bool) -> bool:
-        """Whether an earlier batch was tried and must come first, or with transactions V2 the batch of sequence 0.
+        """Whether an earlier batch was tried and must come first; with transactions V2, also that of sequence 0.
 
-        `has_batches`: the log knows batches of the producer.
+        `has_batches`: the log has batches of the producer.
         """
         tried = self._tried.get(producer_id)
         if tried is None:
@@ -47,14 +47,14 @@ class Verifications:
         return sequence > lowest or (supports_epoch_bump and sequence != 0 and not has_batches)
 
     def end(self, producer_id: int) -> None:
-        """A transactional batch of the producer is in the log."""
+        """Forget the producer's attempts: a transactional batch of it is in the log."""
         self._tried.pop(producer_id, None)
 
     def end_by_marker(self, producer_id: int, epoch: int) -> None:
-        """A marker of the producer is in the log.
+        """Forget the producer's attempts: a marker of it is in the log.
 
-        As in Kafka, an append of transactions V2 of the marker's own epoch still counts: there the marker carries the
-        next transaction's epoch, so that the append is of the transaction that follows.
+        As in Kafka, an append of transactions V2 with the marker's own epoch still counts: there the marker carries the
+        next transaction's epoch, so that the append belongs to the transaction that follows.
         """
         tried = self._tried.get(producer_id)
         if tried is not None and not (tried[2] and tried[0] == epoch):

@@ -14,14 +14,14 @@ Read = Callable[[int, int], Buffer]
 
 _OFFSETS = struct.Struct(">qi11xi")  # base offset, batch length, last offset delta
 _SCAN_BYTES = 4096
-_LEAST_LENGTH = 14  # of a batch behind its base offset and length, in any format
+_LEAST_LENGTH = 14  # the least that follows base offset and length in a batch of any format
 
 
 def find_batch(read: Read, start: int, end: int, offset: int) -> tuple[int, int] | None:
     """(position, size) of the first batch from `start` whose last offset is at least `offset`; None if there is none.
 
-    The rule is Kafka's FileRecords.searchForOffsetWithSize. `start` must be a batch's position. A batch that would
-    reach past `end` is none. Raises CorruptMessage for a length that no batch has.
+    The rule is Kafka's FileRecords.searchForOffsetWithSize. `start` must be a batch's position. A batch that reaches
+    past `end` does not count. Raises CorruptMessage for a length that no batch has.
     """
     unpack = _OFFSETS.unpack_from
     position = start
@@ -46,7 +46,7 @@ def find_batch(read: Read, start: int, end: int, offset: int) -> tuple[int, int]
 
 
 def headers(read: Read, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of every batch from `start`, which must be a batch's position. Trusts lengths but for 0."""
+    """(position, header) of every batch from `start`, a batch's position. Lengths are trusted, except 0."""
     position = start
     while position + HEADER_SIZE <= end:
         chunk = read(min(_SCAN_BYTES, end - position), position)

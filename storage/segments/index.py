@@ -1,9 +1,9 @@
 """The sparse indexes of a segment: offset -> position and timestamp -> offset, in Kafka's file format.
 
 Entries are big-endian and without padding (Kafka's OffsetIndex and TimeIndex, trimmed as Kafka trims them on a roll).
-They live in memory as arrays, loaded at first use (also by a worker thread: hence the lock), dropped when idle, and go
-to their file when the owner says `write_out`: a crash may lose entries of the active segment, whose indexes recovery
-rebuilds anyway.
+They live in memory as arrays, loaded at first use (also by a worker thread: hence the lock) and dropped when idle. They
+are written to their file when the owner calls `write_out`: a crash may lose entries of the active segment, whose
+indexes recovery rebuilds anyway.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TimestampOffset(NamedTuple):
 
 
 class _IndexFile:
-    """An index file, of which the first `written` entries match memory; `lock` is held while it is read or renamed."""
+    """An index file; its first `written` entries match memory. `lock` is held while it is read or renamed."""
 
     __slots__ = ("_fs", "base_offset", "entry_size", "lock", "max_entries", "path", "written")
 
@@ -49,7 +49,7 @@ class _IndexFile:
         self.written = 0
 
     def create(self) -> None:
-        """An empty file, as Kafka has one from a segment's first moment."""
+        """Create an empty file: in Kafka there is one from a segment's first moment."""
         file = self._fs.open(self.path, create=True)
         try:
             file.truncate(0)
@@ -58,7 +58,7 @@ class _IndexFile:
         self.written = 0
 
     def write(self, tail: bytes) -> None:
-        """Put the entries after the first `written` ones into the file, which may have become shorter."""
+        """Write the entries after the first `written` ones to the file, and cut it to their number."""
         file = self._fs.open(self.path, create=True)
         try:
             start = self.written * self.entry_size
@@ -83,7 +83,7 @@ class _IndexFile:
             self.path = path
 
     def tail(self, entries: int) -> bytes:
-        """At most the last `entries` entries, without loading the rest."""
+        """At most the last `entries` entries, without loading the others."""
         file = self._fs.open(self.path)
         try:
             size = file.size()
@@ -96,9 +96,9 @@ class _IndexFile:
 
 
 class _Index(ABC):
-    """The part of an index that is in memory, while it is in use.
+    """The part of an index that is in memory while it is in use.
 
-    A reader in another thread uses the pair it got from `load`, which stays valid even if the index is dropped.
+    A reader in another thread uses the pair that `load` returned, which stays valid even if the index is dropped.
     """
 
     __slots__ = ("_entries", "_file", "_used")
@@ -115,15 +115,15 @@ class _Index(ABC):
 
     @property
     def lock(self) -> threading.Lock:
-        """Held while the index is loaded, or its file given another name."""
+        """Held while the index is loaded, or its file renamed."""
         return self._file.lock
 
     def relocate(self, path: str) -> None:
-        """The file lies elsewhere now; the caller holds `lock`."""
+        """Note that the file lies elsewhere now; the caller holds `lock`."""
         self._file.path = path
 
     def rename(self, path: str) -> None:
-        """Give the file another name; any thread. Raises OSError."""
+        """Rename the file; any thread. Raises OSError."""
         self._file.rename(path)
 
     def reset(self) -> None:
@@ -179,7 +179,7 @@ class _Index(ABC):
 
 
 _WARM_ENTRIES = 8192 // 8
-"""Kafka searches an index's last entries, which stay in the page cache, apart from the others."""
+"""Kafka first searches an index's last entries, which stay in the page cache."""
 
 
 class OffsetIndex(_Index):
@@ -216,7 +216,7 @@ class OffsetIndex(_Index):
     def append(self, offset: int, position: int) -> None:
         """Add the entry of a batch whose last offset is `offset`."""
         offsets, positions = self.load()
-        positions.append(position)  # first: another thread may search the offsets
+        positions.append(position)  # first, as another thread may search the offsets
         offsets.append(offset - self._file.base_offset)
 
     def lookup(self, offset: int) -> int:
@@ -228,8 +228,8 @@ class OffsetIndex(_Index):
     def upper_bound(self, position: int) -> int | None:
         """Offset of the first entry at or after a position, or None (Kafka's fetchUpperBoundOffset).
 
-        As in Kafka an entry right at the position is passed over where the search ends on it without having compared
-        it. A Fetch then lists aborted transactions up to the next entry, more than it needs to.
+        As in Kafka, an entry exactly at the position is skipped where the search ends on it without having compared it.
+        A Fetch then lists aborted transactions up to the next entry, more than it needs to.
         """
         offsets, positions = self.load()
         slot = bisect_left(positions, position)
@@ -292,7 +292,7 @@ class TimeIndex(_Index):
         return [TimestampOffset(time, base + offset) for time, offset in zip(*self.load(), strict=True)]
 
     def is_full(self) -> bool:
-        """Whether there is no room; one slot stays free for the entry that closes the segment."""
+        """Whether there is no room left, apart from one slot for the entry that closes the segment."""
         return len(self) >= self._file.max_entries - 1
 
     def sanity_check(self) -> None:
@@ -308,7 +308,7 @@ class TimeIndex(_Index):
         timestamps, offsets = self.load()
         if timestamp <= (timestamps[-1] if timestamps else -1):
             return
-        offsets.append(offset - self._file.base_offset)  # first: another thread may search the timestamps
+        offsets.append(offset - self._file.base_offset)  # first, as another thread may search the timestamps
         timestamps.append(timestamp)
 
     def last_entry(self) -> TimestampOffset:

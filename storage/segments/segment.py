@@ -26,7 +26,7 @@ SWAP_SUFFIX = ".swap"
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 _INDEX_GROUP = 256
-"""Index entries kept in memory before they are written to the files: one write for many entries."""
+"""Index entries kept in memory before they are written to the files, many with one write."""
 
 
 def file_name(base_offset: int, suffix: str) -> str:
@@ -48,7 +48,7 @@ new_offset_metadata: Callable[[tuple[int, int, int]], LogOffsetMetadata] = parti
 class LogSegment:
     """Appends at the end, reads anywhere. Offsets are absolute, positions are bytes in the `.log` file.
 
-    Every method may raise OSError, and CorruptIndexError while an index that was never rebuilt is read.
+    Every method may raise OSError, and CorruptIndexError when it reads an index that was never rebuilt.
     """
 
     __slots__ = (
@@ -90,7 +90,7 @@ class LogSegment:
     ) -> None:
         self._fs = fs
         self.folder = folder
-        self.file_suffix = file_suffix  # behind the names of all its files: `.cleaned`, `.swap`, `.deleted`, or nothing
+        self.file_suffix = file_suffix  # after the names of all its files: `.cleaned`, `.swap`, `.deleted`, or nothing
         self.base_offset = base_offset
         self.jitter_ms = jitter_ms
         self.created_ms = now_ms
@@ -127,7 +127,7 @@ class LogSegment:
     ) -> LogSegment:
         """A new, empty segment; leftovers of the same name are removed.
 
-        Its log is made last: where an index finds no room, or no descriptor, nothing stays that counts as a segment.
+        Its log is created last: if an index finds no room or descriptor, nothing is left that counts as a segment.
         """
         segment = cls(fs, folder, base_offset, config, jitter_ms=jitter_ms, now_ms=now_ms, file_suffix=file_suffix)
         for suffix in SEGMENT_SUFFIXES:
@@ -143,14 +143,14 @@ class LogSegment:
     def open(
         cls, fs: FileSystem, folder: str, base_offset: int, config: LogConfig, *, jitter_ms: int = 0
     ) -> LogSegment:
-        """A segment that exists. Its indexes are not read yet: `check_indexes` or `recover_segment` is next."""
+        """An existing segment. Its indexes are not read yet: call `check_indexes` or `recover_segment` next."""
         segment = cls(fs, folder, base_offset, config, jitter_ms=jitter_ms)
         segment.size = fs.size(segment.file.path)
         segment.created_ms = fs.modified_ms(segment.file.path)
         return segment
 
     def path(self, suffix: str, file_suffix: str | None = None) -> str:
-        """Path of the segment's file with that suffix, and behind it the segment's own `file_suffix` or another."""
+        """Path of the segment's file with that suffix, followed by the segment's own `file_suffix` or another."""
         behind = self.file_suffix if file_suffix is None else file_suffix
         return f"{self.folder}/{file_name(self.base_offset, suffix)}{behind}"
 
@@ -162,7 +162,7 @@ class LogSegment:
         return self._txn_index
 
     def check_indexes(self) -> None:
-        """Look at the ends of the indexes. CorruptIndexError, CorruptTxnIndexError, FileNotFoundError: rebuild them."""
+        """Check the indexes' ends. On CorruptIndexError, CorruptTxnIndexError or FileNotFoundError, rebuild them."""
         self.offset_index.sanity_check(self.size)
         self.time_index.sanity_check()
         if self._fs.exists(self.path(TXN_INDEX_SUFFIX)):
@@ -221,7 +221,7 @@ class LogSegment:
         self.size = position + size
 
     def note_aborted(self, completed: CompletedTxn) -> None:
-        """An abort marker in this segment ended a transaction."""
+        """Note the transaction that an abort marker in this segment ended."""
         self.txn_index.append(
             AbortedTxn(
                 completed.producer_id, completed.first_offset, completed.last_offset, completed.last_stable_offset
@@ -229,7 +229,7 @@ class LogSegment:
         )
 
     def cut_back(self) -> None:
-        """Drop from the file what a failed append left behind, if it could be opened at all."""
+        """Cut off what a failed append left in the file, if it could be opened at all."""
         if self.file.is_open:
             self.file.open().truncate(self.size)
 
@@ -247,7 +247,7 @@ class LogSegment:
         self._unwritten_entries = 0
 
     def seal(self) -> None:
-        """The last time index entry is the largest timestamp; called when the segment is rolled or closed."""
+        """Add the largest timestamp as last time index entry; called when the segment is rolled or closed."""
         self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
         self.write_indexes()
 
@@ -258,7 +258,7 @@ class LogSegment:
 
     @property
     def is_touched(self) -> bool:
-        """Whether it was changed since it was opened."""
+        """Whether the segment was changed since it was opened."""
         return self._ready or self._truncated
 
     def seal_if_touched(self) -> None:
@@ -269,7 +269,7 @@ class LogSegment:
     # -- reading
 
     def read(self, size: int, position: int) -> bytes:
-        """Up to `size` bytes of the `.log`, which is opened for it if need be; may wait for the device."""
+        """Up to `size` bytes of the `.log`, which is opened if necessary; may wait for the device."""
         return self.file.open().pread(size, position)
 
     def locate(self, offset: int, read: Read) -> tuple[int, int] | None:
@@ -281,7 +281,7 @@ class LogSegment:
     def next_offset(self) -> int:
         """The offset after the last batch; the base offset if there is none.
 
-        Raises CorruptMessage if the batches do not end where the file does: nobody could read what is appended there.
+        Raises CorruptMessage if the batches do not end where the file does: nobody could read what would be appended.
         """
         result, end = self.base_offset, self.offset_index.last_position()
         for position, header in headers(self.file.open().pread, end, self.size):
@@ -291,7 +291,7 @@ class LogSegment:
         return result
 
     def first_batch_timestamp(self) -> int:
-        """Largest timestamp of the first batch, in ms; -1 without one."""
+        """Largest timestamp of the first batch in ms; -1 if there is none."""
         if self._first_batch_timestamp < 0 and self.size:
             for _, header in headers(self.file.open().pread, 0, self.size):
                 self._first_batch_timestamp = header.max_timestamp
@@ -300,13 +300,13 @@ class LogSegment:
 
     @property
     def largest_timestamp(self) -> int:
-        """Largest record timestamp; without one, when the file was last written. Milliseconds."""
+        """Largest record timestamp; if there is none, the time when the file was last written. Milliseconds."""
         return self.max_timestamp if self.max_timestamp >= 0 else self._fs.modified_ms(self.file.path)
 
     # -- recovering
 
     def reset_indexes(self) -> None:
-        """Forget what is known of the batches; `note_batch` brings it back."""
+        """Forget what is known of the batches, for `note_batch` to note them anew."""
         self.offset_index.reset()
         self.time_index.reset()
         if self._fs.exists(self.path(TXN_INDEX_SUFFIX)):
@@ -326,7 +326,7 @@ class LogSegment:
     # -- truncating and removing
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Drop the batches from the first one that reaches `offset`; synced, so a crash cannot bring them back."""
+        """Drop the batches from the first one that reaches `offset` on; synced, so that no crash brings them back."""
         found = find_batch(self.file.open().pread, self.offset_index.lookup(offset), self.size, offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
@@ -367,7 +367,7 @@ class LogSegment:
                 renames[suffix](after[suffix])
             else:
                 self._fs.rename(old, after[suffix])
-        self.file_suffix = file_suffix  # the last step: what was stopped half-way may be done once more
+        self.file_suffix = file_suffix  # last, so that a call that failed half-way can be repeated
         if self._txn_index is not None:
             self._txn_index.path = self.path(TXN_INDEX_SUFFIX)
 
@@ -376,7 +376,7 @@ class LogSegment:
         return self.file.lock, self.offset_index.lock, self.time_index.lock
 
     def relocate(self, folder: str) -> File | None:
-        """The files lie in another folder now; the caller holds `locks`. Returns the open `.log`, to close later."""
+        """Note the files' new folder; the caller holds `locks`. Returns the open `.log`, to close later."""
         self.folder = folder
         self.offset_index.relocate(self.path(INDEX_SUFFIX))
         self.time_index.relocate(self.path(TIME_INDEX_SUFFIX))

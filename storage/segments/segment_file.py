@@ -10,14 +10,14 @@ from storage.files import File, FileSystem
 
 
 class WouldBlockError(Exception):
-    """The page cache does not hold all of it: read in a worker thread."""
+    """The page cache does not hold all of the data: read it in a worker thread."""
 
 
 class SegmentFile:
-    """Counts the users of the descriptor, so that a delete never closes one that a worker thread reads.
+    """Counts the users of the descriptor, so that a delete never closes one that a worker thread is reading.
 
     Attributes:
-        lock: held while the file is opened by its name, or given another one.
+        lock: held while the file is opened by name, or renamed.
     """
 
     __slots__ = ("_closing", "_file", "_fs", "_retired", "_users", "lock", "path")
@@ -46,13 +46,13 @@ class SegmentFile:
         return self._file is not None
 
     def rename(self, path: str) -> None:
-        """Give the file another name; any thread. Raises OSError."""
+        """Rename the file; any thread. Raises OSError."""
         with self.lock:
             self._fs.rename(self.path, path)
             self.path = path
 
     def relocate(self, path: str) -> File | None:
-        """The file lies elsewhere now; the caller holds `lock`. Returns the open one, to close later."""
+        """Note that the file lies elsewhere now; the caller holds `lock`. Returns the open one, to close later."""
         old, self._file, self.path = self._file, None, path
         return old
 
@@ -75,7 +75,7 @@ class SegmentFile:
             self._file = None
 
     def retire(self) -> None:
-        """Close for good: the name may soon be that of another log's file."""
+        """Close for good: the name may soon belong to another log's file."""
         self._retired = True
         self.close()
 

@@ -18,7 +18,7 @@ _LAST_OFFSET = attrgetter("last_offset")
 
 
 class AbortedTxn(NamedTuple):
-    """An aborted transaction: its first offset, its marker's offset, and the last stable offset once it ended."""
+    """An aborted transaction: its first offset, its marker's offset, and the last stable offset after its end."""
 
     producer_id: int
     first_offset: int
@@ -48,7 +48,7 @@ class TxnIndex:
         return tuple(self._entries)
 
     def append(self, txn: AbortedTxn) -> None:
-        """Add an entry, and write it. ValueError unless markers ascend; OSError: it is here, not in the file yet."""
+        """Add and write an entry. Raises ValueError unless markers ascend; after OSError only the file lacks it."""
         if self._entries and txn.last_offset <= self._entries[-1].last_offset:
             raise ValueError(f"{txn} does not come after {self._entries[-1]}")
         self._entries.append(txn)
@@ -68,7 +68,7 @@ class TxnIndex:
         self._written = len(self._entries)
 
     def collect(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTxn], bool]:
-        """Transactions that touch [fetch_offset, upper_bound_offset), and whether no later segment can hold more."""
+        """The transactions touching [fetch_offset, upper_bound_offset), and whether no later segment can hold more."""
         entries = self._entries
         found = []
         for at in range(bisect_left(entries, fetch_offset, key=_LAST_OFFSET), len(entries)):
@@ -94,7 +94,7 @@ class TxnIndex:
 
 
 def collect_aborted(indexes: Iterable[TxnIndex], fetch_offset: int, upper_bound_offset: int) -> list[AbortedTxn]:
-    """What a read-committed fetch of [fetch_offset, upper_bound_offset) must be given: the aborted transactions.
+    """The aborted transactions that a read-committed fetch of [fetch_offset, upper_bound_offset) must return.
 
     `indexes` are those of the segments from the one that holds `fetch_offset` on, in order.
     """

@@ -1,4 +1,4 @@
-"""A file system that keeps aside what is removed through it, for repairs that a user may want to undo."""
+"""A file system that keeps a copy of whatever is removed through it, for repairs that a user may want to undo."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _KeepingFile:
 
 
 class KeepingFileSystem:
-    """Paths below `root` that are unlinked move to the same place below `aside`.
+    """Unlinking a path below `root` moves it to the same place below `aside`.
 
     Attributes:
         kept: the paths below `aside`, in order.
@@ -79,7 +79,7 @@ class KeepingFileSystem:
         self._fs.fsync_dir(target.rpartition("/")[0])
 
     def _place(self, path: str) -> str:
-        """Where to put a file, its folder made; a name that was kept before gets a number."""
+        """The path to move a file to, whose folder is made; a name that was kept before gets a number."""
         target = self._aside + path.removeprefix(self._root)
         self._fs.mkdir(target.rpartition("/")[0])
         number = 1

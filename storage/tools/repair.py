@@ -1,4 +1,4 @@
-"""Repairing a damaged log: recovery as after a crash, over the whole log, and with nothing thrown away."""
+"""Repairing a damaged log: recovery as after a crash, over the whole log, without throwing anything away."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from storage.log.recovery import LoadRequest, load
 from storage.producers.producer_state import ProducerStateManager
 from storage.tools.verification import CHECKPOINTS
 
-# Gaps between segments are no damage: compaction leaves them, and whether it did is not known here.
+# Gaps between segments are no damage: compaction leaves them, and whether it ran is not known here.
 _ALL_CLEANED = 2**63 - 1
 
 

@@ -1,4 +1,4 @@
-"""Checking everything in a data folder, or in one partition's folder, without changing any of it."""
+"""Checking everything in a data folder, or in one partition's folder, without changing anything."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from storage.segments.txn_index import TXN_INDEX_SUFFIX, TxnIndex
 CHECKPOINTS = (RECOVERY_POINT, LOG_START, REPLICATION, CLEANER)
 _ENOUGH = 1 << 40
 Progress = Callable[[int], None]
-"""Called with the bytes of log read since the last call."""
+"""Called with the number of bytes of log read since the last call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Finding:
 
 
 def is_partition(fs: FileSystem, path: str) -> bool:
-    """Whether a folder is that of one partition, by its name and what is in it."""
+    """Whether a folder belongs to one partition, judging by its name and contents."""
     named = log_names.parse(path.rstrip("/").rpartition("/")[2]) is not None
     return named and any(name.endswith(LOG_SUFFIX) for name in fs.listdir(path))
 
@@ -56,7 +56,7 @@ def partitions_in(fs: FileSystem, data_folder: str) -> list[str]:
 
 
 def verify_data_folder(fs: FileSystem, path: str) -> Iterator[Finding]:
-    """The files beside the partitions' folders. Raises OSError."""
+    """Check the files beside the partitions' folders. Raises OSError."""
     try:
         if meta_properties.read(fs, path) is None:
             yield Finding(f"{path}/meta.properties", "is missing")
@@ -70,7 +70,7 @@ def verify_data_folder(fs: FileSystem, path: str) -> Iterator[Finding]:
 
 
 def verify_partition(fs: FileSystem, folder: str, progress: Progress) -> Iterator[Finding]:
-    """Every batch and record, every index entry, every small file of a partition. Raises OSError."""
+    """Check every batch and record, index entry and small file of a partition. Raises OSError."""
     try:
         partition_metadata.read(fs, folder)
     except CorruptPartitionMetadataError as error:
