@@ -1,1 +1,1 @@
-"""Replicated state machines on internal topics: `runtime` runs them, `group` and `transaction` are two of them."""
+"""Replicated state machines on internal topics: `runtime` runs them; `group` and `transaction` are two of them."""

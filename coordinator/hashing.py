@@ -1,4 +1,4 @@
-"""Which partition keeps a group or a transactional id."""
+"""Which partition a group or a transactional id belongs to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _INT_MIN = -(1 << 31)
 
 
 _LONGEST_KEPT = 256
-"""The longest key, in characters, whose hash is remembered: clients may send long ones."""
+"""The longest key, in characters, whose hash is cached: clients may send long ones."""
 
 
 def partition_for(key: str, partitions: int) -> int:

@@ -1,4 +1,4 @@
-"""What the group coordinator reads from the broker's configuration; all times in milliseconds."""
+"""The group coordinator's part of the broker's configuration; all times in milliseconds."""
 
 from __future__ import annotations
 

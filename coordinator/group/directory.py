@@ -1,4 +1,4 @@
-"""The groups of one shard, classic ones and consumer groups: no name stands for both."""
+"""The groups of one shard, classic ones and consumer groups; a name stands for only one of them."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 
 class GroupDirectory:
-    """Answers to `group_port.Groups`, and takes the requests of the classic protocol for groups of both kinds.
+    """Implements `group_port.Groups`, and takes the requests of the classic protocol for groups of both kinds.
 
-    `_places` has every group, in the order in which Kafka's map of them got it; `_slots` is what that has grown to.
+    `_places` has every group in the order in which it was added to Kafka's map; `_slots` is that map's size.
     """
 
     def __init__(self, classic: ClassicGroups, consumer: ConsumerGroups) -> None:
@@ -99,7 +99,7 @@ class GroupDirectory:
                 yield group
 
     def classic_group(self, group_id: str) -> ClassicGroup:
-        """Raises GroupIdNotFound, for a consumer group too."""
+        """Raises GroupIdNotFound, also for a consumer group."""
         group = self.classic.find(group_id)
         if group is None:
             is_consumer = self.consumer.find(group_id) is not None
@@ -114,7 +114,7 @@ class GroupDirectory:
     # -- durable state
 
     def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None, position: Position) -> None:
-        """A record of a classic group, which takes the place of a consumer group of that name."""
+        """Apply a record of a classic group, which replaces a consumer group of that name."""
         if value is not None:
             self.consumer.by_id.pop(key.group, None)
             self._put(key.group)
@@ -122,7 +122,7 @@ class GroupDirectory:
         self._drop_if_gone(key.group)
 
     def replay_consumer(self, apply: Callable[[ConsumerGroup, Any, Any], None], key: Any, value: Any) -> None:
-        """A record of a consumer group, which takes the place of a classic group of that name."""
+        """Apply a record of a consumer group, which replaces a classic group of that name."""
         group = self.consumer.find(key.group)
         if group is None and value is not None:
             self.classic.forget(key.group)
@@ -142,7 +142,7 @@ class GroupDirectory:
                 self._put(group_id)
 
     def _put(self, group_id: str) -> None:
-        """Note the group. Kafka puts a classic one again for each record that it loads: its map may grow earlier."""
+        """Add the group. Kafka adds a classic one again for each record that it loads, so its map may grow earlier."""
         if group_id not in self._places or self.classic.shard.status is ShardStatus.LOADING:
             self._slots = timeline_slots(self._slots, len(self._places))
             self._places[group_id] = None

@@ -1,7 +1,7 @@
 """What offsets and the admin APIs need to know about groups.
 
-A group is known here from its first GroupMetadata record, its first member, or its first committed offset; it is
-forgotten when its tombstone is replayed.
+A group exists from its first GroupMetadata record, its first member, or its first committed offset, until its tombstone
+is replayed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Group(Protocol):
 
     @property
     def state_name(self) -> str:
-        """The state, as ListGroups and the APIs that describe groups spell it."""
+        """The state, as spelled in the answers of ListGroups and of the APIs that describe groups."""
 
     @property
     def protocol_type(self) -> str | None:
@@ -74,10 +74,10 @@ class Group(Protocol):
         transactional: bool,
         knows_member_epochs: bool,
     ) -> None:
-        """Raises the error for a commit that is not allowed (Kafka's Group.validateOffsetCommit)."""
+        """Raises the error if the commit is not allowed (Kafka's Group.validateOffsetCommit)."""
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Raises the error for a read of offsets that is not allowed (Kafka's Group.validateOffsetFetch)."""
+        """Raises the error if reading offsets is not allowed (Kafka's Group.validateOffsetFetch)."""
 
     def offset_commit_accepted(self, member_id: str) -> None:
         """Soft state: a commit keeps the member's session alive where Kafka lets it (Stable, PreparingRebalance)."""
@@ -92,17 +92,17 @@ class Group(Protocol):
         """Whether any member subscribes to the topic; True while a group with members has unknown subscriptions."""
 
     def offset_expires_from(self, commit_timestamp_ms: int) -> int | None:
-        """When offsets.retention.minutes starts for an offset committed at that time; None: not now."""
+        """When offsets.retention.minutes starts for an offset committed at that time; None: not yet."""
 
 
 class Groups(Protocol):
-    """The groups of one shard, as `coordinator/group/shard.py` puts them beside the offsets."""
+    """The groups of one shard, which `coordinator/group/shard.py` combines with the offsets."""
 
     def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None, position: Position) -> None:
-        """Durable state: a GroupMetadata record."""
+        """Apply a GroupMetadata record to durable state."""
 
     def loaded(self) -> None:
-        """Everything is replayed: sessions of the members found may be started."""
+        """Everything is replayed: sessions of the members found may start."""
 
     def unloaded(self) -> None:
         """The shard is unloaded; nothing is called after this."""
@@ -115,7 +115,7 @@ class Groups(Protocol):
         """All groups in the order in which Kafka lists them: that of its TimelineHashMap."""
 
     def note_simple(self, group_id: str) -> None:
-        """Durable state, called by replay of an offset commit: an unknown group becomes an Empty one with no type."""
+        """Make an unknown group an Empty one without a type: durable state, called by replay of an offset commit."""
 
     def deletion(self, group_id: str) -> Sequence[CoordinatorRecord]:
         """The tombstone(s) that end a group."""

@@ -44,7 +44,7 @@ class GroupShard:
         self._expiry = OffsetExpiry(self._store, groups, config, metrics)
 
     def replay_offset_commit(self, key: OffsetCommitKey, value: OffsetCommitValue | None, position: Position) -> None:
-        """A commit makes its group known: without members it is one of simple consumers."""
+        """Apply a commit, which also makes its group known: without members it is one of simple consumers."""
         if value is not None:
             self.groups.note_simple(key.group)
         self._store.replay(key, value, position)

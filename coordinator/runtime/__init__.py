@@ -7,20 +7,20 @@ is an *operation*: a function `operation(state) -> Outcome` that never awaits. R
 
     future = runtime.write(partition, lambda state: state.join(request))     # asyncio.Future of the answer
 
-and an operation started while another runs (from its effects, say) waits in the mailbox until that one is done.
+and an operation that arrives while another runs (from its effects, say) waits in the mailbox until that one is done.
 
     Outcome(records=(), reply=None, effects=None, transaction=None, atomic=True)
 
 - **The operation** looks at the state and decides. It never changes durable state: that is what `records` are for. To
   refuse, it raises a `KafkaError`.
 - **records** (`CoordinatorRecord(schema, key, value)`; value None is a tombstone) are appended as one batch, and then
-  each is applied by its row's `replay(state, key, value, position)`: the same function that loading calls. Only replay
+  each is applied by its row's `replay(state, key, value, position)`, the same function that loading calls. Only replay
   changes durable state. `transaction=ProducerEpoch(id, epoch)` makes the batch part of that producer's transaction;
-  `position.producer_id` is then set in replay. `runtime.end_transaction(...)` appends the marker and applies it by
-  `state.replay_end_marker`. `atomic=False` lets a long list of records be split over several batches.
+  replay then finds `position.producer_id` set. `runtime.end_transaction(...)` appends the marker and applies it with
+  `state.replay_end_marker`. `atomic=False` lets a long list of records be split into several batches.
 - **effects** is `effects(error: KafkaError | None) -> None`, for soft state: who waits, timers, pending members. It
-  runs right after replay with None, or with the (translated) error when the append failed; then nothing was written or
-  replayed (with `atomic=False`, nothing from the batch that failed on). It does not run if the log went offline and the
+  runs right after replay with None, or with the (translated) error if the append failed; then nothing was written or
+  replayed (with `atomic=False`, nothing from the failed batch on). It does not run if the log went offline and the
   state is already thrown away. It may answer waiters, set timers, and `shard.tell(operation)` what is to happen next.
 - **reply** is the answer, or a `Waiter` when the answer comes by a later operation:
 
@@ -29,19 +29,19 @@ and an operation started while another runs (from its effects, say) waits in the
     ...
     waiter.answer(response)              # in the effects of a later operation (or `waiter.fail(KafkaError)`)
 
-  Answers, errors and waiters' answers alike, are held back until the high watermark has passed everything written so
-  far: nothing that may still be lost is ever answered. `waiter.answered` says so; answering twice is harmless. A waiter
-  whose own operation fails gets that error by itself.
-- **Timers** are messages: `shard.timers.schedule(key, delay_ms, operation)` runs `operation(state)` as any other,
-  unless the key was cancelled or rescheduled in between (`cancel(key)`). The key carries the identity of what it is
-  for, as ("heartbeat", group id, member id). `shard.clock.wall_ms()` is the time.
-- **When an append fails** (records too large, a fenced producer, a full disk) that operation alone fails: nothing of it
+  Answers (errors and waiters' answers too) are held back until the high watermark has passed everything written so
+  far: nothing that may still be lost is ever answered. `waiter.answered` tells whether it was answered; answering twice
+  is harmless. A waiter whose own operation fails gets that error automatically.
+- **Timers** are messages: `shard.timers.schedule(key, delay_ms, operation)` runs `operation(state)` like any other,
+  unless the key was cancelled or rescheduled in between (`cancel(key)`). The key identifies what the timer is for, as
+  in ("heartbeat", group id, member id). `shard.clock.wall_ms()` is the time.
+- **When an append fails** (records too large, a fenced producer, a full disk) only that operation fails; nothing of it
   is in the log. When the log goes offline, every held-back answer fails with one translated error, waiters fail with
   NOT_COORDINATOR, timers are cancelled, the state is thrown away, and the shard loads again. The same on an exception
   in an append, replay or effects (a bug; logged). While loading, requests get COORDINATOR_LOAD_IN_PROGRESS; with no
   shard here, NOT_COORDINATOR.
 
 A new state machine (`StateMachine`) is made for each load by `new_state(shard)`; `loaded()` is called when all records
-are replayed (set timers there, not before), `unloaded()` when it is given up. Its record types are one table,
+have been replayed (set timers there, not before), `unloaded()` when it is given up. Its record types are one table,
 `rows_by_id((RecordRow(schema, replay), ...))`, whose schemas are in `protocol/internal`.
 """

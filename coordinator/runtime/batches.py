@@ -1,4 +1,4 @@
-"""A coordinator's records as batches (Kafka's CoordinatorRuntime writes them so)."""
+"""A coordinator's records as batches, the way Kafka's CoordinatorRuntime writes them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def encode_batches(
     compression: Compression,
     limit: int | None,
 ) -> list[tuple[bytearray, Sequence[CoordinatorRecord]]]:
-    """(batch, its records) pairs: one, or with `limit` as many as keep each batch within that many bytes.
+    """(batch, its records) pairs: one, or with `limit` as many as needed to keep each batch within that many bytes.
 
-    A record that is larger by itself has a batch of its own.
+    A single record that is larger gets a batch of its own.
     """
     encoded = [
         (schema.encode_key(key), None if value is None else schema.encode_value(value))

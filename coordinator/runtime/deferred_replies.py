@@ -1,4 +1,4 @@
-"""Answers held back until what they rest on is committed (Kafka's CoordinatorRuntime defers its events so)."""
+"""Answers held back until what they depend on is committed, as in Kafka's CoordinatorRuntime."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from protocol.errors import KafkaError, NotCoordinator
 class DeferredReplies:
     """The answers that one shard owes. `create_future` is the loop's.
 
-    Offsets are of the shard's log: it tells how far it wrote, and how far the log is committed.
+    Offsets are those of the shard's log, which reports how far it is written and how far it is committed.
     """
 
     __slots__ = ("_committed", "_create_future", "_parked", "_waiting", "_written")
@@ -29,13 +29,13 @@ class DeferredReplies:
 
     @property
     def is_settled(self) -> bool:
-        """Whether everything written is committed, and everything decided answered."""
+        """Whether everything written is committed, and everything decided is answered."""
         return not self._parked and self._committed >= self._written
 
     # -- the log
 
     def wrote(self, log_end_offset: int) -> None:
-        """The log ends here now: answers from now on wait until that is committed."""
+        """The log now ends here: answers from now on wait until that is committed."""
         self._written = log_end_offset
 
     def advanced(self, high_watermark: int) -> None:
@@ -49,7 +49,7 @@ class DeferredReplies:
     # -- answers
 
     def promise(self) -> Future[Any]:
-        """An answer to be given when there is one."""
+        """An answer that is not decided yet."""
         return self._create_future()
 
     def answered(self, value: Any, error: KafkaError | None = None) -> Future[Any]:
@@ -64,7 +64,7 @@ class DeferredReplies:
         return future
 
     def failed(self, error: KafkaError) -> Future[Any]:
-        """An error that rests on nothing written."""
+        """An error that does not depend on anything written."""
         future = self._create_future()
         future.set_exception(error)
         return future
@@ -74,12 +74,12 @@ class DeferredReplies:
         return Waiter(self._create_future(), self._settle)
 
     def keep(self, waiter: Waiter[Any]) -> None:
-        """Fail the waiter's answer on `drop`, unless it was given before."""
+        """Fail the waiter's answer on `drop`, unless it has been given."""
         if not waiter.answered:
             self._waiting.add(waiter.future)
 
     def drop(self, error: KafkaError) -> None:
-        """What was decided fails with this error, what was not with NOT_COORDINATOR."""
+        """Fail what was decided with this error, and what was not with NOT_COORDINATOR."""
         parked, self._parked = self._parked, deque()
         waiting, self._waiting = self._waiting, set()
         for _, future, _, _ in parked:

@@ -25,7 +25,7 @@ _MEANING: tuple[tuple[tuple[type[KafkaError], ...], type[KafkaError]], ...] = (
 
 
 def translate(error: KafkaError) -> KafkaError:
-    """The coordinator's error for one of the log's."""
+    """The coordinator's error for an error of the log."""
     for errors, meaning in _MEANING:
         if isinstance(error, errors):
             return meaning()

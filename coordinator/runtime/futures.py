@@ -1,4 +1,4 @@
-"""Futures that several may complete, of whom the first counts, and that pass their outcome on."""
+"""Futures that several parties may complete (the first one counts), and that pass on their outcome."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from protocol.errors import KafkaError
 
 
 def resolve(future: Future[Any], value: Any, error: KafkaError | None) -> None:
-    """Set the value, or the error if there is one. One that is done stays as it is, as when its waiter has given up."""
+    """Set the value, or the error if there is one. A future that is done (its waiter gave up) stays as it is."""
     if future.done():
         return
     if error is None:
@@ -19,7 +19,7 @@ def resolve(future: Future[Any], value: Any, error: KafkaError | None) -> None:
 
 
 def forward(source: Future[Any], target: Future[Any]) -> None:
-    """Copy one future's outcome to another, now or once there is one."""
+    """Copy one future's outcome to another, now or when there is one."""
 
     def pass_on(done: Future[Any]) -> None:
         if done.cancelled():
@@ -35,7 +35,7 @@ def forward(source: Future[Any], target: Future[Any]) -> None:
 
 
 def forget(future: Future[Any]) -> None:
-    """Nobody waits for it: asyncio must not report its exception as never retrieved."""
+    """Stop asyncio from reporting the future's exception as never retrieved: nobody waits for it."""
     if future.done():
         _seen(future)
     else:

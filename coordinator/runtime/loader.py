@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 TURN_MS = 5.0
-"""How long a log is replayed before the event loop has a turn."""
+"""How long a log is replayed before the event loop gets a turn."""
 
 RECORDS_A_STEP = 200
 
 
 async def replay_log(log: LogPort, rows: Mapping[int, RecordRow], state: StateMachine, name: str, clock: Clock) -> int:
-    """The number of records replayed. Raises KafkaError from the log, and ValueError for malformed records."""
+    """Replay a log; return the number of records. Raises KafkaError from the log, ValueError for malformed records."""
     replay = LogReplay(rows, state, name)
     began_ms = clock.monotonic_ms()
     async for piece in log.batches():
@@ -43,8 +43,8 @@ async def replay_log(log: LogPort, rows: Mapping[int, RecordRow], state: StateMa
 class LogReplay:
     """Replays the batches of one log, in order. `records` counts them.
 
-    Of values that follow one another under one key, the last alone is decoded and replayed where the record type allows
-    it (`RecordRow.last_value_counts`): a log of a million commits of few offsets is read in a fraction of the time.
+    Of consecutive values under one key, only the last is decoded and replayed where the record type allows it
+    (`RecordRow.last_value_counts`): a log of a million commits of few offsets is read in a fraction of the time.
     """
 
     def __init__(self, rows: Mapping[int, RecordRow], state: StateMachine, name: str) -> None:
@@ -56,7 +56,7 @@ class LogReplay:
         self._held: dict[bytes, Record] = {}
 
     def steps(self, piece: Buffer) -> Iterator[None]:
-        """Replay a piece of whole batches, a few hundred records at most in each step."""
+        """Replay a piece of whole batches, at most a few hundred records in each step."""
         held, held_types = self._held, self._held_types
         at = 0
         while at < len(piece):
@@ -77,7 +77,7 @@ class LogReplay:
         yield from self._release()
 
     def _release(self) -> Iterator[None]:
-        """Replay what is held, in the order in which the keys came."""
+        """Replay the values held back, in the order in which their keys came."""
         for number, record in enumerate(self._held.values(), 1):
             self._replay_record(record)
             if not number % RECORDS_A_STEP:
@@ -99,7 +99,7 @@ class LogReplay:
             self._state.replay_end_marker(header.producer_id, header.producer_epoch, committed)
 
     def _replay_record(self, record: Record, producer_id: int = NO_PRODUCER_ID, producer_epoch: int = -1) -> None:
-        """A record of unknown type is skipped, so that an older broker can read a newer one's log (KIP-915)."""
+        """Replay a record; skip one of unknown type, so that an older broker can read a newer one's log (KIP-915)."""
         if record.key is None:
             raise ValueError(f"a record of {self._name} at offset {record.offset} has no key")
         try:

@@ -1,4 +1,4 @@
-"""The log as a shard sees it. The broker's adapter stands over a partition; tests have one in memory."""
+"""The log as a shard sees it. The broker has an adapter for a partition; tests have one in memory."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class LogPort(Protocol):
 
     @property
     def max_batch_bytes(self) -> int:
-        """The largest batch that an append takes."""
+        """The largest batch that can be appended."""
 
     def append(self, batch: bytearray) -> int:
         """Append one whole batch, and return the offset of its first record; never awaits.
 
-        Raises KafkaError, after which nothing of it is in the log.
+        Raises KafkaError, and then nothing of it is in the log.
         """
 
     def listen(self, advanced: Callable[[int], None], failed: Callable[[KafkaError], None]) -> Unlisten:
-        """Call `advanced` with the high watermark as it rises (even in an append), `failed` if it never will."""
+        """Call `advanced` with the high watermark as it rises (even during an append), `failed` if it never will."""
 
     def batches(self) -> AsyncIterator[bytes | bytearray | memoryview]:
         """The log from its start to its present end, in pieces of whole batches. Raises KafkaError."""

@@ -1,4 +1,4 @@
-"""What an operation returns: records to write, an answer, and what to do beside the log."""
+"""What an operation returns: records to write, an answer, and what to do besides."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CoordinatorRecord(NamedTuple):
     value: Any
 
 
-# Made without a call in Python, like everything that each request needs.
+# Without a Python-level call, like everything made once per request.
 new_record: Callable[[tuple[RecordSchema[Any, Any], Any, Any]], CoordinatorRecord] = partial(
     tuple.__new__, CoordinatorRecord
 )
@@ -46,7 +46,7 @@ NO_PRODUCER = ProducerEpoch(NO_PRODUCER_ID, -1)
 
 
 class Position(NamedTuple):
-    """Where a replayed record stands: its offset, and the producer whose transaction it is part of (-1: none)."""
+    """The offset of a replayed record, and the producer whose transaction it is part of (-1: none)."""
 
     offset: int
     producer_id: int = NO_PRODUCER_ID

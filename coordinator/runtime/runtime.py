@@ -50,14 +50,14 @@ class CoordinatorRuntime(Generic[S]):
         self._turn_to_load = asyncio.Lock()
 
     def load(self, partition: int, log: LogPort) -> None:
-        """This node leads the partition from now on: load its shard, in the place of any earlier one."""
+        """Load the partition's shard, as this node leads it from now on; it replaces any earlier one."""
         self.unload(partition)
         shard = Shard(f"{self._topic}-{partition}", partition, log, self._surroundings)
         self._shards[partition] = shard
         self._start_loading(shard)
 
     def unload(self, partition: int) -> None:
-        """This node no longer leads the partition; harmless where it did not."""
+        """Unload the partition's shard, as this node no longer leads it; harmless if it did not."""
         shard = self._shards.pop(partition, None)
         if shard is not None:
             task = self._loads.pop(partition, None)
@@ -113,7 +113,7 @@ class CoordinatorRuntime(Generic[S]):
         task.add_done_callback(lambda done: self._load_ended(shard.partition, done))
 
     async def _load(self, shard: Shard[S]) -> None:
-        """One shard after the other, as in Kafka: the first ones serve while the others load."""
+        """Load one shard after the other, as in Kafka: the first ones serve while the others load."""
         try:
             async with self._turn_to_load:
                 await shard.load()

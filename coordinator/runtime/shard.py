@@ -87,7 +87,7 @@ class Shard(Generic[S]):
 
     @property
     def state(self) -> S | None:
-        """The state machine as it is now, committed or not, for metrics; None unless it is loaded."""
+        """The current state machine, committed or not, for metrics; None unless it is loaded."""
         return self._state
 
     @property
@@ -113,11 +113,11 @@ class Shard(Generic[S]):
         return future
 
     def read(self, operation: Callable[[S], T]) -> Future[T]:
-        """What `operation` returns, once everything it may have seen is committed."""
+        """The result of `operation`, once everything it may have seen is committed."""
         return self.write(lambda state: Outcome(reply=operation(state)))
 
     def tell(self, operation: Callable[[S], Outcome[Any] | None]) -> None:
-        """A message that nobody waits for. KafkaErrors that it raises are dropped."""
+        """Run a message that nobody waits for. KafkaErrors that it raises are dropped."""
 
         def message(state: S) -> Outcome[Any]:
             return operation(state) or _NOTHING
@@ -140,7 +140,7 @@ class Shard(Generic[S]):
         return future
 
     def waiter(self) -> Waiter[Any]:
-        """A reply to be given by a later operation."""
+        """A reply that a later operation will give."""
         return self._replies.waiter()
 
     def _process_mail(self) -> None:
@@ -187,7 +187,7 @@ class Shard(Generic[S]):
         try:
             batches = self._encode(outcome)
         except Exception:
-            # A bug in the state machine. Like records that are too large it fails this operation, not the shard.
+            # A bug in the state machine. Like records that are too large, it fails this operation, not the shard.
             logger.exception("records cannot be encoded", shard=self.name)
             return self._append_failed(RecordBatchTooLarge(), outcome.effects)
         for batch, records in batches:
@@ -231,7 +231,7 @@ class Shard(Generic[S]):
         translated = errors.translate(error)
         logger.warning("append failed", shard=self.name, code=error.code.name)
         if self._state is None:
-            return translated  # the log reported its failure first: waiters are answered, the state is thrown away
+            return translated  # the log has reported its failure: waiters are answered and the state is thrown away
         if effects is not None:
             self._run_effects(effects, translated)
         return translated
@@ -249,7 +249,7 @@ class Shard(Generic[S]):
         return self._replies.answered(None) if failure is None else self._replies.failed(failure)
 
     def _run_effects(self, effects: Effects, error: KafkaError | None) -> bool:
-        """Run them; False after an exception: soft state can no longer be trusted, and the shard starts over."""
+        """Run the effects. After an exception return False: soft state cannot be trusted, and the shard starts over."""
         try:
             effects(error)
         except Exception:
@@ -261,7 +261,7 @@ class Shard(Generic[S]):
     # -- load and unload
 
     async def load(self) -> None:
-        """Make a new state machine and replay the log into it. Raises KafkaError, and ValueError for what is no log."""
+        """Make a new state machine and replay the log into it. Raises KafkaError, ValueError for a malformed log."""
         self._state = None
         self.status = ShardStatus.LOADING
         started = self.clock.monotonic_ms()
@@ -286,7 +286,7 @@ class Shard(Generic[S]):
         logger.debug("coordinator loaded", shard=self.name, records=replayed, ms=round(took, 1))
 
     def unload(self, status: ShardStatus = ShardStatus.CLOSED) -> None:
-        """This node is no longer, or cannot be, the coordinator of the partition."""
+        """Stop coordinating the partition, which this node no longer can or may coordinate."""
         self._drop(NotCoordinator())
         self.status = status
 

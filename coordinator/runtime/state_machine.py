@@ -14,13 +14,13 @@ Replay = Callable[[Any, Any, Any, Position], None]
 
 
 class StateMachine(Protocol):
-    """Durable state changes only by the rows' replay functions and by `replay_end_marker`."""
+    """Only the rows' replay functions and `replay_end_marker` change durable state."""
 
     def replay_end_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
-        """A transaction ended: what its producer wrote counts from now on, or never will."""
+        """Apply the end of a transaction: what its producer wrote counts from now on, or never will."""
 
     def loaded(self) -> None:
-        """Everything in the log is replayed, and operations may come."""
+        """Everything in the log has been replayed, and operations may come."""
 
     def unloaded(self) -> None:
         """Given up; nothing is called after this."""
@@ -30,7 +30,7 @@ class StateMachine(Protocol):
 class RecordRow:
     """One record type and what it does to the state.
 
-    `last_value_counts`: outside of transactions a value replaces all that earlier ones of its key did, so of several in
+    `last_value_counts`: outside of transactions a value replaces whatever earlier ones of its key did, so of several in
     a row only the last is replayed (see `LogReplay`). A tombstone is always replayed.
     """
 
@@ -40,5 +40,5 @@ class RecordRow:
 
 
 def rows_by_id(rows: Iterable[RecordRow]) -> Mapping[int, RecordRow]:
-    """The rows by every id that their keys may carry."""
+    """The rows by every id that may be in their keys."""
     return {record_id: row for row in rows for record_id in row.schema.ids}

@@ -13,7 +13,7 @@ S = TypeVar("S")
 
 
 class Timers(Generic[S]):
-    """At most one timer for a key (Kafka's CoordinatorTimer); scheduling a key again replaces it.
+    """At most one timer per key (Kafka's CoordinatorTimer); scheduling a key again replaces its timer.
 
     A timer that was due while its key was cancelled or replaced does nothing.
     """
@@ -24,7 +24,7 @@ class Timers(Generic[S]):
         self._tasks: dict[Hashable, TimerTask] = {}
 
     def schedule(self, key: Hashable, delay_ms: float, operation: Callable[[S], Outcome[Any] | None]) -> None:
-        """Run `operation` as a message in `delay_ms`; one that returns None has nothing to write."""
+        """Run `operation` as a message in `delay_ms`; if it returns None, there is nothing to write."""
         previous = self._tasks.pop(key, None)
         if previous is not None:
             previous.cancel()

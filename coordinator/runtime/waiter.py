@@ -16,8 +16,8 @@ Settle = Callable[["Future[Any]", Any, "KafkaError | None"], None]
 class Waiter(Generic[T]):
     """Made by `Shard.waiter()` and returned as an outcome's reply; answered once, by any operation.
 
-    The answer is held back until everything written by then is committed. Answering again is harmless: the first
-    answer counts, as does the shard's, which fails its waiters when it unloads.
+    The answer is held back until everything written by then is committed. Answering again is harmless: only the first
+    answer counts, even against that of the shard, which fails its waiters when it unloads.
     """
 
     __slots__ = ("_settle", "answered", "future")
@@ -38,7 +38,7 @@ class Waiter(Generic[T]):
             self._settle(self.future, None, error)
 
     def fail_now(self, error: KafkaError) -> None:
-        """For the shard: the operation that made it has failed, and nothing has to be waited for."""
+        """Fail at once, for the shard: the operation that made the waiter failed, so there is nothing to wait for."""
         self.answered = True
         if not self.future.done():
             self.future.set_exception(error)

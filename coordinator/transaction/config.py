@@ -1,4 +1,4 @@
-"""What the broker's configuration says about transactions; times are milliseconds."""
+"""The transaction coordinator's part of the broker's configuration; times are milliseconds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TransactionConfig:
-    """Kafka's TransactionStateManagerConfig, with its defaults; check intervals are those between two searches."""
+    """Kafka's TransactionStateManagerConfig, with its defaults; a check interval is the time between two searches."""
 
     max_timeout_ms: int = 15 * 60 * 1000
     timeout_check_interval_ms: int = 10 * 1000

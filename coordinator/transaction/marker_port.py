@@ -23,8 +23,8 @@ class MarkerPort(Protocol):
     """Writes end markers to the partitions' leaders."""
 
     def marker_writer(self, marker: EndMarker) -> WriteMarker:
-        """Write the marker to a partition (topic, index): None if it is durable, else a future that ends then.
+        """The function that writes the marker to a partition (topic, index): None if it is durable, else a future.
 
-        Both raise KafkaError: UnknownTopicOrPartition where the partition no longer exists,
-        InvalidProducerEpoch and TransactionCoordinatorFenced as the partition's log does, and others that pass.
+        Both raise KafkaError: UnknownTopicOrPartition if the partition no longer exists, InvalidProducerEpoch and
+        TransactionCoordinatorFenced as the partition's log does, and others that are temporary.
         """

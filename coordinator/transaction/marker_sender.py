@@ -29,11 +29,11 @@ logger = structlog.get_logger(__name__)
 
 FIRST_RETRY_MS = 100
 LONGEST_RETRY_MS = 2_000
-"""Each wait is twice the one before: a folder may be offline for days, with thousands of transactions in it."""
+"""Each wait is twice the previous one: a folder with thousands of transactions may be offline for days."""
 
 
 class _Sending:
-    """One prepared transaction: the partitions without a marker, and those of them whose marker is on its way.
+    """One prepared transaction: the partitions without a marker, and those whose marker is on its way.
 
     `tries` counts the rounds in which all remaining partitions were tried.
     """
@@ -60,7 +60,7 @@ class MarkerSender:
         self._stopped = False
 
     def left(self, transactional_id: str) -> Collection[PartitionKey]:
-        """The partitions whose marker is not written yet."""
+        """The partitions whose marker has not been written yet."""
         sending = self._sendings.get(transactional_id)
         return NO_PARTITIONS if sending is None else sending.left
 
@@ -68,7 +68,7 @@ class MarkerSender:
         self._stopped = True
 
     def send_when_durable(self, transactional_id: str, prepared: TransactionMetadata) -> None:
-        """Called when the decision is in the log; no marker may be visible before it is committed."""
+        """Send the markers once the decision, now in the log, is committed; none may be visible before."""
         sending = self._sendings[transactional_id] = _Sending(transactional_id, prepared)
         if self._shard.is_settled:
             self._shard.tell(lambda _: self._send(sending))
@@ -82,7 +82,7 @@ class MarkerSender:
             self._shard.tell(lambda _: self._send(sending))
 
     def _send(self, sending: _Sending) -> Outcome[None] | None:
-        """Write what is missing, and complete the transaction when nothing is."""
+        """Write the missing markers, and complete the transaction when none is missing."""
         if self._sendings.get(sending.transactional_id) is not sending:
             return None
         sending.tries += 1
@@ -110,9 +110,9 @@ class MarkerSender:
         return self._complete_if_all_written(sending)
 
     def _marker_settled(self, sending: _Sending, partition: PartitionKey, written: Future[None]) -> None:
-        """Called with a marker's outcome, outside of any message."""
+        """Handle a marker's outcome; called outside of any message."""
         if self._stopped:
-            written.exception()  # whichever coordinator loads the log next goes on
+            written.exception()  # the next coordinator to load the log goes on
             return
 
         def settle(_: TransactionShard) -> Outcome[None] | None:
@@ -133,9 +133,9 @@ class MarkerSender:
             self._failed(sending, partition, UnknownServerError())
 
     def _failed(self, sending: _Sending, partition: PartitionKey, error: KafkaError) -> None:
-        """A partition that is gone, or where a newer epoch writes, needs no marker; else it is tried again for ever.
+        """A partition that is gone, or where a newer epoch writes, needs no marker; else it is retried for ever.
 
-        Once a newer coordinator has written, this one stops: whichever loads the log next goes on.
+        Once a newer coordinator has written, this one stops: the next one to load the log goes on.
         """
         topic, index = partition
         log = logger.bind(transactional_id=sending.transactional_id, partition=f"{topic}-{index}", code=error.code.name)
@@ -163,7 +163,7 @@ class MarkerSender:
         return completion
 
     def _completed(self, sending: _Sending, error: KafkaError | None) -> None:
-        """All markers are written; without room for the record that says so, that alone is tried again."""
+        """All markers are written; if there was no room for the record that says so, only that is retried."""
         if error is None:
             del self._sendings[sending.transactional_id]
         else:

@@ -15,12 +15,12 @@ from protocol.topic_partition import PartitionKey
 NO_EPOCH = -1
 LARGEST_EPOCH = 2**15 - 1
 LAST_EPOCH_FOR_CLIENTS = LARGEST_EPOCH - 1
-"""The last epoch of a producer: the next one is reserved, so that the coordinator can always fence."""
+"""The last epoch that a producer gets: the next one is reserved, so that the coordinator can always fence."""
 
 TV_0 = 0
-"""Kafka's `TransactionVersion` of clients before transactions V2: the epoch stays over transactions."""
+"""Kafka's `TransactionVersion` of clients before transactions V2: the epoch stays the same across transactions."""
 TV_1 = 1
-"""The same with a log whose records have tagged fields (KIP-915)."""
+"""As before, with a log whose records have tagged fields (KIP-915)."""
 TV_2 = 2
 """Transactions V2 (KIP-890): the epoch is bumped at every end of a transaction."""
 
@@ -34,9 +34,9 @@ class IllegalTransitionError(RuntimeError):
 class TransactionMetadata(NamedTuple):
     """One transactional id. Times are wall-clock milliseconds, -1 for none.
 
-    `next_producer_id`: with a prepared transaction whose epochs are used up, the id that follows (KIP-890).
-    `last_producer_epoch`, the epoch before the last bump that its producer may ask for again (KIP-360), is not in
-    the log: as in Kafka, it is forgotten with the coordinator.
+    `next_producer_id`: if the epochs of a prepared transaction's producer id are used up, the id that follows
+    (KIP-890). `last_producer_epoch` is the epoch before the last bump, with which its producer may ask again (KIP-360).
+    It is not in the log: as in Kafka, it is forgotten with the coordinator.
     """
 
     producer_id: int
@@ -60,7 +60,7 @@ class TransactionMetadata(NamedTuple):
         return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 
     def to(self, state: TransactionState, **changes: Any) -> TransactionMetadata:
-        """The same id in another state, with these `changes` of fields. Raises IllegalTransitionError."""
+        """The same id in another state, with `changes` of other fields. Raises IllegalTransitionError."""
         if self.state not in PREDECESSORS[state]:
             raise IllegalTransitionError(f"from {self.state.name} to {state.name}: {self}")
         return self._replace(state=state, **changes)
@@ -70,7 +70,7 @@ class TransactionMetadata(NamedTuple):
     def with_producer(
         self, producer_id: int, producer_epoch: int, last_producer_epoch: int, timeout_ms: int, now_ms: int
     ) -> TransactionMetadata:
-        """The id after InitProducerId: a producer that has no transaction."""
+        """The id after InitProducerId: a producer without a transaction."""
         return self.to(
             TransactionState.EMPTY,
             producer_id=producer_id,
@@ -84,7 +84,7 @@ class TransactionMetadata(NamedTuple):
         )
 
     def with_partitions(self, added: Iterable[PartitionKey], client_version: int, now_ms: int) -> TransactionMetadata:
-        """A transaction starts or grows."""
+        """The id with a transaction that starts or grows."""
         return self.to(
             TransactionState.ONGOING,
             partitions=self.partitions.union(added),
@@ -95,7 +95,7 @@ class TransactionMetadata(NamedTuple):
         )
 
     def fenced(self, client_version: int) -> TransactionMetadata:
-        """The running producer's epoch ends, and its transaction will be aborted."""
+        """The id with the running producer's epoch ended; its transaction will be aborted."""
         return self.to(
             TransactionState.PREPARE_EPOCH_FENCE,
             producer_epoch=self.producer_epoch + 1,
@@ -106,7 +106,7 @@ class TransactionMetadata(NamedTuple):
     def prepared(
         self, commit: bool, client_version: int, now_ms: int, next_producer_id: int = NO_PRODUCER_ID
     ) -> TransactionMetadata:
-        """The outcome is decided; with transactions V2 the epoch is bumped, where a fence has not done it already."""
+        """The id with its outcome decided; transactions V2 bump the epoch, unless a fence has done so already."""
         bump = client_version >= TV_2 and self.state is not TransactionState.PREPARE_EPOCH_FENCE
         return self.to(
             TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT,
@@ -120,13 +120,13 @@ class TransactionMetadata(NamedTuple):
 
     @property
     def next_producer(self) -> ProducerEpoch:
-        """The producer after a prepared transaction; the next id once the epochs of the present one are used up."""
+        """The producer after a prepared transaction; the next id if the epochs of the current one are used up."""
         if self.next_producer_id == NO_PRODUCER_ID:
             return ProducerEpoch(self.producer_id, self.producer_epoch)
         return ProducerEpoch(self.next_producer_id, 0)
 
     def completed(self, now_ms: int) -> TransactionMetadata:
-        """Every marker is written."""
+        """The id with every marker written."""
         producer_id, producer_epoch = self.next_producer
         return self.to(
             TransactionState.COMPLETE_COMMIT if self.committed else TransactionState.COMPLETE_ABORT,
@@ -139,7 +139,7 @@ class TransactionMetadata(NamedTuple):
         )
 
     def with_last_epoch(self, last_producer_epoch: int) -> TransactionMetadata:
-        """As loaded from the log, which does not hold `last_producer_epoch`."""
+        """The id with `last_producer_epoch`, which the log does not hold."""
         return _new_metadata((*self[:-1], last_producer_epoch))
 
     def _other_than(self, producer_id: int) -> int:
@@ -154,7 +154,7 @@ class TransactionMetadata(NamedTuple):
 
     @staticmethod
     def from_log(value: TransactionLogValue) -> TransactionMetadata:
-        """Raises ValueError for a state that is not known."""
+        """Raises ValueError for an unknown state."""
         producer_id, producer_epoch, timeout_ms, status, grouped, *rest = value
         state = _STATES.get(status)
         if state is None:
@@ -163,7 +163,7 @@ class TransactionMetadata(NamedTuple):
         return _new_metadata((producer_id, producer_epoch, timeout_ms, state, partitions, *rest, NO_EPOCH))
 
 
-# Made without a call in Python: one from every record of a transaction, and the log has its fields in this order.
+# Without a Python-level call: one per record of a transaction, and the log has its fields in this order.
 _new_metadata: Callable[[tuple[Any, ...]], TransactionMetadata] = partial(tuple.__new__, TransactionMetadata)
 
 _STATES = {int(state): state for state in TransactionState}

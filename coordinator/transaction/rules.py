@@ -1,6 +1,6 @@
 """What each request does to a transactional id: the new state, nothing, or an error (Kafka's TransactionCoordinator).
 
-Pure functions of the present state; None for `current` is an id that is not known. They raise KafkaError.
+Pure functions of the current state; `current` is None for an unknown id. They raise KafkaError.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def init_producer_id(
     server_version: int,
     now_ms: int,
 ) -> TransactionMetadata:
-    """Empty with the producer to answer, or PrepareAbort: the open transaction must be aborted first.
+    """Empty, with the producer to answer; or PrepareAbort, if an open transaction must be aborted first.
 
     `expected` is the producer that the client has (KIP-360). Raises ProducerFenced and ConcurrentTransactions, and
     what `new_producer_id` does.
@@ -58,7 +58,7 @@ def _created(producer_id: int, timeout_ms: int, now_ms: int) -> TransactionMetad
 
 
 def _may_be(current: TransactionMetadata, expected: ProducerEpoch) -> bool:
-    """Whether the id is new, or the client's, or follows the client's whose epochs were used up."""
+    """Whether the id is new, or has the client's producer id or the one that follows it, its epochs being used up."""
     return (
         current.producer_epoch == NO_EPOCH
         or expected.producer_id == current.producer_id
@@ -73,7 +73,7 @@ def _with_new_id(
     new_producer_id: NewProducerId,
     now_ms: int,
 ) -> TransactionMetadata:
-    """The id with a new producer id, as no epoch is left, unless another producer has fenced the client."""
+    """The id with a new producer id, as no epoch is left; refused if another producer has fenced the client."""
     last_epoch = NO_EPOCH
     if expected is not None:
         if expected.producer_epoch not in (current.producer_epoch, current.last_producer_epoch):
@@ -83,7 +83,7 @@ def _with_new_id(
 
 
 def _next_epoch(current: TransactionMetadata, expected: ProducerEpoch | None) -> tuple[int, int]:
-    """The epoch to answer and the one before it, by which its owner may ask again."""
+    """The epoch to answer, and the one before it, with which its owner may ask again."""
     epoch = current.producer_epoch
     if expected is None:
         return epoch + 1, NO_EPOCH
@@ -95,7 +95,7 @@ def _next_epoch(current: TransactionMetadata, expected: ProducerEpoch | None) ->
 
 
 def fence(current: TransactionMetadata, server_version: int, now_ms: int) -> TransactionMetadata:
-    """Abort the transaction of a producer that is gone, or took too long, with an epoch that it does not have."""
+    """Abort the transaction of a producer that is gone or took too long, using an epoch that it does not have."""
     return current.fenced(server_version).prepared(False, server_version, now_ms)
 
 
@@ -117,7 +117,7 @@ def add_partitions(
     client_version: int,
     now_ms: int,
 ) -> TransactionMetadata | None:
-    """Ongoing with the partitions; None if they are in the transaction already.
+    """Ongoing, with the partitions; None if they are already in the transaction.
 
     Raises ConcurrentTransactions (first: the client may be early), InvalidPidMapping, ProducerFenced.
     """
@@ -132,7 +132,7 @@ def add_partitions(
 def verified(
     current: TransactionMetadata | None, producer: ProducerEpoch, partitions: Collection[PartitionKey]
 ) -> frozenset[PartitionKey]:
-    """Those of the partitions that are in the producer's open transaction. Raises as `add_partitions` does."""
+    """The ones of the partitions that are in the producer's open transaction. Raises as `add_partitions` does."""
     current = _check_producer(current, producer)
     if current.state in PREPARED:
         raise ConcurrentTransactions
@@ -150,7 +150,7 @@ def end_transaction(
     new_producer_id: NewProducerId,
     now_ms: int,
 ) -> TransactionMetadata | None:
-    """PrepareCommit or PrepareAbort; None where the same request has been done already.
+    """PrepareCommit or PrepareAbort; None if the same request has been carried out already.
 
     Raises InvalidPidMapping, ProducerFenced, ConcurrentTransactions, InvalidTxnState, and what `new_producer_id`
     does.
@@ -180,7 +180,7 @@ def _end_v1(
 def _end_v2(
     current: TransactionMetadata, producer: ProducerEpoch, commit: bool, new_producer_id: NewProducerId, now_ms: int
 ) -> TransactionMetadata | None:
-    """As every end bumps the epoch, one epoch behind is a repeat, and the present epoch a new request."""
+    """Every end bumps the epoch, so a request one epoch behind is a repeat, and one with the current epoch is new."""
     if current.state in PREPARED:
         raise ConcurrentTransactions
     used_up = (
@@ -210,6 +210,6 @@ def _epoch_is_valid(state: TransactionState, present: bool, one_behind: bool, us
 
 
 def _check_repeated(current: TransactionMetadata, commit: bool) -> None:
-    """Raises unless a transaction ended the way requested."""
+    """Raises unless the last transaction ended the way requested."""
     if current.state is TransactionState.EMPTY or current.committed is not commit:
         raise InvalidTxnState

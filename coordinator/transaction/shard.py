@@ -37,8 +37,8 @@ _EXPIRY = "expire-transactional-ids"
 class TransactionShard:
     """Operations on transactional ids; each returns an Outcome or raises KafkaError.
 
-    `coordinator_epoch` is the leader epoch of this partition, `server_version` gives the level of the feature
-    transaction.version, and `new_producer_id` gives an id that nobody had, or raises KafkaError.
+    `coordinator_epoch` is the leader epoch of this partition, `server_version` returns the level of the feature
+    transaction.version, and `new_producer_id` returns a never-used id, or raises KafkaError.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class TransactionShard:
         self._server_version = server_version
         self._markers = MarkerSender(self, coordinator_epoch, markers)
 
-    # -- what there is
+    # -- reading
 
     def get(self, transactional_id: str) -> TransactionMetadata | None:
         return self._by_id.get(transactional_id)
@@ -72,7 +72,7 @@ class TransactionShard:
         return ((one, self._by_id[one]) for one in in_concurrent_order(self._by_id, java_string_hash))
 
     def partitions_left(self, transactional_id: str, metadata: TransactionMetadata) -> Collection[PartitionKey]:
-        """The transaction's partitions; once it is prepared, those that have no marker yet."""
+        """The transaction's partitions; once it is prepared, those without a marker."""
         return self._markers.left(transactional_id) if metadata.state in PREPARED else metadata.partitions
 
     # -- requests
@@ -80,7 +80,7 @@ class TransactionShard:
     def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: ProducerEpoch | None, client: str = ""
     ) -> Outcome[ProducerEpoch | ConcurrentTransactions]:
-        """The producer, or ConcurrentTransactions as the answer after a transaction that was open has been fenced.
+        """The producer; or ConcurrentTransactions as the answer, after an open transaction was fenced.
 
         `client` is for the log lines, which say who fenced whom.
 
@@ -125,7 +125,7 @@ class TransactionShard:
     def verify_partitions(
         self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[PartitionKey]
     ) -> frozenset[PartitionKey]:
-        """Those that are in the transaction (KIP-890). Raises what `rules.verified` does."""
+        """The partitions that are in the transaction (KIP-890). Raises what `rules.verified` does."""
         return rules.verified(self._by_id.get(transactional_id), producer, partitions)
 
     def end_transaction(
@@ -141,16 +141,19 @@ class TransactionShard:
         return self._move(transactional_id, target, target.next_producer)
 
     def _check_writable(self, client_version: int) -> None:
-        """Raises UnsupportedVersion if the log's records have no room for what transactions V2 need (KIP-915)."""
+        """Raises UnsupportedVersion if the log's records cannot hold what transactions V2 need (KIP-915)."""
         if client_version >= TV_2 and self._server_version() < TV_1:
             raise UnsupportedVersion
 
-    # -- what happens by itself
+    # -- without a request
 
     def complete(
         self, transactional_id: str, prepared: TransactionMetadata, then: Callable[[KafkaError | None], None]
     ) -> Outcome[None] | None:
-        """Every marker is written; None if the id has another transaction by now. `then` gets the append's outcome."""
+        """Complete the transaction, as every marker is written; None if the id has another one by now.
+
+        `then` gets the outcome of the append.
+        """
         if self._by_id.get(transactional_id) is not prepared:
             return None
 
@@ -165,7 +168,7 @@ class TransactionShard:
         return self._move(transactional_id, prepared.completed(self._now_ms()), None, completed)
 
     def _abort_timed_out(self) -> None:
-        """Abort what timed out, by one message each, so that each gets a batch of its own."""
+        """Abort what timed out, one message each, so that each gets a batch of its own."""
         self._schedule_timeouts()
         now_ms = self._now_ms()
         for transactional_id, metadata in self._by_id.items():
@@ -232,14 +235,14 @@ class TransactionShard:
         return effects
 
     def replay(self, transactional_id: str, value: TransactionLogValue | None, _position: Position) -> None:
-        """The only way in which durable state changes."""
+        """Apply a record: the only way in which durable state changes."""
         if value is None:
             self._by_id.pop(transactional_id, None)
         else:
             self._by_id[transactional_id] = TransactionMetadata.from_log(value)
 
     def replay_end_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
-        """There are no transactions in this log."""
+        """Do nothing: this log has no transactions."""
 
     # -- life
 

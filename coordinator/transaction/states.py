@@ -1,10 +1,10 @@
 """The states of a transactional id, and from which each may be reached (Kafka's TransactionState).
 
-- Empty: a producer is there, no transaction. Left by added partitions, an abort (transactions V2), expiry.
+- Empty: a producer but no transaction. Left when partitions are added, by an abort (transactions V2), or by expiry.
 - Ongoing: partitions were added. Left by EndTxn, or by a fence: InitProducerId, or the transaction's timeout.
 - PrepareEpochFence: the old producer is fenced. Left at once for PrepareAbort, so it is never in the log.
 - PrepareCommit, PrepareAbort: decided; markers are being written. Left with the last marker.
-- CompleteCommit, CompleteAbort: every marker is written. Left as Empty is, or for Empty by InitProducerId.
+- CompleteCommit, CompleteAbort: every marker is written. Left like Empty, or for Empty by InitProducerId.
 - Dead: expired; its record is a tombstone.
 """
 

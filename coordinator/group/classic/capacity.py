@@ -1,4 +1,4 @@
-"""Whether there is room for one more in a classic group (`group.max.size`, KIP-389)."""
+"""Whether a classic group has room for another member (`group.max.size`, KIP-389)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def has_room(group: ClassicGroup, member_id: str, limit: int) -> bool:
     """Whether the member (an empty id: a new one) may join.
 
     During a rebalance only members that have joined count: if the limit was lowered below the group's size, the last
-    to join are refused.
+    ones to join are refused.
     """
     member = group.members.get(member_id)
     match group.state:

@@ -1,4 +1,4 @@
-"""When offsets may be committed to a classic group, deleted from it and forgotten, and when it may be deleted."""
+"""When a classic group's offsets may be committed, deleted or expired, and when the group may be deleted."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def validate_offset_commit(
 ) -> None:
     """Raises the error for a commit that is not allowed (Kafka's `ClassicGroup.validateOffsetCommit`).
 
-    Without members a group accepts commits without a generation from anyone (simple consumers, admin clients); with
-    members, those of its present generation, and any transactional one that names no member (KIP-447).
+    Without members, a group accepts commits without a generation from anyone (simple consumers, admin clients). With
+    members, it accepts those of its current generation, and transactional ones that name no member (KIP-447).
     """
     if group.state is GroupState.DEAD:
         raise CoordinatorNotAvailable
@@ -41,7 +41,7 @@ def validate_offset_commit(
 
 
 def validate_offset_delete(group: ClassicGroup) -> None:
-    """Raises GroupIdNotFound or GroupNotEmpty; a running group of consumers keeps only what it subscribes to."""
+    """Raises GroupIdNotFound or GroupNotEmpty. A running group of consumers protects only topics it subscribes to."""
     if group.state is GroupState.DEAD:
         raise GroupIdNotFound(f"Group {group.group_id} is in dead state.")
     if not group.is_empty and not group.uses_consumer_protocol:
@@ -57,10 +57,10 @@ def validate_delete(group: ClassicGroup) -> None:
 
 
 def offset_expires_from(group: ClassicGroup, commit_timestamp_ms: int) -> int | None:
-    """When the retention of an offset committed at that time starts; None: not now (KIP-211, KIP-496).
+    """When the retention of an offset committed at that time starts; None: not yet (KIP-211, KIP-496).
 
-    Simple consumers' count from the commit. A group's count from when it became Empty (from the commit where an old
-    record does not say), and, for topics that it no longer subscribes to, from the commit while it is Stable.
+    For simple consumers it is the commit. For a group it is when it became Empty (the commit if an old record does not
+    tell), and, for topics that it no longer subscribes to, the commit while it is Stable.
     """
     if group.protocol_type is None:
         return commit_timestamp_ms

@@ -1,4 +1,4 @@
-"""What a classic group as a whole waits for: the ends of the join phase and of the sync phase."""
+"""What a classic group as a whole waits for: the end of the join phase and of the sync phase."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class DelayedJoin(ExpiryAsMessage):
 
 
 class InitialDelayedJoin(ExpiryAsMessage):
-    """A span of the join phase of a group that was empty: no member's joining ends it, since more may come.
+    """One span of the initial delay of a group that was empty: joins do not end it, since more members may come.
 
-    After `delay_ms`, another span follows if somebody joined meanwhile, within the `remaining_ms` of the rebalance
-    timeout.
+    After `delay_ms` another span follows if somebody joined meanwhile, as long as `remaining_ms` of the rebalance
+    timeout allow.
     """
 
     __slots__ = ("delay_ms", "remaining_ms")

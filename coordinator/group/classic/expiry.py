@@ -1,4 +1,4 @@
-"""What the waits of classic groups have in common: their expiry is a message to the shard."""
+"""What the waits of classic groups have in common: when they expire, a message is sent to the shard."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from timing.purgatory import DelayedOperation
 
 
 class ExpiryAsMessage(DelayedOperation):
-    """A wait whose expiry `expired(operation)` passes on as a message. Subclasses may have other ends."""
+    """A wait whose expiry `expired(operation)` passes on as a message. Subclasses may end in other ways too."""
 
     __slots__ = ("_expired",)
 
@@ -21,7 +21,7 @@ class ExpiryAsMessage(DelayedOperation):
         return False
 
     def on_complete(self) -> None:
-        """Do nothing: whoever ends the wait goes on from there."""
+        """Do nothing: whatever ends the wait takes the next step itself."""
 
     def on_expiration(self) -> None:
         self._expired(self)

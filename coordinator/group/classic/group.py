@@ -24,7 +24,7 @@ logger = structlog.get_logger(__name__)
 
 
 class Keeper(Protocol):
-    """What a group calls on whoever keeps it (`ClassicGroups`)."""
+    """What a group calls on its keeper (`ClassicGroups`)."""
 
     def entering(self, group: ClassicGroup, state: GroupState) -> None:
         """The group is about to enter a state."""
@@ -36,12 +36,12 @@ class Keeper(Protocol):
 class ClassicGroup(Roster):
     """A group of the classic protocol (Kafka's `ClassicGroup`).
 
-    What a restart finds is what the last GroupMetadata record said: a group that is Empty, or Stable with members and
-    their assignments. `restore` puts that in place, for loading and at work alike. Everything on the way from one
-    record to the next (joins, the generation of a rebalance that is not complete) is soft state: a restart forgets it.
+    A restart finds what the last GroupMetadata record said: a group that is Empty, or Stable with members and their
+    assignments. `restore` applies such a record, both for loading and in operation. Everything between one record and
+    the next (joins, the generation of an unfinished rebalance) is soft state, which a restart forgets.
 
     `pending_sync` are the members that have not sent a SyncGroup in this generation. `subscribed_topics` is None while
-    they are unknown. `join_phase` and `sync_phase` are the operations that wait for these phases' ends.
+    they are unknown. `join_phase` and `sync_phase` are the operations that wait for the end of these phases.
     """
 
     __slots__ = (
@@ -70,7 +70,7 @@ class ClassicGroup(Roster):
         self.subscribed_topics: frozenset[str] | None = None
         self.pending_sync: set[str] = set()
         self.member_joined_meanwhile = False
-        """Whether somebody joined during the present span of the initial delay."""
+        """Whether somebody joined during the current span of the initial delay."""
         self.join_phase: DelayedOperation | None = None
         self.sync_phase: DelayedOperation | None = None
         self._keeper = keeper
@@ -96,7 +96,7 @@ class ClassicGroup(Roster):
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     def enter(self, state: GroupState, now_ms: int) -> None:
-        """Enter a state. Raises RuntimeError for one that may not follow the present one."""
+        """Enter a state. Raises RuntimeError if it may not follow the current one."""
         if not self.state.may_precede(state):
             raise RuntimeError(f"group {self.group_id} cannot go from {self.state.value} to {state.value}")
         self._keeper.entering(self, state)
@@ -111,7 +111,7 @@ class ClassicGroup(Roster):
         return protocol_type == self.protocol_type and self.shares_protocol(protocols)
 
     def begin_generation(self, now_ms: int) -> None:
-        """The join phase is over, and there are members: they wait for their assignments."""
+        """End the join phase of a group with members, which now wait for their assignments."""
         self.generation += 1
         self.protocol_name = self.choose_protocol()
         self.subscribed_topics = self._read_subscriptions()
@@ -123,7 +123,7 @@ class ClassicGroup(Roster):
         return super().remove(member_id)
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
-        """The members as the leader sees them; not while the group prepares a rebalance."""
+        """The members as the leader sees them; none while the group prepares a rebalance."""
         assert self.protocol_name is not None, "chosen when the generation began"
         name = self.protocol_name
         return tuple(
@@ -136,7 +136,7 @@ class ClassicGroup(Roster):
     def record(
         self, members: Iterable[Member], assignments: Mapping[str, bytes], leader_id: str | None
     ) -> GroupMetadataValue:
-        """The present generation, Stable, with these members and assignments by member id (none: empty)."""
+        """The current generation, Stable, with these members and assignments by member id (without any: empty ones)."""
         assert self.protocol_name is not None, "chosen when the generation began"
         return GroupMetadataValue(
             protocol_type=self.protocol_type or "",
@@ -164,7 +164,7 @@ class ClassicGroup(Roster):
         return GroupMetadataValue(self.protocol_type or "", self.generation + 1, None, None, now_ms, ())
 
     def restore(self, value: GroupMetadataValue, now_ms: int) -> None:
-        """Apply a record. Members that are present keep their soft state."""
+        """Apply a record. Members that exist keep their soft state."""
         protocol = value.protocol or ""
         self.put_in_place({saved.member_id: self._restored(saved, protocol) for saved in value.members})
         self.protocol_type = value.protocol_type or None
@@ -194,7 +194,7 @@ class ClassicGroup(Roster):
         return member
 
     def _read_subscriptions(self) -> frozenset[str] | None:
-        """What the members subscribe to; None where that cannot be known."""
+        """The topics that the members subscribe to; None if they cannot be known."""
         if not self.uses_consumer_protocol:
             return None
         if self.protocol_name is None:
@@ -214,7 +214,7 @@ class ClassicGroup(Roster):
                 return None
         return frozenset(topics)
 
-    # -- what offsets and the admin APIs ask (`group_port.Group`)
+    # -- for offsets and the admin APIs (`group_port.Group`)
 
     def validate_offset_commit(
         self,
@@ -228,7 +228,7 @@ class ClassicGroup(Roster):
         commit_rules.validate_offset_commit(self, member_id, group_instance_id, generation, transactional)
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """A classic group's offsets are anyone's to read."""
+        """Do nothing: anyone may read a classic group's offsets."""
 
     def offset_commit_accepted(self, member_id: str) -> None:
         member = self.members.get(member_id)

@@ -27,9 +27,9 @@ logger = structlog.get_logger(__name__)
 
 
 class ClassicGroups:
-    """What the operations on classic groups (`join`, `sync`, `heartbeat`, `leave`: a module each) work with.
+    """What the operations on classic groups (`join`, `sync`, `heartbeat`, `leave`: one module each) work with.
 
-    `new_member_id(prefix)` makes a member id of a client's or an instance's id. `rebalance_purgatory` and
+    `new_member_id(prefix)` makes a member id from a client id or an instance id. `rebalance_purgatory` and
     `heartbeat_purgatory` may be shared by all shards of a node.
     """
 
@@ -64,14 +64,14 @@ class ClassicGroups:
     # -- durable state
 
     def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None, position: Position) -> None:
-        """A GroupMetadata record; the last one of a group counts."""
+        """Apply a GroupMetadata record; the last one of a group counts."""
         if value is not None:
             self._obtain(key.group).restore(value, self.shard.clock.wall_ms())
             return
         self.forget(key.group)
 
     def forget(self, group_id: str) -> None:
-        """The classic group of that name is gone."""
+        """Forget the classic group of that name."""
         group = self._groups.pop(group_id, None)
         if group is not None:
             self._give_up(group)
@@ -90,7 +90,7 @@ class ClassicGroups:
     # -- groups that were consumer groups
 
     def take_over(self, group_id: str, protocols: Mapping[str, tuple[MemberProtocol, ...]]) -> None:
-        """The sessions of a restored group's members begin; `protocols` are all that each supports, by member id."""
+        """Start the sessions of a restored group's members; `protocols`, by member id, are all that each supports."""
         group = self._groups[group_id]
         for member in group.members.values():
             group.set_protocols(member, protocols[member.member_id])

@@ -20,7 +20,7 @@ logger = structlog.get_logger(__name__)
 
 
 def heartbeat(groups: ClassicGroups, request: HeartbeatRequest) -> Outcome[ErrorCode]:
-    """Answer REBALANCE_IN_PROGRESS, which also counts as a sign of life; other refusals are raised."""
+    """Answer REBALANCE_IN_PROGRESS, which still counts as a sign of life; other refusals are raised."""
     group = groups.find(request.group_id)
     if group is None:
         raise UnknownMemberId
@@ -37,7 +37,7 @@ _REBALANCING = Outcome(reply=ErrorCode.rebalance_in_progress)
 
 
 def session_ended(groups: ClassicGroups, group_id: str, member_id: str, session: DelayedHeartbeat) -> None:
-    """The effects of an expiry: the member, or a member id that was handed out, is removed. Stale ones do nothing."""
+    """The effects of an expiry: the member, or the id handed out to one, is removed. A stale expiry does nothing."""
     group = groups.find(group_id)
     if group is None:
         return

@@ -29,7 +29,7 @@ logger = structlog.get_logger(__name__)
 
 
 def check_request(request: JoinRequest, config: GroupConfig) -> ErrorCode:
-    """The error of a request that is wrong in itself, whichever coordinator it is for.
+    """The error of a request that is wrong in itself, whichever coordinator it was meant for.
 
     Deviation: a "consumer" subscription with an impossible length is refused with INVALID_REQUEST. Kafka takes it,
     fails with UNKNOWN_SERVER_ERROR when the join phase ends, and leaves the other members without an answer.
@@ -56,7 +56,7 @@ def _has_impossible_length(request: JoinRequest) -> bool:
 
 
 def join(groups: ClassicGroups, request: JoinRequest) -> Outcome[JoinAnswer]:
-    """For a request that `check_request` finds nothing wrong with. Errors are in the answer, with a member id."""
+    """Handle a request that passes `check_request`. Errors are in the answer, with a member id."""
     group = groups.find(request.group_id)
     if group is None and request.member_id != UNKNOWN_MEMBER_ID:
         return Outcome(reply=JoinAnswer(request.member_id, ErrorCode.unknown_member_id))
@@ -78,7 +78,7 @@ def _new_group(groups: ClassicGroups, group_id: str) -> CoordinatorRecord:
 
 
 def admit(groups: ClassicGroups, group: ClassicGroup, request: JoinRequest, reply: Reply[JoinAnswer]) -> None:
-    """The effects: what the join does to soft state, with the answer now or at the end of the join phase."""
+    """The effects of a join: it changes soft state, and is answered now or at the end of the join phase."""
     if not has_room(group, request.member_id, groups.config.max_size):
         _turn_away(groups, group, request.member_id)
         reply(JoinAnswer(UNKNOWN_MEMBER_ID, ErrorCode.group_max_size_reached))
@@ -87,7 +87,7 @@ def admit(groups: ClassicGroups, group: ClassicGroup, request: JoinRequest, repl
     elif request.member_id == UNKNOWN_MEMBER_ID:
         _admit_unknown(groups, group, request, reply)
     elif request.member_id in group.pending and request.group_instance_id is not None:
-        reply(JoinAnswer(UNKNOWN_MEMBER_ID, ErrorCode.unknown_server_error))  # Kafka fails on it
+        reply(JoinAnswer(UNKNOWN_MEMBER_ID, ErrorCode.unknown_server_error))  # Kafka fails here
     elif groups.sessions.end_pending(group, request.member_id):
         add_member(groups, group, request, request.member_id, reply)
     else:
@@ -132,10 +132,10 @@ def _admit_known(groups: ClassicGroups, group: ClassicGroup, request: JoinReques
     if member.protocols != request.protocols:
         reason = f"updating metadata for member {member_id} during {state}"
     elif group.state is GroupState.STABLE and group.leader_id == member_id:
-        # What the leader sees besides the members' metadata (partitions of a topic) may have changed.
+        # Besides the members' metadata, what the leader sees (the partitions of a topic) may have changed.
         reason = f"leader {member_id} re-joining group during {state}"
     else:
-        # It may not have got the answer to its last JoinGroup.
+        # The member may not have received the answer to its last JoinGroup.
         reply(present_generation(group, member))
         return
     group.rejoin(member, request, reply)
@@ -145,7 +145,7 @@ def _admit_known(groups: ClassicGroups, group: ClassicGroup, request: JoinReques
 def add_member(
     groups: ClassicGroups, group: ClassicGroup, request: JoinRequest, member_id: str, reply: Reply[JoinAnswer]
 ) -> None:
-    """A new member, which waits for the rebalance that it starts or joins."""
+    """Add a new member, which waits for the rebalance that it starts or joins."""
     member = Member(
         member_id,
         request.group_instance_id,

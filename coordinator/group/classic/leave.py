@@ -22,9 +22,9 @@ LeaveAnswer = tuple[ErrorCode, ...]
 
 
 def leave(groups: ClassicGroups, request: LeaveRequest) -> Outcome[LeaveAnswer]:
-    """Remove the members; to a group that does not exist each is unknown.
+    """Remove the members; if the group does not exist, each is unknown.
 
-    The answer comes by a message of its own, after those the leaving caused: an empty group is recorded by then.
+    The answer is sent by a separate message after those that the leaving caused: an empty group is recorded by then.
     """
     group = groups.find(request.group_id)
     if group is None:
@@ -45,7 +45,7 @@ def leave(groups: ClassicGroups, request: LeaveRequest) -> Outcome[LeaveAnswer]:
 def _remove(groups: ClassicGroups, group: ClassicGroup, identity: MemberIdentity) -> ErrorCode:
     member_id = identity.member_id
     if not member_id and identity.group_instance_id is not None:
-        # An administrator names the instance alone.
+        # An administrator may name only the instance.
         member_id = group.static_ids.get(identity.group_instance_id, "")
     elif groups.sessions.end_pending(group, member_id):
         _log(group, member_id, identity, pending=True)

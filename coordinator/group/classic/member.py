@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 class Member:
     """One member of a classic group (Kafka's `ClassicGroupMember`).
 
-    What a restart finds is `member_id` to `assignment`, with the group's protocol alone in `protocols`; the rest is
-    soft state. Timeouts are in milliseconds. `awaiting_join` and `awaiting_sync` answer the member's parked request.
-    `is_new`: it has not been sent its member id with a generation yet, so it cannot send heartbeats. `session` is the
-    session that runs; an expiry that carries another one is stale.
+    A restart finds the fields from `member_id` to `assignment`, with only the group's protocol in `protocols`; the rest
+    is soft state. Timeouts are in milliseconds. `awaiting_join` and `awaiting_sync` answer the member's parked request.
+    `is_new`: the member has not yet been sent its id with a generation, so it cannot send heartbeats. `session` is the
+    current session; an expiry that carries another one is stale.
     """
 
     member_id: str
@@ -41,11 +41,11 @@ class Member:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it waits for the coordinator, and so cannot be asked for heartbeats."""
+        """Whether the member is waiting for the coordinator, so that no heartbeats can be expected from it."""
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
 
     def metadata(self, protocol_name: str) -> bytes:
-        """Its metadata for a protocol that it supports; KeyError for another."""
+        """The member's metadata for a protocol that it supports; KeyError for another."""
         for protocol in self.protocols:
             if protocol.name == protocol_name:
                 return protocol.metadata

@@ -1,4 +1,4 @@
-"""Requests to a classic group and their answers, independent of the wire's versions.
+"""Requests to a classic group and their answers, independent of API versions.
 
 Errors are wire codes, 0 for none. Durations are milliseconds.
 """
@@ -24,7 +24,7 @@ UNKNOWN_MEMBER_ID = ""
 class JoinRequest(NamedTuple):
     """A JoinGroup request.
 
-    `member_id_required`: a dynamic member must first be given its id (KIP-394, from version 4). `can_skip_assignment`:
+    `member_id_required`: a dynamic member must be given its id first (KIP-394, from version 4). `can_skip_assignment`:
     the client understands `skip_assignment` (KIP-814, from version 9).
     """
 
@@ -55,7 +55,7 @@ class JoinedMember(NamedTuple):
 
 
 class JoinAnswer(NamedTuple):
-    """The answer to a JoinGroup; `members` only for the leader."""
+    """The answer to a JoinGroup; only the leader gets `members`."""
 
     member_id: str
     error: ErrorCode = ErrorCode.none
@@ -68,7 +68,7 @@ class JoinAnswer(NamedTuple):
 
 
 class SyncRequest(NamedTuple):
-    """A SyncGroup request; `assignments` by member id, from the leader alone."""
+    """A SyncGroup request; `assignments` by member id, sent only by the leader."""
 
     group_id: str
     member_id: str
@@ -102,7 +102,7 @@ class HeartbeatRequest(Protocol):
 
 
 class MemberIdentity(NamedTuple):
-    """One member that a LeaveGroup names; with `member_id` empty by its instance id (KIP-345)."""
+    """One member named in a LeaveGroup: by its instance id if `member_id` is empty (KIP-345)."""
 
     member_id: str
     group_instance_id: str | None = None

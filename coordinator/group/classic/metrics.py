@@ -12,8 +12,8 @@ from coordinator.group.classic.states import GroupState
 class GroupMetrics:
     """Counts over all shards of a node (Kafka's `GroupCoordinatorMetrics`).
 
-    `groups`: groups by state. `completed_rebalances`: assignments taken from leaders. `expired_members`: members
-    removed because their session, or a phase of a rebalance, ended without a sign of life.
+    `groups`: groups by state. `completed_rebalances`: assignments accepted from leaders. `expired_members`: members
+    removed because they gave no sign of life until their session, or a phase of a rebalance, ended.
     """
 
     groups: Counter[GroupState] = field(default_factory=Counter)

@@ -17,9 +17,9 @@ class MemberProtocol(NamedTuple):
 
 
 def names_of(protocols: Iterable[MemberProtocol]) -> frozenset[str]:
-    """The protocols, each name once. Deviation: Kafka counts a repeated one each time, and may find no common protocol.
+    """The protocols' names without repetitions. Deviation: Kafka counts repeated ones, and may find no common protocol.
 
-    Then no member is answered when the join phase ends.
+    In that case Kafka answers no member when the join phase ends.
     """
     return frozenset([protocol.name for protocol in protocols])
 
@@ -30,9 +30,9 @@ def common_protocols(members: Iterable[tuple[MemberProtocol, ...]]) -> frozenset
 
 
 def choose_protocol(members: Iterable[tuple[MemberProtocol, ...]], candidates: Container[str]) -> str:
-    """The one of `candidates` with most votes: each member votes for the first of its protocols that is one.
+    """The one of `candidates` with the most votes: each member votes for the first of its protocols that is one.
 
-    Of equals it is the one that Kafka (`ClassicGroup.selectProtocol`) meets first in its hash map. Each member must
+    Ties go to the one that Kafka (`ClassicGroup.selectProtocol`) meets first in its hash map. Each member must
     support a candidate.
     """
     votes = Counter(

@@ -1,7 +1,7 @@
-"""A classic group's rebalance: wait until all have joined, tell them the generation, wait until all have synced.
+"""A classic group's rebalance: wait until all have joined, send them the generation, wait until all have synced.
 
 The rules are those of Kafka's `GroupMetadataManager` (prepareRebalance, completeClassicGroupJoin, expirePendingSync).
-All of it changes soft state only, in the effects of some operation; only a group that turns out empty is recorded.
+All of it is soft state, changed in the effects of some operation; only a group that has become empty is recorded.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ class Rebalances:
             self._wait_for_all(group)
 
     def check_joined(self, group: ClassicGroup) -> None:
-        """Somebody joined or left: end the join phase if nobody else is expected, except for the initial delay."""
+        """After a join or a leave, end the join phase if nobody else is expected, except during the initial delay."""
         self._purgatory.check_and_complete(_join_key(group))
 
     def member_gone(self, group: ClassicGroup) -> None:
-        """An expected member is gone: end the join phase if nobody else is expected, even within the initial delay."""
+        """An expected member is gone: end the join phase if nobody else is expected, even during the initial delay."""
         if group.state is GroupState.PREPARING_REBALANCE and group.all_joined:
             self._complete_join(group)
 
@@ -111,7 +111,7 @@ class Rebalances:
             self._complete_join(group)
 
     def _complete_join(self, group: ClassicGroup) -> None:
-        """The join phase is over: expel dynamic members that have not joined, and begin the next generation."""
+        """End the join phase: expel dynamic members that have not joined, and begin the next generation."""
         join_phase, group.join_phase = group.join_phase, None
         self._end(join_phase)
         self._expel(
@@ -128,7 +128,7 @@ class Rebalances:
             self._begin_generation(group)
 
     def _emptied(self, group: ClassicGroup) -> Outcome[None] | None:
-        """The operation that records the empty group. Nothing runs between what emptied the group and it."""
+        """The operation that records the empty group; it runs right after what emptied the group."""
         if group.state is not GroupState.PREPARING_REBALANCE or group.members:
             return None
         value = group.emptied_record(self._now())
@@ -172,12 +172,12 @@ class Rebalances:
             self.prepare(group, f"removing {late} on pending sync request expiration")
 
     def hand_out(self, group: ClassicGroup) -> None:
-        """The assignments are in place: answer all waiting members."""
+        """Answer all waiting members with their assignments, which are in place."""
         self._metrics.completed_rebalances += 1
         self._answer_syncs(group, ErrorCode.none)
 
     def refuse_assignments(self, group: ClassicGroup, error: ErrorCode) -> None:
-        """There are no assignments in this generation: answer all waiting members."""
+        """Answer all waiting members with an error: this generation has no assignments."""
         for member in group.members.values():
             member.assignment = b""
         self._answer_syncs(group, error)
@@ -188,10 +188,10 @@ class Rebalances:
             if member.answer_sync(assignment_of(group, member) if error is ErrorCode.none else SyncAnswer(error)):
                 self._sessions.restart(group, member)
 
-    # -- members that go
+    # -- members that leave
 
     def remove(self, group: ClassicGroup, member: Member) -> None:
-        """Take a member out; a parked request of it is answered UNKNOWN_MEMBER_ID."""
+        """Remove a member; its parked request is answered UNKNOWN_MEMBER_ID."""
         self._sessions.end(member)
         group.answer_join(member, JoinAnswer("", ErrorCode.unknown_member_id))
         member.answer_sync(SyncAnswer(ErrorCode.unknown_member_id))
@@ -206,7 +206,7 @@ class Rebalances:
             logger.info("members removed", group=group.group_id, members=ids, reason=why)
 
     def give_up(self, group: ClassicGroup) -> None:
-        """This node no longer coordinates the group."""
+        """Stop coordinating the group on this node."""
         self._end(group.join_phase)
         self._end(group.sync_phase)
 
@@ -219,7 +219,7 @@ class Rebalances:
 
 
 def present_generation(group: ClassicGroup, member: Member) -> JoinAnswer:
-    """The answer to a JoinGroup of a member of the present generation; the leader learns who is in it."""
+    """The answer to a JoinGroup by a member of the current generation; the leader gets the list of members."""
     return JoinAnswer(
         member.member_id,
         generation=group.generation,
@@ -231,7 +231,7 @@ def present_generation(group: ClassicGroup, member: Member) -> JoinAnswer:
 
 
 def assignment_of(group: ClassicGroup, member: Member) -> SyncAnswer:
-    """The answer to a SyncGroup of a Stable group's member."""
+    """The answer to a SyncGroup by a member of a Stable group."""
     return SyncAnswer(
         assignment=member.assignment, protocol_type=group.protocol_type, protocol_name=group.protocol_name
     )

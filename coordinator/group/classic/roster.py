@@ -18,10 +18,10 @@ _BUCKETS = 16
 
 
 class Roster:
-    """The members in the order in which they came, and what Kafka's `ClassicGroup` counts about them.
+    """The members in order of arrival, and what Kafka's `ClassicGroup` counts about them.
 
     `members` and what they support change only here. `pending` are the ids handed out with MEMBER_ID_REQUIRED and not
-    used yet, with their sessions. The first member is the leader; when it leaves, the first one `in_order` is.
+    yet used, with their sessions. The first member is the leader; when it leaves, the first one `in_order` takes over.
     """
 
     __slots__ = (
@@ -46,7 +46,7 @@ class Roster:
         """Number of members that wait for the answer to a JoinGroup."""
         self._supporters: Counter[str] = Counter()
         self._buckets = _BUCKETS
-        """Those of Kafka's hash map of the members, which does not shrink."""
+        """The number of buckets in Kafka's hash map of the members, which never shrinks."""
 
     def in_order(self, members: Iterable[Member] | None = None) -> list[Member]:
         """These members, or all, in the order of Kafka's hash map of the members."""
@@ -54,7 +54,7 @@ class Roster:
         return [by_id[member_id] for member_id in in_java_order(by_id, self._buckets)]
 
     def fit_map(self) -> None:
-        """After a start Kafka's map is as large as the members need: it makes another one for each record it loads."""
+        """Shrink the map to what the members need, as after a start: Kafka makes a new one for each record loaded."""
         self._buckets = _BUCKETS
         self._grow_map()
 
@@ -69,11 +69,11 @@ class Roster:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest of the members'."""
+        """The longest rebalance timeout of all members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> None:
-        """Raises UnknownMemberId, or FencedInstanceId for an instance id that is another member's now (KIP-345)."""
+        """Raises UnknownMemberId, or FencedInstanceId if the instance id now belongs to another member (KIP-345)."""
         if group_instance_id is not None:
             owner = self.static_ids.get(group_instance_id)
             if owner is not None and owner != member_id:
@@ -88,13 +88,13 @@ class Roster:
         return len(self.members) in [self._supporters[protocol.name] for protocol in protocols]
 
     def choose_protocol(self) -> str:
-        """The members' vote; there must be members."""
+        """The protocol that the members vote for; there must be members."""
         count = len(self.members)
         candidates = {name for name, supporters in self._supporters.items() if supporters == count}
         return choose_protocol((member.protocols for member in self.members.values()), candidates)
 
     def add(self, member: Member, protocol_type: str, reply: Reply[JoinAnswer] | None) -> None:
-        """A new member. The first one gives the group its protocol type and is its leader."""
+        """Add a new member. The first one determines the group's protocol type and is its leader."""
         if not self.members:
             self.protocol_type = protocol_type
         if self.leader_id is None:
@@ -103,7 +103,7 @@ class Roster:
         self.await_join(member, reply)
 
     def remove(self, member_id: str) -> Member | None:
-        """Take a member out, whose requests the caller has answered; if it led, the first one `in_order` leads."""
+        """Remove a member whose requests the caller has answered; if it led, the first one `in_order` leads."""
         member = self.members.pop(member_id, None)
         if member is None:
             return None
@@ -123,12 +123,12 @@ class Roster:
             self._supporters.update(after)
 
     def await_join(self, member: Member, reply: Reply[JoinAnswer] | None) -> None:
-        """The member waits for the end of the join phase; `reply` takes the place of an earlier one."""
+        """Let the member wait for the end of the join phase; `reply` replaces an earlier one."""
         self.awaiting_join += (reply is not None) - (member.awaiting_join is not None)
         member.awaiting_join = reply
 
     def rejoin(self, member: Member, request: JoinRequest, reply: Reply[JoinAnswer]) -> None:
-        """A member joins again. An earlier JoinGroup of it that still waits is answered REBALANCE_IN_PROGRESS.
+        """Let a member join again. An earlier JoinGroup of it that is still waiting is answered REBALANCE_IN_PROGRESS.
 
         Deviation: Kafka never answers the earlier one.
         """
@@ -146,7 +146,7 @@ class Roster:
             reply(answer)
 
     def elect_joined_leader(self) -> bool:
-        """Elect a leader among the members that joined, unless the leader did; False if none joined."""
+        """Elect a leader among the members that joined, unless the leader is one; return False if none joined."""
         leader = self.members.get(self.leader_id or "")
         if leader is None or leader.awaiting_join is None:
             self.leader_id = next(
@@ -156,7 +156,7 @@ class Roster:
         return self.awaiting_join > 0
 
     def replace(self, old: Member, new: Member) -> None:
-        """Put `new` in the place of `old`, whose requests the caller has answered; it leads if that led."""
+        """Put `new` in the place of `old`, whose requests the caller has answered; it leads if `old` did."""
         if self.leader_id == old.member_id:
             self.leader_id = new.member_id
         others = {member.member_id: member for member in self.members.values() if member is not old}

@@ -1,4 +1,4 @@
-"""The members' sessions: a member without a sign of life for its session timeout is gone."""
+"""The members' sessions: a member that gives no sign of life for its session timeout is gone."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from timing.clock import Clock
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
-"""How long a new member's JoinGroup may wait: it has no id yet to send heartbeats with, and may have given up."""
+"""The longest that a new member's JoinGroup waits: without an id it sends no heartbeats, so it may have given up."""
 
 
 class DelayedHeartbeat(ExpiryAsMessage):
-    """A session: over when there was no sign of life for its timeout (Kafka's `DelayedHeartbeat`).
+    """A session: over once there was no sign of life for its timeout (Kafka's `DelayedHeartbeat`).
 
-    A sign of life only moves `ends_ms`. When the timer fires at `due_ms` and `ends_ms` is later, the session waits on.
-    So a heartbeat costs no timer. Both are times of the monotonic clock.
+    A sign of life only moves `ends_ms`. If `ends_ms` is later when the timer fires at `due_ms`, the session waits on.
+    So a heartbeat needs no timer. Both are times of the monotonic clock.
     """
 
     __slots__ = ("due_ms", "ends_ms")
@@ -41,7 +41,7 @@ class Sessions:
         self._ended = ended
 
     def restart(self, group: ClassicGroup, member: Member, timeout_ms: int | None = None) -> None:
-        """The member gave a sign of life: its session ends `timeout_ms` from now (None: its session timeout)."""
+        """After a sign of life, let the member's session end `timeout_ms` from now (None: its session timeout)."""
         timeout = member.session_timeout_ms if timeout_ms is None else timeout_ms
         ends_ms = self._clock.monotonic_ms() + timeout
         session = member.session
@@ -52,7 +52,7 @@ class Sessions:
             member.session = self._start(group.group_id, member.member_id, timeout)
 
     def was_prolonged(self, group: ClassicGroup, member: Member, session: DelayedHeartbeat) -> bool:
-        """Whether a sign of life put off the end of the session that was due; then it waits on."""
+        """Whether a sign of life has postponed the end of the session that was due; then it waits on."""
         remaining = session.ends_ms - self._clock.monotonic_ms()
         if remaining <= 0:
             return False
@@ -65,11 +65,11 @@ class Sessions:
             member.session = None
 
     def start_pending(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
-        """Wait for a member id that was handed out to be used within the timeout."""
+        """Wait until the timeout for a member id that was handed out to be used."""
         group.pending[member_id] = self._start(group.group_id, member_id, timeout_ms)
 
     def end_pending(self, group: ClassicGroup, member_id: str) -> bool:
-        """Stop waiting for a member id that is used, or given up; False if it was not pending."""
+        """Stop waiting for a member id that is now used, or given up; return False if it was not pending."""
         session = group.pending.pop(member_id, None)
         if session is None:
             return False

@@ -9,7 +9,7 @@ from functools import cache
 class GroupState(Enum):
     """States of a classic group (Kafka's `ClassicGroupState`); the value is the name on the wire and in logs.
 
-    What a request of a known member with the group's generation gets:
+    The answer to a request of a known member with the group's generation:
 
     ============== =================== ======================= ======================== ============================
     request        Empty               PreparingRebalance      CompletingRebalance      Stable
@@ -35,8 +35,8 @@ class GroupState(Enum):
     restart        Empty               the last record's state the last record's state  Stable, new sessions
     ============== =================== ======================= ======================== ============================
 
-    A Dead group has been deleted: a request finds no group of that name, and only a JoinGroup without a member id gets
-    anything but UNKNOWN_MEMBER_ID; it creates a new group.
+    A Dead group has been deleted: a request finds no group of that name, and is answered UNKNOWN_MEMBER_ID, except a
+    JoinGroup without a member id, which creates a new group.
 
     In PreparingRebalance and CompletingRebalance a member waiting for an answer is alive, whatever its session, but a
     new member's first JoinGroup waits five minutes at most. The join phase ends when all members have joined, or at the
@@ -65,10 +65,10 @@ LEGAL_PREDECESSORS: dict[GroupState, frozenset[GroupState]] = {
 
 @cache
 def path_between(start: GroupState, end: GroupState) -> tuple[GroupState, ...]:
-    """The shortest sequence of states to enter, by legal transitions, that leads from `start` to `end`.
+    """The shortest sequence of states, by legal transitions, that leads from `start` to `end`.
 
-    A record says where a group arrived, which may be more than one transition away: the last member of a Stable group
-    leaves, or a log is loaded.
+    A record gives the state that a group has reached, which may be more than one transition away: when the last member
+    of a Stable group leaves, or when a log is loaded.
     """
     paths: list[tuple[GroupState, ...]] = [()]
     while paths:

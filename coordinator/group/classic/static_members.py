@@ -1,4 +1,4 @@
-"""A static member that comes back with no member id takes the place of the one with its instance id (KIP-345).
+"""A static member that rejoins without a member id takes the place of the one with its instance id (KIP-345).
 
 Kafka's `GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin`.
 """
@@ -30,7 +30,7 @@ logger = structlog.get_logger(__name__)
 def keeps_assignment(group: ClassicGroup, request: JoinRequest, max_size: int) -> bool:
     """Whether a known static member rejoins a Stable group whose protocol stays the same.
 
-    Then it gets the assignment of the one before it, and the others notice nothing.
+    If so, it gets the assignment of its predecessor, and the others notice nothing.
     """
     if request.group_instance_id is None or request.member_id or group.state is not GroupState.STABLE:
         return False
@@ -48,7 +48,7 @@ def keeps_assignment(group: ClassicGroup, request: JoinRequest, max_size: int) -
 def take_place_in_stable_group(groups: ClassicGroups, group: ClassicGroup, request: JoinRequest) -> Outcome[JoinAnswer]:
     """The operation that records the new member id, for a join that `keeps_assignment`.
 
-    A client that does not know `skip_assignment` is told that the former leader leads, so that it assigns
+    A client that does not know `skip_assignment` is given the former leader's id as the leader, so that it assigns
     nothing; one that does gets the members if it leads.
     """
     assert request.group_instance_id is not None, "a static member's"
@@ -123,7 +123,7 @@ def _successor(groups: ClassicGroups, old: Member, request: JoinRequest) -> Memb
 
 
 def _fence(groups: ClassicGroups, group: ClassicGroup, old: Member) -> None:
-    """The old member id is invalid from now on; its parked requests are answered so."""
+    """Invalidate the old member id, and answer its parked requests accordingly."""
     groups.sessions.end(old)
     group.answer_join(old, JoinAnswer(old.member_id, ErrorCode.fenced_instance_id))
     old.answer_sync(SyncAnswer(ErrorCode.fenced_instance_id))

@@ -9,7 +9,7 @@ from protocol.consumer_protocol import deserialize_topics
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
 _LONGEST_KEPT = 4096
-"""The largest subscription, in bytes, that is remembered: clients may send large ones."""
+"""The largest subscription, in bytes, that is cached: clients may send large ones."""
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str]:
@@ -25,4 +25,4 @@ def _read(metadata: bytes) -> frozenset[str]:
 
 
 _read_again = lru_cache(maxsize=128)(_read)
-"""The topics, remembered: a subscription is read more than once, and most members have the same."""
+"""The topics, cached: a subscription is read more than once, and most members have the same."""

@@ -30,7 +30,7 @@ logger = structlog.get_logger(__name__)
 
 
 def sync(groups: ClassicGroups, request: SyncRequest) -> Outcome[SyncAnswer]:
-    """Raises the KafkaError with which the request is refused."""
+    """Raises the KafkaError that the request is refused with."""
     group = groups.find(request.group_id)
     if group is None or group.is_empty:
         raise UnknownMemberId
@@ -59,7 +59,7 @@ def _contradicts(named: str | None, chosen: str | None) -> bool:
 
 
 def _park(groups: ClassicGroups, group: ClassicGroup, member: Member, waiter: Waiter[SyncAnswer]) -> None:
-    """The member waits for the leader's assignment. An earlier SyncGroup of it is answered REBALANCE_IN_PROGRESS.
+    """Let the member wait for the leader's assignment. An earlier SyncGroup of it is answered REBALANCE_IN_PROGRESS.
 
     Deviation: Kafka never answers the earlier one.
     """
@@ -71,7 +71,7 @@ def _park(groups: ClassicGroups, group: ClassicGroup, member: Member, waiter: Wa
 def _assign(
     groups: ClassicGroups, group: ClassicGroup, request: SyncRequest, waiter: Waiter[SyncAnswer]
 ) -> Outcome[SyncAnswer]:
-    """The leader's assignments become durable, and with them the generation."""
+    """Make the leader's assignments, and with them the generation, durable."""
     leader = group.members[request.member_id]
     missing = [member_id for member_id in group.members if member_id not in request.assignments]
     logger.info(

@@ -1,4 +1,4 @@
-"""The three steps that a member's request sets off: a new group epoch, a new target, the member's way to it.
+"""The three steps that a member's request may cause: a new group epoch, a new target, and the member's own next step.
 
 The common part of `GroupMetadataManager.consumerGroupHeartbeat` and `classicGroupJoinToConsumerGroup`.
 """
@@ -27,7 +27,7 @@ logger = structlog.get_logger(__name__)
 
 
 def record_member(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, change: Change) -> bool:
-    """Record what the member changed about itself; True if it subscribes to other topics by name."""
+    """Record what the member changed about itself; return whether it subscribes to other topics by name."""
     if after is before or after == before:
         return False
     change.records.append(records.member(group.group_id, after))
@@ -52,8 +52,8 @@ def advance(
     if refreshes:
         _refresh(groups, group, members.values(), bump, change)
     if change.epoch_of(group) > group.assignment_epoch:
-        # As in Kafka a newcomer whose subscription causes no new epoch does not count here: until the next epoch the
-        # partitions may be shared out wrongly.
+        # As in Kafka, a newcomer whose subscription causes no new epoch does not count here: until the next epoch the
+        # partitions may be distributed wrongly.
         homogeneous = is_homogeneous(members.values()) if refreshes else group.is_homogeneous
         assignor = preferred_assignor(group, before, member)
         if assignor not in groups.config.assignors:
@@ -66,7 +66,7 @@ def advance(
 
 
 def members_with(group: ConsumerGroup, member: ConsumerMember) -> Mapping[str, ConsumerMember]:
-    """The group's members with this one, which takes the place of an earlier one with its instance id."""
+    """The group's members including this one, which replaces an earlier one with its instance id."""
     known = group.members.get(member.member_id)
     if known is member or known == member:
         return group.members
@@ -77,14 +77,14 @@ def members_with(group: ConsumerGroup, member: ConsumerMember) -> Mapping[str, C
 def _refresh(
     groups: ConsumerGroups, group: ConsumerGroup, members: Iterable[ConsumerMember], bump: bool, change: Change
 ) -> None:
-    """The group epoch rises if it must, or if a subscribed topic has changed."""
+    """Raise the group epoch if it must rise, or if a subscribed topic has changed."""
     group_id = group.group_id
     names = topics_of(members, group.resolved)
     metadata_hash = groups.metadata_hash(names)
     if bump or metadata_hash != group.metadata_hash:
         raise_epoch(group, metadata_hash, change)
         change.after.append(groups.metrics.count_rebalance)
-    if groups.find(group_id) is group:  # as in Kafka, one that is new, or was a classic one, is looked at once more
+    if groups.find(group_id) is group:  # as in Kafka, a new group, or one that was classic, is checked once more
         change.after.append(lambda: groups.mark_fresh(group_id))
     if group.has_subscription_metadata:
         change.records.append(records.subscription_metadata_tombstone(group_id))

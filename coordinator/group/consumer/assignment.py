@@ -1,4 +1,4 @@
-"""Sets of partitions, as members own them and assignors hand them out."""
+"""Sets of partitions, as members own them and assignors assign them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from uuid import UUID
 from protocol.java_collections import in_java_order, java_buckets, java_copy_capacity
 
 Partitions = Mapping[UUID, frozenset[int]]
-"""Partition indexes by topic id; a topic has an empty set only where the share of a classic member had none of it."""
+"""Partition indexes by topic id; a topic's set is empty only where a classic member's share of it was."""
 
 NO_PARTITIONS: Partitions = {}
 
@@ -25,9 +25,9 @@ def as_stored(indexes: frozenset[int]) -> Sequence[int]:
 
 
 def as_computed(indexes: frozenset[int], before: frozenset[int]) -> Sequence[int]:
-    """The indexes in the order of the hash set with which Kafka answers what it has just computed.
+    """The indexes in the order of the hash set with which Kafka answers an assignment it has just computed.
 
-    It is a copy of what the member had `before`, less what it gives up, to which the rest is added.
+    That set is a copy of what the member had `before`, less what it gives up, to which the rest is added.
     """
     kept = indexes & before
     capacity = java_copy_capacity(len(before)) if kept else 16

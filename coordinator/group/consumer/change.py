@@ -17,7 +17,7 @@ T = TypeVar("T")
 class Change:
     """The records to write, and what to do about soft state (timers, waiters) once they are written.
 
-    `epoch` is the group's new epoch, None while it stays. `otherwise` runs if the records could not be written.
+    `epoch` is the group's new epoch, None if it stays. `otherwise` runs if the records could not be written.
     """
 
     __slots__ = ("after", "epoch", "otherwise", "records")

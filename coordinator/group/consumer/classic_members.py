@@ -1,8 +1,8 @@
-"""Members of the classic protocol in a consumer group: to them it looks like one that rebalances cooperatively.
+"""Members of the classic protocol in a consumer group, which looks to them like a group that rebalances cooperatively.
 
 The parts of Kafka's `GroupMetadataManager` whose names end in `ToConsumerGroup`. Such a member uses its member epoch as
-the generation, and learns by REBALANCE_IN_PROGRESS that it must join: to take its next step, not to wait for others.
-SyncGroup and Heartbeat write nothing, so nothing can fail and they set timers at once.
+the generation. REBALANCE_IN_PROGRESS tells it to join in order to take its own next step, not to wait for others.
+SyncGroup and Heartbeat write nothing, so nothing can fail, and they set timers at once.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _join(
 
 
 def _supports(group: ConsumerGroup, request: JoinRequest) -> bool:
-    """Whether a protocol of the member's is one that all members of the classic protocol know."""
+    """Whether the member has a protocol that all members of the classic protocol know."""
     if request.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return False
     names = {protocol.name for protocol in request.protocols}
@@ -119,7 +119,7 @@ def _supports(group: ConsumerGroup, request: JoinRequest) -> bool:
 
 
 def sync(groups: ConsumerGroups, group: ConsumerGroup, request: SyncRequest) -> Outcome[SyncAnswer]:
-    """Handle a SyncGroup: the answer is the member's own assignment, as no leader assigns. Raises KafkaErrors."""
+    """Handle a SyncGroup: the answer is the member's own assignment, as there is no leader. Raises KafkaErrors."""
     member, classic = _member(group, request.member_id, request.group_instance_id, request.generation)
     name, metadata = classic.protocols[0]
     if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol_name not in (None, name):
@@ -137,7 +137,7 @@ def sync(groups: ConsumerGroups, group: ConsumerGroup, request: SyncRequest) -> 
 
 
 def heartbeat(groups: ConsumerGroups, group: ConsumerGroup, request: HeartbeatRequest) -> Outcome[ErrorCode]:
-    """Answer REBALANCE_IN_PROGRESS if there is a step to take; other refusals are raised."""
+    """Answer REBALANCE_IN_PROGRESS if the member has a step to take; other refusals are raised."""
     member, _ = _member(group, request.member_id, request.group_instance_id, request.generation_id)
     groups.timeouts.start_session(group.group_id, member)
     may_get_more = member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_partitions(member)
@@ -163,7 +163,7 @@ def _member(
 
 
 def leave(groups: ConsumerGroups, group: ConsumerGroup, request: LeaveRequest) -> Outcome[LeaveAnswer]:
-    """Remove members of either protocol; those that are known go together."""
+    """Remove members of either protocol, all the known ones in one operation."""
     found: dict[str, ConsumerMember] = {}
     codes: list[ErrorCode] = []
     for identity in request.members:
@@ -184,7 +184,7 @@ def leave(groups: ConsumerGroups, group: ConsumerGroup, request: LeaveRequest) -
 
 
 def _member_of(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
-    """The member that is named; an administrator names an instance alone."""
+    """The named member; an administrator may name only an instance."""
     instance_id = identity.group_instance_id
     if instance_id is None:
         return group.member(identity.member_id)

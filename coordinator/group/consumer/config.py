@@ -1,4 +1,4 @@
-"""What consumer groups read from the broker's configuration; all times in milliseconds."""
+"""The configuration of consumer groups; all times in milliseconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOTHING: Mapping[str, int] = {}
 class ConsumerGroupConfig:
     """`group.consumer.*`, with Kafka's defaults.
 
-    `overrides`: what groups themselves are configured with, by group id and by names without the `consumer.` in front.
+    `overrides`: the groups' own configs, by group id and by name without the leading `consumer.`.
     """
 
     session_timeout_ms: int = 45_000

@@ -23,7 +23,7 @@ class TopicAssignment(NamedTuple):
 
 
 class DescribedMember(NamedTuple):
-    """A member with its present and its target assignment."""
+    """A member with its current and its target assignment."""
 
     member: ConsumerMember
     assigned: Sequence[TopicAssignment]

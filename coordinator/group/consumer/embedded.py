@@ -1,4 +1,4 @@
-"""Members of the classic protocol seen as members of a consumer group, and back: what their bytes say, by topic ids."""
+"""Conversion between members of the classic protocol and of a consumer group: their bytes, and topic ids."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def by_topic_id(partitions: Sequence[tuple[str, Sequence[int]]], topics: TopicsP
 
 
 def encoded_assignment(partitions: Partitions, metadata: bytes, topics: TopicsPort) -> bytes:
-    """What a member of the classic protocol reads, in the version of its own metadata. Raises SchemaError."""
+    """The assignment as a classic member reads it, in the version of its own metadata. Raises SchemaError."""
     named = [(image.name, as_stored(found)) for topic, found in by_topic(partitions) if (image := topics.by_id(topic))]
     return serialize_assignment(deserialize_version(metadata), named)
 

@@ -1,4 +1,4 @@
-"""A consumer group: its durable state, which the replay of records alone changes, and what follows from it."""
+"""A consumer group: its durable state, which only the replay of records changes, and what is derived from it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from protocol.java_collections import in_timeline_order, timeline_slots
 class ConsumerGroup:
     """Kafka's `ConsumerGroup`.
 
-    `epoch` is the group's, `assignment_epoch` that for which `target` was made; `target` and `members` are by member
-    id, in the order in which they came. `owners` is the target by partition. `metadata_hash` stands for the topics that
-    the target was made of. `slots` is what Kafka's map of the members would have grown to, which decides its order.
-    `is_fresh` is soft state: no topic that it stands for has changed since it was computed.
+    `epoch` is the group's, `assignment_epoch` the one that `target` was made for; `target` and `members` are by member
+    id, in order of arrival. `owners` is the target by partition. `metadata_hash` stands for the topics that the target
+    was made from. `slots` is the size to which Kafka's map of the members would have grown, which decides its order.
+    `is_fresh` is soft state: no topic behind the hash has changed since it was computed.
     """
 
     __slots__ = (
@@ -72,7 +72,7 @@ class ConsumerGroup:
         self._subscribed_regexes: Mapping[str, int] | None = None
         self._homogeneous: bool | None = None
 
-    # -- what it is like
+    # -- derived
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -112,9 +112,9 @@ class ConsumerGroup:
 
     @property
     def is_homogeneous(self) -> bool:
-        """Whether all subscribe to the same topics, as of the last change of a member.
+        """Whether all subscribe to the same topics, as of a member's last change.
 
-        As in Kafka, a resolved regular expression counts until it is removed, even when no member uses it.
+        As in Kafka, a resolved regular expression counts until it is removed, even if no member uses it.
         """
         if self._homogeneous is None:
             self._homogeneous = is_homogeneous(self.members.values(), self.resolved.values())
@@ -136,12 +136,12 @@ class ConsumerGroup:
         return None if member_id is None else self.member(member_id)
 
     def target_of(self, member: ConsumerMember) -> Partitions:
-        """The member's target; a static member that replaces another takes over the other's."""
+        """The member's target; a static member that replaces another takes over its target."""
         owner = member.member_id if member.instance_id is None else self.static_ids.get(member.instance_id, "")
         return self.target.get(owner, NO_PARTITIONS)
 
     def is_free(self, topic: UUID, partition: int) -> bool:
-        """Whether no member owns it or still has to give it up."""
+        """Whether no member owns the partition, or still has to give it up."""
         return partition not in self._partition_epochs.get(topic, ())
 
     def waits_for_partitions(self, member: ConsumerMember) -> bool:
@@ -152,7 +152,7 @@ class ConsumerGroup:
             for partition in partitions
         )
 
-    # -- what offsets and the admin APIs ask (`group_port.Group`)
+    # -- for offsets and the admin APIs (`group_port.Group`)
 
     group_type = GroupType.CONSUMER
     protocol_type = CONSUMER_PROTOCOL_TYPE
@@ -199,13 +199,13 @@ class ConsumerGroup:
         return topic in self.subscribed_topics
 
     def offset_expires_from(self, commit_timestamp_ms: int) -> int | None:
-        """An offset's retention counts from its commit; only called for topics without subscribers."""
+        """The commit's own time: retention counts from it. Only called for topics without subscribers."""
         return commit_timestamp_ms
 
     # -- replay
 
     def put_member(self, member: ConsumerMember) -> None:
-        """A member is new, or has changed."""
+        """Add a new or changed member."""
         self._release(self.members.get(member.member_id))
         self.slots = timeline_slots(self.slots, len(self.members))
         self.members[member.member_id] = member
@@ -224,7 +224,7 @@ class ConsumerGroup:
         self._subscribed_topics = self._subscribed_regexes = self._homogeneous = None
 
     def _release(self, member: ConsumerMember | None) -> None:
-        """A partition owned at another epoch is another member's: compaction may have removed the steps in between."""
+        """Release what the member owns at its epoch. The rest is others': compaction may remove the steps between."""
         if member is None:
             return
         for owned in (member.assigned, member.pending_revocation):
@@ -247,7 +247,7 @@ class ConsumerGroup:
         self.target.pop(member_id, None)
 
     def _remove_owner(self, member_id: str, but: Partitions) -> None:
-        """A partition given to another member before it is taken from this one stays with the other."""
+        """Remove the member as owner. A partition that has already been given to another member stays with that one."""
         for topic, indexes in self.target.get(member_id, NO_PARTITIONS).items():
             owners = self.owners.get(topic, {})
             for index in indexes - but.get(topic, frozenset()):
@@ -257,8 +257,8 @@ class ConsumerGroup:
                 self.owners.pop(topic, None)
 
     def set_resolved(self, regex: str, resolved: ResolvedRegex | None) -> None:
-        """What an expression matches; None: no member subscribes to it any more."""
-        self._homogeneous = self.is_homogeneous  # what is resolved later does not change it
+        """Set what an expression matches; None if no member subscribes to it any more."""
+        self._homogeneous = self.is_homogeneous  # later resolutions do not change it
         if resolved is None:
             self.resolved.pop(regex, None)
         else:
@@ -274,8 +274,8 @@ def _check_epoch(member: ConsumerMember, epoch: int) -> None:
 def is_homogeneous(members: Iterable[ConsumerMember], resolved: Iterable[ResolvedRegex] = ()) -> bool:
     """Whether all subscribe to the same topics, as Kafka counts it (`ConsumerGroup.subscriptionType`).
 
-    With regular expressions that means: all to a single one, and none to a topic by name. Without any, `resolved` holds
-    leftovers.
+    With regular expressions that means that all subscribe to the same single one, and none to a topic by name. Without
+    any, `resolved` holds leftovers.
     """
     every = list(members)
     regexes = {member.regex for member in every if member.regex}

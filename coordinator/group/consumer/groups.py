@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 class ConsumerGroups:
-    """Keeps the groups, and what their operations need. `classic` are the shard's classic groups.
+    """Keeps the groups, and what operations on them need. `classic` are the shard's classic groups.
 
-    `by_id` is durable state: the replay of records changes it, and nothing else.
+    `by_id` is durable state: only the replay of records changes it.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class ConsumerGroups:
         return group
 
     def obtain(self, group_id: str, create: bool, change: Change) -> ConsumerGroup:
-        """The group; for a joining member also a new one, or one converted from a classic group.
+        """The group; for a joining member possibly a new one, or one converted from a classic group.
 
         Raises GroupIdNotFound if there is none and it may not be created.
         """
@@ -81,7 +81,7 @@ class ConsumerGroups:
     # -- topics
 
     def metadata_hash(self, names: Iterable[str]) -> int:
-        """Kafka's hash over those of these topics that exist."""
+        """Kafka's hash over those of the named topics that exist."""
         hashes = {}
         for name in names:
             found = self._topic_hashes.get(name)

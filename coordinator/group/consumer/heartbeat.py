@@ -26,7 +26,7 @@ logger = structlog.get_logger(__name__)
 
 
 def check_request(request: ConsumerHeartbeat, config: ConsumerGroupConfig) -> None:
-    """Raises InvalidRequest or UnsupportedAssignor for a request that is wrong in itself."""
+    """Raises InvalidRequest or UnsupportedAssignor if the request is wrong in itself."""
     if request.names_itself or request.member_epoch > 0 or request.member_epoch == LEFT:
         _check_text(request.member_id, "MemberId")
     _check_text(request.group_id, "GroupId")
@@ -60,7 +60,7 @@ def _check_text(text: str, name: str) -> None:
 
 
 def heartbeat(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outcome[ConsumerHeartbeatAnswer]:
-    """Handle a request that `check_request` lets pass. Raises KafkaErrors."""
+    """Handle a request that passes `check_request`. Raises KafkaErrors."""
     if request.member_epoch < JOINING:
         return leave(groups, request)
     settled = settled_member(groups, request)
@@ -72,7 +72,7 @@ def heartbeat(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outcome[Con
 
 
 def settled_member(groups: ConsumerGroups, request: ConsumerHeartbeat) -> ConsumerMember | None:
-    """The member if this is a mere sign of life, as most heartbeats are, which only prolongs the session."""
+    """The member if this is only a sign of life, as most heartbeats are: then it just prolongs the session."""
     group = groups.find(request.group_id)
     if group is None or not group.is_fresh or group.epoch > group.assignment_epoch or group.subscribed_regexes:
         return None
@@ -83,7 +83,7 @@ def settled_member(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Consum
 
 
 def heartbeat_of_any(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outcome[ConsumerHeartbeatAnswer]:
-    """A heartbeat of a member that joins or stays, whatever it tells. Raises KafkaErrors."""
+    """Handle any heartbeat of a member that joins or stays. Raises KafkaErrors."""
     joins = request.member_epoch == JOINING
     change = Change()
     group = groups.obtain(request.group_id, joins, change)
@@ -110,7 +110,7 @@ def heartbeat_of_any(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outc
 def _member(
     groups: ConsumerGroups, group: ConsumerGroup, request: ConsumerHeartbeat, joins: bool, change: Change
 ) -> ConsumerMember:
-    """The member as it was before; a new one has no assignment. A joining static member may give any epoch."""
+    """The member before the request; a new one has no assignment. A joining static member may give any epoch."""
     member_id = request.member_id or groups.new_member_id()
     if request.instance_id is not None:
         known = static_member(group, member_id, request.instance_id, joins, change, is_classic=False)
@@ -124,7 +124,7 @@ def _member(
 
 
 def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
-    """The member with what it says about itself; the sender of this request speaks the consumer protocol."""
+    """The member with what it says about itself. Whoever sends this request speaks the consumer protocol."""
     same_client = member.client_id == request.client_id and member.client_host == request.client_host
     if request.tells_nothing and same_client and member.classic is None:
         return member

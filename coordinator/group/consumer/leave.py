@@ -25,7 +25,7 @@ logger = structlog.get_logger(__name__)
 
 
 def leave(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outcome[ConsumerHeartbeatAnswer]:
-    """A heartbeat with epoch -1, or -2 of a static member that will come back. Raises KafkaErrors."""
+    """Handle a heartbeat with epoch -1, or -2 of a static member that will come back. Raises KafkaErrors."""
     group = groups.get(request.group_id)
     answer = ConsumerHeartbeatAnswer(request.member_id, request.member_epoch)
     if request.instance_id is None:
@@ -46,9 +46,9 @@ def leave(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outcome[Consume
 
 
 def remove(groups: ConsumerGroups, group: ConsumerGroup, members: Sequence[ConsumerMember]) -> Change:
-    """Take members out; where only members of the classic protocol remain, the group becomes a classic one.
+    """Remove members; if only members of the classic protocol remain, the group becomes a classic one.
 
-    Raises GroupIdNotFound if it cannot.
+    Raises GroupIdNotFound if it cannot become one.
     """
     change = Change()
     if not members:

@@ -20,9 +20,9 @@ LEFT_FOR_A_WHILE = -2
 class ConsumerMember(NamedTuple):  # cheaper to change than a frozen dataclass
     """Kafka's `ConsumerGroupMember`, with the same defaults. All of it is durable.
 
-    `epoch` is LEFT_FOR_A_WHILE for a static member that is expected back. `assigned` is what it may use now, and
-    `pending_revocation` what it must give up. `classic` is there if it speaks the classic protocol: then its epoch is
-    what it knows as the generation. The timeout is in ms.
+    `epoch` is LEFT_FOR_A_WHILE for a static member that is expected back. `assigned` is what the member may use now,
+    `pending_revocation` what it must give up. `classic` is set if it speaks the classic protocol; then it takes its
+    epoch for the generation. The timeout is in ms.
     """
 
     member_id: str

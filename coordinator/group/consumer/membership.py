@@ -21,7 +21,7 @@ logger = structlog.get_logger(__name__)
 
 
 def check_room(group: ConsumerGroup, member_id: str, limit: int) -> None:
-    """Raises GroupMaxSizeReached for a newcomer to a full group."""
+    """Raises GroupMaxSizeReached if a newcomer meets a full group."""
     if len(group.members) >= limit and member_id not in group.members:
         raise GroupMaxSizeReached(f"The consumer group has reached its maximum capacity of {limit} members.")
 
@@ -29,7 +29,7 @@ def check_room(group: ConsumerGroup, member_id: str, limit: int) -> None:
 def check_epoch(member: ConsumerMember, epoch: int, owned: Partitions | None) -> None:
     """Raises FencedMemberEpoch unless `epoch` is the member's.
 
-    The previous epoch is accepted while the member owns nothing it should not: the answer may have been lost.
+    The previous epoch is accepted while the member owns nothing it should not: it may have missed the last answer.
     """
     if epoch > member.epoch:
         raise FencedMemberEpoch(
@@ -48,7 +48,7 @@ def _is_part_of(owned: Partitions | None, assigned: Partitions) -> bool:
 
 
 def known_static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
-    """Raises UnknownMemberId, and FencedInstanceId if the instance id is another member's now."""
+    """Raises UnknownMemberId, and FencedInstanceId if the instance id now belongs to another member."""
     member = group.static_member(instance_id)
     if member is None:
         raise UnknownMemberId(f"Instance id {instance_id} is unknown.")
@@ -66,10 +66,10 @@ def check_not_fenced(member: ConsumerMember, member_id: str, instance_id: str) -
 def static_member(
     group: ConsumerGroup, member_id: str, instance_id: str, joins: bool, change: Change, *, is_classic: bool
 ) -> ConsumerMember:
-    """A static member that joins, perhaps in the place of another, or one that is known.
+    """A static member that joins, perhaps replacing another, or a known one.
 
-    Raises what `known_static_member` does, and UnreleasedInstanceId while the other is a member: one that speaks the
-    consumer protocol must have said that it leaves for a while.
+    Raises what `known_static_member` does, and UnreleasedInstanceId while the other is still a member; one that speaks
+    the consumer protocol must first have said that it leaves for a while.
     """
     if not joins:
         return known_static_member(group, member_id, instance_id)
@@ -96,7 +96,7 @@ def static_member(
 
 
 def _replace(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, change: Change) -> None:
-    """Put a static member in the place of another. The replaced one's timers go on, and find no member."""
+    """Put a static member in the place of another. The replaced one's timers run on, and find no member."""
     group_id = group.group_id
     change.records += records.member_tombstones(group_id, before.member_id)
     change.records += (

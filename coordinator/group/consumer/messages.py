@@ -1,4 +1,4 @@
-"""What members of a consumer group ask, and what they are told. Errors are raised as KafkaErrors; times are in ms."""
+"""Requests of consumer group members, and their answers. Errors are raised as KafkaErrors; times are in ms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNCHANGED = -1
 class ConsumerHeartbeat:
     """A ConsumerGroupHeartbeat request; None, or UNCHANGED, for fields that the member reports as unchanged.
 
-    `names_itself`: the request's version is one in which members make their own ids (KIP-1082, from version 1 on).
+    `names_itself`: the request has a version in which members make their own ids (KIP-1082, from version 1 on).
     """
 
     group_id: str
@@ -44,17 +44,17 @@ class ConsumerHeartbeat:
 
     @property
     def is_full(self) -> bool:
-        """Whether the member says all about itself, as it does after an error: then it is sent its assignment."""
+        """Whether the member says everything about itself, as after an error: then the answer has its assignment."""
         tells_subscription = self.topics is not None or self.regex is not None
         return self.rebalance_timeout_ms != UNCHANGED and tells_subscription and self.owned is not None
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerHeartbeatAnswer:
-    """The answer; `assigned` is None where the member knows it.
+    """The answer; `assigned` is None if the member knows it.
 
-    `before` is what the member had, if `assigned` was computed for this heartbeat: the order of the answer's partitions
-    depends on it.
+    `before` is the member's former assignment, if `assigned` was computed for this heartbeat: the order of the answer's
+    partitions depends on it.
     """
 
     member_id: str

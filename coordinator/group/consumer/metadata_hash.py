@@ -1,7 +1,7 @@
 """The hash by which a group notices that one of its topics changed (KIP-1101, Kafka's coordinator.group.Utils).
 
-It stands in the record of the group, so it must be Kafka's to the bit: XXH3, 64 bits, over what hash4j streams into it.
-That is little endian throughout; a string is its UTF-16 units and then their number (HashStream64.putString).
+It is in the record of the group, so it must be Kafka's to the bit: XXH3, 64 bits, over what hash4j streams into it.
+That is little-endian throughout; a string is its UTF-16 units followed by their number (HashStream64.putString).
 """
 
 from __future__ import annotations

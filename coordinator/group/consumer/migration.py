@@ -1,7 +1,7 @@
-"""A running group that changes between the classic and the consumer protocol (KIP-848's migration).
+"""The migration of a running group between the classic and the consumer protocol (KIP-848).
 
-A member of the consumer protocol that joins a classic group makes it a consumer group; when the last such member has
-gone, it is a classic group again. `group.consumer.migration.policy` says which of the two may happen.
+When a member of the consumer protocol joins a classic group, it becomes a consumer group; when the last such member has
+left, it becomes a classic group again. `group.consumer.migration.policy` says which of the two may happen.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ logger = structlog.get_logger(__name__)
 
 
 class Migration:
-    """The way from one kind of group to the other, of one shard's groups."""
+    """Converts one shard's groups from one kind to the other."""
 
     def __init__(self, groups: ConsumerGroups, classic: ClassicGroups) -> None:
         self._groups = groups
         self._classic = classic
 
     def group_not_found(self, group_id: str, what: str = "Group") -> KafkaError:
-        """There is no consumer group of that name; `what` is Kafka's word for a group that does not exist."""
+        """The error for a missing consumer group; `what` is Kafka's word for the group that does not exist."""
         if self._classic.find(group_id) is not None:
             return GroupIdNotFound(f"Group {group_id} is not a consumer group.")
         return GroupIdNotFound(f"{what} {group_id} not found.")
@@ -91,10 +91,10 @@ class Migration:
             raise _not_upgraded(group.group_id, "the group size exceeds the consumer group maximum size.")
 
     def _converted(self, before: ClassicGroup) -> ConsumerGroup:
-        """The group converted: every member has what it was assigned last, at its generation.
+        """The converted group: every member has its last assignment, at its generation.
 
-        In the order of the hash map that Kafka's `ClassicGroup` keeps: that of the new group's members depends on it,
-        and on that what assignors make of them.
+        Members are taken in the order of the hash map of Kafka's `ClassicGroup`: it determines their order in the new
+        group, and so the assignors' results.
         """
         group = ConsumerGroup(before.group_id)
         group.epoch = group.assignment_epoch = before.generation
@@ -102,7 +102,7 @@ class Migration:
         for member in before.in_order():
             converted = self._converted_member(before, member, name)
             if any(not group.is_free(topic, index) for topic, found in converted.assigned.items() for index in found):
-                raise UnknownServerError  # as Kafka fails where an assignor gave a partition to two members
+                raise UnknownServerError  # Kafka fails too if an assignor gave a partition to two members
             group.set_target(converted.member_id, converted.assigned)
             group.put_member(converted)
         group.metadata_hash = self._groups.metadata_hash(group.subscribed_topics)
@@ -144,7 +144,7 @@ class Migration:
     # -- to a classic group
 
     def may_downgrade(self, group: ConsumerGroup, leaving: Collection[ConsumerMember]) -> bool:
-        """Whether only members of the classic protocol remain when these have left, and the group may be theirs."""
+        """Whether these leave only members of the classic protocol behind, and the group may become classic."""
         gone = {member.member_id for member in leaving}
         remaining = [member for member in group.members.values() if member.member_id not in gone]
         return (
@@ -152,7 +152,7 @@ class Migration:
         )
 
     def may_downgrade_by(self, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
-        """Whether only the static member that is being replaced by a classic one speaks the consumer protocol."""
+        """Whether the static member that a classic one replaces is the only one that speaks the consumer protocol."""
         if replaced.is_classic or not self._may_be_classic(len(group.members)):
             return False
         return all(member.is_classic for member in group.members.values() if member is not replaced)
@@ -161,7 +161,7 @@ class Migration:
         return self._groups.config.may_downgrade and size <= self._classic.config.max_size
 
     def downgrade(self, group: ConsumerGroup, leaving: Collection[ConsumerMember], change: Change) -> None:
-        """Make what remains of the group a classic one, which rebalances. Raises GroupIdNotFound if it cannot."""
+        """Make the rest of the group a classic one, which rebalances. Raises GroupIdNotFound if that is impossible."""
         gone = {member.member_id for member in leaving}
         members = {one.member_id: one for one in group.members_in_order() if one.member_id not in gone}
         change.records += group_tombstones(group)
@@ -174,7 +174,7 @@ class Migration:
     def downgrade_by(
         self, group: ConsumerGroup, replaced: ConsumerMember, joining: ConsumerMember, change: Change
     ) -> None:
-        """As `downgrade`, where the joining member takes the last place of the consumer protocol: no rebalance."""
+        """As `downgrade`, when the joining member replaces the last of the consumer protocol: no rebalance."""
         change.records += group_tombstones(group, {replaced.member_id: joining.member_id})
         members = {one.member_id: one for one in group.members_in_order() if one is not replaced}
         targets = {key: group.target.get(key, NO_PARTITIONS) for key in members}
@@ -221,14 +221,14 @@ class Migration:
 
 
 def _send_back(group: ClassicGroup) -> None:
-    """Members that wait for the group's rebalance must join again, even if the group then stays as it is."""
+    """Make members that wait for the group's rebalance join again, even if the group then stays as it is."""
     for member in group.members.values():
         group.answer_join(member, JoinAnswer(member.member_id, ErrorCode.rebalance_in_progress))
         member.answer_sync(SyncAnswer(ErrorCode.rebalance_in_progress))
 
 
 def _protocol_of_all(group: ClassicGroup) -> str:
-    """The group's protocol; if none is chosen yet, or not all members support it now, the one they would choose."""
+    """The group's protocol; if there is none, or not all members support it now, the one they would choose."""
     common = common_protocols(member.protocols for member in group.members.values())
     if group.protocol_name is not None and group.protocol_name in common:
         return group.protocol_name

@@ -1,7 +1,7 @@
 """Which assignor a group uses: the one that most of its members ask for.
 
-Of equals Kafka takes the first in a map, whose order is fixed: "uniform" comes before "range", and
-the one that only the present request asks for before both.
+In a tie Kafka takes the first in a map, whose order is fixed: "uniform" comes before "range", and before both an
+assignor that only the current request asks for.
 """
 
 from __future__ import annotations

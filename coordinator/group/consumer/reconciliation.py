@@ -1,7 +1,7 @@
 """How a member gets from what it owns to its target (Kafka's CurrentAssignmentBuilder).
 
 A partition moves in two steps: its owner gives it up, then the next one gets it. A member stays at its epoch until it
-has said that it no longer owns what it must give up, and is given what the others have given up by then.
+has reported that it no longer owns what it must give up; then it gets what the others have given up by that time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from coordinator.group.consumer.states import MemberState
 from protocol.errors import FencedMemberEpoch
 
 IsFree = Callable[[UUID, int], bool]
-"""Whether nobody owns a partition or still has to give it up."""
+"""Whether nobody owns the partition or still has to give it up."""
 
 _NONE: frozenset[int] = frozenset()
 
@@ -23,10 +23,10 @@ _NONE: frozenset[int] = frozenset()
 def reconcile(
     member: ConsumerMember, target_epoch: int, target: Partitions, owned: Partitions | None, is_free: IsFree
 ) -> ConsumerMember:
-    """The member's next state, or itself if it cannot go on.
+    """The member's next state, or the same one if it cannot go on.
 
-    `owned` is what the member says that it owns, None if it says nothing. Raises FencedMemberEpoch for a member in a
-    state that is not known here, unless it owns nothing.
+    `owned` is what the member reports to own, None if it reports nothing. Raises FencedMemberEpoch for a member in an
+    unknown state, unless it owns nothing.
     """
     match member.state:
         case MemberState.STABLE:
@@ -87,7 +87,7 @@ def _next(
 
 
 def _owns_any(owned: Partitions | None, partitions: Mapping[UUID, frozenset[int]]) -> bool:
-    """Whether it owns any; a member that does not say what it owns may own any of them."""
+    """Whether it owns any of them; a member that does not report what it owns may own any."""
     if owned is None:
         return True
     return any(owned[topic] & indexes for topic, indexes in partitions.items() if topic in owned)

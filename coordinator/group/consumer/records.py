@@ -59,7 +59,7 @@ def target_epoch(group_id: str, number: int) -> CoordinatorRecord:
 
 
 def regex(group_id: str, expression: str, resolved: ResolvedRegex | None) -> CoordinatorRecord:
-    """The topics that an expression matches; with `resolved` None its tombstone."""
+    """The topics that an expression matches; a tombstone if `resolved` is None."""
     key = ConsumerGroupRegularExpressionKey(group_id, expression)
     value = None
     if resolved is not None:

@@ -30,13 +30,13 @@ _LITERAL = re.compile(r"\\Q.*?(?:\\E|$)|\\.|\[\^?\]?[^]]*\]", re.DOTALL)
 _NAMED_GROUP = re.compile(r"\(\?P?<(\w+)>")
 
 MOST_AT_ONCE = 5_000
-"""In RE2's instructions. A larger combined expression may exceed RE2's memory, which it does not report."""
+"""In RE2's instructions. A larger combined expression may exceed RE2's memory, which RE2 does not report."""
 
 
 class ResolvedRegex(NamedTuple):
     """The topics that matched (Kafka's `ResolvedRegularExpression`).
 
-    `version` is that of the topics then, `timestamp_ms` the wall clock's.
+    `version` is that of the topics when they were matched; `timestamp_ms` is of the wall clock.
     """
 
     topics: frozenset[str]
@@ -54,14 +54,14 @@ def compile_regex(regex: str) -> Pattern:
     except InvalidPatternError as error:
         raise _invalid(regex, _why(str(error))) from error
     names = _NAMED_GROUP.findall(_LITERAL.sub("", regex))
-    if len(names) != len(set(names)):  # RE2 accepts it, its Java port does not
+    if len(names) != len(set(names)):  # RE2 accepts this, its Java port does not
         raise _invalid(regex, "duplicate capture group name")
     return compiled
 
 
 def _why(text: str) -> str:
     kind, _, where = text.partition(": ")
-    if where.startswith("(?<"):  # the Java port knows no other operator that begins so
+    if where.startswith("(?<"):  # the Java port has no other operator that begins like this
         return "invalid named capture"
     return _TEXTS.get(kind, kind)
 
@@ -71,7 +71,7 @@ def _invalid(regex: str, why: str) -> InvalidRegularExpression:
 
 
 def resolve(regexes: Iterable[str], topics: Iterable[str], version: int, now_ms: int) -> dict[str, ResolvedRegex]:
-    """What each of the expressions matches among these topics: nothing, if it is not valid.
+    """The matches of each expression among these topics; an invalid one matches nothing.
 
     A log that Kafka wrote may hold an invalid one: Kafka accepts some that RE2 does not.
     """
@@ -90,7 +90,7 @@ def _valid(regex: str) -> Pattern | None:
 
 
 def _matches(patterns: Mapping[str, Pattern], names: Sequence[str]) -> Mapping[str, Iterable[str]]:
-    """The matching names by expression; all are matched in one pass, many times as fast as one after another."""
+    """The matching names by expression. One pass matches all, many times faster than one expression after another."""
     import re2
 
     if not 0 < sum(pattern.programsize for pattern in patterns.values()) <= MOST_AT_ONCE:

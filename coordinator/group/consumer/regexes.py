@@ -1,7 +1,7 @@
-"""When the regular expressions of a group are matched with the topics (Kafka's `maybeUpdateRegularExpressions`).
+"""When the regular expressions of a group are matched against the topics (Kafka's `maybeUpdateRegularExpressions`).
 
-Matching is an operation of its own, after the heartbeat that finds it due: the group epoch rises with what it finds, so
-that all expressions of a group cause one rebalance together.
+Matching is a separate operation, after the heartbeat that finds it due. The group epoch rises only with its result, so
+that all expressions of a group together cause one rebalance.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ MIN_REFRESH_INTERVAL_MS = 10_000
 def update_regexes(
     groups: ConsumerGroups, group: ConsumerGroup, before: ConsumerMember, member: ConsumerMember, change: Change
 ) -> bool:
-    """Note the member's new expression, and have all expressions matched if that is due.
+    """Record the member's new expression, and have all expressions matched if that is due.
 
-    True if the group epoch must rise. Raises InvalidRegularExpression for a new one.
+    Returns whether the group epoch must rise. Raises InvalidRegularExpression for a new one.
     """
     counts = group.subscribed_regexes
     if not counts and not member.regex:
@@ -59,21 +59,21 @@ def update_regexes(
 
 
 def _is_due(groups: ConsumerGroups, group: ConsumerGroup, wanted: int, is_new: bool) -> bool:
-    """Whether to match them. All of a group are matched at once, so the first one's time and version hold for all."""
+    """Whether to match them. A group's are all matched together, so the first one's time and version hold for all."""
     last = next(iter(group.resolved.values()), None)
     if last is None:
         return True
     age_ms = groups.shard.clock.wall_ms() - last.timestamp_ms
     if age_ms <= MIN_REFRESH_INTERVAL_MS:
         return False
-    # A version ahead of ours comes from a log that Kafka wrote, and means nothing here.
+    # A version higher than ours comes from a log that Kafka wrote, and means nothing here.
     has_new_topics = not groups.topics.newest <= last.version <= groups.topics.version
     is_old = age_ms > groups.config.regex_refresh_interval_ms
     return is_new or wanted != len(group.resolved) or has_new_topics or is_old
 
 
 def refresh(groups: ConsumerGroups, group_id: str, regexes: Collection[str]) -> Outcome[None] | None:
-    """Match the expressions with the topics that there are now (Kafka's `handleRegularExpressionsResult`)."""
+    """Match the expressions against the current topics (Kafka's `handleRegularExpressionsResult`)."""
     group = groups.find(group_id)
     if group is None:
         return None

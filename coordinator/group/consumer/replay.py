@@ -1,7 +1,7 @@
 """What the records of `__consumer_offsets` do to a consumer group: the only way in which it changes.
 
-Compaction may have taken away steps between two records, so each is applied as it stands, whatever came
-before it. A tombstone of something unknown does nothing.
+Compaction may have removed steps between two records, so each is applied regardless of what came before it. A
+tombstone of something unknown does nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NO_TARGET_EPOCH = -1
 
 
 def _epoch(group: ConsumerGroup, _: Any, value: ConsumerGroupMetadataValue | None) -> None:
-    """A tombstone is the end of the group: `GroupDirectory.replay_consumer_end`."""
+    """Set the group epoch. A tombstone, the end of the group, goes to `GroupDirectory.replay_consumer_end`."""
     if value is not None:
         group.epoch = value.epoch
         group.metadata_hash = value.metadata_hash

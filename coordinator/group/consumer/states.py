@@ -1,4 +1,4 @@
-"""The states of a consumer group and of its members; both follow from the epochs and the assignments."""
+"""The states of a consumer group and of its members; both derive from the epochs and the assignments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class ConsumerGroupState(Enum):
     EMPTY = "Empty"
     """No members."""
     ASSIGNING = "Assigning"
-    """The target assignment is older than the group epoch: it is made with the next heartbeat."""
+    """The target assignment is older than the group epoch; the next heartbeat computes a new one."""
     RECONCILING = "Reconciling"
     """Some member has not reached the target assignment yet."""
     STABLE = "Stable"

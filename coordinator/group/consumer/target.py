@@ -33,9 +33,9 @@ def make_target(
     assignor: str,
     change: Change,
 ) -> Mapping[str, Partitions]:
-    """Every member's new target by member id, the differences from the present one being added to `change`.
+    """Every member's new target by member id; the differences from the current one are added to `change`.
 
-    `members` are the group's, with the changes that `change` holds; `homogeneous`: all subscribe to the same topics.
+    `members` are the group's, with the changes in `change`; `homogeneous`: all subscribe to the same topics.
     Raises UnknownServerError if the assignor fails.
     """
     spec = _spec(group, members, homogeneous, topics)
@@ -84,7 +84,7 @@ def _in_kafkas_order(group: ConsumerGroup, members: Mapping[str, ConsumerMember]
 
 
 def _in_order(member: ConsumerMember, resolved: Mapping[str, ResolvedRegex]) -> list[str]:
-    """The names of its topics as Kafka goes through them, those of the larger of its two subscriptions first."""
+    """The names of the member's topics in Kafka's order: those of the larger of its two subscriptions first."""
     by_name = in_java_copy_order(sorted(member.topics))
     found = resolved.get(member.regex) if member.regex else None
     if found is None:
@@ -95,9 +95,9 @@ def _in_order(member: ConsumerMember, resolved: Mapping[str, ResolvedRegex]) -> 
 
 
 def _present_target(group: ConsumerGroup, member: ConsumerMember) -> Partitions:
-    """A static member that takes another's place takes over its target; a new one has its own, if it had any.
+    """The current target: for a static member that replaces another, that one's; for a new one its own, if any.
 
-    `ConsumerGroup.target_of` is for answers: there, as in Kafka, an instance that is not known yet has none.
+    `ConsumerGroup.target_of` is for answers: there, as in Kafka, an unknown instance has none.
     """
     owner = group.static_ids.get(member.instance_id, member.member_id) if member.instance_id else member.member_id
     return group.target.get(owner, NO_PARTITIONS)
@@ -109,6 +109,6 @@ def topics_of(members: Iterable[ConsumerMember], resolved: Mapping[str, Resolved
 
 
 def subscription(member: ConsumerMember, resolved: Mapping[str, ResolvedRegex]) -> frozenset[str]:
-    """The names of the topics that the member subscribes to, both ways."""
+    """The names of the topics that the member subscribes to, by name and by expression."""
     found = resolved.get(member.regex) if member.regex else None
     return member.topics if found is None else member.topics | found.topics

@@ -1,4 +1,4 @@
-"""How long members of consumer groups may take; slower ones are removed."""
+"""The time that members of consumer groups have; slower ones are removed."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ JOIN = "join"
 SYNC = "sync"
 
 RETRY_MS = 500
-"""Delay before a removal that could not be written is tried again, ms."""
+"""Delay in ms before a removal that could not be written is retried."""
 
 
 @dataclass(slots=True)
 class _Session:
-    """When a session ends as of now, and when its timer is due; in ms of the monotonic clock."""
+    """When a session ends as things stand, and when its timer is due; in ms of the monotonic clock."""
 
     ends_ms: float
     due_ms: float
 
 
 class Timeouts:
-    """The timers of one shard's members, which end as messages.
+    """The timers of one shard's members; each ends as a message.
 
-    A member has a session. One that speaks the consumer protocol has a rebalance timeout to give up partitions in; one
-    that speaks the classic protocol has one to join in, once told to, and another to sync in.
+    Every member has a session. One that speaks the consumer protocol has a rebalance timeout for giving up partitions;
+    one that speaks the classic protocol has one for joining when asked to, and another for the SyncGroup after it.
     """
 
     def __init__(self, groups: ConsumerGroups) -> None:
@@ -49,7 +49,7 @@ class Timeouts:
         self._sessions: dict[tuple[str, str], _Session] = {}
 
     def start_session(self, group_id: str, member: ConsumerMember) -> None:
-        """The member has given a sign of life, which usually only moves the end of its session: no timer is set."""
+        """Note a sign of life, which usually only moves the end of the session: no timer is set."""
         if member.classic is None:
             timeout_ms = self._groups.config.session_timeout_of(group_id)
         else:
@@ -75,7 +75,7 @@ class Timeouts:
         self._timers.schedule((SESSION, group_id, member_id), delay_ms, due)
 
     def start_rebalance(self, group_id: str, member: ConsumerMember) -> None:
-        """The member has to give up partitions, to leave its epoch."""
+        """Start the time in which the member must give up partitions in order to leave its epoch."""
 
         def expired(_: Any) -> Outcome[None] | None:
             group = self._groups.find(group_id)
@@ -92,13 +92,13 @@ class Timeouts:
         self._timers.cancel((REBALANCE, group_id, member_id))
 
     def start_join(self, group_id: str, member: ConsumerMember) -> None:
-        """The member has been told to join; being told again gives it no more time."""
+        """Start the time in which a member that was asked to join must do so; asking again gives it no more time."""
         if (JOIN, group_id, member.member_id) not in self._timers:
             reason = "the classic member failed to join within the rebalance timeout"
             self._start(JOIN, group_id, member.member_id, member.rebalance_timeout_ms, reason)
 
     def start_sync(self, group_id: str, member_id: str, timeout_ms: int) -> None:
-        """The member has joined."""
+        """Start the time in which a member that has joined must sync."""
         self._timers.cancel((JOIN, group_id, member_id))
         self._start(SYNC, group_id, member_id, max(timeout_ms, 0), "the member failed to sync within timeout")
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 
 class TopicImage(NamedTuple):
-    """A topic; `racks` are those of each partition's replicas, sorted, with none for replicas that have none."""
+    """A topic; `racks` are those of each partition's replicas, sorted; replicas without a rack add none."""
 
     name: str
     id: UUID
@@ -20,15 +20,15 @@ class TopicImage(NamedTuple):
 
 
 class TopicsPort(Protocol):
-    """The topics as of now."""
+    """The current topics."""
 
     @property
     def version(self) -> int:
-        """It rises with every change of a topic, and never falls, even over restarts."""
+        """A number that rises with every change of a topic and never falls, even across restarts."""
 
     @property
     def newest(self) -> int:
-        """The version at which the last topic was created; after a start, that of the start."""
+        """The version at which the last topic was created; at first, the version at startup."""
 
     def by_name(self, name: str) -> TopicImage | None: ...
 

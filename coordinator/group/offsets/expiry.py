@@ -1,4 +1,4 @@
-"""Offsets that nobody has used for `offsets.retention.minutes`, and groups with nothing left (KIP-211).
+"""Offsets that have not been used for `offsets.retention.minutes`, and groups with nothing left (KIP-211).
 
 Kafka's GroupCoordinatorShard.cleanupGroupMetadata and OffsetExpirationConditionImpl.
 """
@@ -48,7 +48,7 @@ class OffsetExpiry:
         return Outcome(records, effects=count, atomic=False)
 
     def _expired(self, group: Group, now_ms: int) -> list[CoordinatorRecord]:
-        """The tombstones for one group; offsets of subscribed topics stay, and those a transaction will replace."""
+        """The tombstones for one group. Offsets of subscribed topics stay, and those a transaction will replace."""
         group_id = group.group_id
         return [
             tombstone(group_id, topic, partition)
@@ -63,6 +63,6 @@ class OffsetExpiry:
         since = group.offset_expires_from(offset.value.commit_timestamp)
         if since is None:
             return False
-        if offset.value.expire_timestamp != NO_TIMESTAMP:  # the client's own retention, from before KIP-211
+        if offset.value.expire_timestamp != NO_TIMESTAMP:  # a retention set by the client, from before KIP-211
             return now_ms >= offset.value.expire_timestamp
         return now_ms - since >= self._config.offsets_retention_ms

@@ -1,4 +1,4 @@
-"""What a node counts about committed offsets; all shards share one."""
+"""A node's counts of offset operations, shared by all shards."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class OffsetToCommit(NamedTuple):
-    """One offset as a client sends it; `leader_epoch` -1 where the client does not send it."""
+    """One offset as a client sends it; `leader_epoch` is -1 if the client does not send it."""
 
     topic: str
     partition: int
@@ -36,8 +36,8 @@ class OffsetToCommit(NamedTuple):
 class Commit(NamedTuple):
     """An OffsetCommit or, with `transaction`, a TxnOffsetCommit.
 
-    `retention_ms` is the client's own (OffsetCommit 2-4), None for the broker's. `knows_member_epochs`: the
-    client's version is 9 or later, and has GROUP_ID_NOT_FOUND instead of ILLEGAL_GENERATION.
+    `retention_ms` is set by the client (OffsetCommit 2-4), None for the broker's. `knows_member_epochs`: the request's
+    version is 9 or later, and has GROUP_ID_NOT_FOUND instead of ILLEGAL_GENERATION.
     """
 
     group_id: str
@@ -51,14 +51,14 @@ class Commit(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """Offsets of one group, in the order asked for; `unstable` ones wait for a transaction."""
+    """Offsets of one group, in the order of the request; `unstable` ones wait for a transaction."""
 
     offsets: Mapping[PartitionKey, CommittedOffset]
     unstable: Collection[PartitionKey] = frozenset()
 
 
 class Offsets:
-    """Operations of one shard. Each returns an Outcome or raises KafkaError; the state changes by replay alone."""
+    """Operations of one shard. Each returns an Outcome or raises KafkaError; only replay changes the state."""
 
     def __init__(
         self, store: OffsetStore, groups: Groups, config: GroupConfig, clock: Clock, metrics: OffsetMetrics
@@ -72,10 +72,10 @@ class Offsets:
     # -- commit
 
     def commit(self, commit: Commit) -> Outcome[list[ErrorCode]]:
-        """An error code for each offset, in order.
+        """Handle a commit: an error code for each offset, in order.
 
-        Raises what `Group.validate_offset_commit` does, GroupIdNotFound or IllegalGeneration for a generation of an
-        unknown group. Without a generation and a group the commit is a simple consumer's.
+        Raises what `Group.validate_offset_commit` does, and GroupIdNotFound or IllegalGeneration for a generation of an
+        unknown group. A commit to an unknown group without a generation is a simple consumer's.
         """
         effects = self._validate(commit)
         now_ms = self._clock.wall_ms()
@@ -129,7 +129,7 @@ class Offsets:
         member_id: str | None = None,
         member_epoch: int = -1,
     ) -> Fetched:
-        """The offsets of `wanted`, or with None all of the group. Unknown ones are left out.
+        """The offsets of `wanted`, or of the whole group if that is None. Unknown ones are left out.
 
         Raises what `Group.validate_offset_fetch` does for a member of a consumer group.
         """

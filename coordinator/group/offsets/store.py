@@ -1,4 +1,4 @@
-"""Committed offsets and those that wait for their transaction: the durable state, changed by replay alone."""
+"""Committed offsets, and those that wait for their transaction: durable state, which only replay changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from protocol.topic_partition import PartitionKey
 
 
 class CommittedOffset(NamedTuple):
-    """A commit and where its record stands, which decides between commits inside and outside of transactions."""
+    """A commit and the offset of its record, which decides between commits inside and outside of transactions."""
 
     value: OffsetCommitValue
     record_offset: int
@@ -49,11 +49,11 @@ class OffsetStore:
         return self._by_group
 
     def __len__(self) -> int:
-        """Committed offsets of all groups."""
+        """The number of committed offsets of all groups."""
         return sum(map(self.count_of_group, self._by_group))
 
     def has_pending(self, group: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction has a commit for it."""
+        """Whether an open transaction has a commit for the partition."""
         return any(partition in pending.get(topic, _NONE) for pending in self._pending_of(group))
 
     def has_open_transactions(self, group: str) -> bool:
@@ -65,7 +65,7 @@ class OffsetStore:
         return list(dict.fromkeys((topic, partition) for one in offsets for topic in one for partition in one[topic]))
 
     def places_of_topic(self, topic: str) -> list[tuple[str, int]]:
-        """Each (group, partition) with a commit, pending or not, once."""
+        """Each (group, partition) that has a commit, pending or not, once."""
         found: dict[tuple[str, int], None] = {}
         for group in {**self._by_group, **dict.fromkeys(self._open_transactions)}:
             for one in (self.of_group(group), *self._pending_of(group)):
@@ -109,7 +109,7 @@ class OffsetStore:
             self._by_group.pop(group, None)
 
     def replay_end_marker(self, producer_id: int, committed: bool) -> None:
-        """Of a pending and a plain commit the later record counts, since compaction may have removed the other."""
+        """Apply a marker. Of a pending and a plain commit the later record counts: compaction may remove the other."""
         ended = self._pending.pop(producer_id, {})
         for group, pending in ended.items():
             transactions = self._open_transactions[group]

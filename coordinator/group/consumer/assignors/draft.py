@@ -11,10 +11,10 @@ from protocol.java_collections import in_buckets, in_java_order, java_buckets
 class Draft:
     """The copy of a member's partitions that Kafka makes to change it (`AssignorHelpers.deepCopyAssignment`).
 
-    The result's topics stand in the order of Java's hash table, and so in the record, and so in what the next
-    assignment starts from. Hence this keeps the size of the table, which begins as small as the copied topics allow and
-    never shrinks; and that `computeIfAbsent`, which adds topics, puts them first in their bucket and grows the
-    table only when it is called again.
+    The order of topics in the result is that of Java's hash table; it determines the order in the record, and so what
+    the next assignment starts from. Hence this keeps the size of the table, which starts as small as the copied topics
+    allow and never shrinks; and it imitates `computeIfAbsent`, by which topics are added: it puts them first in their
+    bucket, and grows the table only at its next call.
     """
 
     __slots__ = ("_added", "_buckets", "_copied")

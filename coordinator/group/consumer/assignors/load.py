@@ -1,7 +1,7 @@
-"""The members of a topic by how many partitions they have: which gets the next one, which gives one away.
+"""A topic's members by number of partitions: which one gets the next partition, which one gives one away.
 
-Both are the halves of Kafka's UniformHeterogeneousAssignmentBuilder.MemberAssignmentBalancer. Members are numbers, and
-`sizes` holds each member's number of partitions; whoever moves a partition updates it.
+The two classes are the halves of Kafka's UniformHeterogeneousAssignmentBuilder.MemberAssignmentBalancer. Members are
+numbers, and `sizes` holds each member's number of partitions; whoever moves a partition updates it.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Collection, Mapping, Sequence
 
 
 class LeastLoaded:
-    """Goes over the members with the fewest partitions; when each of these got one, those with as many join them."""
+    """Cycles through the members with the fewest partitions; once each got one, members with as many join them."""
 
     __slots__ = ("_end", "_members", "_sizes", "_turn", "level")
 
     def __init__(self, members: Sequence[int], sizes: Sequence[int]) -> None:
-        """`members` are in ascending order of their partitions, and at least one."""
+        """`members`, at least one, are in ascending order of their number of partitions."""
         self.level = sizes[members[0]] - 1
-        """How many partitions the members had when this round over them began."""
+        """The number of partitions that each member had when this round began."""
         self._members = members
         self._sizes = sizes
         self._end = 0
@@ -35,21 +35,21 @@ class LeastLoaded:
 
 
 class MostLoaded:
-    """Goes over the members with the most partitions; when each of these gave one, those with as many join them."""
+    """Cycles through the members with the most partitions; once each gave one, members with as many join them."""
 
     __slots__ = ("_giving", "_others", "_sizes", "_turn", "level")
 
     def __init__(self, members: Sequence[int], sizes: Sequence[int]) -> None:
-        """`members` are in ascending order of their partitions, and at least one."""
+        """`members`, at least one, are in ascending order of their number of partitions."""
         self.level = sizes[members[-1]] + 1
-        """How many partitions the members had when this round over them began."""
+        """The number of partitions that each member had when this round began."""
         self._others = list(members)
         self._sizes = sizes
         self._giving: list[int] = []
         self._turn = 0
 
     def next_owner(self, owned: Mapping[int, Collection[int]]) -> int | None:
-        """The member that gives the next partition, of those that own any; None when nobody does."""
+        """The member to give the next partition, among those that own any; None if none does."""
         while True:
             if self._turn == len(self._giving):
                 self._next_round()
@@ -68,6 +68,6 @@ class MostLoaded:
         self._turn = 0
 
     def _exclude(self) -> None:
-        """Drop the member whose turn it is; the first of the round takes its place, which shows in later rounds."""
+        """Drop the member whose turn it is; the first of the round takes its place, which affects later rounds."""
         self._giving[self._turn] = self._giving[0]
         del self._giving[0]

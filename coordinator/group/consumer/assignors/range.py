@@ -1,7 +1,7 @@
-"""The assignor "range" (Kafka's RangeAssignor): of every topic, each subscriber gets a range of partitions, in order.
+"""The "range" assignor (Kafka's RangeAssignor): each subscriber of a topic gets a range of its partitions, in order.
 
-Topics with as many partitions and subscribers are split alike, so a member has the same partitions of each of them.
-What members have had before does not matter: they keep it as far as their place in the order stays the same.
+Topics with equal numbers of partitions and subscribers are split alike, so a member has the same partitions of each.
+Former assignments do not matter: members keep theirs only as long as their place in the order stays the same.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def assign(spec: GroupSpec) -> dict[str, Partitions]:
 
 
 def _place(named: tuple[str, MemberSpec]) -> tuple[bool, bytes]:
-    """A sort key: static members first, by instance ids, then the others by member ids, as Java compares strings."""
+    """A sort key: static members first, by instance id, then the others by member id, as Java compares strings."""
     member_id, member = named
     name = member_id if member.instance_id is None else member.instance_id
     return member.instance_id is None, name.encode("utf-16-be", "surrogatepass")
 
 
 def _alike(member: MemberSpec, first: MemberSpec) -> MemberSpec:
-    """Where all subscribe to the same, Kafka looks at the first member's topics alone."""
+    """The member with the first one's topics: where all subscribe to the same, Kafka looks only at those."""
     return member._replace(topics=first.topics, unknown_topics=0)
 
 
@@ -45,7 +45,7 @@ def _partition_count(spec: GroupSpec, topic: UUID) -> int:
 
 
 def _rows(partitions: int, members: int) -> Iterator[frozenset[int]]:
-    """One range for each member; the first ones have one partition more if the division leaves a remainder."""
+    """One range per member; the first ones have one partition more if the division leaves a remainder."""
     smaller, longer_rows = divmod(partitions, members)
     start = 0
     for member in range(members):

@@ -1,4 +1,4 @@
-"""What an assignor is given, and what it gives back (Kafka's GroupSpec and GroupAssignment)."""
+"""The input and output of an assignor (Kafka's GroupSpec and GroupAssignment)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class PartitionAssignorError(Exception):
 
 
 class MemberSpec(NamedTuple):
-    """A member: the topics that it subscribes to and that exist, and its part of the present target assignment.
+    """A member: the existing topics that it subscribes to, and its part of the current target assignment.
 
-    `topics` are in the order in which Java's set of their names is iterated, and `unknown_topics` counts those of
-    its names that no topic has: Kafka sizes its hash tables for them, and answers depend on the tables' order.
-    `assigned` has its topics in the order of the target assignment's record.
+    `topics` are in the iteration order of Java's set of their names. `unknown_topics` counts the names that no topic
+    has: Kafka sizes its hash tables for them too, and answers depend on the tables' order. `assigned` has its topics in
+    the order of the target assignment's record.
     """
 
     instance_id: str | None
@@ -35,8 +35,8 @@ class GroupSpec(NamedTuple):
     """A group.
 
     `members` are in Kafka's order, that of a Java HashMap of their ids. `homogeneous`: all subscribe to the same
-    topics. `owners`: by topic id and partition index, the member that the present target assignment gives it to.
-    `partition_counts`: of every topic that exists and somebody subscribes to.
+    topics. `owners`: by topic id and partition index, the member that has it in the current target assignment.
+    `partition_counts`: for every existing topic with subscribers.
     """
 
     members: Mapping[str, MemberSpec]

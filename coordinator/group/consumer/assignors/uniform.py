@@ -1,4 +1,4 @@
-"""The assignor "uniform" (Kafka's UniformAssignor): shares differ by one partition, where subscriptions allow it."""
+"""The "uniform" assignor (Kafka's UniformAssignor): shares differ by one partition, where subscriptions allow it."""
 
 from __future__ import annotations
 

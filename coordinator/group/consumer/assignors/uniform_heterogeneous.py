@@ -1,7 +1,7 @@
-"""Shares as even as can be for members with different subscriptions (Kafka's UniformHeterogeneousAssignmentBuilder).
+"""Shares as even as possible for members with different subscriptions (Kafka's UniformHeterogeneousAssignmentBuilder).
 
-Members keep what they still subscribe to; what nobody has goes topic by topic to the subscribers with the fewest
-partitions; then partitions move, topic by topic, from subscribers with many to those with few.
+Members keep what they still subscribe to; unowned partitions go, topic by topic, to the subscribers with the fewest
+partitions; then, again topic by topic, partitions move from subscribers with many to those with few.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from coordinator.group.consumer.assignors.spec import GroupSpec, PartitionAssign
 from protocol.uuids import to_text
 
 _ROUNDS = 16
-"""Most rounds of balancing over all topics; overlapping subscriptions may need many rounds for small gains."""
+"""The most rounds of balancing over all topics; overlapping subscriptions may need many rounds for small gains."""
 _NOBODY = -1
 
 
@@ -36,14 +36,14 @@ def assign(spec: GroupSpec) -> dict[str, Partitions]:
 
 @dataclass(frozen=True, slots=True)
 class _Topic:
-    """`subscribers` are members' numbers in ascending order; `owners` those of each partition's owner, or _NOBODY."""
+    """`subscribers` are members' numbers in ascending order; `owners` has each partition's owner, or _NOBODY."""
 
     id: UUID
     owners: list[int]
     subscribers: list[int] = field(default_factory=list)
 
     def rank(self) -> tuple[float, int, int, int]:
-        """Sort key: many partitions for each subscriber first, then few subscribers, then by id as Java compares."""
+        """Sort key: many partitions per subscriber first, then few subscribers, then by id as Java compares."""
         high, low = divmod(self.id.int, 1 << 64)
         return -len(self.owners) / len(self.subscribers), len(self.subscribers), _signed(high), _signed(low)
 
@@ -81,7 +81,7 @@ def _balance(work: _Work, topics: list[_Topic]) -> None:
 
 
 class _Work:
-    """The assignment while it is built. Members are numbered in the group's order."""
+    """The assignment while it is being built. Members are numbered in the group's order."""
 
     def __init__(self, spec: GroupSpec, topics: dict[UUID, _Topic]) -> None:
         self._members = list(spec.members.values())
@@ -93,7 +93,7 @@ class _Work:
     def revoke(self) -> None:
         """Take from members the partitions of topics that they do not subscribe to.
 
-        Raises PartitionAssignorError for a partition that does not exist: a classic group may have gone over with one.
+        Raises PartitionAssignorError for a partition that does not exist: a converted classic group may bring one.
         """
         for number, member in enumerate(self._members):
             subscribed = frozenset(member.topics)
@@ -112,7 +112,7 @@ class _Work:
                     self._draft(number).remove_topic(topic_id)
 
     def hand_out(self, topic: _Topic) -> None:
-        """Give the partitions that nobody has to the subscribers with the fewest."""
+        """Give unowned partitions to the subscribers with the fewest."""
         least = LeastLoaded(self._by_size(topic), self._sizes)
         for partition, owner in enumerate(topic.owners):
             if owner == _NOBODY:

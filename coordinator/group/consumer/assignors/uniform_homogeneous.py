@@ -1,7 +1,7 @@
 """Even shares for members that all subscribe to the same topics (Kafka's UniformHomogeneousAssignmentBuilder).
 
-Each member has a quota: the partitions divided by the members, and one more for as many members as leave a remainder.
-Members keep what fits their quota and give up the rest; what nobody has then goes to those with room, in order.
+Each member's quota is the number of partitions divided by that of members; the remainder is one more for as many
+members. Members keep what fits their quota and give up the rest; unowned partitions go to those with room, in order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def assign(spec: GroupSpec) -> dict[str, Partitions]:
 
 
 def _topics(spec: GroupSpec) -> list[UUID]:
-    """What the members subscribe to, in Java's order. Raises PartitionAssignorError for topics that do not exist."""
+    """The topics that members subscribe to, in Java's order. Raises PartitionAssignorError if one does not exist."""
     first = next(iter(spec.members.values()))
     topics = in_java_copy_order(first.topics, len(first.topics) + first.unknown_topics)
     for topic in topics:
@@ -53,9 +53,9 @@ def _revoke(
 ) -> tuple[dict[str, Draft], dict[str, int]]:
     """Take from members what they may not keep and add it to `free`.
 
-    Returns the changed members' drafts, and how many partitions each member that is not at its quota has room for. One
-    place above the smaller quota is offered to each member as long as such places are left; a member that does not
-    need it leaves it to those after it, unless they are too few to take all.
+    Returns the changed members' drafts, and the room of each member that is below its quota. One place above the
+    smaller quota is offered to each member in turn as long as such places are left; a member that does not need it
+    leaves it to those after it, unless there are too few of them to take all places.
     """
     smaller, extra = divmod(sum(spec.partition_counts[topic] for topic in topics), len(spec.members))
     subscribed = frozenset(topics)
@@ -79,7 +79,7 @@ def _revoke(
 
 
 def _keep(assigned: Partitions, subscribed: Collection[UUID], quota: int) -> tuple[int, dict[UUID, Collection[int]]]:
-    """Keep what fits: what is left of the quota, and the partitions by topic that the member loses."""
+    """Keep what fits; return what is left of the quota, and the partitions by topic that the member loses."""
     lost: dict[UUID, Collection[int]] = {}
     for topic in in_java_order(assigned.keys()):
         partitions = assigned[topic]
