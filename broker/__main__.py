@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, NoReturn
 
-# kio imports Hypothesis and structlog imports rich wherever they are installed: 0.3 s and 16 MB that nothing needs.
+# kio imports Hypothesis and structlog imports rich wherever they are installed: 0.3 s and 16 MB for nothing.
 for unwanted in ("hypothesis", "rich"):
     sys.modules.setdefault(unwanted, None)  # type: ignore[arg-type]
 
@@ -35,10 +35,10 @@ from timing.clock import SystemClock  # noqa: E402
 logger = structlog.get_logger("broker")
 
 LAST_WORK_MS = 2000
-"""How long a process that has closed its data waits for its threads, which may still remove files."""
+"""How long a process that has closed its data waits for its threads, which may still be removing files."""
 
 START_PATIENCE_MS = 3000
-"""How long a start may go on after a signal to stop; if it ends in time, the stop is a clean one."""
+"""How long a start may go on after a signal to stop; if it ends in time, the stop is clean."""
 
 
 @click.group()
@@ -150,7 +150,7 @@ def _leave(status: int) -> NoReturn:
 
 
 def _watch_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """Set `stop` once standard input, a pipe that the parent holds, ends."""
+    """Set `stop` when standard input, a pipe held by the parent, ends."""
     if not os.read(sys.stdin.fileno(), 4096):
         loop.remove_reader(sys.stdin.fileno())
         stop.set()

@@ -1,6 +1,6 @@
-"""Log lines: structlog to standard error, for people on a terminal and as JSON lines otherwise.
+"""Log lines: structlog to standard error, readable on a terminal and JSON lines otherwise.
 
-Of the fields, `error` is the text of an exception and `partition` a partition's name as in `topic-0`.
+Among the fields, `error` is the text of an exception, and `partition` a partition's name such as `topic-0`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _NamedLogger(structlog.WriteLogger):
 
 
 class Tracebacks:
-    """Counts the lines that carry one: each is a bug, wherever it was caught."""
+    """Counts the lines that carry a traceback: each is a bug, wherever it was caught."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -53,8 +53,8 @@ def configure(level: str = "info", line_format: str = "auto", file: TextIO | Non
     """Set up all logging of the process: structlog's, and the standard library's for asyncio and aiohttp.
 
     `level` and `line_format` are the values of `odradek.log.level` and `odradek.log.format`; lines go to `file`, by
-    default standard error. Calls below the level cost only the check, and none fails because it cannot be written.
-    Returns what counts the tracebacks from now on.
+    default standard error. Calls below the level cost only the check, and no call fails because it cannot be written.
+    Returns the counter of tracebacks from now on.
     """
     file = file or sys.stderr
     severity = logging.getLevelNamesMapping()[level.upper()]
@@ -114,7 +114,7 @@ def _add_logger_name(logger: WrappedLogger, _method: str, event: EventDict) -> E
 
 
 def _console(file: TextIO) -> list[Processor]:
-    # The plain traceback on purpose: rich's, taken where it is installed, prints every frame's variables.
+    # Deliberately the plain traceback: rich's, used where it is installed, prints every frame's variables.
     return [
         structlog.dev.ConsoleRenderer(colors=file.isatty(), exception_formatter=structlog.dev.plain_traceback),
     ]

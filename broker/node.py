@@ -78,7 +78,7 @@ class Seams:
 
 
 class Stopped(Enum):
-    """How a stop went. After STUCK there are threads that hang in a device and cannot be ended."""
+    """How a stop went. After STUCK, threads hang in a device and cannot be ended."""
 
     CLEAN = auto()
     UNCLEAN = auto()
@@ -179,7 +179,7 @@ class Node:
         return dirs
 
     async def _read_metadata(self, undo: AsyncExitStack) -> None:
-        """What the store knows; from here on the dynamic configurations count."""
+        """Read the metadata store; from here on the dynamic configurations count."""
         config, seams = self.config, self._seams
         self.metadata = await LocalMetadataStore.open(seams.fs, config.log_dirs[0], seams.workers.lane("metadata"))
         undo.push_async_callback(self.metadata.close)
@@ -219,7 +219,7 @@ class Node:
         except MetadataStoreError as error:
             if self.unusable.is_set():
                 raise
-            # A full disk: existing data is served all the same.
+            # The disk is full, but existing data can still be served.
             logger.warning("leader epochs not raised", error=str(error))
         self.partitions = Partitions(
             self.topics, self.logs, self._log_config, self._partition_advanced, self._partition_deleted
@@ -240,7 +240,7 @@ class Node:
         return log_config(self.config, topic.configs)
 
     def _topic_config(self, name: str) -> LogConfig:
-        """What the log of a topic uses; the broker's defaults for one that is unknown."""
+        """The configuration of a topic's log; the broker's defaults for an unknown topic."""
         topic = self.topics.get(name)
         return log_config(self.config, {} if topic is None else topic.configs)
 
@@ -252,7 +252,7 @@ class Node:
         return uuids.random_uuid(self.random)
 
     async def start_http(self) -> int | None:
-        """Open the port of metrics and health; return its number, or None where it is switched off."""
+        """Open the port for metrics and health; return its number, or None if it is switched off."""
         port = self.config.integer("odradek.http.port")
         if port < 0:
             return None
@@ -264,13 +264,13 @@ class Node:
         except OSError as error:
             raise ListenError(f"odradek.http.port = {port} cannot be opened: {error.strerror or error}") from error
 
-    # -- what happens to partitions
+    # -- events of partitions
 
     def _partition_advanced(self, partition: Partition) -> None:
-        """Records became visible: requests that wait for them may be answered."""
+        """Records became visible: requests that wait for them may now be answered."""
         key = partition.key
         for purgatory in self._waiting_for_records:
-            if key in purgatory.watchers:  # checked first: rarely true, and every append comes here
+            if key in purgatory.watchers:  # checked first, as it is rarely true and every append comes here
                 purgatory.check_and_complete(key)
 
     def _partition_deleted(self, partition: Partition) -> None:
@@ -321,7 +321,7 @@ class Node:
         return stopped
 
     async def _end_work(self) -> Stopped:
-        """The steps that may wait for a device, one after the other."""
+        """Run the steps that may wait for a device, one after the other."""
         works: dict[str, Callable[[], Awaitable[None]]] = {
             "new topics": self.auto_topics.stop,
             "moves of logs": self.log_moves.stop,
@@ -339,7 +339,7 @@ class Node:
                 logger.error("data not flushed cleanly", of=name, error=str(error))
                 stopped = Stopped.UNCLEAN
             except Exception:
-                logger.exception("unexpected error during the stop", of=name)  # the next steps must run all the same
+                logger.exception("unexpected error during the stop", of=name)  # the next steps must run nonetheless
                 stopped = Stopped.UNCLEAN
         return stopped
 

@@ -11,7 +11,7 @@ from timing.clock import Clock
 T = TypeVar("T")
 
 CHECKS = 10
-"""How many times within `patience_ms` the progress is checked."""
+"""The number of checks for progress within `patience_ms`."""
 
 
 class StuckError(Exception):
@@ -21,9 +21,9 @@ class StuckError(Exception):
 async def unless_stuck(
     clock: Clock, work: Coroutine[Any, Any, T], progress: Callable[[], object], patience_ms: float
 ) -> T:
-    """Do the work and return its result, however long it takes while it makes progress.
+    """Do the work and return its result, however long it takes, as long as it makes progress.
 
-    `progress()` is a value that changes whenever some of the work is done. Raises StuckError if it stays the same for
+    `progress()` returns a value that changes whenever part of the work is done. Raises StuckError if it is the same for
     `patience_ms`; the work is left running.
     """
     task = asyncio.ensure_future(work)

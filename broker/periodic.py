@@ -1,4 +1,4 @@
-"""Jobs that a node runs at intervals."""
+"""Jobs that a node runs periodically."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from timing.clock import Clock, Timer
 logger = structlog.get_logger(__name__)
 
 NEVER_MS = 2**40
-"""Periods from here on (Kafka's default for the flush scheduler is the largest 64-bit number) mean never."""
+"""Periods of this length or more mean never (Kafka's default for the flush scheduler is the largest int64)."""
 
 
 class Periodic:
-    """Runs jobs, each with a fixed pause after its last end. A failed job is logged and runs again."""
+    """Runs jobs, each with a fixed pause between its end and its next start. A failed job is logged and runs again."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -28,7 +28,7 @@ class Periodic:
     def every(
         self, pause_ms: float, name: str, job: Callable[[], Awaitable[None]], *, first_ms: float | None = None
     ) -> None:
-        """Run `job` after `first_ms` (default `pause_ms`), and again `pause_ms` after each end."""
+        """Run `job` after `first_ms` (default `pause_ms`), and then `pause_ms` after each end."""
         if self._stopped or pause_ms >= NEVER_MS:
             return
 

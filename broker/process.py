@@ -20,7 +20,7 @@ KEPT_FREE_BYTES = 16 * 1024 * 1024
 
 
 def allow_many_descriptors() -> tuple[int, int]:
-    """Raise the soft limit to the hard one, for many connections and segments. Returns the limit before and now."""
+    """Raise the soft limit to the hard one, for many connections and segments. Returns the old and the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -28,10 +28,10 @@ def allow_many_descriptors() -> tuple[int, int]:
 
 
 def reuse_freed_memory() -> None:
-    """Have the C library keep freed buffers of the size of requests and record data for the next ones.
+    """Make the C library keep freed buffers of the size of requests and record data for the next ones.
 
-    By default it gives them back, and the kernel then clears and maps every page again: that was half of the work of a
-    Fetch and a quarter of that of a Produce. Nothing happens where there is no glibc.
+    By default it returns them, and the kernel then has to clear and map every page again: that was half of the work of
+    a Fetch and a quarter of that of a Produce. Does nothing where there is no glibc.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
@@ -42,7 +42,7 @@ def reuse_freed_memory() -> None:
 async def unless_stopped(
     work: Coroutine[Any, Any, None], stop: asyncio.Event, clock: Clock, patience_ms: float
 ) -> bool:
-    """Do the work; False if it has not ended `patience_ms` after `stop` was set. Raises what it raises."""
+    """Do the work; return False if it has not ended `patience_ms` after `stop` was set. Raises what the work raises."""
 
     async def give_up() -> None:
         await stop.wait()
@@ -67,5 +67,5 @@ async def first_of(*events: asyncio.Event) -> None:
 
 
 def exempt_loaded_modules_from_collection() -> None:
-    """Keep full garbage collections, several milliseconds each, from walking everything loaded at the start."""
+    """Keep full garbage collections, several milliseconds each, from walking everything loaded at startup."""
     gc.freeze()

@@ -1,1 +1,1 @@
-"""The one table of configurations (`defs`), and what is made of it: parsing, describing, altering, documenting."""
+"""The one table of configurations (`defs`), and what uses it: parsing, describing, altering, documenting."""

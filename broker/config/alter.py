@@ -30,7 +30,7 @@ _MIN_ISR = "min.insync.replicas"
 
 
 class AlterOp(enum.IntEnum):
-    """IncrementalAlterConfigs' operations, numbered as on the wire."""
+    """The operations of IncrementalAlterConfigs, numbered as on the wire."""
 
     SET = 0
     DELETE = 1
@@ -40,7 +40,7 @@ class AlterOp(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One incremental change; `operation` is the wire's number."""
+    """One incremental change; `operation` is the number on the wire."""
 
     name: str
     operation: int
@@ -48,7 +48,7 @@ class Change:
 
 
 def require_well_formed(changes: Sequence[Change]) -> None:
-    """The checks that come first, for every kind of resource. Raises InvalidRequest."""
+    """The first checks, for every kind of resource. Raises InvalidRequest."""
     if len({change.name for change in changes}) < len(changes):
         raise InvalidRequest("Error due to duplicate config keys")
     nulls = [change.name for change in changes if change.value is None and change.operation != AlterOp.DELETE]
@@ -76,7 +76,7 @@ def changed_scalars(overrides: Mapping[str, str], changes: Iterable[Change]) -> 
 def changed_broker(
     config: BrokerConfig, changes: Sequence[Change], *, per_broker: bool, incremental: bool
 ) -> dict[str, str]:
-    """This broker's dynamic configurations, or the cluster's, after the changes (unless incremental: those alone)."""
+    """This broker's dynamic configurations, or the cluster's, after the changes (all replaced unless incremental)."""
     current = config.dynamic_broker if per_broker else config.dynamic_default
     for change in changes:
         _require_list(change)
@@ -87,7 +87,7 @@ def changed_broker(
 
 
 def is_per_broker(config: BrokerConfig, resource_name: str) -> bool:
-    """Whether an altered BROKER resource is this broker; the cluster is named ''. Raises InvalidRequest for others."""
+    """Whether an altered BROKER resource is this broker; '' is the cluster. Raises InvalidRequest for any other."""
     if not resource_name:
         return False
     if node_id_of(resource_name, called="Node") != config.node_id:
@@ -100,7 +100,7 @@ def _changed(
 ) -> dict[str, str]:
     altered = dict(current)
     by_name = {change.name: change for change in changes}
-    for name in in_java_order(by_name):  # of several that are wrong, Kafka's controller names the first of a hash map
+    for name in in_java_order(by_name):  # if several are wrong, Kafka's controller names the first in a hash map
         change = by_name[name]
         operation, value = AlterOp(change.operation), change.value or ""
         match operation:
@@ -149,7 +149,7 @@ def _require_list(change: Change) -> None:
 
 
 def _check_broker(config: BrokerConfig, altered: Mapping[str, str], *, per_broker: bool) -> None:
-    """In the order of `DynamicBrokerConfig.validate`, whose texts these are."""
+    """Check in the order of `DynamicBrokerConfig.validate`, and with its texts."""
     by_mode: dict[UpdateMode | None, list[str]] = {}
     for name in in_java_order(altered):
         by_mode.setdefault(mode_of(name), []).append(name)
@@ -162,7 +162,7 @@ def _check_broker(config: BrokerConfig, altered: Mapping[str, str], *, per_broke
         )
     _check_values(altered)
     if (names := by_mode.get(UpdateMode.PER_BROKER)) and not per_broker:
-        names.sort(key=lambda name: base_name(name) != name)  # listeners' own come last
+        names.sort(key=lambda name: base_name(name) != name)  # names for single listeners come last
         raise InvalidRequest(
             f"Cannot update these configs at default cluster level, broker id must be specified: {scala_set(names)}"
         )
@@ -181,7 +181,7 @@ def _check_broker(config: BrokerConfig, altered: Mapping[str, str], *, per_broke
 
 
 def _check_values(altered: Mapping[str, str]) -> None:
-    """Each value by itself, a listener's like the broker's; a listener's unalterable ones are not checked."""
+    """Check each value by itself, a listener's like the broker's; a listener's unalterable ones are not checked."""
     texts: dict[str, list[str]] = {}
     for name, text in altered.items():
         texts.setdefault(base_name(name), []).append(text)

@@ -11,7 +11,7 @@ from broker.config.definition import InvalidValueError, Value, parse_integer
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
-# Configurations that are one thing under several names, highest precedence first.
+# Configurations with several names, highest precedence first.
 _SYNONYMS: Mapping[str, tuple[str, ...]] = {
     synonym.name: tuple(other.name for other in definition.synonyms)
     for definition in TOPIC_CONFIGS.values()
@@ -21,7 +21,7 @@ _SYNONYMS: Mapping[str, tuple[str, ...]] = {
 
 
 class ConfigurationError(ValueError):
-    """One or more wrong values; `problems` has a line for each, and `in_kafka` is the text that a client gets."""
+    """One or more wrong values; `problems` has a line for each, and `in_kafka` is the text sent to clients."""
 
     def __init__(self, problems: Iterable[str], in_kafka: str | None = None) -> None:
         self.problems = tuple(problems)
@@ -38,9 +38,9 @@ def names_of(name: str) -> tuple[str, ...]:
 class BrokerConfig:
     """Parsed values by name.
 
-    `static` is what was given at the start, as text, with `origins` telling where; `dynamic_broker` and
-    `dynamic_default` are what AlterConfigs set for this broker and for the whole cluster. Precedence: dynamic of this
-    broker, dynamic of the cluster, static, default. `given` is all of them together, unknown names included.
+    `static` is the text given at startup, with `origins` saying where; `dynamic_broker` and `dynamic_default` are what
+    AlterConfigs set for this broker and for the whole cluster. Precedence: dynamic of this broker, dynamic of the
+    cluster, static, default. `given` combines all that was set, unknown names included.
     """
 
     values: Mapping[str, Value]
@@ -52,13 +52,13 @@ class BrokerConfig:
 
     @classmethod
     def of(cls, static: Mapping[str, str] = _EMPTY, origins: Mapping[str, str] = _EMPTY) -> BrokerConfig:
-        """Parse `static`. Raises ConfigurationError with every wrong value; names that are unknown stay unparsed."""
+        """Parse `static`. Raises ConfigurationError with every wrong value; unknown names stay unparsed."""
         static = _with_node_id(static)
         given = MappingProxyType(dict(static))
         return cls(_parse_all(static, origins), given, MappingProxyType(dict(origins)), given)
 
     def with_dynamic(self, per_broker: Mapping[str, str], cluster_default: Mapping[str, str]) -> BrokerConfig:
-        """The static configuration under these dynamic ones, in place of any earlier. Raises ConfigurationError."""
+        """The static configuration with these dynamic ones replacing any earlier ones. Raises ConfigurationError."""
         layers = dict(self.static)
         for overrides in (cluster_default, per_broker):
             for name, value in overrides.items():
@@ -107,12 +107,12 @@ class BrokerConfig:
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
-        """The folders of `log.dirs`, else that of `log.dir`."""
+        """The folders of `log.dirs`, else the one of `log.dir`."""
         several = self.optional_string("log.dirs")
         return split_list(self.string("log.dir") if several is None else several)
 
     def topic_default(self, name: str) -> Value:
-        """The broker's value for the topic configuration `name`: of the first synonym that is set, in the topic's unit.
+        """The broker's default for the topic configuration `name`: the first synonym that is set, in the topic's unit.
 
         As in `KafkaConfig`: a negative retention time is -1, no limit.
         """
@@ -141,7 +141,7 @@ class BrokerConfig:
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    """The parts between commas, without the empty ones and the spaces around them."""
+    """The parts between commas, stripped of spaces, without empty ones."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
@@ -162,7 +162,7 @@ def named_values(key: str, text: str) -> dict[str, str]:
 
 
 def _with_node_id(static: Mapping[str, str]) -> dict[str, str]:
-    """`broker.id` and `node.id` stand for one another (`KafkaConfig.populateSynonyms`)."""
+    """The configuration with `broker.id` and `node.id` standing for one another (`KafkaConfig.populateSynonyms`)."""
     filled = dict(static)
     if "broker.id" in filled and "node.id" not in filled and filled["broker.id"].strip() != "-1":
         filled["node.id"] = filled["broker.id"]

@@ -1,4 +1,4 @@
-"""Rules that join several configurations (`KafkaConfig.validateValues`)."""
+"""Rules that involve several configurations (`KafkaConfig.validateValues`)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _HOST = r"[0-9a-zA-Z\-%._:]*"
 
 @dataclass(frozen=True, slots=True)
 class BrokenRule:
-    """`line` has key, value and what was expected; `in_kafka` is Kafka's text, None for what Kafka accepts."""
+    """`line` has the key, the value and what was expected; `in_kafka` is Kafka's text, None if Kafka accepts it."""
 
     line: str
     in_kafka: str | None = None
 
 
 def broken_rules(config: BrokerConfig) -> Iterator[BrokenRule]:
-    """The broken rules, in Kafka's order. What only a start can set has no text of Kafka's."""
+    """The broken rules, in Kafka's order. Those on values that only startup can set have no text of Kafka's."""
     yield from map(BrokenRule, _identity(config))
     yield from _log(config)
     yield from map(BrokenRule, _replication(config))

@@ -1,6 +1,6 @@
-"""What one configuration is: name, type, default, range, unit, doc and who may change it while the broker runs.
+"""One configuration: its name, type, default, range, unit, doc and where it may be changed while the broker runs.
 
-Parsing and its error texts follow `org.apache.kafka.common.config.ConfigDef`, since clients get to see them
+Parsing and its error texts follow `org.apache.kafka.common.config.ConfigDef`, since clients see them
 (INVALID_CONFIG answers of CreateTopics and the AlterConfigs calls).
 """
 
@@ -15,7 +15,7 @@ from protocol.java_strings import java_trim
 
 Value = bool | int | float | str | tuple[str, ...] | None
 
-# Patterns are compiled when first needed, which for most is never.
+# Patterns are compiled when first needed, which most never are.
 # As long as a 64-bit number may be, leading zeros aside: Python's `int` raises ValueError for thousands of digits.
 _INTEGER = r"([+-]?)0*(\d{1,19})"
 _DOUBLE = r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)"
@@ -23,7 +23,7 @@ _COMMA = r"(?a:\s*,\s*)"
 
 
 class ConfigType(enum.IntEnum):
-    """Kafka's types, numbered as DescribeConfigs answers them (`DescribeConfigsResponse.ConfigType`)."""
+    """Kafka's types, numbered as in DescribeConfigs answers (`DescribeConfigsResponse.ConfigType`)."""
 
     BOOLEAN = 1
     STRING = 2
@@ -66,7 +66,7 @@ class InvalidValueError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A rule for parsed values: `refuse` gives the offending part and the complaint, or None."""
+    """A rule for parsed values: `refuse` returns the offending part and the complaint, or None."""
 
     refuse: Callable[[Value], tuple[object, str] | None]
     expected: str
@@ -74,7 +74,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """A broker configuration that is a topic configuration's default; its value times `factor` is the topic's value."""
+    """A broker configuration that provides a topic configuration's default: its value times `factor`."""
 
     name: str
     factor: int = 1
@@ -106,7 +106,7 @@ class ConfigDef:
         return f"{kind}, {self.check.expected}" if self.check else kind
 
     def parse(self, text: str) -> Value:
-        """The typed and checked value of `text`. Raises InvalidValueError."""
+        """The value of `text`, typed and checked. Raises InvalidValueError."""
         value = _parse_type(self.name, text, self.type)
         self.validate(value)
         return value
@@ -154,7 +154,7 @@ def _parse_type(name: str, text: str, kind: ConfigType) -> Value:
         case ConfigType.LIST:
             return tuple(re.split(_COMMA, trimmed)) if trimmed else ()
         case ConfigType.CLASS:
-            return text  # named in a refusal with the space around it
+            return text  # error messages show it with the surrounding space
         case _:
             return trimmed
 
@@ -239,7 +239,7 @@ def one_of(*allowed: str, ignore_case: bool = False) -> Check:
 
 
 def java_class(known: str | None) -> Check:
-    """A class that a JVM without plugins finds: only `known`."""
+    """A class that exists in a JVM without plugins: only `known`."""
 
     def refuse(value: Value) -> tuple[object, str] | None:
         found = java_trim(value) if isinstance(value, str) else value

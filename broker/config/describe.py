@@ -1,4 +1,4 @@
-"""What DescribeConfigs answers: values, where they come from and their synonyms (Kafka's `ConfigHelper`)."""
+"""What DescribeConfigs answers: values, their sources and their synonyms (Kafka's `ConfigHelper`)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ConfigSynonym:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One configuration as DescribeConfigs reports it. `type` is the wire's number, 0 for a name that is unknown."""
+    """One configuration as DescribeConfigs reports it. `type` is the number on the wire, 0 for an unknown name."""
 
     name: str
     value: str | None
@@ -73,9 +73,9 @@ def describe_topic(
 
 
 class TopicDescriber:
-    """`describe_topic` for the topics of one request: those that are configured alike are described once.
+    """`describe_topic` for the topics of one request; topics with the same configuration are described only once.
 
-    Otherwise a request for a thousand topics would keep the loop for half a second.
+    Otherwise a request for a thousand topics would block the loop for half a second.
     """
 
     def __init__(self, broker_config: BrokerConfig) -> None:
@@ -91,7 +91,7 @@ class TopicDescriber:
 
 
 def describe_broker(config: BrokerConfig, keys: Keys = None) -> list[ConfigEntry]:
-    """The broker's configurations: all of them, or those of `keys`, among them the unknown ones that were given."""
+    """The broker's configurations: all of them, or those of `keys`; unknown ones that were given are included."""
     given = (*config.static, *config.dynamic_broker, *config.dynamic_default)
     public = (name for table in (BROKER_CONFIGS, NOT_NEEDED) for name in table if not table[name].internal)
     return [
@@ -100,7 +100,7 @@ def describe_broker(config: BrokerConfig, keys: Keys = None) -> list[ConfigEntry
 
 
 def describe_broker_default(config: BrokerConfig, keys: Keys = None) -> list[ConfigEntry]:
-    """What is set for the whole cluster: DescribeConfigs of the broker named ''."""
+    """What is set for the whole cluster: the answer to DescribeConfigs for the broker named ''."""
     entries: list[ConfigEntry] = []
     for name in _chosen(config.dynamic_default, keys):
         synonyms = tuple(
@@ -111,7 +111,7 @@ def describe_broker_default(config: BrokerConfig, keys: Keys = None) -> list[Con
 
 
 def require_this_broker(config: BrokerConfig, resource_name: str) -> None:
-    """Raises InvalidRequest unless DescribeConfigs names this broker."""
+    """Raises InvalidRequest unless the resource is this broker."""
     if node_id_of(resource_name, called="Broker") != config.node_id:
         raise InvalidRequest(
             f"Unexpected broker id, expected {config.node_id} or empty string, but received {resource_name}"
@@ -173,5 +173,5 @@ def _synonyms(config: BrokerConfig, name: str) -> tuple[ConfigSynonym, ...]:
 
 
 def _chosen(names: Iterable[str], keys: Keys) -> list[str]:
-    """`names`, those of `keys` alone if there are any, in the order of Kafka's answer."""
+    """`names` (only those in `keys`, if there are any) in the order of Kafka's answer."""
     return in_hash_order([name for name in names if not keys or name in keys])

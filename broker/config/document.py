@@ -1,4 +1,4 @@
-"""Writes docs/configuration.md out of the definitions: `python -m broker.config.document > docs/configuration.md`."""
+"""Writes docs/configuration.md from the definitions: `python -m broker.config.document > docs/configuration.md`."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 _PREFIX = "KAFKA_"
-# They steer the image or the JVM, and are no configurations of the broker.
+# These steer the image or the JVM; they are not configurations of the broker.
 _IMAGE_NAMES = frozenset(
     {
         "KAFKA_VERSION",
@@ -29,7 +29,7 @@ _MEANING = {"_": ".", "__": "_", "___": "-"}
 
 
 def config_name(variable: str) -> str | None:
-    """The configuration that an environment variable sets, or None where it steers the image or is not Kafka's.
+    """The configuration that an environment variable sets; None if it steers the image or is not Kafka's.
 
     `___` is `-`, `__` is `_` and `_` is `.`; `ODRADEK_HTTP_PORT` is `odradek.http.port`; `CLUSTER_ID` is
     `odradek.cluster.id`.

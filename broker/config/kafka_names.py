@@ -13,14 +13,14 @@ from broker.config.defs import BROKER_CONFIGS
 from broker.config.defs.not_needed import ALTERED_ONLY, NOT_NEEDED
 from protocol.java_collections import in_hash_order
 
-# Families of names that Kafka passes to a listener, a plugin or its logging.
+# Families of names that Kafka passes on to a listener, a plugin or its logging.
 _LISTENER_PREFIX = "listener.name."
 _PREFIXES = (_LISTENER_PREFIX, "rlmm.config.", "rsm.config.", "config.providers", "log4j")
 _OF_LISTENER = r"listener\.name\.[^.]*\.(.*)"
-# What may be set for a listener on all brokers at once.
+# What may be set for a listener cluster-wide.
 _CLUSTER_WIDE_OF_LISTENER = ("max.connections", "max.connection.creation.rate", "num.network.threads")
 
-# What a listener may have for each SASL mechanism, after the mechanism's name.
+# What a listener may have for each SASL mechanism, following the mechanism's name.
 _OF_MECHANISM = (
     "connections.max.reauth.ms",
     "sasl.jaas.config",
@@ -36,18 +36,18 @@ def is_not_needed(name: str) -> bool:
 
 
 def definition_of(name: str) -> ConfigDef | None:
-    """The definition of a broker configuration, whether it is needed here or not."""
+    """The definition of a broker configuration, even if it is not needed here."""
     return BROKER_CONFIGS.get(name) or NOT_NEEDED.get(name)
 
 
 def base_name(name: str) -> str:
-    """The configuration that `listener.name.<listener>.<configuration>` sets; any other name is its own."""
+    """The configuration that `listener.name.<listener>.<configuration>` sets; any other name is returned as it is."""
     match = re.fullmatch(_OF_LISTENER, name)
     return match[1] if match else name
 
 
 def described_names(name: str) -> tuple[str, ...]:
-    """Every name for what `name` sets, highest precedence first; after a listener's own comes the broker's.
+    """Every name for what `name` sets, highest precedence first; the broker's follows a listener's own.
 
     This is `DynamicBrokerConfig.brokerConfigSynonyms` with `matchListenerOverride`.
     """
@@ -59,7 +59,7 @@ def described_names(name: str) -> tuple[str, ...]:
 
 @cache
 def alterable() -> Mapping[str, ConfigDef]:
-    """The definitions that check a broker's values in AlterConfigs, in Kafka's order."""
+    """The definitions by which AlterConfigs checks a broker's values, in Kafka's order."""
     every = {**BROKER_CONFIGS, **NOT_NEEDED}
     names = [name for name, definition in every.items() if definition.mode is not UpdateMode.READ_ONLY]
     return MappingProxyType({**ALTERED_ONLY, **{name: every[name] for name in in_hash_order(names)}})

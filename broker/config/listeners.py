@@ -1,4 +1,4 @@
-"""Where the broker listens, and where clients are told to find it (Kafka's `SocketServerConfigs` and `KafkaConfig`)."""
+"""Where the broker listens, and where clients connect to it (Kafka's `SocketServerConfigs` and `KafkaConfig`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_NAME = "The provided listener name is null or empty string"
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One address. An empty `host` is every interface; port 0 is any free one. `host` has no brackets."""
+    """One address. An empty `host` means every interface, port 0 any free one. `host` has no brackets."""
 
     name: str
     protocol: str
@@ -32,23 +32,23 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """What to bind, what to advertise (by name; see `resolve`), and the controller's listeners, which were left out."""
+    """What to bind, what to advertise (by name; see `resolve`), and the controller's listeners, which are left out."""
 
     bound: tuple[Listener, ...]
     advertised: tuple[Listener, ...]
     left_out: tuple[Listener, ...]
 
     def with_ports(self, ports: Mapping[str, int]) -> str:
-        """`listeners` as it would be configured for the `ports`, by name, that were really opened."""
+        """The value of `listeners` for the `ports`, by name, that were really opened."""
         every = (*self.bound, *self.left_out)
         return ",".join(str(replace(one, port=ports.get(one.name, one.port))) for one in every)
 
     def resolve(self, ports: Mapping[str, int], host_name: str) -> dict[str, Listener]:
-        """The address to advertise for each listener by its name, once bound.
+        """The address to advertise for each listener by name, once it is bound.
 
         Args:
             ports: the port on which each listener, by name, was really opened.
-            host_name: this machine's name, given in place of an empty host.
+            host_name: this machine's name, advertised in place of an empty host.
         """
         return {
             listener.name: replace(
@@ -59,7 +59,7 @@ class Listeners:
 
 
 def parse_listeners(config: BrokerConfig) -> Listeners:
-    """Raises ConfigurationError, naming the key, for what Kafka refuses and for a protocol that is not served."""
+    """Raises ConfigurationError, naming the key, for what Kafka refuses and for an unsupported protocol."""
     protocols = _protocol_map(config)
     controllers = _names(config.optional_string("controller.listener.names"))
     every = _parse("listeners", config.string("listeners"), protocols)
@@ -133,7 +133,7 @@ def _require_distinct_names(key: str, text: str, listeners: tuple[Listener, ...]
 
 
 def _require_distinct(key: str, text: str, listeners: tuple[Listener, ...]) -> None:
-    """Check that names differ, and ports too, unless one listener has an IPv4 and the only other an IPv6 address."""
+    """Check that names differ, and ports too, except for a pair of listeners with an IPv4 and an IPv6 address."""
     _require_distinct_names(key, text, listeners)
     by_port: dict[int, list[Listener]] = {}
     for listener in listeners:
@@ -168,7 +168,7 @@ def _same_port(versions: list[int], text: str, port: int) -> str:
 
 def _ip_version(host: str) -> int:
     """The IP version, 4 or 6; 0 for a name or an empty host."""
-    import ipaddress  # not needed for one listener, as most starts have
+    import ipaddress  # not needed for a single listener, the usual case
 
     try:
         return ipaddress.ip_address(host.partition("%")[0]).version

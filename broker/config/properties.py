@@ -1,4 +1,4 @@
-"""Java's properties syntax, as `java.util.Properties.load` reads it, which is what server.properties is written in."""
+"""Java's properties syntax, in which server.properties is written, as `java.util.Properties.load` reads it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LINE_END = r"\r\n|\n|\r"
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Keys and values of `text`; of a key given twice the last one counts.
+    """Keys and values of `text`; the last one counts if a key is given twice.
 
     Raises ValueError for a `\\u` that is not followed by four hex digits.
     """

@@ -1,6 +1,6 @@
 """Whether a running broker accepts changed configurations: Kafka's reconfigurables, in Kafka's order.
 
-Each checks whether values that are valid by themselves may replace the present ones (`DynamicBrokerConfig`,
+Each checks whether values that are valid by themselves may replace the current ones (`DynamicBrokerConfig`,
 `DynamicThreadPool`, `DynamicLogConfig`, `DynamicListenerConfig`, `DynamicRemoteLogConfig`, `LogCleaner`,
 `ConnectionQuotas`, `DataPlaneAcceptor`). The first complaint is the answer.
 """
@@ -68,7 +68,7 @@ def _listener_limits(listener: Listener, old: BrokerConfig, new: BrokerConfig) -
 
 
 def _values_of(listener: Listener, config: BrokerConfig) -> dict[str, int]:
-    """The listener's limits: its own, else the broker's. Raises InvalidValueError, for anything under its prefix."""
+    """The listener's limits: its own, else the broker's. Raises InvalidValueError for anything under its prefix."""
     values = {name: _integer(config, name) for name in _OF_LISTENER}
     for name, text in _under_prefix(listener, config.given).items():
         definition = definition_of(name) or definition_of(name.partition(".")[2])
@@ -96,7 +96,7 @@ def _reporters(new: BrokerConfig, changed: set[str]) -> Iterator[str]:
 
 
 def _pool(name: str, before: int, after: int) -> Iterator[str]:
-    """A pool's size may at most halve or double at a time."""
+    """Check that a pool's size at most halves or doubles."""
     if after == before:
         return
     complaint = f"Dynamic thread count update validation failed for {name}={after}, value should"
@@ -140,7 +140,7 @@ def _listeners(old: BrokerConfig, new: BrokerConfig, changed: set[str]) -> Itera
         return
     before, after = ({listener.name: listener for listener in _all_listeners(config)} for config in (old, new))
     for name in (name for name in before if name in after):
-        # Kafka does not remember what was set at run time: it blocks every later change.
+        # Kafka forgets what was set at run time, so it blocks every later change.
         if _fixed(before[name], old.static) != _fixed(after[name], new.given):
             yield (
                 f"Configs cannot be updated dynamically for existing listener ListenerName({name}), restart broker or "
@@ -156,7 +156,7 @@ def _all_listeners(config: BrokerConfig) -> tuple[Listener, ...]:
 
 
 def _fixed(listener: Listener, given: Mapping[str, str]) -> dict[str, str]:
-    """What is set for a listener and takes effect at its start."""
+    """What is set for a listener and takes effect only when it starts."""
     return {
         name: text
         for name, text in _under_prefix(listener, given).items()
@@ -170,7 +170,7 @@ def _mode(name: str) -> UpdateMode | None:
 
 
 def _value(config: BrokerConfig, name: str) -> Value:
-    """The value of any Kafka configuration. One not needed here may be wrong from the start: its default counts."""
+    """The value of any Kafka configuration; the default for one that is not needed here and wrong from the start."""
     if name in config.values:
         return config.values[name]
     definition = NOT_NEEDED[name]

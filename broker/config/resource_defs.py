@@ -17,7 +17,7 @@ _INT, _LIST, _STRING = ConfigType.INT, ConfigType.LIST, ConfigType.STRING
 
 _DURATION = re.compile(r"(?i)P(?=[0-9T])([0-9]+D)?(T(?=[0-9])([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]{0,9})?S)?)?")
 
-# How Java begins a group with a name.
+# How a named group begins in Java.
 _JAVA_GROUP = r"\(\?<(?=[A-Za-z])"
 
 
@@ -97,7 +97,7 @@ MATCH_ATTRIBUTES = frozenset(
     }
 )
 
-# The limits of share and streams groups, which this broker does not offer, are Kafka's defaults.
+# Kafka's defaults for the limits of share and streams groups, which this broker does not offer.
 _LIMITS: Mapping[str, int] = MappingProxyType(
     {
         "group.share.min.session.timeout.ms": 45_000,
@@ -119,7 +119,7 @@ _LIMITED = ("heartbeat.interval.ms", "session.timeout.ms", "record.lock.duration
 
 
 def group_configs(broker_config: BrokerConfig) -> dict[str, ConfigDef]:
-    """`GROUP_CONFIGS` with the broker's own values as defaults (`GroupConfigManager`), where it offers the groups."""
+    """`GROUP_CONFIGS` with the broker's values as defaults (`GroupConfigManager`), where it offers the groups."""
     own = {
         "consumer.session.timeout.ms": broker_config.integer("group.consumer.session.timeout.ms"),
         "consumer.heartbeat.interval.ms": broker_config.integer("group.consumer.heartbeat.interval.ms"),

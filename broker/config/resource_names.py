@@ -1,4 +1,4 @@
-"""The id that the name of a BROKER or BROKER_LOGGER resource is."""
+"""The id in the name of a BROKER or BROKER_LOGGER resource."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from protocol.errors import InvalidRequest
 
 
 def node_id_of(name: str, *, called: str) -> int:
-    """The id in a resource's name, where `01` and `+1` are 1. Raises InvalidRequest.
+    """The id in a resource's name; `01` and `+1` are 1. Raises InvalidRequest.
 
-    `called` is what Kafka calls the id in its refusal: "Broker" where it describes, "Node" where it alters.
+    `called` is Kafka's word for the id in its refusal: "Broker" when describing, "Node" when altering.
     """
     node_id = parse_integer(name, 32)
     if node_id is None:

@@ -1,4 +1,4 @@
-"""Gathers the configuration: a server.properties file, below the environment, below `--set`."""
+"""Gathers the configuration from a server.properties file, the environment and `--set`, in ascending precedence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from broker.config.properties import parse_properties
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The configuration that a broker starts with. `warnings` has one line for each thing that has no effect."""
+    """The configuration that a broker starts with. `warnings` has one line for each setting without effect."""
 
     config: BrokerConfig
     listeners: Listeners
@@ -31,11 +31,11 @@ def load(
     *,
     file_name: str = "server.properties",
 ) -> Loaded:
-    """The configuration out of its three sources; a later one overrides an earlier one.
+    """The configuration from its three sources; a later one overrides an earlier one.
 
     Args:
         properties: text of a server.properties file, empty for none.
-        environ: environment variables; only `KAFKA_*`, `ODRADEK_*` and `CLUSTER_ID` are looked at.
+        environ: environment variables; only `KAFKA_*`, `ODRADEK_*` and `CLUSTER_ID` matter.
         settings: `key=value` texts of `--set`.
         file_name: the file's name, for messages.
 
@@ -82,7 +82,7 @@ def _settings(settings: Iterable[str]) -> Iterable[tuple[str, str]]:
 def _listen_where_advertised(
     static: dict[str, str], origins: dict[str, str], from_environment: Mapping[str, tuple[str, str]]
 ) -> None:
-    """Kafka's image listens on every interface at the advertised ports, if only those are given."""
+    """Listen on every interface at the advertised ports if only those are given, as Kafka's image does."""
     advertised = from_environment.get("advertised.listeners")
     if advertised is None or "listeners" in static:
         return

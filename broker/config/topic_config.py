@@ -13,7 +13,7 @@ from storage.append_types import LogConfig
 
 
 def parse_topic_configs(broker_config: BrokerConfig, overrides: Mapping[str, str | None]) -> dict[str, Value]:
-    """As `topic_values`, for a topic being created or altered: wrong combinations raise InvalidConfiguration too."""
+    """As `topic_values`, for creating or altering a topic: wrong combinations raise InvalidConfiguration too."""
     values = topic_values(broker_config, overrides)
     _check_together(values)
     return values
@@ -22,7 +22,7 @@ def parse_topic_configs(broker_config: BrokerConfig, overrides: Mapping[str, str
 def topic_values(broker_config: BrokerConfig, overrides: Mapping[str, str | None]) -> dict[str, Value]:
     """Every topic configuration's value, in order of definition: the overrides over the broker's defaults.
 
-    Raises InvalidConfiguration, with Kafka's texts, for an unknown name, and a null or wrong value.
+    Raises InvalidConfiguration, with Kafka's texts, for an unknown name and for a null or wrong value.
     """
     nulls = [name for name, value in overrides.items() if value is None]
     if nulls:

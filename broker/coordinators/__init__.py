@@ -1,1 +1,1 @@
-"""The coordinators as this node runs them, and what they take from it."""
+"""The coordinators as this node runs them, and what connects them to the node."""

@@ -60,16 +60,16 @@ class PartitionCoordinatorLog:
         while offset < end:
             data = await self._read(offset)
             if not data:
-                break  # compaction has removed what was at the end
+                break  # compaction has removed the end
             whole, offset = _whole_batches(data, offset)
             if not whole:
                 raise CorruptMessage(f"{partition.topic}-{partition.index} is cut short at offset {offset}.")
             yield data[:whole]
-        if log.is_offline:  # since the last read: no listener is notified
+        if log.is_offline:  # it went offline since the last read, and no listener is notified
             raise log.storage_error()
 
     async def _read(self, offset: int) -> memoryview:
-        """Read, trying again while no descriptor is free: a coordinator that failed to load is never loaded again."""
+        """Read, retrying while no descriptor is free: a coordinator that failed to load is never loaded again."""
         log = self._partition.log
         while True:
             try:

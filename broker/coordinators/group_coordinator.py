@@ -1,4 +1,4 @@
-"""The group coordinator of this node: its shards' state machines, with what they take from the node."""
+"""The group coordinator of this node: its shards' state machines, connected to the node."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def group_config(config: BrokerConfig) -> GroupConfig:
 
 
 def consumer_group_config(node: Node) -> ConsumerGroupConfig:
-    """The settings of KIP-848 groups, in ms; its `overrides` follow what groups themselves are configured with."""
+    """The settings of KIP-848 groups, in ms; `overrides` follows the groups' own configurations."""
     config = node.config
     policy = config.string("group.consumer.migration.policy").lower()
     return ConsumerGroupConfig(
@@ -66,7 +66,7 @@ def consumer_group_config(node: Node) -> ConsumerGroupConfig:
 
 
 def _group_overrides(configs: ResourceConfigs) -> Mapping[str, Mapping[str, int]]:
-    """See `ConsumerGroupConfig.overrides` (Kafka's `GroupConfigManager`): every heartbeat asks."""
+    """See `ConsumerGroupConfig.overrides` (Kafka's `GroupConfigManager`); cached, as every heartbeat asks."""
     overrides: dict[str, Mapping[str, int]] = {}
 
     def changed(resource: Resource) -> None:
@@ -95,9 +95,9 @@ def require_consumer_protocol(node: Node) -> None:
 
 
 class GroupCoordinator(HostedCoordinator[GroupShard]):
-    """Routes the messages for groups, by group id.
+    """Routes messages for groups, by group id.
 
-    `rebalances` and `heartbeats` are the purgatories of the joins and syncs, and of the sessions, that wait.
+    `rebalances` and `heartbeats` are the purgatories of waiting joins and syncs, and of sessions.
     """
 
     load_buffer_config = "offsets.load.buffer.size"
@@ -146,7 +146,7 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
     def by_partition(self, group_ids: Collection[str]) -> dict[int, list[str]]:
         """The groups by the partition that keeps them, in the order in which Kafka answers for several.
 
-        It is that of a HashMap of TopicPartitions filled by `computeIfAbsent`.
+        It is the order of a HashMap of TopicPartitions filled by `computeIfAbsent`.
         """
         found: dict[int, list[str]] = {}
         partitions = [self.partition_for(group_id) for group_id in group_ids]
@@ -160,7 +160,7 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
         return in_concurrent_order(shards, lambda shard: _hash_code(shard.partition))
 
     def _topic_changed(self, old: Topic | None, new: Topic | None) -> None:
-        """Consumer groups look at the topic again; the committed offsets of a deleted or recreated one are removed."""
+        """Consumer groups check the topic again; the committed offsets of a deleted or recreated one are removed."""
         changed = new or old
         for shard in self.runtime.shards():
             if shard.state is not None and changed is not None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class GroupTopics:
-    """A view of `topics`. Versions are those revisions of the metadata store in which topics changed.
+    """A view of `topics`. Versions are the revisions of the metadata store at which topics changed.
 
     `racks` has the rack of each broker that has one.
     """
@@ -22,7 +22,7 @@ class GroupTopics:
         self._topics = topics
         self._racks = racks
         self._images: dict[UUID, tuple[Topic, TopicImage]] = {}
-        """The view of each topic, replaced when the topic changes."""
+        """The view of each topic; replaced when the topic changes."""
         self.newest = self._topics.revision
         self._topics.subscribe(self._changed)
 

@@ -1,4 +1,4 @@
-"""The coordinators of this node: which shards it runs, over which partitions, and how they are called."""
+"""The coordinators of this node: which shards they run, over which partitions, and how they are called."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ R = TypeVar("R")
 
 
 class HostedCoordinator(Generic[S]):
-    """One kind of coordinator: the shards of its runtime follow the partitions of its internal topic that are here.
+    """One kind of coordinator; its shards follow the partitions of its internal topic that this node hosts.
 
-    `load_buffer_config` names the configuration of how much is read at a time while a shard loads.
+    `load_buffer_config` names the configuration for the size of reads while a shard loads.
     """
 
     load_buffer_config: str
@@ -46,7 +46,7 @@ class HostedCoordinator(Generic[S]):
         self._node.topics.subscribe(self._changed)
 
     def stop(self) -> None:
-        """Unload every shard: waiting requests are answered."""
+        """Unload every shard; waiting requests are answered."""
         self.runtime.unload_all()
 
     async def ensure_topic(self) -> None:
@@ -67,7 +67,7 @@ class HostedCoordinator(Generic[S]):
         return partition_for(key, self._partitions)
 
     def is_available(self, key: str) -> bool:
-        """Whether the partition that a group or transactional id belongs to has a leader: its log is not offline."""
+        """Whether the partition of a group or transactional id has a leader, that is, whether its log is online."""
         topic = self._node.topics.get(self._topic)
         return topic is not None and partition_for(key, self._partitions) not in self._node.partitions.offline_of(topic)
 
@@ -80,16 +80,16 @@ class HostedCoordinator(Generic[S]):
         return self.runtime.read(partition_for(key, self._partitions), operation)
 
     def read_all(self, operation: Callable[[S], T], then: Callable[[list[T]], R]) -> R | Awaitable[R]:
-        """What `then` makes of the answers of this node's shards, without those that are gone or failed to load.
+        """What `then` makes of the answers of this node's shards, except those that are gone or failed to load.
 
-        Raises what else a shard raises, mostly CoordinatorLoadInProgress.
+        Raises whatever else a shard raises, mostly CoordinatorLoadInProgress.
         """
         answers = [shard.read(operation) for shard in self._in_order(self.runtime.shards())]
         return when_all_settled(answers, lambda settled: then(_of_those_here(settled)))
 
     @staticmethod
     def _in_order(shards: Collection[Shard[S]]) -> Sequence[Shard[S]]:
-        """The shards in the order in which Kafka's answer."""
+        """The shards in the order of Kafka's answers."""
         return sorted(shards, key=lambda shard: shard.partition)
 
     def _changed(self, old: Topic | None, new: Topic | None) -> None:
@@ -102,7 +102,7 @@ class HostedCoordinator(Generic[S]):
             self._load(new)
 
     def _load(self, topic: Topic) -> None:
-        """Load the shards. As in Kafka, partitions added later do not move keys until the next start."""
+        """Load the shards. As in Kafka, partitions added later move no keys until the next start."""
         node = self._node
         buffer_bytes = node.config.integer(self.load_buffer_config)
         if not self.runtime.shards():

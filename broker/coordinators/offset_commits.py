@@ -1,4 +1,4 @@
-"""What OffsetCommit and TxnOffsetCommit have in common: what goes to the coordinator, and the order of the answer."""
+"""What OffsetCommit and TxnOffsetCommit have in common: what the coordinator is asked, and the order of the answer."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RequestTopic(Protocol):
 
 
 def split(topics: Topics, requested: Iterable[RequestTopic]) -> tuple[list[OffsetToCommit], Refused]:
-    """What the coordinator is asked about, and the partitions that do not exist, which it is not asked about."""
+    """What to ask the coordinator, and the partitions that do not exist, about which it is not asked."""
     offsets: list[OffsetToCommit] = []
     refused: Refused = {}
     for topic in requested:
@@ -70,9 +70,9 @@ def split(topics: Topics, requested: Iterable[RequestTopic]) -> tuple[list[Offse
 def answered(
     requested: Iterable[RequestTopic], refused: Refused, codes: Iterable[tuple[OffsetToCommit, ErrorCode]]
 ) -> Answered:
-    """The answer: refused partitions come first, as in Kafka, and a topic that was named twice is merged.
+    """The answer: refused partitions come first, as in Kafka, and a topic named twice is merged.
 
-    With nothing refused the answer has the topics of the request, twice what is named twice.
+    If nothing was refused, the answer has the topics of the request, including repetitions.
     """
     if not refused:
         by_index = iter(codes)
@@ -88,10 +88,10 @@ def answered(
 
 
 def response_of(response: Callable[..., R], topic: type[Any], partition: type[Any]) -> Callable[[Answered], R]:
-    """The function that makes responses of either kind, from the classes of their parts."""
+    """The function that makes responses of either API from the classes of their parts."""
     new_topic = maker(topic)
 
-    @lru_cache(maxsize=1024)  # the same few for ever
+    @lru_cache(maxsize=1024)  # always the same few
     def new_partition(index: int, code: ErrorCode) -> Any:
         return partition(partition_index=index, error_code=code)
 

@@ -1,6 +1,6 @@
-"""The state of share groups (KIP-932; Kafka's `ShareCoordinatorService`), which has no coordinator here.
+"""Requests for the state of share groups (KIP-932; Kafka's `ShareCoordinatorService`), which has no coordinator here.
 
-`share.version` is 0, as in a Kafka 4.1 whose operator did not ask for share groups: there is no `__share_group_state`,
+`share.version` is 0, as in a Kafka 4.1 whose operator did not enable share groups: there is no `__share_group_state`,
 and requests for a partition's state get NOT_COORDINATOR.
 """
 
@@ -26,9 +26,9 @@ def refusing(
     doing: str,
     passes_over_empty_topics: bool = False,
 ) -> tuple[Handle, ErrorResponse]:
-    """The `handle` and `error_response` of an API that reads or writes such state, from its response classes.
+    """The `handle` and `error_response` of an API that reads or writes such state, made from its response classes.
 
-    `doing` is for the message. A topic without partitions leaves the whole answer empty, or is passed over.
+    `doing` is for the message. A topic without partitions makes the whole answer empty, or is passed over.
     """
 
     def error_response(_ctx: RequestContext, request: Any, error: KafkaError) -> Any:
@@ -57,7 +57,7 @@ def refusing(
 
 
 def _named_in(request: Any, passes_over_empty_topics: bool) -> dict[Any, dict[int, None]]:
-    """The request's partitions by topic id, each once; none where Kafka does not look further."""
+    """The request's partitions by topic id, without repetitions; none where Kafka does not look further."""
     if not request.group_id or not (passes_over_empty_topics or all(topic.partitions for topic in request.topics)):
         return {}
     topics: dict[Any, dict[int, None]] = {}

@@ -1,4 +1,4 @@
-"""The transaction coordinator of this node: its shards' state machines, with what they take from the node."""
+"""The transaction coordinator of this node: its shards' state machines, connected to the node."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def transaction_config(config: BrokerConfig) -> TransactionConfig:
 
 
 class TransactionCoordinator(HostedCoordinator[TransactionShard]):
-    """Routes the messages for transactions, by transactional id."""
+    """Routes messages for transactions, by transactional id."""
 
     load_buffer_config = "transaction.state.log.load.buffer.size"
 
@@ -66,19 +66,19 @@ class TransactionCoordinator(HostedCoordinator[TransactionShard]):
         return self._node.features.levels.get(TRANSACTION_VERSION, 0)
 
     def holds(self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[PartitionKey]) -> bool:
-        """Whether the producer's open transaction has all of the partitions, as of the end of the log."""
+        """Whether the producer's open transaction includes all of the partitions, as of the end of the log."""
         shard = self.runtime.shard(self.partition_for(transactional_id))
         return shard is not None and _holds(shard.state, transactional_id, producer, partitions)
 
     def holds_for_good(
         self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[PartitionKey]
     ) -> bool:
-        """Whether `holds` is true, and everything that this depends on is committed."""
+        """Whether `holds` is true, and everything it depends on is committed."""
         shard = self.runtime.shard(self.partition_for(transactional_id))
         return shard is not None and shard.is_settled and _holds(shard.state, transactional_id, producer, partitions)
 
     def metadata(self) -> Iterator[tuple[str, TransactionMetadata]]:
-        """Every transactional id of the shards that are loaded, for metrics."""
+        """Every transactional id of the loaded shards, for metrics."""
         for shard in self.runtime.shards():
             if shard.state is not None:
                 yield from shard.state.items()

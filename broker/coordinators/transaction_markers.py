@@ -26,7 +26,7 @@ WRITE_TIMEOUT_MS = 30_000
 
 
 class TransactionMarkers:
-    """Appends markers; those for `__consumer_offsets` by its coordinator, for whom they decide about offsets."""
+    """Appends markers; for `__consumer_offsets` through its coordinator, for which they also decide about offsets."""
 
     def __init__(
         self, clock: Clock, wheel: TimingWheel, partitions: Partitions, groups: CoordinatorRuntime[GroupShard]
@@ -54,7 +54,7 @@ class TransactionMarkers:
                 marker.coordinator_epoch,
                 marker.committed,
             )
-        own = memoryview(bytearray(batch))  # the log makes it what the topic stores
+        own = memoryview(bytearray(batch))  # the log rewrites it as the topic stores it
         end = partition.append(own, AppendOrigin.COORDINATOR, now_ms).last_offset + 1
         return None if partition.high_watermark >= end else self._when_committed(partition, end)
 

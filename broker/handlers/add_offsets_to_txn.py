@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn 0-4 (KIP-98): a group's partition of `__consumer_offsets` joins a transaction."""
+"""AddOffsetsToTxn 0-4 (KIP-98): adds a group's partition of `__consumer_offsets` to a transaction."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """AddPartitionsToTxn 0-5 (KIP-98, KIP-890; Kafka's `KafkaApis.handleAddPartitionsToTxnRequest`).
 
-Versions 0-3 are a client's, for one transaction. Versions 4 and 5 are those between brokers: several transactions, to
-add to or to verify only.
+Versions 0-3 are sent by clients, for one transaction. Versions 4 and 5 are sent between brokers: several transactions,
+to which partitions are to be added, or only verified.
 
 Deviation: Kafka never answers a request of version 4 or 5 without transactions; here it gets INVALID_REQUEST.
 """
@@ -55,7 +55,7 @@ Answer = AddPartitionsToTxnResponse | OneTransaction
 
 
 class Wanted(NamedTuple):
-    """One transaction of the request; `partitions` are those of `topics`, each once."""
+    """One transaction of the request; `partitions` are those of `topics`, without repetitions."""
 
     transactional_id: str
     producer: ProducerEpoch
@@ -112,7 +112,7 @@ def _partitions(topics: Sequence[Any]) -> tuple[PartitionKey, ...]:
 
 
 def _refused(ctx: RequestContext, wanted: Wanted) -> Codes | None:
-    """The answer where a partition is unknown, or a client's of an internal topic: nothing is added then."""
+    """The answer if a partition is unknown, or a client names one of an internal topic: then nothing is added."""
     known = ctx.node.partitions
     refused: Codes = {}
     for partition in wanted.partitions:
@@ -141,7 +141,7 @@ def _ask(ctx: RequestContext, wanted: Wanted) -> Any:
 
 def _codes(ctx: RequestContext, wanted: Wanted, result: Any) -> Codes:
     if isinstance(result, UnsupportedVersion):
-        raise result  # Kafka fails the request for it
+        raise result  # this fails the whole request in Kafka
     if isinstance(result, KafkaError):
         return wanted.all(fencing_known_from(ctx.version, FIRST_VERSION_WITH_PRODUCER_FENCED, result).code)
     codes = wanted.all(ErrorCode.none)
@@ -164,7 +164,7 @@ def _response(ctx: RequestContext, wanted: Sequence[Wanted], codes: Sequence[Cod
 
 
 def _topics(wanted: Wanted, codes: Codes) -> tuple[AddPartitionsToTxnTopicResult, ...]:
-    """The topics as the request names them, repetitions included; each once if their codes differ."""
+    """The topics as the request names them, including repetitions; each once if its codes differ."""
     if wanted.verify_only or len(found := set(codes.values())) > 1 or found & REFUSED:
         return tuple(
             new_topic_result(
@@ -182,7 +182,7 @@ def _topics(wanted: Wanted, codes: Codes) -> tuple[AddPartitionsToTxnTopicResult
     )
 
 
-@lru_cache(maxsize=1024)  # the same few for ever
+@lru_cache(maxsize=1024)  # always the same few
 def _partition(index: int, code: ErrorCode) -> AddPartitionsToTxnPartitionResult:
     return AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
 

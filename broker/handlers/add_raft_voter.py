@@ -14,7 +14,7 @@ from protocol.errors import InvalidRequest
 from protocol.java_collections import in_java_order
 
 USUAL_CONTROLLER = "CONTROLLER"
-"""The controller listener's usual name, if none is configured: this node needs none."""
+"""The usual name of the controller listener, if none is configured: this node needs none."""
 
 
 def handle(ctx: RequestContext, request: AddRaftVoterRequest) -> NoReturn:

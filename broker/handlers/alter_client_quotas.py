@@ -26,7 +26,7 @@ async def handle(ctx: RequestContext, request: AlterClientQuotasRequest) -> Alte
 
 
 def _entity(asked: Sequence[AskedEntity]) -> WireEntity:
-    """The last of two entries for one type counts."""
+    """The entity; if a type has two entries, the last one counts."""
     named = {one.entity_type: one.entity_name for one in asked}
     return tuple((entity_type, named[entity_type]) for entity_type in in_java_order(named, capacity=len(asked)))
 

@@ -1,6 +1,6 @@
 """AlterConfigs 0-2 (KIP-133; Kafka's `ConfigAdminManager` and `ConfigurationControlManager`).
 
-What is given replaces all that was set. Deviation: a resource named twice gets INVALID_REQUEST, as in
+The configurations given replace all that were set. Deviation: a resource named twice gets INVALID_REQUEST, as in
 IncrementalAlterConfigs; Kafka never answers such a request.
 """
 
@@ -47,7 +47,7 @@ def response_of(
     resources: Sequence[Any],
     errors: Iterable[KafkaError | None],
 ) -> _Response:
-    """A response of this API or of IncrementalAlterConfigs, whose classes differ in name alone."""
+    """A response of this API or of IncrementalAlterConfigs, whose classes differ only in name."""
     return response(
         throttle_time=ZERO,
         responses=tuple(

@@ -1,5 +1,5 @@
 """AlterPartitionReassignments 0-1 (KIP-455, KIP-860), as a cluster of one node answers: a partition can only be
-assigned to where it is already, and no reassignment is ever in progress.
+assigned to where it already is, and no reassignment is ever in progress.
 """
 
 from __future__ import annotations

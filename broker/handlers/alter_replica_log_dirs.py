@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def handle(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
-    # Of a partition that is named twice, the last folder counts.
+    # If a partition is named twice, the last folder counts.
     return _response({key: _outcome(ctx.node, key, path) for key, path in _wanted(request).items()})
 
 
@@ -39,7 +39,7 @@ def _wanted(request: AlterReplicaLogDirsRequest) -> dict[PartitionKey, str]:
 
 
 def _outcome(node: Node, key: PartitionKey, path: str) -> ErrorCode:
-    # The copy of a partition with a longer name could not have a folder.
+    # With a longer name, the copy of the partition could not have a folder.
     if len(log_names.future_name(TopicPartition(*key), uuids.ZERO)) > log_names.LONGEST_NAME:
         return ErrorCode.invalid_topic_exception
     if path not in log_dirs(node):
@@ -55,7 +55,7 @@ def _outcome(node: Node, key: PartitionKey, path: str) -> ErrorCode:
 
 
 def _prefer(node: Node, key: PartitionKey, path: str) -> ErrorCode:
-    """Note the folder that a partition yet to be created is to be made in (KIP-113); until then it is unknown."""
+    """Note in which folder to make a partition that does not exist yet (KIP-113); until then it is unknown."""
     log_dir = node.logs.log_dir(path)
     if log_dir.failed:
         return ErrorCode.kafka_storage_error

@@ -32,7 +32,7 @@ async def handle(ctx: RequestContext, request: AlterUserScramCredentialsRequest)
 def _in_kafkas_order(
     deletions: list[Deletion], upsertions: list[Upsertion], outcome: dict[str, KafkaError | None]
 ) -> list[str]:
-    """First users who lost a credential, then those who have one, then those refused."""
+    """First the users who lost a credential, then those who have one, then those who were refused."""
 
     def accepted(alterations: list[Deletion] | list[Upsertion]) -> list[str]:
         return in_java_order([one.user for one in alterations if outcome[one.user] is None])

@@ -51,7 +51,7 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
 
 
 def unsupported_version() -> ApiVersionsResponse:
-    """The answer, in version 0, to a version too new: the versions of this API that are served (KIP-511)."""
+    """The answer, in version 0, to a version that is too new: the served versions of this API (KIP-511)."""
     return _response(
         ErrorCode.unsupported_version, tuple(_served(api) for api in API_TABLE if api.key == API_VERSIONS_KEY)
     )

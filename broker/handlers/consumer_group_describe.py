@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe 0-1 (KIP-848; Kafka's `GroupCoordinatorService.consumerGroupDescribe`).
 
-The answer goes by the partitions that keep the groups, as Kafka's, groups without a name first.
+The answer is ordered by the partitions that keep the groups, as Kafka's is, with groups without a name first.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ async def _create(node: Node, request: CreatePartitionsRequest, quota: MutationQ
     results = [_failed(name, InvalidRequest("Duplicate topic name.")) for name in repeated]
     added: dict[str, tuple[PartitionAssignment, ...]] = {}
     by_name = {topic.name: topic for topic in request.topics}
-    for wanted in [by_name[name] for name in in_java_order([*named]) if named[name] == ONCE]:  # as Kafka goes through
+    for wanted in [by_name[name] for name in in_java_order([*named]) if named[name] == ONCE]:  # in Kafka's order
         try:
             planned = _plan(node, wanted, sum(map(len, added.values())), quota)
         except KafkaError as error:
@@ -66,7 +66,7 @@ def _plan(
     assignments = None if wanted.assignments is None else [a.broker_ids for a in wanted.assignments]
     additional = growth(topic, wanted.count, assignments)
     check_partition_total(planned + additional)
-    quota.charge(wanted.name, additional)  # also for replicas that turn out to be impossible
+    quota.charge(wanted.name, additional)  # even if the replicas turn out to be impossible
     return plan_partitions(node, additional, assignments)
 
 

@@ -1,7 +1,7 @@
 """CreateTopics 2-7 (KIP-4, KIP-195, KIP-464, KIP-525; Kafka's `ControllerApis.createTopics`).
 
-Deviation: the time allowed is not watched while the metadata log is flushed; a time of zero or less times out at once,
-as in Kafka.
+Deviation: the timeout is not watched while the metadata log is flushed. A timeout of zero or less expires at once, as
+in Kafka.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """DeleteGroups 0-2 (KIP-229; Kafka's `GroupCoordinatorService.deleteGroups`).
 
-Each group is answered once, by the partition that keeps it, in the order of Kafka's hash map of those.
+Each group is answered once, in the order of Kafka's hash map of the partitions that keep the groups.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """DeleteRecords 0-2 (KIP-107; Kafka's `ReplicaManager.deleteRecords` and `Partition.deleteRecordsOnLeader`).
 
-Deviation: the new log start offsets are on disk before the answer, where Kafka writes them within a minute.
+Deviation: the new log start offsets are on disk before the answer; Kafka writes them within a minute.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ INVALID_LOW_WATERMARK = -1
 
 
 async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    """A partition that is named twice is answered once, for its last place, as in Kafka."""
+    """Delete the records. A partition named twice is answered once, for its last offset, as in Kafka."""
     node = ctx.node
     wanted = {
         (topic.name, asked.partition_index): asked.offset for topic in request.topics for asked in topic.partitions
@@ -69,7 +69,7 @@ async def _make_durable(
 ) -> None:
     """Put the new starts on disk; partitions in a folder where that fails get the error.
 
-    They go offline, unless the folder only lacks room: then the client may try again, and the deletion makes room. A
+    They go offline, unless the folder only lacks room: then the client may retry, and the deletion makes room. A
     partition that is being moved is in two folders: the next start may take either.
     """
     by_folder: dict[str, list[Partition]] = {}

@@ -1,4 +1,4 @@
-"""DeleteShareGroupState 0 (KIP-932): there is no share coordinator to have it."""
+"""DeleteShareGroupState 0 (KIP-932): there is no share coordinator that could have it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""DeleteTopics 1-6 (KIP-4, KIP-516; Kafka's `ControllerApis.deleteTopics`). Kafka shuffles its results; here they are
-in the order of the request, errors of the request's form first.
+"""DeleteTopics 1-6 (KIP-4, KIP-516; Kafka's `ControllerApis.deleteTopics`). Kafka shuffles its results; here those
+of refused entries come first, then those of the deleted topics.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """DescribeGroups 0-6 (KIP-430, KIP-1043; Kafka's `GroupMetadataManager.describeGroups`).
 
-An unknown group is Dead, and from version 6 on an error. The answer goes by the partitions that keep the groups, as
-Kafka's.
+An unknown group is Dead, and from version 6 on also an error. The answer is ordered by the partitions that keep the
+groups, as Kafka's is.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogD
 
 
 def log_dirs(node: Node) -> list[str]:
-    """The folders of `log.dirs`, absolute, as Kafka names them."""
+    """The folders of `log.dirs` as absolute paths, as Kafka reports them."""
     return [os.path.abspath(path) for path in node.config.log_dirs]
 
 

@@ -52,7 +52,7 @@ def _partition(ctx: RequestContext, topic: str, index: int) -> PartitionResponse
 
 
 def _producers(partition: Partition) -> tuple[ProducerState, ...]:
-    """The producers, in the order of the hash map by producer id that Kafka's `ProducerStateManager` keeps."""
+    """The producers, in the order of the hash map by producer id in Kafka's `ProducerStateManager`."""
     entries = in_bucket_order(partition.log.producers.producers.values(), _hash_of_id)
     return tuple(
         ProducerState(
@@ -73,7 +73,7 @@ def _hash_of_id(entry: ProducerStateEntry) -> int:
 
 
 def _failed(index: int, error: KafkaError, message: str | None) -> PartitionResponse:
-    """The answer for an error. Kafka sends a message about a topic, none about a partition of a known one."""
+    """The answer for an error. Kafka sends a message for a topic's error, none for that of a partition it knows."""
     return PartitionResponse(partition_index=index, error_code=error.code, error_message=message, active_producers=())
 
 

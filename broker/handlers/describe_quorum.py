@@ -1,7 +1,7 @@
-"""DescribeQuorum 0-2 (KIP-595, KIP-836, KIP-853): this node is the only voter of the metadata, and leads.
+"""DescribeQuorum 0-2 (KIP-595, KIP-836, KIP-853): this node is the only voter of the metadata, and its leader.
 
-Offsets are revisions of the metadata store: the log ends where the next commit goes. It is elected only once, so its
-epoch stays; with `kraft.version` 0 voters have no directory ids.
+Offsets are revisions of the metadata store: the log ends where the next commit goes. The node is elected only once, so
+its epoch stays the same; with `kraft.version` 0 voters have no directory ids.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """DescribeTopicPartitions 0 (KIP-966; Kafka's `DescribeTopicPartitionsRequestHandler`).
 
-Topics are answered by name in order, up to a limit of partitions; the cursor is where the next page starts.
+Topics are answered in order of their names, up to a limit of partitions; the cursor is where the next page starts.
 Deviation: a topic with an empty name gets INVALID_TOPIC_EXCEPTION; Kafka answers UNKNOWN_SERVER_ERROR.
 """
 
@@ -51,7 +51,7 @@ def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> Desc
 
 
 def _names(node: Node, request: DescribeTopicPartitionsRequest) -> list[str]:
-    """The topics asked for, all for an empty list, from the cursor's on."""
+    """The requested topics, all for an empty list, from the cursor on."""
     cursor = request.cursor
     asked = {topic.name for topic in request.topics}
     names = asked or {topic.name for topic in node.topics.all()}

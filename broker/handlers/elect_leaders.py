@@ -1,6 +1,6 @@
 """ElectLeaders 0-2 (KIP-183, KIP-460).
 
-On one node a partition has its preferred leader or, when its log is offline, no other: none is ever elected.
+On one node a partition has its preferred leader or, if its log is offline, none: nobody is ever elected.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from broker.node import Node
 
 NONE_TO_ELECT: dict[int, type[KafkaError]] = {0: PreferredLeaderNotAvailable, 1: EligibleLeadersNotAvailable}
-"""What is answered for a partition without a leader, by type of election (Kafka's `ElectionType`)."""
+"""The answer for a partition without a leader, by type of election (Kafka's `ElectionType`)."""
 
 
 def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:

@@ -1,7 +1,7 @@
 """EndTxn 0-5 (KIP-98, KIP-890; Kafka's `KafkaApis.handleEndTxnRequest`).
 
-Answered once the decision is in the log for good; the partitions' markers follow. From version 5 on the answer names
-the producer id and the bumped epoch that come next.
+Answered once the decision is committed; the partitions' markers follow. From version 5 on the answer contains the
+producer id and the bumped epoch of the next transaction.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """FindCoordinator 0-6 (KIP-699; Kafka's `KafkaApis.getCoordinator`).
 
-Deviations: the internal topic is made, and its shards are loaded, before the first answer, where Kafka answers
-COORDINATOR_NOT_AVAILABLE meanwhile. There is no coordinator for share groups: their keys get COORDINATOR_NOT_AVAILABLE.
+Deviations: before the first answer the internal topic is created and its shards are loaded; Kafka meanwhile answers
+COORDINATOR_NOT_AVAILABLE. There is no coordinator for share groups: their keys get COORDINATOR_NOT_AVAILABLE.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _find(ctx: RequestContext, key_type: int, key: str, coordinator: HostedCoord
 
 
 def _is_share_key(key: str) -> bool:
-    """Whether it has the form group:topic id:partition (Kafka's `SharePartitionKey.validate`)."""
+    """Whether the key has the form group:topic id:partition (Kafka's `SharePartitionKey.validate`)."""
     parts = key.rstrip(":").split(":")  # as Java's split, which drops empty parts at the end
     if len(parts) != 3 or not parts[0].strip():
         return False

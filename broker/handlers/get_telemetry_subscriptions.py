@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions 0 (KIP-714). Answered though not advertised, as Kafka does without a receiver plugin."""
+"""GetTelemetrySubscriptions 0 (KIP-714). Answered but not advertised, as in a Kafka without a receiver plugin."""
 
 from __future__ import annotations
 

@@ -34,5 +34,5 @@ _GO_ON = HeartbeatResponse(throttle_time=ZERO, error_code=ErrorCode.none)
 
 
 def error_response(ctx: RequestContext, request: HeartbeatRequest, error: KafkaError) -> HeartbeatResponse:
-    """While the coordinator loads, a heartbeat is accepted unchecked, so that no member rejoins needlessly."""
+    """The error, but none while the coordinator loads: the heartbeat is accepted unchecked, so no member rejoins."""
     return _response(ErrorCode.none if isinstance(error, CoordinatorLoadInProgress) else error.code)

@@ -1,4 +1,4 @@
-"""InitializeShareGroupState 0 (KIP-932): there is no share coordinator to keep it."""
+"""InitializeShareGroupState 0 (KIP-932): there is no share coordinator that could keep it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """JoinGroup 0-9 of classic groups (KIP-345, 394, 559, 800, 814; Kafka's `GroupCoordinatorService.joinGroup`).
 
-Deviations, all where Kafka leaves somebody without an answer: see `coordinator.group.classic.join.check_request` and
-`coordinator.group.classic.roster.Roster.rejoin`.
+Deviations, all in cases where Kafka leaves somebody without an answer: see
+`coordinator.group.classic.join.check_request` and `coordinator.group.classic.roster.Roster.rejoin`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def handle(ctx: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse 
         ctx.client_id or "",
         f"/{ctx.connection.client_host}",
         session_timeout,
-        # Version 0 has no timeout of its own for rebalances.
+        # Version 0 has no separate rebalance timeout.
         request.rebalance_timeout // MILLISECOND if ctx.version > 0 else session_timeout,
         request.protocol_type,
         tuple(MemberProtocol(protocol.name, protocol.metadata) for protocol in request.protocols),

@@ -30,7 +30,7 @@ def handle(ctx: RequestContext, request: LeaveGroupRequest) -> LeaveGroupRespons
 def _response(ctx: RequestContext, request: LeaveGroupRequest, errors: LeaveAnswer) -> LeaveGroupResponse:
     return LeaveGroupResponse(
         throttle_time=ZERO,
-        # Before version 3 there is one member, whose error is the response's.
+        # Before version 3 there is one member, whose error is that of the response.
         error_code=ErrorCode.none if ctx.version >= 3 else errors[0],
         members=tuple(
             MemberResponse(member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=error)

@@ -1,4 +1,4 @@
-"""ListConfigResources 0-1 (KIP-714, KIP-1142); version 0 knows client metrics only."""
+"""ListConfigResources 0-1 (KIP-714, KIP-1142); version 0 lists only client metrics."""
 
 from __future__ import annotations
 

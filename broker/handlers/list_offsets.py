@@ -34,7 +34,7 @@ UNKNOWN_TIMESTAMP = -1
 UNKNOWN_EPOCH = -1
 
 CONSUMER = -1
-"""The replica id of a client; brokers give their own, tools that debug -2."""
+"""The replica id of a client; brokers send their own id, debugging tools -2."""
 
 LATEST = -1
 EARLIEST = -2
@@ -59,7 +59,7 @@ def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsRespo
 
 
 def error_response(ctx: RequestContext, request: ListOffsetsRequest, error: KafkaError) -> ListOffsetsResponse:
-    """The same error for every partition, once for each time it is named."""
+    """The same error for every partition, repeated for a partition that is named several times."""
     return ListOffsetsResponse(
         throttle_time=ZERO,
         topics=tuple(
@@ -107,7 +107,7 @@ class Lookup:
         )
 
     def _without_reading(self, place: Place) -> ListOffsetsPartitionResponse:
-        """The first or the last offset, which need no reading."""
+        """The first or the last offset, for which nothing needs to be read."""
         asked = place[1]
         try:
             partition = self._partition(place)
@@ -134,11 +134,11 @@ class Lookup:
         return _found(asked.partition_index, found.timestamp, found.offset, found.leader_epoch)
 
     def _end(self, partition: Partition) -> int:
-        """Where the client's view of the log ends; replicas and debugging tools see all of it."""
+        """The end of the log as the client sees it; replicas and debugging tools see all of it."""
         return partition.end_offset_for(self._isolation_level) if self._is_consumer else partition.log.log_end_offset
 
     def _partition(self, place: Place) -> Partition:
-        """The partition, if the request may be answered at all."""
+        """The partition, if the request may be answered for it at all."""
         topic, asked = place
         if asked.timestamp < LATEST_TIERED or self._ctx.version < FIRST_VERSION_OF.get(asked.timestamp, 0):
             raise UnsupportedVersion

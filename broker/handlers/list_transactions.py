@@ -1,6 +1,6 @@
 """ListTransactions 0-2 (KIP-664, KIP-994, KIP-1152; Kafka's `TransactionStateManager.listTransactionStates`).
 
-Patterns are RE2's, whose cost is bounded (Kafka uses RE2/J): with Python's own a client could stall the node.
+Patterns are RE2's, whose cost is bounded (Kafka uses RE2/J): with Python's own, a client could stall the node.
 """
 
 from __future__ import annotations

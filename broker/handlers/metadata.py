@@ -33,7 +33,7 @@ NO_LEADER = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response(MetadataResponse):
-    """The newest response, and what versions 8 to 10 had besides."""
+    """The newest response, plus the fields that only versions 8 to 10 had."""
 
     cluster_authorized_operations: int = authorized_operations.UNKNOWN
 
@@ -46,7 +46,7 @@ VERSIONS_WITH_CLUSTER_OPERATIONS = range(8, 11)
 def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """Topics by name or id, or all, in the order of Kafka's hash maps and sets.
 
-    A topic that must be created first is UNKNOWN_TOPIC_OR_PARTITION until it exists, as in Kafka.
+    A topic that has yet to be created is UNKNOWN_TOPIC_OR_PARTITION until it exists, as in Kafka.
     """
     wanted = request.topics
     if wanted is None or (not wanted and ctx.version < FIRST_VERSION_WHERE_EMPTY_IS_NONE):
@@ -67,7 +67,7 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
 
 
 def error_response(ctx: RequestContext, request: MetadataRequest, error: KafkaError) -> MetadataResponse:
-    """The error at the top (version 13) and for every topic that was asked for."""
+    """The error at the top (version 13) and for every requested topic."""
     topics = tuple(
         replace(
             _topic_error(error.code, topic.name or "", topic.topic_id if ctx.version >= 10 else None),
@@ -135,7 +135,7 @@ def _by_name(ctx: RequestContext, request: MetadataRequest, name: str) -> Metada
 
 
 def _operations(request: MetadataRequest) -> int:
-    """What a client may do to a topic; reported also for names that no topic has."""
+    """What a client may do to a topic; reported even for topics that do not exist."""
     wanted = request.include_topic_authorized_operations
     return authorized_operations.TOPIC if wanted else authorized_operations.UNKNOWN
 
@@ -167,9 +167,9 @@ def _known(ctx: RequestContext, request: MetadataRequest, topic: Topic) -> Metad
 def _without_offline_leaders(
     node: Node, topic: Topic, partitions: tuple[MetadataResponsePartition, ...]
 ) -> tuple[MetadataResponsePartition, ...]:
-    """A partition whose log is offline has no leader.
+    """The partitions; one whose log is offline has no leader.
 
-    Kafka's controller also bumps the leader epoch. Ours stays, since clients then reject any older one.
+    Kafka's controller also bumps the leader epoch. Ours stays, as clients would then reject any older one.
     """
     offline = node.partitions.offline_of(topic)
     if not offline:
@@ -187,7 +187,7 @@ def _leaderless(partition: MetadataResponsePartition) -> MetadataResponsePartiti
     )
 
 
-@lru_cache(maxsize=256)  # most topics of a node are laid out as others are
+@lru_cache(maxsize=256)  # most topics of a node have the same layout as others
 def _partitions(assignments: tuple[PartitionAssignment, ...]) -> tuple[MetadataResponsePartition, ...]:
     return tuple(
         MetadataResponsePartition(

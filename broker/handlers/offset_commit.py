@@ -1,7 +1,7 @@
 """OffsetCommit 2-9 (Kafka's `KafkaApis.handleOffsetCommitRequest`).
 
-Unknown partitions are refused before the group coordinator is asked about the others, and come first in the
-answer, as in Kafka.
+Unknown partitions are refused before the group coordinator is asked about the others; they come first in the answer,
+as in Kafka.
 """
 
 from __future__ import annotations

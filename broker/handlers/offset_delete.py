@@ -1,6 +1,6 @@
 """OffsetDelete 0 (KIP-496; Kafka's `KafkaApis.handleOffsetDeleteRequest`).
 
-Unknown partitions come first in the answer, as in Kafka. Without any, a topic that is named twice is answered twice;
+Unknown partitions come first in the answer, as in Kafka. If there are none, a topic named twice is answered twice,
 otherwise once.
 """
 

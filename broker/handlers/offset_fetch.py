@@ -60,7 +60,7 @@ def handle(ctx: RequestContext, request: OffsetFetchRequest) -> Answer | Awaitab
 
 
 def _groups(ctx: RequestContext, request: OffsetFetchRequest) -> Sequence[Any]:
-    """The groups asked for. Before version 8 there is one, whose fields are the request's own."""
+    """The requested groups. Before version 8 there is one, whose fields are those of the request."""
     return request.groups if ctx.version >= FIRST_BATCHED_VERSION else (ctx.raw,)
 
 

@@ -1,4 +1,4 @@
-"""ReadShareGroupState 0 (KIP-932): there is no share coordinator to have it."""
+"""ReadShareGroupState 0 (KIP-932): there is no share coordinator that could have it."""
 
 from __future__ import annotations
 

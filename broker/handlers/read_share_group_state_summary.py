@@ -1,4 +1,4 @@
-"""ReadShareGroupStateSummary 0 (KIP-932): there is no share coordinator to have it."""
+"""ReadShareGroupStateSummary 0 (KIP-932): there is no share coordinator that could have it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """TxnOffsetCommit 0-5 (KIP-98, KIP-447, KIP-890; Kafka's `KafkaApis.handleTxnOffsetCommitRequest`).
 
-The offsets wait in the group's shard until the transaction ends. From version 5 on the commit adds the group's
-partition to the transaction; before, AddOffsetsToTxn must have.
+The offsets wait in the group's shard until the transaction ends. From version 5 on, the commit itself adds the group's
+partition to the transaction; before, AddOffsetsToTxn must have done so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """UnregisterBroker 0 (KIP-500; Kafka's `ClusterControlManager.unregisterBroker`): only this node is registered.
 
-Deviation: Kafka unregisters even a running broker, and a cluster of one node then has no broker until its
-next start. Here it stays.
+Deviation: Kafka unregisters even a running broker, which leaves a cluster of one node without a broker until its next
+start. Here it stays.
 """
 
 from __future__ import annotations

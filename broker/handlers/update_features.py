@@ -1,6 +1,6 @@
-"""UpdateFeatures 0-2 (KIP-584, KIP-1022). All updates are made or none; versions 0 and 1 name each in the answer.
+"""UpdateFeatures 0-2 (KIP-584, KIP-1022). Either all updates are made or none; versions 0 and 1 answer each by name.
 
-Deviation: of the levels only `group.version` and `transaction.version` change this broker's behaviour.
+Deviation: only the levels of `group.version` and `transaction.version` change this broker's behaviour.
 """
 
 from __future__ import annotations

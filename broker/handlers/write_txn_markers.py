@@ -1,6 +1,6 @@
-"""WriteTxnMarkers 1 (KIP-98; Kafka's `KafkaApis.handleWriteTxnMarkersRequest`): markers written as asked.
+"""WriteTxnMarkers 1 (KIP-98; Kafka's `KafkaApis.handleWriteTxnMarkersRequest`): writes the given markers.
 
-Here only admins send it, to end a transaction that its coordinator does not know (KIP-664).
+Here it is only sent by admins, to end a transaction that its coordinator does not know (KIP-664).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def handle(
         for partition in _partitions(one):
             online = ctx.node.partitions.online(*partition) is not None
             if _is_nobodys(one) and online:
-                raise UnknownServerError  # Kafka fails the request for it
+                raise UnknownServerError  # this fails the whole request in Kafka
             try:
                 if not online:
                     raise UnknownTopicOrPartition

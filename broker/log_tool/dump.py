@@ -1,4 +1,4 @@
-"""What is in the files of a data folder, one mapping for each batch, record, index entry or line."""
+"""The contents of a data folder's files: one mapping for each batch, record, index entry or line."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _record(record: Record, schemas: tuple[RecordSchema[Any, Any], ...]) -> Row:
 
 
 def plain(value: object) -> object:
-    """A value for JSON: named tuples are mappings, sets sorted lists, bytes are text or `hex:` and digits."""
+    """A value for JSON: named tuples become mappings, sets sorted lists, bytes text or `hex:` and digits."""
     if isinstance(value, bytes):
         try:
             text = value.decode()

@@ -1,1 +1,1 @@
-"""What a cluster agrees on: the metadata store, and all that is kept in it."""
+"""What a cluster agrees on: the metadata store, and everything kept in it."""

@@ -1,4 +1,4 @@
-"""Topics made because a client asked for them (Kafka's `DefaultAutoTopicCreationManager`)."""
+"""Automatic creation of topics that clients ask for (Kafka's `DefaultAutoTopicCreationManager`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ logger = structlog.get_logger(__name__)
 
 
 class AutoTopicCreation:
-    """Creates topics with the broker's defaults; meanwhile, as in Kafka, clients are told they do not exist."""
+    """Creates topics with the broker's defaults; meanwhile, as in Kafka, clients are told that none exists."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -31,7 +31,7 @@ class AutoTopicCreation:
         self._tasks: set[Task[None]] = set()
 
     def begin(self, names: Iterable[str], quota: MutationQuota) -> None:
-        """Begin to create the topics that are not being created already. `quota` is the asking client's."""
+        """Begin to create those topics whose creation has not begun. `quota` is that of the requesting client."""
         wanted = [name for name in names if name not in self._in_flight]
         if wanted and not self._node.stopping:
             self._in_flight.update(wanted)
@@ -45,7 +45,7 @@ class AutoTopicCreation:
             await asyncio.wait(self._tasks)
 
     async def _create_all(self, names: list[str], quota: MutationQuota) -> None:
-        """Create one topic at a time: a stop waits for one alone, and a failure does not affect the others."""
+        """Create one topic at a time, so that a stop waits for only one, and a failure does not affect the others."""
         asked = frozenset(names)
         for name in names:
             try:
@@ -67,5 +67,5 @@ class AutoTopicCreation:
             quota.charge(name, len(topic.partitions))
             await node.topics.create([topic], beside=asked)
         except (TopicExists, VersionConflictError):
-            return  # another request has just created it, or one that collides with it
+            return  # another request has just created it, or a topic that collides with it
         logger.info("topic created on first use", topic=name, partitions=len(topic.partitions))

@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs do to one resource after another (Kafka's `ConfigAdminManager`)."""
+"""The changes of AlterConfigs and IncrementalAlterConfigs, resource by resource (Kafka's `ConfigAdminManager`)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LOG_LEVELS = ("DEBUG", "ERROR", "FATAL", "INFO", "TRACE", "WARN")
 
 @dataclass(frozen=True, slots=True)
 class ResourceChange:
-    """What is asked for one resource; `incremental` changes modify what is set, others replace it."""
+    """The change requested for one resource; `incremental` ones modify what is set, others replace it."""
 
     resource_type: int
     name: str
@@ -43,7 +43,7 @@ class ResourceChange:
 async def change_configs(
     node: Node, wanted: Sequence[ResourceChange], *, validate_only: bool
 ) -> list[KafkaError | None]:
-    """Make every change that can be made; return the error of each, in their order."""
+    """Make every change that can be made; return each one's error, in the order of the changes."""
 
     async def attempt() -> list[KafkaError | None]:
         named = Counter((change.resource_type, change.name) for change in wanted)
@@ -99,7 +99,7 @@ def _topic(node: Node, change: ResourceChange) -> Mapping[str, str]:
 
 
 def _key(node: Node, change: ResourceChange) -> str:
-    """The resource's name as it is stored: an alias of this broker's id (`+1`, `01`) counts as the id."""
+    """The resource's name as stored: an alias of this broker's id (`+1`, `01`) becomes the id."""
     if change.resource_type == ResourceType.BROKER and change.name:
         alter.is_per_broker(node.config, change.name)
         return str(node.node_id)
@@ -125,7 +125,7 @@ def _other(node: Node, change: ResourceChange) -> Mapping[str, str]:
 
 
 def _logger(node: Node, change: ResourceChange, *, validate_only: bool) -> None:
-    """Check a change of log levels. Deviation: it has no effect; `odradek.log.level` sets levels at the start."""
+    """Check a change of log levels. Deviation: it has no effect; `odradek.log.level` sets levels at startup."""
     node_id = node_id_of(change.name, called="Node")
     if node_id != node.node_id:
         raise InvalidRequest(f"Unexpected node id. Expected {node.node_id}, but received {node_id}")

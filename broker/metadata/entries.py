@@ -1,13 +1,13 @@
 """The entries of `metadata.log` and `metadata.snapshot`.
 
 An entry is: magic (4 bytes, `F0 4F 4D 31`), length of the payload (u32, big-endian), CRC-32C of length and payload
-(u32), payload. The payload is ASCII JSON: a list of commits `{"revision": n, "puts": {key: value}, "deletes": [key]}`,
-values being UTF-8 with every byte that is not UTF-8 as a lone surrogate escape, so any bytes come back as they were. A
+(u32), payload. The payload is ASCII JSON: a list of commits `{"revision": n, "puts": {key: value}, "deletes": [key]}`.
+Values are UTF-8, with every byte that is not UTF-8 as a lone surrogate escape, so that any bytes can be restored. A
 log entry is everything that one fsync covered; a snapshot is one entry of one commit that puts every key, each with its
 version.
 
-The magic's first byte is never ASCII, so no payload can look like the start of an entry: an entry that is found after a
-bad one proves that the bad one was whole once, which a torn last write never is.
+The magic's first byte is never ASCII, so no payload can look like the start of an entry. An entry found after a bad one
+therefore proves that the bad one was once whole, which a torn last write never is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MAGIC = b"\xf0OM1"
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit as it is written down; in a snapshot `versions` holds the version of each key."""
+    """One commit as stored; in a snapshot `versions` holds the version of each key."""
 
     revision: int
     puts: Mapping[str, bytes]
@@ -50,8 +50,8 @@ def decode_entries(data: bytes, name: str, covered: int = 0) -> Iterator[tuple[i
     """Yield (end position, commits) of each whole entry, stopping at a torn tail.
 
     Raises CorruptMetadataError, with the file's `name`, if a bad entry has a good one after it, unless the bad one can
-    only have held revisions up to `covered`, which a snapshot has: a crash while the log is emptied may leave any of
-    it.
+    only have held revisions up to `covered`, which a snapshot contains: a crash while the log is being emptied may
+    leave any part of it.
     """
     position = 0
     while position < len(data):
@@ -86,7 +86,7 @@ def _payload_at(data: bytes, position: int) -> bytes | None:
 
 
 def _next_whole(data: bytes, position: int) -> tuple[int, int] | None:
-    """Where the next whole entry behind a bad one begins, and its first revision."""
+    """The position of the next whole entry after a bad one, and its first revision."""
     following = data.find(_MAGIC, position + 1)
     while following != -1:
         payload = _payload_at(data, following)

@@ -1,6 +1,6 @@
 """Changes of finalized feature levels (KIP-584, KIP-1022; Kafka's `FeatureControlManager`), kept in the metadata store.
 
-Lowering `metadata.version` is refused below 23, the lowest level that loses none of Kafka 4.1's metadata.
+Lowering `metadata.version` below 23 is refused: that is the lowest level that loses none of Kafka 4.1's metadata.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class FeatureUpdate:
 
 
 async def load(store: MetadataStore) -> Features:
-    """The levels in force: those stored, or those of a new cluster."""
+    """The levels in force: the stored ones, or those of a new cluster."""
     stored = await store.get(KEY)
     levels = DEFAULTS if stored is None else json.loads(stored.value)
     return Features(levels, store.revision)
@@ -47,10 +47,10 @@ async def update(store: MetadataStore, features: Features, updates: Sequence[Fea
 
 
 def updated_levels(current: Mapping[str, int], updates: Sequence[FeatureUpdate], node_id: int) -> dict[str, int]:
-    """The levels after all updates; level 0 takes a feature away. Raises InvalidUpdateVersion.
+    """The levels after all updates; level 0 removes a feature. Raises InvalidUpdateVersion.
 
-    Of one feature named twice the last naming counts; of several that are wrong the first in a hash map is
-    reported, as Kafka's `QuorumController` puts them into one.
+    If a feature is named twice, the last update counts; if several are wrong, the first in a hash map is reported,
+    since Kafka's `QuorumController` puts them into one.
     """
     levels = dict(current)
     by_name = {each.name: each for each in updates}

@@ -15,7 +15,7 @@ SUPPORTED: Mapping[str, tuple[int, int]] = MappingProxyType(
         "eligible.leader.replicas.version": (0, 1),
     }
 )
-"""Lowest and highest level of each, as Kafka 4.1 reports them and in its order."""
+"""The lowest and highest level of each, as Kafka 4.1 reports them and in its order."""
 
 DEFAULTS: Mapping[str, int] = MappingProxyType(
     {
@@ -25,7 +25,7 @@ DEFAULTS: Mapping[str, int] = MappingProxyType(
         "metadata.version": 27,
     }
 )
-"""What a freshly formatted Kafka 4.1 cluster finalizes. Level 0 is the same as not being finalized."""
+"""The levels that a freshly formatted Kafka 4.1 cluster finalizes. Level 0 is the same as not being finalized."""
 
 
 class Features:

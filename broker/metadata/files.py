@@ -1,6 +1,6 @@
 """`metadata.log` and `metadata.snapshot` on disk. Every method blocks; the store calls them from a worker thread.
 
-Both lie in the root of the first log dir, where Kafka's LogManager and ours look at folders only.
+Both are in the root of the first log dir, where Kafka's LogManager and ours look only at folders.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ SNAPSHOT_NAME = "metadata.snapshot"
 
 
 class NoRoomError(OSError):
-    """There was no room for an entry; the log is as it was."""
+    """There was no room for an entry; the log is unchanged."""
 
 
 class MetadataFiles:
-    """An append log and the snapshot that it starts from; one writer."""
+    """An append log, and the snapshot on which it builds; for one writer."""
 
     def __init__(self, fs: FileSystem, folder: str) -> None:
         self._fs = fs
@@ -31,8 +31,8 @@ class MetadataFiles:
     def load(self) -> tuple[int, dict[str, Versioned]]:
         """Open the log, drop a torn last entry, and return the newest revision with the state.
 
-        Raises CorruptMetadataError for a damaged entry before the last one, a damaged snapshot, or commits missing
-        between.
+        Raises CorruptMetadataError for a damaged entry before the last one, a damaged snapshot, or missing commits
+        between the two.
         """
         revision, state = self._load_snapshot()
         is_new = not self._fs.exists(self._log_path)
@@ -42,7 +42,7 @@ class MetadataFiles:
         data = self._log.pread(self._log.size(), 0)
         for end, commits in decode_entries(data, self._log_path, covered=revision):
             for commit in commits:
-                if commit.revision <= revision:  # a crash between the snapshot and the truncation of the log
+                if commit.revision <= revision:  # after a crash between the snapshot and the truncation of the log
                     continue
                 if commit.revision != revision + 1:
                     raise CorruptMetadataError(
@@ -52,7 +52,7 @@ class MetadataFiles:
                 revision = commit.revision
             self.log_bytes = end
         if data:
-            # What is about to be shown must survive, though the process that wrote it may have died before its fsync.
+            # What is about to be shown must survive, and the process that wrote it may have died before its fsync.
             self._log.truncate(self.log_bytes)
             self._log.fdatasync()
         return revision, state
@@ -93,7 +93,7 @@ class MetadataFiles:
         write_file_atomically(self._fs, self._snapshot_path, encode_entry([snapshot]))
 
     def empty_log(self) -> None:
-        """Drop what the snapshot has."""
+        """Drop what the snapshot contains."""
         self._opened().truncate(0)
         self._opened().fdatasync()
         self.log_bytes = 0

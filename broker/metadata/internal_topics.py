@@ -1,4 +1,4 @@
-"""The topics that coordinators keep their state in: made on first need, with configurations of their own.
+"""The topics in which coordinators keep their state: created on first use, with configurations of their own.
 
 Kafka's `DefaultAutoTopicCreationManager`, `GroupCoordinatorService.groupMetadataTopicConfigs` and
 `TransactionStateManager.transactionTopicConfigs`.
@@ -24,7 +24,7 @@ logger = structlog.get_logger(__name__)
 
 
 def plan_internal_topic(node: Node, name: str) -> Topic | None:
-    """The internal topic as it would be made, None for a name that is not one. Raises what `plan_topic` does."""
+    """The internal topic as it would be created, None if the name is not one's. Raises what `plan_topic` does."""
     config: BrokerConfig = node.config
     if name == GROUP_METADATA_TOPIC_NAME:
         prefix = "offsets.topic"
@@ -57,7 +57,7 @@ async def ensure_internal_topic(node: Node, name: str) -> None:
             assert topic is not None, f"{name} is no internal topic"
             await node.topics.create([topic])
         except VersionConflictError:
-            continue  # another request was quicker
+            continue  # another request was faster
         except KafkaError as error:
             logger.error("internal topic not created", topic=name, error=error.message)
             raise CoordinatorNotAvailable from error

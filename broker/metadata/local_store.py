@@ -1,7 +1,8 @@
 """The embedded MetadataStore: everything in memory, made durable by a local log with snapshots (`files`).
 
-Commits are checked and numbered in the order they are asked for. One writer at a time appends all that wait as one
-entry and fsyncs it in a worker thread (group commit); then they become visible, watches are notified, and they return.
+Commits are checked and numbered in the order in which they are requested. One writer at a time appends all that are
+waiting as one entry and fsyncs it in a worker thread (group commit); then they become visible, watches are notified,
+and the commits return.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class _Watch:
 class LocalMetadataStore:
     """MetadataStore of one node over `metadata.log` in `folder` (the first log dir, locked by the caller).
 
-    Opened by `await LocalMetadataStore.open(...)`, which raises CorruptMetadataError and OSError.
+    Opened with `await LocalMetadataStore.open(...)`, which raises CorruptMetadataError and OSError.
 
     Attributes:
         on_failure: called once, with the reason, when no commit can be made durable any more.
@@ -90,7 +91,7 @@ class LocalMetadataStore:
         for key, version in expected.items():
             if self._newest_version(key) != version:
                 await self._settled()
-                await asyncio.sleep(0)  # the watches for the commit that won are called
+                await asyncio.sleep(0)  # so that the watches see the commit that won
                 raise VersionConflictError(key, version, self._newest_version(key))
         self._last_assigned += 1
         commit = Commit(self._last_assigned, dict(puts), tuple(deletes))
@@ -108,7 +109,7 @@ class LocalMetadataStore:
         return lambda: self._watches.remove(watch)
 
     async def close(self) -> None:
-        """Wait for the commits under way, then refuse any other."""
+        """Wait for the commits under way, then refuse all others."""
         await self._settled()
         self._failure = self._failure or "the metadata store is closed"
         await self._workers.call(self._files.close)
@@ -145,7 +146,7 @@ class LocalMetadataStore:
         except (OSError, MetadataStoreError) as error:
             self._fail(group, error)
             return
-        except Exception as error:  # waiting callers must be answered, whatever it was
+        except Exception as error:  # waiting callers must be answered, whatever happened
             logger.exception("unexpected error while metadata was written")
             self._fail(group, error)
             return
@@ -164,14 +165,14 @@ class LocalMetadataStore:
         for watch in tuple(self._watches):
             keys = {key: versioned for key, versioned in changed.items() if key.startswith(watch.prefix)}
             if keys:
-                # Queued before those who wait for this commit wake up; an error goes to the loop's handler.
+                # Scheduled before those who wait for this commit wake up; an error goes to the loop's handler.
                 asyncio.get_running_loop().call_soon(watch.callback, Change(commit.revision, keys))
 
     async def _write_snapshot(self) -> None:
         revision, state = self._revision, dict(self._state)
         try:
             await self._workers.call(lambda: self._files.write_snapshot(revision, state))
-        except OSError as error:  # the log has it all
+        except OSError as error:  # the log still has everything
             logger.warning("metadata snapshot not written", error=str(error))
             self._snapshot_at_bytes = self._files.log_bytes + self._snapshot_after_bytes
             return
@@ -182,7 +183,7 @@ class LocalMetadataStore:
         self._snapshot_at_bytes = self._snapshot_after_bytes
 
     def _refuse(self, group: _Group, error: OSError) -> None:
-        """Fail a group that the log has nothing of, and with it the commits queued after it."""
+        """Fail a group of which nothing is in the log, and the commits queued after it."""
         group, self._waiting = group + self._waiting, []
         self._last_assigned = self._revision
         self._undurable.clear()
@@ -191,14 +192,14 @@ class LocalMetadataStore:
                 done.set_exception(MetadataStoreError(f"there is no room for the metadata log: {error}"))
 
     def _fail(self, group: _Group, error: Exception) -> None:
-        # What reached the disk is unknown after a failed write or fsync, so nothing may follow it in this process.
+        # After a failed write or fsync it is unknown what reached the disk, so nothing may follow it in this process.
         reason = self._give_up(f"writing the metadata log failed: {error}")
         for _, done in group:
             if not done.done():
                 done.set_exception(MetadataStoreError(reason))
 
     def _give_up(self, reason: str) -> str:
-        """Refuse every later commit with the first reason, which is returned."""
+        """Refuse every later commit with the first such reason, which is returned."""
         if self._failure is None:
             self._failure = reason
             self.on_failure(reason)

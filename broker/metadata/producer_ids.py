@@ -29,7 +29,7 @@ class _Block:
 
 
 class ProducerIds:
-    """Hands out each id once, over all nodes and restarts: a block counts as used from the moment it is claimed."""
+    """Hands out each id once, across all nodes and restarts: a block counts as used once it is claimed."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
@@ -38,7 +38,7 @@ class ProducerIds:
 
     @property
     def is_ready(self) -> bool:
-        """Whether an id is available without a wait."""
+        """Whether an id is available without waiting."""
         return self._block.left > 0
 
     async def ready(self) -> None:
@@ -64,7 +64,7 @@ class ProducerIds:
         return producer_id
 
     def _use_claimed(self) -> None:
-        """Switch to the claimed block, if the present one is used up."""
+        """Switch to the claimed block if the current one is used up."""
         claim = self._claiming
         if self._block.left or claim is None or not claim.done() or _has_failed(claim):
             return
@@ -89,6 +89,6 @@ def _has_failed(claim: asyncio.Task[_Block]) -> bool:
 
 
 def _report_failure(claim: asyncio.Task[_Block]) -> None:
-    """Log a failed claim: one that `take` began has nobody who waits for it and could report it."""
+    """Log a failed claim: nobody waits for one that `take` began, so nobody else would report it."""
     if _has_failed(claim) and not claim.cancelled():
         logger.error("producer ids not claimed", error=str(claim.exception()))

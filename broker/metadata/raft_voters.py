@@ -1,4 +1,4 @@
-"""Changes of the metadata's voters (KIP-853; Kafka's `KafkaRaftClient`), which `kraft.version` 0 has none of."""
+"""Changes of the metadata's voters (KIP-853; Kafka's `KafkaRaftClient`), which `kraft.version` 0 does not allow."""
 
 from __future__ import annotations
 

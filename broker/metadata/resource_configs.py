@@ -12,7 +12,7 @@ from broker.metadata.stored_entries import StoredEntries
 
 PREFIX = "/configs/"
 CLUSTER_DEFAULT = ""
-"""The BROKER resource that stands for every broker; `<default>` in the store. A group may have that name, too."""
+"""The BROKER resource that stands for all brokers; `<default>` in the store. A group may have that name too."""
 
 _STORED_DEFAULT = "<default>"
 
@@ -38,17 +38,17 @@ Resource = tuple[ResourceType, str]
 
 
 class ResourceConfigs:
-    """The configurations by resource. Reads are answered from memory, and see a change once its call returns."""
+    """The configurations by resource. Reads are from memory, and see a change once the call that makes it returns."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._configs: StoredEntries[Resource] = StoredEntries(store, PREFIX, _path, _resource)
 
     @classmethod
     async def open(cls, store: MetadataStore, config: BrokerConfig) -> ResourceConfigs:
-        """`config` is the static configuration, for what a new cluster starts with.
+        """Read the stored configurations; `config` is the static one, from which a new cluster's are initialized.
 
-        With eligible leader replicas on (KIP-966), as in any new 4.1 cluster, `min.insync.replicas` is a configuration
-        of the whole cluster from the first start, and keeps the value that it had then.
+        With eligible leader replicas enabled (KIP-966), as in any new 4.1 cluster, `min.insync.replicas` is set for the
+        whole cluster at the first start, and keeps the value that it had then.
         """
         configs = cls(store)
         await configs._configs.open()
@@ -73,11 +73,11 @@ class ResourceConfigs:
         )
 
     def subscribe(self, listener: Callable[[Resource], None]) -> None:
-        """Call `listener` with each resource that changed, after the change."""
+        """Call `listener` with each changed resource, after the change."""
         self._configs.subscribe(listener)
 
     async def set(self, configs: Mapping[Resource, Mapping[str, str]]) -> None:
-        """Replace the configurations of the resources, all or none; an empty mapping removes a resource's.
+        """Replace the configurations of all the resources or of none; an empty mapping removes a resource's.
 
         Raises VersionConflictError and MetadataStoreError as `MetadataStore.commit` does.
         """

@@ -1,7 +1,7 @@
-"""The port behind which everything a cluster agrees on is kept: topics, configs, producer-id blocks.
+"""The port to whatever keeps the things that a cluster agrees on: topics, configs, producer-id blocks.
 
-A map of string keys to bytes with a revision that rises by one with every commit; a key's version is the revision that
-last wrote it (etcd's `mod_revision`), so compare-and-swap reads the same on the embedded store and on etcd.
+The store maps string keys to bytes. Its revision rises by one with every commit; a key's version is the revision that
+last wrote it (etcd's `mod_revision`), so that compare-and-swap works the same on the embedded store and on etcd.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from protocol.errors import KafkaStorage
 T = TypeVar("T")
 
 MOST_ATTEMPTS = 1_000
-"""Most retries: more conflicts mean a bug here, which must not occupy the loop for ever."""
+"""The most retries: more conflicts mean a bug here, which must not occupy the loop for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Change:
 class VersionConflictError(Exception):
     """A key was not at the version that a commit expected; nothing of the commit was done.
 
-    By the time this is raised, `get` and the watches show the state that the commit lost against.
+    When this is raised, `get` and the watches already show the state that the commit lost against.
     """
 
     def __init__(self, key: str, expected: int, actual: int) -> None:
@@ -51,7 +51,7 @@ class MetadataStoreError(KafkaStorage):
 
 
 class MetadataStore(Protocol):
-    """What handlers, topics and configs ask of the store; the module's docstring has its model."""
+    """The store as handlers, topics and configs use it; the module's docstring describes its model."""
 
     @property
     def revision(self) -> int:
@@ -76,17 +76,17 @@ class MetadataStore(Protocol):
         """
 
     def watch(self, prefix: str, callback: Callable[[Change], None]) -> Callable[[], None]:
-        """Call back on the loop, in the order of revisions, for each later commit under `prefix`.
+        """Call `callback` on the loop, in order of revisions, for each later commit under `prefix`.
 
         Returns the function that ends the watch.
         """
 
     async def close(self) -> None:
-        """Wait for the commits under way, then refuse any other."""
+        """Wait for the commits under way, then refuse all others."""
 
 
 async def retrying(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Read, decide and commit, again if another writer came between. Raises VersionConflictError after many tries."""
+    """Read, decide and commit; repeat if another writer came between. Raises VersionConflictError after many tries."""
     for _ in range(MOST_ATTEMPTS - 1):
         try:
             return await attempt()

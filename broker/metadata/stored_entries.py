@@ -1,4 +1,4 @@
-"""What the metadata store has under one prefix, as a dict in memory that follows it."""
+"""What the metadata store has under one prefix, as a dict in memory that is kept up to date."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ NOTHING: Entry = MappingProxyType({})
 
 
 class StoredEntries(Generic[K]):
-    """JSON objects by key. Reads are answered from memory, and see a change as soon as the call that made it returns.
+    """JSON objects by key. Reads are from memory, and see a change as soon as the call that made it returns.
 
-    `path` is where below `prefix` a key's entry is, `key` its inverse. An empty entry counts as absent.
+    `path` gives the place of a key's entry below `prefix`; `key` is its inverse. An empty entry counts as absent.
     """
 
     def __init__(self, store: MetadataStore, prefix: str, path: Callable[[K], str], key: Callable[[str], K]) -> None:
@@ -30,7 +30,7 @@ class StoredEntries(Generic[K]):
         self._listeners: list[Callable[[K], None]] = []
 
     async def open(self) -> None:
-        """Read what there is, and follow the store from then on."""
+        """Read the stored entries, and follow the store from then on."""
         self._store.watch(self._prefix, self._on_change)
         self._on_change(Change(self._store.revision, await self._store.list(self._prefix)))
 
@@ -44,11 +44,11 @@ class StoredEntries(Generic[K]):
         return self._entries.get(key, NOTHING)
 
     def subscribe(self, listener: Callable[[K], None]) -> None:
-        """Call `listener` with each key that changed, once its commit is seen here as a whole."""
+        """Call `listener` with each changed key, once the whole of its commit is visible here."""
         self._listeners.append(listener)
 
     async def set(self, entries: Mapping[K, Entry]) -> None:
-        """Replace entries, all or none; an empty one is removed.
+        """Replace all the entries or none; an empty one is removed.
 
         Raises VersionConflictError if another writer came between (see `retrying`), and MetadataStoreError.
         """

@@ -16,7 +16,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def invalid_reason(name: str) -> str | None:
-    """Why `name` cannot be a topic's, in Kafka's words, or None."""
+    """Why `name` cannot be the name of a topic, in Kafka's words; None if it can."""
     if not name:
         return "Topic name is invalid: the empty string is not allowed"
     if name in {".", ".."}:
@@ -36,5 +36,5 @@ def is_internal(name: str) -> bool:
 
 
 def collision_key(name: str) -> str:
-    """Names with the same key share their metric names, so Kafka lets only one of them exist."""
+    """A key shared by names whose metric names are the same, so that Kafka lets only one of them exist."""
     return name.replace(".", "_")

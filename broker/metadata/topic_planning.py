@@ -1,4 +1,4 @@
-"""What CreateTopics and CreatePartitions ask for, checked (Kafka's `ReplicationControlManager`)."""
+"""Checks what CreateTopics and CreatePartitions ask for (Kafka's `ReplicationControlManager`)."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ MAX_PARTITIONS_PER_REQUEST = 10_000
 MAX_RECORDS_PER_REQUEST = 10_000
 
 BY_DEFAULT = -1
-"""A partition count or replication factor that is left to the broker."""
+"""Leaves a partition count or replication factor to the broker."""
 
 
 def require_time_left(timeout: datetime.timedelta) -> None:
-    """Raises Timeout for a request that allows no time, which Kafka's controller never starts on."""
+    """Raises Timeout for a request that allows no time: Kafka's controller never starts on it."""
     if timeout <= datetime.timedelta(0):
         raise Timeout
 
@@ -45,13 +45,13 @@ def check_partition_total(count: int) -> None:
 
 
 def check_record_total(count: int) -> None:
-    """Raises PolicyViolation for more records of a request than KRaft writes: one a topic, partition and setting."""
+    """Raises PolicyViolation for more records of a request than KRaft writes: one per topic, partition and setting."""
     if count > MAX_RECORDS_PER_REQUEST:
         raise PolicyViolation("Unable to perform excessively large batch operation.")
 
 
 def check_replicas(replicas: Sequence[int], node_ids: Set[int]) -> None:
-    """Raises InvalidReplicaAssignment unless `replicas` are different nodes of the cluster, at least one."""
+    """Raises InvalidReplicaAssignment unless `replicas` are different nodes of the cluster, and at least one."""
     if not replicas:
         raise InvalidReplicaAssignment("The manual partition assignment includes an empty replica list.")
     previous: int | None = None
@@ -77,9 +77,9 @@ def plan_topic(
     configs: Iterable[tuple[str, str | None]] = (),
     beside: Collection[str] = (),
 ) -> Topic:
-    """The topic that would be made; `assignments` are (partition, replicas). Raises KafkaError for the first fault.
+    """The topic that would be created; `assignments` are (partition, replicas). Raises KafkaError for the first fault.
 
-    Its name may collide with those `beside` it, which the same request asks for.
+    `beside` are the other topics of the same request, with which its name may collide.
     """
     _check_name(node, name, beside)
     overrides = _overrides(configs)
@@ -103,7 +103,7 @@ def _check_name(node: Node, name: str, beside: Collection[str]) -> None:
 
 
 def _overrides(configs: Iterable[tuple[str, str | None]]) -> Mapping[str, str]:
-    """The last value of each name, as Kafka takes them."""
+    """The last value given for each name, which is the one Kafka takes."""
     pairs = list(configs)
     nulls = [name for name, value in pairs if value is None]
     if nulls:
@@ -147,7 +147,7 @@ def _placed(node: Node, partition_count: int, replication_factor: int) -> tuple[
 
 
 def growth(topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None) -> int:
-    """How many partitions are to be added to reach `count`. Raises InvalidPartitions or InvalidReplicaAssignment."""
+    """The number of partitions to add to reach `count`. Raises InvalidPartitions or InvalidReplicaAssignment."""
     current = len(topic.partitions)
     if count == current:
         raise InvalidPartitions(f"Topic already has {current} partition(s).")

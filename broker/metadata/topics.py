@@ -1,4 +1,4 @@
-"""The topics that exist: a view of `/topics/<name>` in the metadata store, and the only writer of it."""
+"""The existing topics: a view of `/topics/<name>` in the metadata store, and its only writer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PREFIX = "/topics/"
 
 @dataclass(frozen=True, slots=True)
 class PartitionAssignment:
-    """Where one partition lives, by node ids; the leader is -1 when there is none."""
+    """The nodes of one partition, by id; the leader is -1 if there is none."""
 
     leader: int
     leader_epoch: int
@@ -30,7 +30,7 @@ class PartitionAssignment:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as the store has it; `configs` holds its own overrides only."""
+    """A topic as stored; `configs` holds only its own overrides."""
 
     name: str
     id: uuid.UUID
@@ -53,24 +53,24 @@ class Host(Protocol):
     """Keeps the logs of partitions."""
 
     async def prepare(self, topics: Iterable[Topic]) -> None:
-        """Make the logs that these topics lack; KafkaStorage if one cannot be made."""
+        """Make the logs that these topics lack. Raises KafkaStorage if one cannot be made."""
 
     async def discard(self) -> None:
         """Remove the logs that were prepared but not used."""
 
 
 def assign(replicas: Iterable[int]) -> PartitionAssignment:
-    """A new partition: every replica in sync, led by the first one, at epoch 0."""
+    """A new partition: all replicas in sync, led by the first one, at epoch 0."""
     nodes = tuple(replicas)
     return PartitionAssignment(leader=nodes[0], leader_epoch=0, replicas=nodes, isr=nodes)
 
 
 class Topics:
-    """The topics. Reads are answered from memory, and see a change as soon as the call that made it returns.
+    """The topics. Reads are from memory, and see a change as soon as the call that made it returns.
 
-    `revision` is that of the store's last commit seen here: the store itself may be ahead for a moment.
-    A topic is one key, so every change is whole or absent after a crash. Each change raises VersionConflictError when
-    another writer came between (see `store.retrying`) and MetadataStoreError when it cannot be made durable.
+    `revision` is that of the store's last commit seen here: the store itself may be ahead for a moment. A topic is one
+    key, so after a crash every change is whole or absent. Each change raises VersionConflictError if another writer
+    came between (see `store.retrying`), and MetadataStoreError if it cannot be made durable.
     """
 
     def __init__(self, store: MetadataStore) -> None:
@@ -109,7 +109,7 @@ class Topics:
         return min(self._collisions.get(topic_names.collision_key(name), ()), default=None)
 
     def subscribe(self, listener: Listener) -> None:
-        """Call `listener(old, new)` after each later change; None stands for a topic that does not exist."""
+        """Call `listener(old, new)` after each later change; None means that the topic does not exist."""
         self._listeners.append(listener)
 
     def host_by(self, host: Host) -> None:
@@ -117,9 +117,9 @@ class Topics:
         self._host = host
 
     async def create(self, topics: Collection[Topic], beside: Collection[str] = ()) -> None:
-        """Create all or none; KafkaStorage if a log cannot be made.
+        """Create all topics or none. Raises KafkaStorage if a log cannot be made.
 
-        VersionConflictError if the view has one of them by now, or one that collides and is not among those `beside`.
+        Raises VersionConflictError if one of them now exists, or another that collides and is not among those `beside`.
         """
         async with self._growing:
             for topic in topics:
@@ -129,7 +129,7 @@ class Topics:
             await self._grow(dict.fromkeys((topic.name for topic in topics), 0), topics)
 
     async def delete(self, topics: Collection[Topic]) -> None:
-        """Delete all or none; UnknownTopicOrPartition if one does not exist with its id."""
+        """Delete all topics or none. Raises UnknownTopicOrPartition if one does not exist with its id."""
         for topic in topics:
             if self.get(topic.name) is None or self._by_name[topic.name].id != topic.id:
                 raise UnknownTopicOrPartition("This server does not host this topic-partition.")
@@ -137,7 +137,7 @@ class Topics:
         await self._commit({name: self._versions[name] for name in names}, deletes=names)
 
     async def create_partitions(self, added: Mapping[str, Collection[PartitionAssignment]]) -> None:
-        """Append partitions to topics of the view, all or none; KafkaStorage if a log cannot be made."""
+        """Append partitions to existing topics, all or none. Raises KafkaStorage if a log cannot be made."""
         async with self._growing:
             grown = [
                 replace(self._existing(name), partitions=(*self._existing(name).partitions, *partitions))
@@ -146,7 +146,7 @@ class Topics:
             await self._grow({topic.name: self._versions[topic.name] for topic in grown}, grown)
 
     async def _grow(self, expected: Mapping[str, int], topics: Collection[Topic]) -> None:
-        """Commit topics once the logs of their new partitions exist: a visible partition can be used."""
+        """Commit topics once the logs of their new partitions exist, since a visible partition must be usable."""
         if self._host is None:
             await self._commit(expected, puts=topics)
             return
@@ -158,7 +158,7 @@ class Topics:
             raise
 
     async def raise_leader_epochs(self) -> None:
-        """Raise every leader's epoch by two after a start, as KRaft does: the leader goes, and is elected again."""
+        """Raise every leader's epoch by two after a start, as in KRaft, where the leader goes and is elected again."""
         raised = [
             replace(
                 topic,
@@ -169,7 +169,7 @@ class Topics:
         await self._commit({topic.name: self._versions[topic.name] for topic in raised}, puts=raised)
 
     async def set_configs(self, configs: Mapping[str, Mapping[str, str]]) -> None:
-        """Replace the overrides of topics of the view, all or none."""
+        """Replace the overrides of existing topics, all or none."""
         changed = [
             replace(self._existing(name), configs=MappingProxyType(dict(new)))
             for name, new in configs.items()

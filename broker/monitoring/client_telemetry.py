@@ -1,6 +1,6 @@
 """Client metrics subscriptions and the clients that push for them (KIP-714; Kafka's `ClientMetricsManager`).
 
-Metrics are taken, checked and counted, and go nowhere: Kafka without a receiver plugin does the same.
+Metrics are accepted, checked and counted, and then dropped, as in a Kafka without a receiver plugin.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ MAX_UNPACKED_BYTES = 16 << 20
 RESERVED_IDS = (None, UUID(int=0), UUID(int=1))
 
 ASK_AGAIN_AFTER = frozenset({ErrorCode.unknown_subscription_id, ErrorCode.unsupported_compression_type})
-"""Errors after which a client may ask for its subscription before the interval is over."""
+"""Errors after which a client may ask for its subscription again before the interval is over."""
 
 
 @dataclass(slots=True)
 class Instance:
-    """One client, for as long as its connection lives; times are monotonic ms, of the last request accepted."""
+    """One client, for as long as its connection lives; times are monotonic ms, of the last accepted request."""
 
     connection: weakref.ref[object]
     subscriptions_version: int
@@ -59,7 +59,7 @@ class Instance:
 
 
 class ClientTelemetry:
-    """The clients known now, the latest used last, at most `MAX_INSTANCES`."""
+    """The currently known clients, the last used at the end; at most `MAX_INSTANCES`."""
 
     def __init__(self, configs: ResourceConfigs, metrics: Metrics, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -100,7 +100,7 @@ class ClientTelemetry:
         compression: int,
         metrics: bytes,
     ) -> None:
-        """Take a client's metrics. Raises the KafkaError that refuses them."""
+        """Accept a client's metrics. Raises the KafkaError to refuse them with."""
         if instance_id is None or instance_id in RESERVED_IDS:
             raise InvalidRequest
         instance = self._instance(ctx, instance_id)
@@ -182,7 +182,7 @@ def _matches(patterns: dict[str, re.Pattern[str]], attributes: dict[str, str]) -
 
 
 def _is_match(pattern: re.Pattern[str], text: str) -> bool:
-    """Whether all of the text matches: by RE2, if it accepts the pattern, since Python's engine may take for ever."""
+    """Whether all of the text matches; by RE2 if it accepts the pattern, since Python's engine may never finish."""
     try:
         return compile_pattern(pattern.pattern).fullmatch(text) is not None
     except InvalidPatternError:
@@ -190,7 +190,7 @@ def _is_match(pattern: re.Pattern[str], text: str) -> bool:
 
 
 def _subscription_id(metrics: tuple[str, ...], interval_ms: int, instance_id: UUID) -> int:
-    """The CRC-32C of what is asked for, combined with Java's hash of the client's id (KIP-714)."""
+    """The CRC-32C of what the client must push, combined with Java's hash of its id (KIP-714)."""
     halves = (instance_id.int >> 64) ^ (instance_id.int & (1 << 64) - 1)
     wanted = f"[{', '.join(metrics)}]{interval_ms}".encode()
     unsigned = (crc32c.crc32c(wanted) ^ (halves >> 32) ^ halves) & 0xFFFFFFFF

@@ -1,6 +1,6 @@
 """Renders a node's metrics for Prometheus, under the names that the JMX exporter gives Kafka's.
 
-Import it only where metrics are served: prometheus_client takes a while to load.
+Import it only where metrics are served: loading prometheus_client takes a while.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TOPIC_COUNTERS = (
 
 
 def process_registry() -> CollectorRegistry:
-    """A registry of its own: this process as prometheus_client knows it."""
+    """A separate registry with prometheus_client's metrics of this process."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
@@ -39,9 +39,9 @@ def process_registry() -> CollectorRegistry:
 
 
 class Scrape(Collector):
-    """One scrape, as prometheus_client's encoders take it: what was read makes its families while they encode.
+    """One scrape, as prometheus_client's encoders take it: they turn what was read into families while encoding.
 
-    `makes` are the steps of `MetricsReader.ask`; after them comes the process.
+    `makes` are the results of the steps of `MetricsReader.ask`; the metrics of the process follow.
     """
 
     def __init__(self, makes: Iterable[Callable[[], Metric | None]], process: CollectorRegistry) -> None:
@@ -54,16 +54,16 @@ class Scrape(Collector):
 
 
 class MetricsReader:
-    """Reads plain counters for prometheus_client, afresh at every scrape.
+    """Reads plain counters for prometheus_client, anew for every scrape.
 
-    A caller of `ask` may give the loop a turn between two steps, and have families made in another thread.
+    A caller of `ask` may give the loop a turn between two steps, and make the families in another thread.
     """
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 
     def ask(self) -> Iterator[Callable[[], Metric | None]]:
-        """The steps: each reads something of the node and returns the function that makes a family of it (or None).
+        """The steps. Each reads something of the node, and returns the function that makes a family (or None) from it.
 
         That function may run in any thread.
         """
@@ -131,7 +131,7 @@ class MetricsReader:
         return partial(self._family, reading, values)
 
     def _family(self, reading: Reading, values: Values) -> Metric | None:
-        """The family, None if it cannot be made: the other metrics are still reported."""
+        """The family, or None if it cannot be made, so that the other metrics are still reported."""
         new = GaugeMetricFamily if reading.kind is Kind.GAUGE else CounterMetricFamily
         family = new(reading.name, reading.documentation, labels=reading.labels)
         if isinstance(values, int | float):
@@ -147,7 +147,7 @@ class MetricsReader:
 
 
 def _nothing() -> None:
-    """No family."""
+    """Make no family."""
 
 
 def _same(family: Metric) -> Metric:

@@ -1,4 +1,4 @@
-"""The readings of the group coordinator: Kafka's own under its JMX exporter's names, and lag under kafka_exporter's."""
+"""The group coordinator's metrics: Kafka's own as its JMX exporter names them, and lag as kafka_exporter does."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OFFSETS_A_STEP = 500
 
 
 class Committed(NamedTuple):
-    """A group's committed offset in a partition; `lag` is how many records follow it, None where there is no log."""
+    """A group's committed offset in a partition; `lag` is the number of records after it, None if there is no log."""
 
     group: str
     topic: str
@@ -36,7 +36,7 @@ class Committed(NamedTuple):
 
 
 def register_group_metrics(node: Node, coordinator: GroupCoordinator) -> None:
-    """Register the readings for `/metrics`."""
+    """Register the metrics for `/metrics`."""
     gauge = node.metrics.gauge
     groups = coordinator.metrics
     gauge(f"{MANAGER}numgroups", "Groups.", (), lambda: sum(groups.groups.values()))
@@ -50,7 +50,7 @@ def register_group_metrics(node: Node, coordinator: GroupCoordinator) -> None:
 
 
 def _counts(node: Node, coordinator: GroupCoordinator) -> None:
-    """Kafka's names of these counts end in `_count`, which is no name for a Prometheus counter: hence gauges."""
+    """Register counts as gauges: Kafka's names for them end in `_count`, not allowed for a Prometheus counter."""
     gauge = node.metrics.gauge
     groups, offsets = coordinator.metrics, coordinator.offset_metrics
     gauge(
@@ -159,7 +159,7 @@ class _CommittedOffsets:
         self._rows: list[Committed] = []
 
     def walk(self) -> Iterator[None]:
-        """Several scrapes may walk at a time."""
+        """Several scrapes may walk at the same time."""
         rows: list[Committed] = []
         for shard in list(_shards(self._node)):
             groups = shard.offsets.store.groups()
@@ -178,7 +178,7 @@ class _CommittedOffsets:
         self._rows = rows
 
     def of_partitions(self, value: Callable[[Committed], int | None]) -> Callable[[], Labelled]:
-        """Those that have a value, to be read in any thread."""
+        """The partitions that have a value, to be read in any thread."""
         rows = self._rows
         return lambda: (
             ((one.group, one.topic, str(one.partition)), found) for one in rows if (found := value(one)) is not None

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 FINISH_S = 1.0
-"""How long a stopping server waits for answers in flight."""
+"""How long a stopping server waits for responses in flight."""
 
 
 class HttpServer:
     """Serves `/metrics`, `/healthz` and `/v1/status/ready` on the broker's loop.
 
-    `is_ready` gives None while the node serves clients, else the reason why it does not.
+    `is_ready` returns None while the node serves clients, else the reason why it does not.
     """
 
     def __init__(self, host: str, port: int, metrics: Metrics, is_ready: Callable[[], str | None]) -> None:
@@ -34,8 +34,8 @@ class HttpServer:
         self._runner: AppRunner | None = None
 
     async def start(self) -> int:
-        """Bind and serve; return the port, which the system chose if 0 was given. Raises OSError."""
-        # The libraries take a quarter of a second to load; from a thread, the loop serves Kafka's clients meanwhile.
+        """Bind and serve; return the port, chosen by the system if 0 was given. Raises OSError."""
+        # The libraries take a quarter of a second to load, so a thread does it while the loop serves Kafka's clients.
         await asyncio.to_thread(importlib.import_module, "broker.monitoring.http_app")
         from aiohttp.web import AppRunner, TCPSite
 
@@ -54,7 +54,7 @@ class HttpServer:
         return port
 
     async def stop(self) -> None:
-        """Stop accepting, finish the answers in flight, close every connection. Harmless if not started."""
+        """Stop accepting, finish the responses in flight, close every connection. Harmless if not started."""
         if self._runner is not None:
             runner, self._runner = self._runner, None
             await runner.cleanup()

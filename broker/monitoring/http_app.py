@@ -1,4 +1,4 @@
-"""What the HTTP port answers. Import it late and off the loop: aiohttp and prometheus_client take a while to load."""
+"""The HTTP port's responses. Import it late and off the loop: aiohttp and prometheus_client take a while to load."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from broker.monitoring.metrics import Metrics
 
 
 def make_app(metrics: Metrics, is_ready: Callable[[], str | None]) -> web.Application:
-    """The three routes. `is_ready` gives None, or the reason why the node does not serve."""
+    """The app with its three routes. `is_ready` returns None, or the reason why the node does not serve."""
     reader, process = MetricsReader(metrics), process_registry()
 
     async def serve_metrics(request: web.Request) -> web.Response:
         encode, content_type = choose_encoder(",".join(request.headers.getall("Accept", [])))
         # Thousands of partitions make a page of megabytes. The broker's state is read on the loop, in small steps;
-        # making text of it, which is most of the work, needs no state.
+        # turning it into text, most of the work, needs no state.
         makes = []
         for make in reader.ask():
             makes.append(make)

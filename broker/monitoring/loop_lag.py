@@ -1,4 +1,4 @@
-"""How late the event loop serves its timers: the sign of work that holds it up."""
+"""How late the event loop serves its timers, which shows when some work blocks it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PERIOD_MS = 500.0
 
 
 class LoopLag:
-    """Asks for a timer every half second and notes, in seconds, how late it comes."""
+    """Sets a timer every half second, and notes in seconds how late it fires."""
 
     def __init__(self, clock: Clock, lag_s: Histogram) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""What the broker counts, as plain ints: cheap where requests are served, and read when someone asks.
+"""What the broker counts, as plain ints: cheap to count while serving requests, and read only on demand.
 
 `broker/monitoring/collector.py` renders it for Prometheus under the names that the JMX exporter gives Kafka's metrics;
 only that module knows prometheus_client. The rules of counting are Kafka's `BrokerTopicMetrics` and `RequestMetrics`.
@@ -26,7 +26,7 @@ Values = float | Labelled | Callable[[], Labelled]
 
 
 class Histogram:
-    """Counts of observed values in buckets with fixed upper bounds, each bound belonging to its bucket."""
+    """Counts of observed values in buckets with fixed upper bounds, which are inclusive."""
 
     __slots__ = ("bounds", "counts", "sum")
 
@@ -40,13 +40,13 @@ class Histogram:
         self.sum += value
 
     def cumulative(self) -> list[int]:
-        """For every bound, and last for infinity, how many values were no greater."""
+        """For each bound, and last for infinity, the number of values not above it."""
         return list(accumulate(self.counts))
 
 
 @dataclass(slots=True)
 class TopicCounters:
-    """Kafka's `BrokerTopicMetrics` of one topic. A request counts once for each partition it names."""
+    """Kafka's `BrokerTopicMetrics` of one topic. A request counts once for each partition that it names."""
 
     messages_in: int = 0
     bytes_in: int = 0
@@ -74,7 +74,7 @@ class RequestCounters:
     def done(self, version: int, total_ms: float) -> None:
         """A request was answered `total_ms` after it was read."""
         self.by_version[version] += 1
-        times = self.total_time_ms  # observed here: for a heartbeat even a call counts
+        times = self.total_time_ms  # observed in line: for a heartbeat even a call matters
         times.counts[bisect_left(times.bounds, total_ms)] += 1
         times.sum += total_ms
 
@@ -86,9 +86,9 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A metric that is read when scraped: a number, or with labels, pairs of label values and a number.
+    """A metric that is read when scraped: a number or, with labels, pairs of label values and a number.
 
-    `read` is called on the loop. What it may return instead, a function that gives the pairs, is called in any thread.
+    `read` is called on the loop. It may instead return a function that gives the pairs, which is called in any thread.
     """
 
     kind: Kind
@@ -104,14 +104,14 @@ class Metrics:
     def __init__(self) -> None:
         self.topics = defaultdict[str, TopicCounters](TopicCounters)
         self.deleted_topics = TopicCounters()
-        """Counts of deleted topics: the sums over all topics never fall."""
+        """Counts of deleted topics, so that the sums over all topics never fall."""
         self.requests = defaultdict[str, RequestCounters](RequestCounters)
         self.readings: dict[str, Reading] = {}
         self.walks: list[Callable[[], Iterator[None]]] = []
-        """Walked through at every scrape before anything is read, the loop having a turn at each step."""
+        """Run through at every scrape before anything is read; the loop gets a turn at each step."""
         self.loop_lag_s = Histogram(LAG_BOUNDS_S)
 
-    # -- where requests are served
+    # -- while serving requests
 
     def produced(self, topic: str, messages: int, size: int) -> None:
         """A batch of `messages` records in `size` bytes was appended to a partition."""
@@ -121,23 +121,23 @@ class Metrics:
         counters.bytes_in += size
 
     def produce_failed(self, topic: str) -> None:
-        """An append failed by an error that Kafka does not expect there (`ReplicaManager.appendToLocalLog`)."""
+        """An append failed with an error that Kafka does not expect there (`ReplicaManager.appendToLocalLog`)."""
         counters = self.topics[topic]
         counters.total_produce_requests += 1
         counters.failed_produce_requests += 1
 
     def fetched(self, topic: str, size: int) -> None:
-        """A partition was read for a client, who gets `size` bytes."""
+        """A partition was read for a client, which gets `size` bytes."""
         counters = self.topics[topic]
         counters.total_fetch_requests += 1
         counters.bytes_out += size
 
     def fetch_failed(self, topic: str) -> None:
-        """A read failed, after `fetched`, by an error that Kafka does not expect (`ReplicaManager.readFromLog`)."""
+        """A read failed, after `fetched`, with an error that Kafka does not expect (`ReplicaManager.readFromLog`)."""
         self.topics[topic].failed_fetch_requests += 1
 
     def request_error(self, api: str, error: ErrorCode) -> None:
-        """An answer, or one entry of it, carries an error. `api` is its snake-case name."""
+        """An answer, or one entry of it, contains an error. `api` is its snake-case name."""
         errors = self.requests[api].errors
         errors[error] = errors.get(error, 0) + 1
 
@@ -157,9 +157,9 @@ class Metrics:
         return total
 
     def gauge(self, name: str, documentation: str, labels: Sequence[str], read: Callable[[], Values]) -> None:
-        """Register a value that may go up and down, read at every scrape.
+        """Register a value that may rise and fall; it is read at every scrape.
 
-        `read` gives a number; or, with `labels`, pairs of a tuple of label values (in their order) and a number.
+        `read` returns a number or, with `labels`, pairs of a tuple of label values (in their order) and a number.
         Raises ValueError if the name is taken.
         """
         self._register(Reading(Kind.GAUGE, name, documentation, tuple(labels), read))

@@ -1,4 +1,4 @@
-"""The readings of a node's parts, under the names of Kafka's JMX exporter."""
+"""The metrics of a node's parts, under the names of Kafka's JMX exporter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PARTITION = ("topic", "partition")
 
 
 def register_gauges(node: Node) -> None:
-    """Register the readings for `/metrics`."""
+    """Register the metrics for `/metrics`."""
     _partitions(node)
     _connections(node)
     _waiting(node)

@@ -1,4 +1,4 @@
-"""What is seen of transactions from outside: ids by state, what ended how, partitions that wait for an end."""
+"""The metrics of transactions: ids by state, how many ended in which way, partitions that wait for an end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from broker.partitions.partition import Partition
 
 LATE_AFTER_THE_LONGEST_TIMEOUT_MS = 5 * 60 * 1000
-"""Kafka's grace for markers (KIP-664)."""
+"""The time that Kafka allows for markers (KIP-664)."""
 
 COUNTERS = {
     "committed": "Transactions committed, every marker written.",
@@ -29,7 +29,7 @@ COUNTERS = {
 
 
 def register_transaction_metrics(node: Node) -> None:
-    """Register the readings for `/metrics`."""
+    """Register the metrics for `/metrics`."""
     metrics, counts = node.metrics, node.transaction_coordinator.metrics
     metrics.gauge("odradek_transactional_ids", "Transactional ids by state.", ("state",), lambda: _by_state(node))
     metrics.gauge(
@@ -68,7 +68,7 @@ def _ages(node: Node) -> Values:
 
 
 def _late(node: Node) -> int:
-    """The number of partitions whose open transaction is late, from its producer's last record on, as in Kafka."""
+    """The number of partitions with a late open transaction, counted as in Kafka from its producer's last record."""
     longest_ms = node.config.integer("transaction.max.timeout.ms") + LATE_AFTER_THE_LONGEST_TIMEOUT_MS
     now_ms = node.clock.wall_ms()
     return sum(now_ms - oldest.last_timestamp > longest_ms for _, oldest in _oldest_open(node))

@@ -1,4 +1,4 @@
-"""Answers that are usually there at once, and then need no task."""
+"""Answers that are usually available at once, and then need no task."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 class Later(Generic[T, R]):
-    """What `then` makes of a future's result. It can be awaited; dispatch looks inside instead, which needs no task."""
+    """What `then` makes of a future's result. It can be awaited; dispatch uses its parts, which needs no task."""
 
     __slots__ = ("future", "then")
 
@@ -28,12 +28,12 @@ class Later(Generic[T, R]):
 
 
 def when_done(future: Future[T], then: Callable[[T], R]) -> R | Later[T, R]:
-    """What `then` makes of the result: at once if the future is done, else later. Raises what the future does."""
+    """What `then` makes of the result: at once if the future is done, else later. Raises what the future raises."""
     return then(future.result()) if future.done() else Later(future, then)
 
 
 def when_all_settled(futures: Sequence[Future[T]], then: Callable[[list[T | KafkaError]], R]) -> R | Awaitable[R]:
-    """What `then` makes of the results, KafkaErrors among them: at once if all are done. Raises any other exception."""
+    """What `then` makes of the results and KafkaErrors: at once if all are done. Raises any other exception."""
     if all(future.done() for future in futures):
         return then([_result_or_error(future) for future in futures])
     return _all_later(futures, then)
@@ -42,7 +42,7 @@ def when_all_settled(futures: Sequence[Future[T]], then: Callable[[list[T | Kafk
 def ask_each(
     keys: Iterable[K], ask: Callable[[K], Future[T]], then: Callable[[Mapping[K, T | KafkaError]], R]
 ) -> R | Awaitable[R]:
-    """As `when_all_settled`, with the results by key; a key that is named twice is asked for once."""
+    """As `when_all_settled`, with the results by key; a key that is named twice is asked only once."""
     distinct = list(dict.fromkeys(keys))
     return when_all_settled([ask(key) for key in distinct], lambda found: then(dict(zip(distinct, found, strict=True))))
 

@@ -25,14 +25,14 @@ SEND_AT_BYTES = 64 * 1024
 """Replies are gathered up to this size before they are sent."""
 
 WRITING_PAUSED, THROTTLED, TURNED_AWAY, OTHERS_TURN, NOT_ADMITTED = 1, 2, 4, 8, 16
-"""Why a connection handles no further request: unsent replies, a quota (KIP-219), its address connects too often,
-its turn is over, or it waits for one of `max.connections`."""
+"""Reasons why a connection handles no further request: unsent replies, a quota (KIP-219), its address connects too
+often, its turn is over, or it waits for one of `max.connections`."""
 
 TURN_MS = 5.0
-"""Requests that came together are handled for so long before other connections have a turn."""
+"""How long requests that came together are handled before other connections get a turn."""
 
 MAX_OVERLAPPING = 256
-"""Produce requests of one connection that may wait for their acknowledgement at once."""
+"""How many Produce requests of one connection may wait for their acknowledgement at once."""
 
 MAX_OVERLAPPING_BYTES = 32 * 1024 * 1024
 """Once waiting Produce requests hold this many bytes, no further request is handled: their records stay in memory until
@@ -54,8 +54,8 @@ class Reply:
 class Connection(asyncio.BufferedProtocol):
     """Reads length-prefixed requests, hands each to the dispatcher, and writes the replies in order.
 
-    As in Kafka's `SocketServer` one request of a connection is handled at a time; the next one waits in the receive
-    buffer (and from there in the kernel's, so memory stays bounded) until the answer is written. Produce requests alone
+    As in Kafka's `SocketServer`, one request of a connection is handled at a time. The next one waits in the receive
+    buffer (and then in the kernel's, so that memory stays bounded) until the answer is written. Only Produce requests
     may overlap: their append is done before they first wait.
     """
 
@@ -78,10 +78,10 @@ class Connection(asyncio.BufferedProtocol):
         self._overlapping_bytes = 0  # of the requests whose replies are in the queue
         self._waiting: set[Pending] = set()
         self._paused_reading = False
-        self._blocked = 0  # bits that say why no further request is handled
+        self._blocked = 0  # a bit for each reason to handle no further request
         self._throttled_until_ms = 0.0
         self._throttle_timer: TimerTask | None = None
-        self._closing = False  # no further request is read; ends once what is in flight is answered
+        self._closing = False  # no further request is read; closes once everything in flight is answered
         self._got_eof = False
         self._handling = False
 
@@ -96,7 +96,7 @@ class Connection(asyncio.BufferedProtocol):
         self._server.admit(self)
 
     def hold(self) -> None:
-        """Read nothing before `admitted`."""
+        """Read nothing until `admitted` is called."""
         self._blocked |= NOT_ADMITTED
         asyncio.get_running_loop().call_soon(self._adjust_reading)  # uvloop begins to read after `connection_made`
 
@@ -106,7 +106,7 @@ class Connection(asyncio.BufferedProtocol):
             self._unblock(NOT_ADMITTED)
 
     def turn_away(self, delay_ms: int) -> None:
-        """Close, perhaps later so that the client does not come back at once; its requests are not answered."""
+        """Close without answering, perhaps later so that the client does not come back at once."""
         if delay_ms:
             self._blocked |= TURNED_AWAY
             self._throttle_timer = self._server.wheel.add(delay_ms, self.abort)
@@ -116,7 +116,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._closing = True
-        self.repeated = None  # which knows its connection: without this both would wait for the garbage collector
+        self.repeated = None  # breaks a cycle with the connection that would wait for the garbage collector
         for pending in self._waiting:
             pending.abandon()
         if self._throttle_timer is not None:
@@ -145,7 +145,7 @@ class Connection(asyncio.BufferedProtocol):
     # -- requests
 
     def _handle_received(self) -> None:
-        """Handle every whole frame received, until something in flight must be waited for."""
+        """Handle every whole frame received, until one has to wait for something in flight."""
         if self._handling:
             return
         self._handling = True
@@ -160,7 +160,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._handle(frame)
                 if not self._replies:
                     emptied = frames.reuse()
-                    if emptied:  # usually it was the only one
+                    if emptied:  # usually this was the only one
                         break
                 if self._monotonic_ms() - began_ms > TURN_MS:
                     self._blocked |= OTHERS_TURN
@@ -197,13 +197,13 @@ class Connection(asyncio.BufferedProtocol):
         )
 
     def _next_overlaps(self) -> bool:
-        """Whether the next request may be handled while others wait, if enough was received to know its API."""
+        """Whether the next request may be handled while others wait, if enough has arrived to know its API."""
         key = self._frames.next_key()
         return key is None or key in self._dispatcher.pipelined_keys
 
     def _handle(self, frame: memoryview) -> None:
         result = self._dispatcher.dispatch(self, frame)
-        if result.__class__ is bytearray and not self._replies:  # most small requests
+        if result.__class__ is bytearray and not self._replies:  # the case for most small requests
             self._out.append(result)
             self._out_bytes += len(result)
             if self._out_bytes >= SEND_AT_BYTES:
@@ -236,7 +236,7 @@ class Connection(asyncio.BufferedProtocol):
             self._handle_received()
 
     def _take_answers(self) -> None:
-        """Gather the replies that are next in order."""
+        """Gather the answered replies that are next in order."""
         replies = self._replies
         while replies and replies[0].done:
             reply = replies.popleft()
@@ -279,7 +279,7 @@ class Connection(asyncio.BufferedProtocol):
         self._out_bytes = 0
 
     def _adjust_reading(self) -> None:
-        """Stop reading while received bytes wait for an earlier answer, so that they wait in the kernel's buffers."""
+        """Stop reading while received bytes wait for an earlier answer, so that more wait in the kernel's buffers."""
         if self._transport is None or self._transport.is_closing():
             return
         pause = self._closing or bool(self._blocked & NOT_ADMITTED)
@@ -318,7 +318,7 @@ class Connection(asyncio.BufferedProtocol):
         return not self._replies
 
     def close(self) -> None:
-        """Close at once; what is written already is still sent."""
+        """Close at once; what has been written is still sent."""
         self._closing = True
         self._replies.clear()
         if self._out:
@@ -327,12 +327,12 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.close()
 
     def finish(self) -> None:
-        """Read no further request and close once everything in flight is answered."""
+        """Read no further request, and close once everything in flight is answered."""
         self._closing = True
         self._flush()
         self._adjust_reading()
 
     def abort(self) -> None:
-        """Drop the connection and what it has not sent."""
+        """Drop the connection and its unsent data."""
         if self._transport is not None:
             self._transport.abort()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class CloseConnectionError(Exception):
-    """Closes the request's connection, without an answer; the text is for the log."""
+    """Closes the request's connection without an answer; the text is for the log."""
 
 
 class Peer(Protocol):
@@ -37,9 +37,9 @@ class Peer(Protocol):
 class RequestContext:
     """One request's surroundings.
 
-    `version` is the API version that was asked for, `body` the request as it came, without its header (empty for
-    the hot-path APIs), `size` how many bytes came in all, given where a quota is set. A pipelined API sets `begun`
-    to False when it could not do its part in the order of requests at once: the next request has to wait.
+    `version` is the requested API version, `body` the request as it came, without its header (empty for the hot-path
+    APIs), `size` the number of bytes received, set only where a quota is set. A pipelined API sets `begun` to False if
+    it could not do its part in the order of requests at once: then the next request has to wait.
     """
 
     node: Node
@@ -54,5 +54,5 @@ class RequestContext:
 
     @property
     def raw(self) -> Any:
-        """The request as kio's class of `version`, for the fields that the newest version no longer has."""
+        """The request in kio's class of `version`, for fields that the newest version no longer has."""
         return decode_request(API_BY_KEY[self.api_key], self.version, self.body)

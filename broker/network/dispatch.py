@@ -1,4 +1,4 @@
-"""From a request frame to its reply: header, API table, decoding, the handler, and errors at one edge."""
+"""From a request frame to its reply: header, API table, decoding, the handler, and errors, all handled here."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Buffers = bytes | bytearray | list[Any]
 """A reply frame: one buffer, or the list of its parts."""
 
 LATER = (Later, asyncio.Future, CoroutineType)
-"""What a handler returns for a response that comes later."""
+"""What a handler returns if the response comes later."""
 
 
 DRAIN_MS = 3000
@@ -43,15 +43,15 @@ DRAIN_MS = 3000
 
 _unpack_start = Struct(">ii").unpack_from  # API key and version, correlation id
 AFTER_CORRELATION_ID = 8
-"""Where a request goes on after its correlation id."""
+"""The position after the correlation id, where a request goes on."""
 
 LONGEST_REPEATED_BYTES = 1024
-"""Larger requests are not kept for repetition: each connection keeps one."""
+"""Larger requests are not kept for comparison with the next: each connection keeps one."""
 
 
 @dataclass(eq=False, slots=True)
 class Pending:
-    """A reply to come: `finish()` gives it once `work` is done. The next request waits for an `exclusive` one.
+    """A reply to come: `finish()` returns it once `work` is done. The next request waits for an `exclusive` one.
 
     `finish` must be called once, even if nobody waits for the reply. It raises CloseConnectionError.
     """
@@ -62,13 +62,13 @@ class Pending:
     only_reads: bool
 
     def abandon(self) -> None:
-        """The connection is lost. What has begun runs on to its end, so that nothing stays half done."""
+        """The connection is lost. Work that has begun runs to its end, so that nothing stays half done."""
         if self.only_reads:
             self.work.cancel()
 
 
 class Repeated(NamedTuple):
-    """A request that its client repeats, such as a heartbeat: only the correlation id differs."""
+    """A request that its client repeats, such as a heartbeat, with only the correlation id changed."""
 
     size: int
     key_and_version: int
@@ -80,7 +80,7 @@ class Repeated(NamedTuple):
 
 
 class ByVersion(dict[int, T]):
-    """Values by version of an API, each made at its first use."""
+    """Values by version of an API, each made when first used."""
 
     def __init__(self, make: Callable[[int], T]) -> None:
         self._make = make
@@ -131,7 +131,7 @@ class Route:
 
 
 class Dispatcher:
-    """Routes frames to handlers. One for the whole node."""
+    """Routes frames to handlers. There is one for the whole node."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -154,7 +154,7 @@ class Dispatcher:
         return route
 
     def dispatch(self, connection: Connection, frame: memoryview) -> Buffers | Pending | None:
-        """Handle one request. Returns the reply frame, a reply to come, or None where none is sent (acks=0).
+        """Handle one request. Returns the reply frame, a reply to come, or None if none is sent (acks=0).
 
         Raises CloseConnectionError for an API, version or body that Kafka does not answer either.
         """
@@ -166,14 +166,14 @@ class Dispatcher:
             and (start := _unpack_start(frame))[0] == repeated.key_and_version
         ):
             _, _, _, route, ctx, request = repeated
-            ctx.correlation_id = start[1]  # the one before is answered: its API is exclusive
+            ctx.correlation_id = start[1]  # the previous request has been answered: its API is exclusive
             if self._throttling.enabled:
                 ctx.size = len(frame)
         else:
             route, ctx, request = self._read(connection, frame)
             if request is None:
                 return self._too_new(route, ctx.correlation_id)
-        started = connection.last_active_ms  # when the request arrived or its wait ended
+        started = connection.last_active_ms  # when the request arrived, or when its wait ended
         try:
             response = route.handle(ctx, request)
         except Exception as error:  # noqa: BLE001 - the one edge where errors become answers
@@ -183,7 +183,7 @@ class Dispatcher:
         return self._encode(route, ctx, request, response, started)
 
     def _read(self, connection: Connection, frame: memoryview) -> tuple[Route, RequestContext, Any]:
-        """The request; None for ApiVersions in a version that is not served. Raises CloseConnectionError."""
+        """The request; None for ApiVersions in an unserved version. Raises CloseConnectionError."""
         try:
             key, version, correlation_id, client_id, body = headers.parse_request_header(frame)
         except DecodeError as error:
@@ -202,7 +202,7 @@ class Dispatcher:
         try:
             if route.decode is not None:
                 return route, ctx, route.decode(version, frame, body)
-            ctx.body = bytes(frame[body:])  # its strings are cheaper to slice than a memoryview's
+            ctx.body = bytes(frame[body:])  # slicing strings from bytes is cheaper than from a memoryview
             request, _ = route.read[version](ctx.body, 0)
             if route.prepare is not None:
                 request = route.prepare(ctx, request)
@@ -273,7 +273,7 @@ class Dispatcher:
         logger.error("unexpected error in a handler", api=route.api.name, version=ctx.version, exc_info=error)
 
     def _too_new(self, route: Route, correlation_id: int) -> Buffers:
-        """ApiVersions in a version that is not served: answered in version 0, so that any client can read it."""
+        """Answer ApiVersions in an unserved version, in version 0, which any client can read."""
         module = route.load()
         return messages.encode_response(route.api, module.unsupported_version(), 0, correlation_id)
 

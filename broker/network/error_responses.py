@@ -1,4 +1,4 @@
-"""The response of an API that failed as a whole, for all whose response has a top-level error code."""
+"""The response of an API that failed as a whole, for all APIs whose response has a top-level error code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from protocol.errors import KafkaError
 def error_response(api: Api, error: KafkaError) -> Any:
     """The newest response class of `api` with the error code (and message), everything else empty.
 
-    Raises RuntimeError if the response has no place for it; then the handler's module defines `error_response`.
+    Raises RuntimeError if the response has no such field; then the handler's module must define `error_response`.
     """
     response_class = messages.newest_response(api)
     fields = {field.name: field for field in dataclasses.fields(response_class)}

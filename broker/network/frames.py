@@ -7,20 +7,20 @@ from protocol.primitives import INT32
 
 SCRATCH_BYTES = 4 * 1024
 LARGEST_SCRATCH_BYTES = 64 * 1024
-"""The buffer that a connection's small requests share: it grows once, when a client fills it."""
+"""The buffer that a connection's small requests share; it grows once, when a client fills it."""
 
 LARGE_STEP_BYTES = 1024 * 1024
-"""A larger request gets a buffer of its own, at first of this size at most: an announcement alone takes no memory."""
+"""The largest initial size of a larger request's own buffer: an announced size alone takes no memory."""
 
 SIZE_BYTES = 4
-"""Before each frame comes its size (INT32, big-endian), which is no part of it."""
+"""The size (INT32, big-endian) that precedes each frame, and is not part of it."""
 
 KEY_BYTES = 2
 """A frame begins with the API key."""
 
 
 class FrameBuffer:
-    """Frames of 0 to `max_frame_bytes` bytes, given out as views of the memory into which they were received.
+    """Frames of 0 to `max_frame_bytes` bytes, returned as views of the memory into which they were received.
 
     A view is valid until `next` or `reuse` is called.
     """
@@ -31,7 +31,7 @@ class FrameBuffer:
         self._max_frame_bytes = max_frame_bytes
         self._scratch = bytearray(SCRATCH_BYTES)
         self._view = memoryview(self._scratch)
-        self._start = 0  # first byte in the scratch buffer that was not given out yet
+        self._start = 0  # first byte in the scratch buffer that has not been returned yet
         self._end = 0  # end of what was received into it
         self._large: memoryview | None = None  # a frame too large for the scratch buffer, being received
         self._large_size = 0
@@ -39,13 +39,13 @@ class FrameBuffer:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether something received may be looked at already: more than the beginning of a large frame."""
+        """Whether received bytes can be looked at now, that is, unless they only begin a large frame."""
         return self._large_end == self._large_size if self._large is not None else self._end > self._start
 
     # -- receiving
 
     def space(self) -> memoryview:
-        """Where to put what comes next; empty only while a frame too large for the scratch buffer waits whole."""
+        """Where to put what comes next; empty only while a whole frame too large for the scratch buffer is waiting."""
         if self._large is not None:
             if self._large_end == len(self._large):
                 self._grow_large()
@@ -62,10 +62,10 @@ class FrameBuffer:
         self._large_end += count
         return self._large_end == self._large_size
 
-    # -- giving out
+    # -- returning frames
 
     def next_key(self) -> int | None:
-        """The API key of the next frame, None until enough of it was received."""
+        """The API key of the next frame, None until enough of it has arrived."""
         if self._large is not None:
             key = self._large[:KEY_BYTES]
         else:
@@ -76,7 +76,7 @@ class FrameBuffer:
         return int.from_bytes(key, "big")
 
     def next(self) -> memoryview | None:
-        """The next whole frame, None until more was received. Raises CloseConnectionError for a size out of bounds."""
+        """The next whole frame, None until more has arrived. Raises CloseConnectionError for a size out of bounds."""
         if self._large is not None:
             return self._take_large()
         available = self._end - self._start
@@ -98,7 +98,7 @@ class FrameBuffer:
         return None
 
     def reuse(self) -> bool:
-        """Receive over what was given out, if that is all there is. Returns whether it is."""
+        """Make room by reusing the memory of returned frames, if nothing else is there; return whether that is so."""
         if self._start != self._end or self._large is not None:
             return False
         self._start = self._end = 0
@@ -124,7 +124,7 @@ class FrameBuffer:
         self._large = grown
 
     def _renew_scratch(self) -> None:
-        """Go on in new memory: somebody may still look at a frame in the old one."""
+        """Go on in new memory: somebody may still be using a frame in the old."""
         scratch = bytearray(LARGEST_SCRATCH_BYTES)
         kept = self._end - self._start
         scratch[:kept] = self._scratch[self._start : self._end]

@@ -6,7 +6,7 @@ from protocol.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 
 
 def fencing_known_from(version: int, first: int, error: KafkaError) -> KafkaError:
-    """PRODUCER_FENCED is sent from version `first` of an API on, and INVALID_PRODUCER_EPOCH before (KIP-588)."""
+    """The error; PRODUCER_FENCED becomes INVALID_PRODUCER_EPOCH before version `first` of an API (KIP-588)."""
     if version < first and isinstance(error, ProducerFenced):
         return InvalidProducerEpoch()
     return error

@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from timing.clock import Clock
 
 LONGEST_WAIT_MS = 2.0
-"""A reply held this long is sent right after the request being handled."""
+"""A reply held this long is sent right after the request that is being handled."""
 
 QUIET_MS = 0.1
-"""After this much silence a reply is sent at once: no other request is likely to be pending."""
+"""After a pause this long a reply is sent at once: no other request is likely to be waiting."""
 
 
 class Outbox:
     """Connections whose replies are sent once the loop has handled everything received.
 
     A write to a socket wakes its reader, which costs the writer about as much as a small request does. Connections
-    whose readers share a thread, as a client's mostly do, cost one waking for what is written in one go. The reply to a
-    request that came alone leaves at once.
+    whose readers share a thread, as a client's mostly do, cost one wakeup for all that is written in one go. The reply
+    to a request that came alone is sent immediately.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 LEAST_BACKLOG = 1024
-"""The listen backlog: after a restart all clients come back at once, before the loop accepts them."""
+"""The listen backlog: after a restart all clients come back at once, before the loop can accept them."""
 DEFAULT_RECEIVE_BUFFER = 100 << 10
 FINISH_MS = 3000
 """How long a stopping server waits for answers in flight."""
@@ -46,7 +46,7 @@ class Server:
         self._node = node
         self._per_ip: Counter[str] = Counter()
         self._turned_away: set[Connection] = set()
-        self._waiting: dict[Connection, None] = {}  # for one of `max.connections`, in order of arrival
+        self._waiting: dict[Connection, None] = {}  # waiting for one of `max.connections`, in order of arrival
         self._stopping = False
         self._max_idle_ms = config.integer("connections.max.idle.ms")
         self._backlog = max(config.integer("socket.listen.backlog.size"), LEAST_BACKLOG)
@@ -56,7 +56,7 @@ class Server:
         self._idle_timers: dict[Connection, TimerTask] = {}
 
     async def start(self, listeners: tuple[Listener, ...]) -> None:
-        """Bind every listener; `bound` then has each one's port. Nobody is served before `serve`.
+        """Bind every listener; `bound` then has each one's port. No client is served before `serve`.
 
         Raises ListenError if an address cannot be bound.
         """
@@ -82,7 +82,7 @@ class Server:
             self.bound[name] = server.sockets[0].getsockname()[1]
 
     async def serve(self) -> None:
-        """Let clients in. Raises ListenError if another process came first."""
+        """Let clients in. Raises ListenError if another process was faster."""
         for listener, server in self._servers:
             try:
                 await server.start_serving()
@@ -93,7 +93,7 @@ class Server:
     # -- connections
 
     def admit(self, connection: Connection) -> None:
-        """Count a new connection. At `max.connections` it waits; other limits turn it away."""
+        """Count a new connection. At `max.connections` it has to wait; at other limits it is turned away."""
         if self._stopping:
             connection.abort()
         elif len(self.connections) < self._most_connections:
@@ -105,7 +105,7 @@ class Server:
             self._refuse(connection, "max.connections")
 
     def limits_changed(self) -> None:
-        """`max.connections` may have changed: admits connections that wait, or closes the longest idle ones."""
+        """`max.connections` may have changed: admits waiting connections, or closes the longest idle ones."""
         excess = len(self.connections) - self._most_connections
         if excess > 0:
             logger.warning("connections closed", count=excess, limit="max.connections")
@@ -149,8 +149,8 @@ class Server:
     def size_buffers(self, transport: asyncio.BaseTransport) -> None:
         """Set the configured sizes of the socket's buffers.
 
-        Kafka's small send buffer keeps what is sent within the CPU's cache, a quarter less work for a Fetch. Its small
-        receive buffer would make a large Produce a third more work, so its default is not asked for.
+        Kafka's small send buffer keeps the data sent within the CPU's cache, a quarter less work for a Fetch. Its small
+        receive buffer would make a large Produce a third more work, so that default is not used.
         """
         sock = transport.get_extra_info("socket")
         if sock is None:
@@ -161,7 +161,7 @@ class Server:
             sock.setsockopt(SOL_SOCKET, SO_RCVBUF, self._receive_buffer)
 
     def forget(self, connection: Connection) -> None:
-        """The connection is lost: undoes what `admit` counted. Harmless for one that waited or was turned away."""
+        """Undo what `admit` counted for a lost connection. Harmless for one that waited or was turned away."""
         if connection not in self.connections:
             self._turned_away.discard(connection)
             self._waiting.pop(connection, None)
@@ -180,7 +180,7 @@ class Server:
         idle_ms = self.clock.monotonic_ms() - connection.last_active_ms
         if idle_ms >= self._max_idle_ms and connection.idle:
             logger.debug("idle connection closed", client=connection.client_host)
-            connection.abort()  # a client that takes nothing more must not keep it open either
+            connection.abort()  # not even a client that stopped reading may keep it open
             return
         self._check_idle_in(max(self._max_idle_ms - idle_ms, 1), connection)
 

@@ -1,1 +1,1 @@
-"""The partitions that a node hosts, and requests that wait for them."""
+"""The partitions that a node hosts, and the requests that wait for them."""

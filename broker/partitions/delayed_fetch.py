@@ -25,7 +25,7 @@ class PartitionFetch:
 
     Attributes:
         start: where the read starts in the log.
-        idle_at: the partition's bounds if there was nothing to read; while they stay, there still is not.
+        idle_at: the partition's bounds if there was nothing to read; as long as they stay, there still is nothing.
     """
 
     target: Target
@@ -36,7 +36,7 @@ class PartitionFetch:
 
 
 class DelayedFetch(DelayedOperation):
-    """Completes when enough bytes are there, or a partition it reads has changed; then `ready` is set."""
+    """Completes when there are enough bytes, or a partition it reads has changed; then `ready` is set."""
 
     __slots__ = ("_committed", "_min_bytes", "_partitions", "_ready")
 
@@ -50,9 +50,9 @@ class DelayedFetch(DelayedOperation):
         self._ready = ready
 
     def try_complete(self) -> bool:
-        """Do as `DelayedFetch.tryComplete`: also for a partition offline, deleted, cut, or at a new segment.
+        """Do as `DelayedFetch.tryComplete`; also complete for a partition offline, deleted, cut, or at a new segment.
 
-        No partition is fenced while a Fetch waits, as its leader epoch stays.
+        No partition is fenced while a Fetch waits, as its leader epoch stays the same.
         """
         available = 0
         for one in self._partitions:
@@ -80,4 +80,4 @@ class DelayedFetch(DelayedOperation):
             self._ready.set_result(None)
 
     def on_expiration(self) -> None:
-        """Do nothing more: an expired Fetch answers with what there is."""
+        """Do nothing more: an expired Fetch is answered with what there is."""

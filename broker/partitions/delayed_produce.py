@@ -1,4 +1,4 @@
-"""Acknowledgements that wait until what they promise holds (Kafka's `DelayedProduce`)."""
+"""Acknowledgements that wait until they are true (Kafka's `DelayedProduce`)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Unacknowledged(NamedTuple):
 
 
 class DelayedProduce(DelayedOperation):
-    """Completes when every append of one Produce request is settled; expires with REQUEST_TIMED_OUT for the others."""
+    """Completes when every append of a Produce request is settled; on expiry the others get REQUEST_TIMED_OUT."""
 
     __slots__ = ("_future", "_response", "_waiting")
 

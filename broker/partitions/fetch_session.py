@@ -1,4 +1,4 @@
-"""Incremental fetch sessions (KIP-227; Kafka's `FetchSession`): what a consumer need not repeat in every Fetch."""
+"""Incremental fetch sessions (KIP-227; Kafka's `FetchSession`): a consumer's Fetch only says what has changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 
 EVICTION_MS = 120_000
-"""A session unused for this long, in ms, gives way to a new one (Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS)."""
+"""How long, in ms, a session must be unused to be replaced (Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS)."""
 
 Key = tuple[TopicKey, int]
 """(topic name up to Fetch 12, topic id from 13 on; partition index)."""
@@ -25,10 +25,10 @@ Key = tuple[TopicKey, int]
 
 @dataclass(slots=True)
 class Target:
-    """A partition to fetch from, with what the session last reported of it (-1: nothing yet)."""
+    """A partition to fetch from, and what the session last reported of it (-1: nothing yet)."""
 
     key: Key
-    topic: str | None  # None: the topic id is not known here
+    topic: str | None  # None: the topic id is unknown
     fetch_offset: int
     max_bytes: int
     current_leader_epoch: int
@@ -37,7 +37,7 @@ class Target:
     sent_log_start_offset: int = -1
 
     def must_tell(self, result: FetchPartitionResponse, *, note: bool = True) -> bool:
-        """Whether an incremental answer has to name this partition; with `note`, notes what is sent."""
+        """Whether an incremental answer has to include this partition; with `note`, notes what is sent."""
         changed = (
             bool(result.records)
             or self.sent_high_watermark != result.high_watermark
@@ -47,7 +47,7 @@ class Target:
         )
         if not note:
             return changed
-        # An error resets what was sent, so that the partition is named again once the error is gone.
+        # An error resets what was sent, so that the partition is included again once the error is gone.
         self.sent_high_watermark = result.high_watermark if result.error_code == 0 else -1
         self.sent_log_start_offset = result.log_start_offset
         return changed
@@ -58,7 +58,7 @@ Results = list[tuple[Target, FetchPartitionResponse]]
 
 @dataclass(slots=True)
 class FetchSession:
-    """One session's partitions, in the order in which they are next served."""
+    """One session's partitions, in the order in which they will be served next."""
 
     id: int
     targets: dict[Key, Target]
@@ -81,7 +81,7 @@ class FetchSession:
             self.targets.pop(key, None)
 
     def served(self, target: Target) -> None:
-        """Put a partition that gave data behind the others, so that none is starved."""
+        """Move a partition that gave data behind the others, so that none is starved."""
         if self.targets.pop(target.key, None) is not None:
             self.targets[target.key] = target
 
@@ -97,7 +97,7 @@ class FetchContext(Protocol):
         ...
 
     def preview(self, results: Results) -> tuple[int, int, Results]:
-        """As `respond`, without making or changing a session: for an answer that a quota holds back."""
+        """As `respond`, without creating or changing a session: for an answer that a quota holds back."""
         ...
 
 
@@ -116,7 +116,7 @@ class SessionError:
 
 @dataclass(slots=True)
 class Sessionless:
-    """A full fetch outside every session."""
+    """A full fetch outside of any session."""
 
     targets: Sequence[Target]
 
@@ -128,7 +128,7 @@ class Sessionless:
 
 @dataclass(slots=True)
 class FullFetch:
-    """A full fetch that opens a session, if the cache has a place for it."""
+    """A full fetch that opens a session if the cache has room for it."""
 
     cache: FetchSessionCache
     targets: Sequence[Target]
@@ -147,10 +147,10 @@ class FullFetch:
 
 @dataclass(slots=True)
 class Incremental:
-    """A fetch within a session: answered with what changed."""
+    """A fetch within a session, answered with what has changed."""
 
     session: FetchSession
-    epoch: int  # the session's, right after this request
+    epoch: int  # the session's epoch after this request
     targets: Sequence[Target]
 
     def respond(self, results: Results) -> tuple[int, int, Results]:
@@ -174,8 +174,8 @@ class Incremental:
 class FetchSessionCache:
     """The sessions of a node, at most `max_sessions` (max.incremental.fetch.session.cache.slots).
 
-    With the cache full a new session takes the place of one that is stale (unused for `EVICTION_MS`), or of an old
-    one (`EVICTION_MS` after it was made) that holds no more partitions than the new one would.
+    If the cache is full, a new session replaces one that is stale (unused for `EVICTION_MS`), or an old one
+    (created `EVICTION_MS` ago) that holds no more partitions than the new one would.
     """
 
     def __init__(self, max_sessions: int, now_ms: Callable[[], float], ids: random.Random) -> None:
@@ -215,7 +215,7 @@ class FetchSessionCache:
         return Incremental(session, session.epoch, list(session.targets.values()))
 
     def create(self, targets: dict[Key, Target], uses_topic_ids: bool) -> int:
-        """A new session's id, or 0 where the cache has no room for it."""
+        """A new session's id, or 0 if the cache has no room for it."""
         now = self._now_ms()
         if len(self._sessions) >= self._max and not self._evict(len(targets), now):
             return INVALID_SESSION_ID

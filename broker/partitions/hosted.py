@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 PREPARING = 3
-"""How many threads make new logs at once: most of the time they wait for the device, and their syncs share it."""
+"""The number of threads that make new logs: they mostly wait for the device, and their syncs share that wait."""
 
 
 class Partitions:
-    """Opens, creates and deletes the logs that the topics ask for (Kafka's `ReplicaManager`, for its own part).
+    """Opens, creates and deletes the logs that the topics require (this node's part of Kafka's `ReplicaManager`).
 
     The store is the truth: a folder whose topic is gone is removed, a partition without a folder gets an empty one. But
-    while a folder of `log.dirs` cannot be used, a partition without one may lie there: it is offline, not recreated.
+    while a folder of `log.dirs` cannot be used, a partition without a folder may be in there: it is offline, not
+    recreated.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Partitions:
         return self._by_key.get((topic, index))
 
     def online(self, topic: str, index: int) -> Partition | None:
-        """A partition that is here, unless its log is offline (Kafka's `ReplicaManager.onlinePartition`)."""
+        """A hosted partition, unless its log is offline (Kafka's `ReplicaManager.onlinePartition`)."""
         found = self._by_key.get((topic, index))
         return None if found is None or found.log.is_offline else found
 
@@ -71,7 +72,7 @@ class Partitions:
         return len(self._by_key)
 
     async def start(self) -> None:
-        """Bring logs and topics into step, then follow the topics' changes."""
+        """Reconcile logs and topics, then follow the topics' changes."""
         for topic_partition, found in list(self._logs.logs.items()):
             topic = self._topics.get(topic_partition.topic)
             stray = (
@@ -98,8 +99,8 @@ class Partitions:
     async def prepare(self, topics: Iterable[Topic]) -> None:
         """Make the logs that topics will need, in worker threads: their files take several fsyncs each.
 
-        They are hosted once the store has the topics; `discard` removes them if that fails. Raises KafkaStorage if one
-        cannot be made; a device that failed takes its folder offline, so that the next attempt is made in another.
+        The logs are hosted once the store has the topics; `discard` removes them if that fails. Raises KafkaStorage if
+        one cannot be made. A device failure takes its folder offline, so that the next attempt uses another.
         """
         plans: dict[PartitionKey, Callable[[], PartitionLog]] = {}
         for topic in topics:
@@ -119,7 +120,7 @@ class Partitions:
         keys = list(plans)
         work = [partial(make, keys[start::PREPARING]) for start in range(PREPARING)]
         ended = await asyncio.gather(*map(self._logs.services.workers.call, work), return_exceptions=True)
-        errors = [error for error in ended if error is not None]  # only once all have ended
+        errors = [error for error in ended if error is not None]  # only after all have ended
         for error in errors:
             if isinstance(error, LogsNotMadeError):
                 self._logs.fail_if_device(error.log_dir, error.cause)

@@ -1,4 +1,4 @@
-"""What happens to the logs from time to time (the tasks of Kafka's `LogManager` and `ReplicaManager`)."""
+"""Periodic work on the logs (the tasks of Kafka's `LogManager` and `ReplicaManager`)."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from storage.log.partition_log import PartitionLog
 
 AT_A_TIME = 50
-"""Logs that a task handles before the loop has a turn."""
+"""The number of logs that a task handles before the loop gets a turn."""
 
 SEGMENTS_AT_A_TIME = 1000
-"""Segments that dropping idle indexes looks at before the loop has a turn."""
+"""The number of segments searched for idle indexes before the loop gets a turn."""
 
 INDEX_IDLE_MS = 60_000
 """Time between two searches for idle indexes; one not used since the last search is dropped."""
 
 
 class LogMaintenance:
-    """Compaction, retention, flushes by time, expiry of producers, checkpoints: each in a period of its own.
+    """Compaction, retention, flushes by time, expiry of producers, checkpoints: each with its own period.
 
-    Logs whose policy includes `compact` are the cleaner's, retention included, as in Kafka: without a cleaner
+    The cleaner handles logs whose policy includes `compact`, retention included, as in Kafka: without a cleaner
     (`log.cleaner.enable=false`) nothing at all is removed from them.
 
     Attributes:
@@ -64,7 +64,7 @@ class LogMaintenance:
         self.reconfigure(config)
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """The configuration changed; it applies from the cleaner's next log and the next expiry on."""
+        """Apply a changed configuration, from the cleaner's next log and the next expiry on."""
         self._producer_expiration_ms = config.integer("producer.id.expiration.ms")
         if self._cleans:
             self.cleaner.configure(
@@ -78,13 +78,13 @@ class LogMaintenance:
             )
 
     async def stop(self) -> None:
-        """Stop compaction; the next start takes it up again."""
+        """Stop compaction; the next start resumes it."""
         await self.cleaner.stop()
 
     # -- tasks
 
     async def apply_retention(self) -> None:
-        """Remove what the logs without compaction no longer keep (`LogManager.cleanupLogs`)."""
+        """Remove what logs without compaction no longer keep (`LogManager.cleanupLogs`)."""
         for number, partition in enumerate(list(self._partitions)):
             if number % AT_A_TIME == 0:
                 await self._clock.sleep(0)

@@ -22,7 +22,7 @@ logger = structlog.get_logger(__name__)
 
 
 class LogMoves:
-    """One move at a time; a partition's latest request counts. `is_cleaning` says whether a log is being compacted.
+    """One move at a time; a partition's latest request counts. `is_cleaning` tells whether a log is being compacted.
 
     A stop of the broker cancels unfinished moves.
     """
@@ -38,7 +38,7 @@ class LogMoves:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def future_of(self, log: PartitionLog) -> LogMove | None:
-        """The move of a log that is under way or waits for its turn."""
+        """The move of a log, if one is under way or waits for its turn."""
         return self._moves.get(log)
 
     def request(self, log: PartitionLog, path: str) -> None:

@@ -1,4 +1,4 @@
-"""A partition: its log plus what a leader knows about it. Everything that answers a client asks here."""
+"""A partition: its log plus what a leader knows about it. All answers to clients are based on this."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ Bounds = tuple[int, int, int]
 """(log start offset, last stable offset, high watermark)."""
 
 UNREADABLE: Bounds = (-1, -1, -1)
-"""Of a partition that is deleted or offline."""
+"""The bounds of a partition that is deleted or offline."""
 
 
 class Partition:
     """Log + leader epoch + high watermark + last stable offset (Kafka's `Partition`).
 
-    On one node the high watermark is the end of the log, and with flushing by every message
-    (`flush.messages=1`) the flushed end: an acknowledgement and a reader see only what is as durable as configured.
+    On one node the high watermark is the end of the log, and if every message is flushed (`flush.messages=1`) the
+    flushed end: acknowledgements and readers only see what is as durable as configured.
     """
 
     __slots__ = (
@@ -109,7 +109,7 @@ class Partition:
 
     @property
     def bounds(self) -> Bounds:
-        """What bounds a reader, in one call: a consumer of many partitions asks for all of them again and again."""
+        """What bounds a reader, in one call, as a consumer of many partitions needs all of it again and again."""
         log = self.log
         if self.is_deleted or log.is_offline:
             return UNREADABLE
@@ -121,7 +121,7 @@ class Partition:
         return self.last_stable_offset if isolation_level == READ_COMMITTED else self.high_watermark
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """The largest epoch up to `leader_epoch` and where it ends; (-1, -1) if none is known (KIP-101)."""
+        """The largest epoch up to `leader_epoch`, and where it ends; (-1, -1) if none is known (KIP-101)."""
         return self.log.end_offset_for_epoch(leader_epoch)
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
@@ -148,7 +148,7 @@ class Partition:
         return info
 
     def delete_records(self, offset: int) -> int:
-        """Move the log's start up to `offset` (-1: the high watermark); return the new start (KIP-107).
+        """Raise the log's start to `offset` (-1: the high watermark); return the new start (KIP-107).
 
         Raises PolicyViolation if the topic's records may only be compacted, OffsetOutOfRange if `offset` is above the
         high watermark or below 0, KafkaStorage.
@@ -167,14 +167,14 @@ class Partition:
         return self.log_start_offset
 
     def _advanced(self, high_watermark: int) -> None:
-        """The high watermark moved."""
+        """The high watermark has moved."""
         self.log.producers.on_high_watermark(high_watermark)
         self._on_advance(self)
         for advanced, _ in self._listeners:
             advanced(high_watermark)
 
     def _went_offline(self, _log: PartitionLog, error: Exception) -> None:
-        """The high watermark will not move again: its listeners get the error."""
+        """The log went offline. The high watermark will not move again: its listeners get the error."""
         self._on_advance(self)
         for _, failed in list(self._listeners):
             failed(error if isinstance(error, KafkaError) else KafkaStorage())
@@ -188,7 +188,7 @@ class Partition:
     def listen(self, advanced: Callable[[int], None], failed: Callable[[KafkaError], None]) -> Callable[[], None]:
         """Call `advanced` with the high watermark whenever it moves, `failed` when it never will.
 
-        Returns the function that ends it. `advanced` must not listen or stop listening.
+        Returns the function that ends this. `advanced` must not listen or stop listening.
         """
         listener = (advanced, failed)
         self._listeners.append(listener)
@@ -211,21 +211,21 @@ class Partition:
     # -- reading
 
     def plan_read(self, start_offset: int, max_bytes: int, end_offset: int, min_one_message: bool) -> ReadPlan:
-        """What a Fetch at `start_offset` may read up to `end_offset`: the high watermark or last stable offset.
+        """What a Fetch at `start_offset` may read up to `end_offset`, the high watermark or last stable offset.
 
         Raises OffsetOutOfRange below the log's start or past its end, KafkaStorage.
         """
         return self.log.plan_read(start_offset, max_bytes, self.place(end_offset), min_one_message)
 
     def aborted_transactions(self, plan: ReadPlan, size: int) -> list[AbortedTxn]:
-        """The aborted transactions that touch what `plan` read in `size` bytes (KIP-98).
+        """The aborted transactions that touch the `size` bytes read by `plan` (KIP-98).
 
-        May name some that lie just behind it, as Kafka's `UnifiedLog.collectAbortedTransactions` does.
+        It may list some that lie just behind them, as Kafka's `UnifiedLog.collectAbortedTransactions` does.
         """
         return plan.aborted_transactions(size, self.log.log_end_offset)
 
     def place(self, offset: int) -> LogOffsetMetadata:
-        """Where an offset at which reads end lies in the log. May read (`PartitionLog.locate`). Raises KafkaStorage."""
+        """The place in the log of an offset where reads end. May read (`PartitionLog.locate`). Raises KafkaStorage."""
         if offset == self.log.log_end_offset:
             return self.log.end
         if offset == self.log.flushed.offset:

@@ -1,8 +1,8 @@
 """Whether a transactional append belongs to an open transaction (KIP-890; Kafka's AddPartitionsToTxnManager).
 
-Nothing transactional may reach a log unless the coordinator has the partition in the producer's open transaction for
-good: otherwise a delayed write would hang for ever, or join a later transaction. Clients of transactions V2
-(Produce 12 on) have the partition added by their first append; older ones must have added it before.
+Nothing transactional may reach a log unless the coordinator has durably added the partition to the producer's open
+transaction: otherwise a delayed write would hang for ever, or join a later transaction. For clients of transactions V2
+(Produce 12 on) the first append adds the partition; older ones must have added it before.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NO_REFUSALS: Refusals = {}
 
 
 class Append(NamedTuple):
-    """A transactional batch for a partition that is here."""
+    """A transactional batch for a partition that this node hosts."""
 
     partition: Partition
     producer: ProducerEpoch
@@ -53,14 +53,14 @@ class Append(NamedTuple):
 
     @property
     def is_in_open_transaction(self) -> bool:
-        """Whether the log has earlier records of the same transaction: its marker cannot have come yet."""
+        """Whether the log has earlier records of the same transaction: its marker cannot have been written yet."""
         producer_id, epoch = self.producer
         entry = self.partition.log.producers.producers.get(producer_id)
         return entry is not None and entry.txn_first_offset >= 0 and entry.producer_epoch == epoch
 
     @property
     def refusal(self) -> KafkaError | None:
-        """Why the coordinator need not be asked: the log is offline, or knows a later epoch of the producer."""
+        """Why the coordinator need not be asked: the log is offline, or has a later epoch of the producer."""
         log = self.partition.log
         if log.is_offline:
             return KafkaStorage()
@@ -69,15 +69,15 @@ class Append(NamedTuple):
         return InvalidProducerEpoch() if entry is not None and epoch < entry.producer_epoch else None
 
 
-# Made without a call in Python: one for every transactional batch.
+# Without a Python-level call: one per transactional batch.
 new_append: Callable[[tuple[Partition, ProducerEpoch, int]], Append] = partial(tuple.__new__, Append)
 
 
 class ClientAbilities(NamedTuple):
-    """What a client is able to do, by the version of its request (Kafka's TransactionSupportedOperation).
+    """What a client supports, by the version of its request (Kafka's TransactionSupportedOperation).
 
-    It may have produce requests add partitions to the transaction (transactions V2), and know TRANSACTION_ABORTABLE and
-    CONCURRENT_TRANSACTIONS as answers to this request.
+    It may let produce requests add partitions to the transaction (transactions V2), and understand
+    TRANSACTION_ABORTABLE and CONCURRENT_TRANSACTIONS as answers to this request.
     """
 
     adds_partitions: bool
@@ -85,7 +85,7 @@ class ClientAbilities(NamedTuple):
     knows_concurrent: bool
 
     def translate(self, error: KafkaError) -> KafkaError:
-        """The error that the client gets for the coordinator's, with a message only where Kafka sends one."""
+        """The client's error for the coordinator's, with a message only where Kafka sends one."""
         if isinstance(error, ProducerFenced):
             return InvalidProducerEpoch()
         if isinstance(error, TransactionAbortable) and not self.knows_abortable:
@@ -109,9 +109,9 @@ def abilities_of_produce(version: int) -> ClientAbilities:
 def admit(
     node: Node, transactional_id: str, appends: Sequence[Append], abilities: ClientAbilities
 ) -> Refusals | Awaitable[Refusals]:
-    """Which of the appends may not be made, or an awaitable of that if the coordinator does not answer at once.
+    """The appends that may not be made, or an awaitable of that if the coordinator does not answer at once.
 
-    Raises InvalidPidMapping when they are of more than one producer.
+    Raises InvalidPidMapping if they are from more than one producer.
     """
     if len(appends) > 1 and any(append.producer != appends[0].producer for append in appends):
         raise InvalidPidMapping("Transactional records contained more than one producer ID")
@@ -137,7 +137,7 @@ def admit(
 
 
 def _begin_verifications(appends: Sequence[Append], abilities: ClientAbilities) -> None:
-    """Have each log hold back what must not overtake these appends while the coordinator is asked."""
+    """Let each log hold back what must not overtake these appends while the coordinator is asked."""
     for partition, (producer_id, epoch), sequence in appends:
         partition.log.producers.verifications.begin(producer_id, epoch, sequence, abilities.adds_partitions)
 
@@ -190,10 +190,10 @@ class _Admission:
         return refusals
 
     async def after_answer(self, answer: Future[Any], unasked: Sequence[Append]) -> Refusals:
-        """Wait for the answer, and ask again for a while if the earlier transaction is being ended.
+        """Wait for the answer, and retry for a while if the previous transaction is still being ended.
 
-        Meanwhile time has passed: an append may be made only if the transaction is still open. That holds for `unasked`
-        too, the appends whose transaction was open in their own log when the others were asked about.
+        Meanwhile time has passed: an append may be made only if the transaction is still open. This also holds for
+        `unasked`, the appends whose transaction was open in their own log when the others were asked about.
         """
         config, clock = self._node.config, self._node.clock
         deadline_ms = clock.monotonic_ms() + config.integer("add.partitions.to.txn.retry.backoff.max.ms")

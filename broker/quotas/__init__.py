@@ -1,1 +1,1 @@
-"""Client quotas (KIP-13, KIP-124, KIP-219, KIP-546, KIP-599, KIP-612): what is set, and how clients are held to it."""
+"""Client quotas (KIP-13, KIP-124, KIP-219, KIP-546, KIP-599, KIP-612): which ones are set, and their enforcement."""

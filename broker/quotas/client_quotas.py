@@ -17,7 +17,7 @@ from protocol.java_collections import in_computed_order, in_java_order
 PREFIX = "/quotas/"
 
 WireEntity = tuple[tuple[str, str | None], ...]
-"""(type, name) of each part, each type once, as Kafka's hash map orders them; None is the default's name."""
+"""(type, name) of each part, each type once, in the order of Kafka's hash map; None is the default's name."""
 
 Resolve = Callable[[str], Awaitable[str | None]]
 """The address of a host, None if there is no such host."""
@@ -25,31 +25,31 @@ Resolve = Callable[[str], Awaitable[str | None]]
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """What is asked for one entity: values by quota, in the order of the request; None removes."""
+    """The change requested for one entity: values by quota, in the order of the request; None removes."""
 
     entity: WireEntity
     ops: Sequence[tuple[str, float | None]]
 
 
 async def resolve(host: str) -> str | None:
-    """Look a host up; an address resolves to itself, in its usual form."""
+    """Look up a host; an address resolves to itself, in its usual form."""
     try:
         return str(ip_address(host))
     except ValueError:
         pass
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, None)
-    except (OSError, ValueError):  # a name with characters that no host has is a ValueError
+    except (OSError, ValueError):  # ValueError for a name with characters that no host has
         return None
     return str(found[0][4][0])
 
 
 class ClientQuotas:
-    """The quotas of all entities. Reads are answered from memory, and see an alteration once its call returns."""
+    """The quotas of all entities. Reads are from memory, and see an alteration once the call that makes it returns."""
 
     def __init__(self, store: MetadataStore, resolve: Resolve) -> None:
         self._stored: StoredEntries[Entity] = StoredEntries(store, PREFIX, Entity.path, Entity.at)
-        """`quotas` of each entity; for a host's name, also its `address`."""
+        """`quotas` of each entity; for a host name, also its `address`."""
         self._resolve = resolve
 
     @classmethod
@@ -62,12 +62,12 @@ class ClientQuotas:
         return iter(self._stored)
 
     def of(self, entity: Entity) -> Mapping[str, float]:
-        """What is set for exactly this entity."""
+        """The quotas set for exactly this entity."""
         quotas: Mapping[str, float] = self._stored.get(entity).get("quotas", {})
         return quotas
 
     def address_of(self, entity: Entity) -> str:
-        """The address of an entity with quotas that names a host; that of the default is empty."""
+        """The address of an entity with quotas that names a host; the default's is empty."""
         return str(self._stored.get(entity).get("address", DEFAULT))
 
     def subscribe(self, listener: Callable[[Entity], None]) -> None:
@@ -77,9 +77,9 @@ class ClientQuotas:
     async def alter(
         self, alterations: Sequence[Alteration], *, validate_only: bool
     ) -> dict[WireEntity, KafkaError | None]:
-        """The outcome of each entity's alteration; those not refused are durable, together.
+        """The outcome of each entity's alteration; those not refused become durable together.
 
-        Of two for one entity the first is made, and the answer is the other's refusal. Raises MetadataStoreError.
+        If an entity has two, the first is made, and the answer is the other's refusal. Raises MetadataStoreError.
         """
         hosts = {name for one in alterations for entity_type, name in one.entity if entity_type == IP and name}
         addresses = {host: await self._resolve(host) for host in hosts}
@@ -139,9 +139,9 @@ def _address(entity: Entity, addresses: Mapping[str, str | None]) -> str:
 
 
 def _altered(entity: Entity, current: Mapping[str, float], ops: Mapping[str, float | None]) -> dict[str, float]:
-    """What is set afterwards, in the order of the hash map that Kafka makes of it (`ClientQuotaDelta.apply`).
+    """The quotas set afterwards, in the order of the hash map that Kafka makes of them (`ClientQuotaDelta.apply`).
 
-    Raises InvalidRequest for what cannot be set; any unset quota may be removed.
+    Raises InvalidRequest for what cannot be set; any quota that is not set may be removed.
     """
     altered = dict(current)
     records = in_java_order(ops, capacity=len(ops))

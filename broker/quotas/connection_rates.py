@@ -12,7 +12,7 @@ from broker.quotas.sensors import Sensors
 
 
 class ConnectionRates:
-    """Limits in whole connections per second, by address; an address without one has the default's."""
+    """Limits in whole connections per second, by address; an address without its own has the default's."""
 
     def __init__(self, quotas: ClientQuotas, windows: Windows, monotonic_ms: Callable[[], float]) -> None:
         self._quotas = quotas
@@ -24,7 +24,7 @@ class ConnectionRates:
         quotas.subscribe(self._changed)
 
     def throttle_ms(self, host: str) -> int:
-        """0 for a connection that is accepted, and counted; else the ms to keep its client waiting first."""
+        """0 for a connection that is accepted, and counted; else the ms that its client has to wait first."""
         limit = self._limits.get(host, self._limits.get(DEFAULT))
         if limit is None:
             return 0
@@ -49,5 +49,5 @@ class ConnectionRates:
 
 
 def _whole(rate: float) -> int:
-    """The limit, converted as Java casts to int; NaN and values just below 1 become 0: then nobody may connect."""
+    """The limit as Java casts it to int; NaN and values just below 1 become 0, which lets nobody connect."""
     return 0 if math.isnan(rate) else int(rate)

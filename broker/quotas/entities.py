@@ -1,4 +1,4 @@
-"""Whom a quota is for (Kafka's `ClientQuotaEntity`), and which quotas there are (`QuotaConfig`)."""
+"""Whom a quota applies to (Kafka's `ClientQuotaEntity`), and which quotas exist (`QuotaConfig`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from protocol.java_collections import java_map_hash
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 DEFAULT = ""
-"""The name for all that have no quota of their own; null on the wire, and never a real name."""
+"""The name for all who have no quota of their own; null on the wire, and never a real name."""
 
 _STORED_DEFAULT = "<default>"
 _FOLDERS = {USER: "users", CLIENT_ID: "clients", IP: "ips"}
@@ -20,7 +20,7 @@ _TYPES = {folder: entity_type for entity_type, folder in _FOLDERS.items()}
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A user, a client id, both, or an address; None is a part that is not named."""
+    """A user, a client id, both, or an address; a part that is not named is None."""
 
     user: str | None = None
     client_id: str | None = None
@@ -33,7 +33,7 @@ class Entity:
                 yield entity_type, name
 
     def java_hash(self) -> int:
-        """The hash that orders it among others in Kafka's hash maps (`ClientQuotaEntity.hashCode`)."""
+        """The hash by which Kafka's hash maps order it (`ClientQuotaEntity.hashCode`)."""
         return 31 + java_map_hash({entity_type: name or None for entity_type, name in self.parts()})
 
     def path(self) -> str:
@@ -54,7 +54,7 @@ class Entity:
 
 
 class QuotaType(StrEnum):
-    """What quotas of users and clients there are, named as in Kafka's metrics (`QuotaType`)."""
+    """The quotas that users and clients may have, named as in Kafka's metrics (`QuotaType`)."""
 
     PRODUCE = "Produce"
     FETCH = "Fetch"

@@ -1,4 +1,4 @@
-"""The quota that holds for a client, of all that are set (`ClientQuotaManager`'s default callback)."""
+"""The quota that applies to a client, of all that are set (`ClientQuotaManager`'s default callback)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from broker.quotas.entities import DEFAULT, Entity
 
 
 class Tags(NamedTuple):
-    """Whose use is counted together: a user, a client id, or a client id of a user; the other part is empty."""
+    """The clients whose use is counted together: of a user, a client id, or both; the other part is empty."""
 
     user: str
     client_id: str
 
 
 class Limits:
-    """Quotas of one type by whom they are for."""
+    """The quotas of one type, by whom they apply to."""
 
     def __init__(self) -> None:
         self._by_entity: dict[tuple[str | None, str | None], float] = {}
@@ -24,14 +24,14 @@ class Limits:
         return bool(self._by_entity)
 
     def put(self, entity: Entity, limit: float | None) -> None:
-        """Set or, with None, remove what holds for a user, a client id or both."""
+        """Set, or with None remove, the limit of a user, a client id or both."""
         if limit is None:
             self._by_entity.pop((entity.user, entity.client_id), None)
         else:
             self._by_entity[entity.user, entity.client_id] = limit
 
     def of(self, user: str, client_id: str) -> tuple[Tags, float] | None:
-        """The first of Kafka's eight levels that is set. A client without an id has quotas of its user alone."""
+        """The first of Kafka's eight levels that is set. A client without an id only has the quotas of its user."""
         limits = self._by_entity
         if not limits:
             return None

@@ -23,7 +23,7 @@ class Client(NamedTuple):
 
 
 class Average:
-    """The mean of what was recorded lately."""
+    """The mean of what was recorded recently."""
 
     __slots__ = ("_count", "_total")
 
@@ -41,14 +41,14 @@ class Average:
 
 
 class Use(NamedTuple, Generic[U]):
-    """What one sensor remembers."""
+    """The contents of one sensor."""
 
     used: U
     throttle_ms: Average
 
 
 class QuotaManager(Generic[U]):
-    """The limits of one type of quota, and the use of the clients that they apply to; no others are remembered.
+    """The limits of one type of quota, and the use of the clients that they apply to (of no others).
 
     Clients whose use is counted together share a sensor.
     """
@@ -58,7 +58,7 @@ class QuotaManager(Generic[U]):
         self._sensors: Sensors[Tags, Use[U]] = Sensors(lambda: Use(used(), Average()))
 
     def of(self, client: Client, now_ms: int) -> tuple[U, float] | None:
-        """What a client used and the most that it may; None where nothing limits it."""
+        """What a client has used, and its limit; None if it has no limit."""
         found = self.limits.of(*client)
         return None if found is None else (self._sensors.use(found[0], now_ms).used, found[1])
 
@@ -69,5 +69,5 @@ class QuotaManager(Generic[U]):
             self._sensors.use(found[0], now_ms).throttle_ms.record(throttle_ms, now_ms)
 
     def throttle_times(self, now_ms: int) -> Iterator[tuple[Tags, float]]:
-        """How long clients lately had to wait, on average."""
+        """How long clients had to wait recently, on average."""
         return ((tags, use.throttle_ms.measure(now_ms)) for tags, use in self._sensors.items(now_ms))

@@ -1,4 +1,4 @@
-"""How many partitions a client may have made and removed (KIP-599; Kafka's `ControllerMutationQuotaManager`)."""
+"""How many partitions a client may create and delete (KIP-599; Kafka's `ControllerMutationQuotaManager`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from protocol.errors import ThrottlingQuotaExceeded
 class MutationQuota:
     """One request's view of its client's quota.
 
-    A strict one refuses changes while tokens are owed, though a change may itself go into debt. A lenient one, for
+    A strict one refuses changes while tokens are owed, though a single change may go into debt. A lenient one, for
     versions of the APIs that do not know the error, only returns the time to wait.
     """
 
@@ -45,5 +45,5 @@ class MutationQuota:
 
     @property
     def throttle_time(self) -> timedelta:
-        """What is left of the time that the client has to wait."""
+        """The rest of the time that the client has to wait."""
         return timedelta(milliseconds=max(0, self._end_ms - int(self._monotonic_ms())))

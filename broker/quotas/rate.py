@@ -1,4 +1,4 @@
-"""The rate of something over the last windows, and how long to wait to be within a quota again.
+"""The rate of something over the last windows, and how long to wait until it is within a quota again.
 
 The rules are those of Kafka's `SampledStat`, `Rate`, `TokenBucket` and `QuotaUtils`, sample for sample, so that the
 times that clients get are Kafka's. Instants are whole milliseconds of a monotonic clock.
@@ -47,7 +47,7 @@ class Rate:
         if not samples:
             samples.append(_Sample(now_ms, now_ms))
         elif now_ms - samples[self._current].start_ms >= windows.size_ms:
-            self._current = (self._current + 1) % (windows.num + 1)  # one more: the oldest may overlap the time
+            self._current = (self._current + 1) % (windows.num + 1)  # one more, as the oldest may overlap the time
             if self._current == len(samples):
                 samples.append(_Sample(now_ms, now_ms))
             else:
@@ -57,7 +57,7 @@ class Rate:
         sample.last_ms = now_ms
 
     def measure(self, now_ms: int) -> tuple[float, int]:
-        """(rate per second, measured time in ms). The time is at least that of all windows but one."""
+        """(rate per second, measured time in ms). The time is at least that of all windows except one."""
         windows = self._windows
         expired_ms = now_ms - windows.num * windows.size_ms
         total, oldest_ms = 0.0, now_ms
@@ -72,7 +72,7 @@ class Rate:
         return total / (elapsed_ms / 1000.0), elapsed_ms
 
     def throttle_ms(self, quota: float, now_ms: int) -> int:
-        """Milliseconds without any use until the rate falls to the quota; 0 if it is within."""
+        """Milliseconds without use until the rate has fallen to the quota; 0 if it is within it."""
         rate, elapsed_ms = self.measure(now_ms)
         if rate <= quota:
             return 0
@@ -80,7 +80,7 @@ class Rate:
 
 
 class TokenBucket:
-    """Tokens accrue at the rate of a quota, up to what accrues in all windows; they may be owed (KIP-599)."""
+    """Tokens accrue at the rate of a quota, at most what accrues in all windows; they may be owed (KIP-599)."""
 
     __slots__ = ("_last_ms", "_seconds", "_tokens")
 

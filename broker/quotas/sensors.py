@@ -1,4 +1,4 @@
-"""What is remembered of the clients that quotas apply to."""
+"""What is remembered about the clients that quotas apply to."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ INACTIVE_MS = 3_600_000
 
 
 class Sensors(Generic[K, T]):
-    """Sensors by the client they are for, each made at its first use."""
+    """Sensors by client, each made when first used."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
         self._sensors: OrderedDict[K, tuple[T, int]] = OrderedDict()
-        """Each with the time of its last use; the latest used comes last."""
+        """Each sensor with the time of its last use; the last used comes at the end."""
 
     def use(self, key: K, now_ms: int) -> T:
         """The sensor for `key`, made if unknown (Kafka's `SensorAccess.getOrCreate`); `now_ms` is monotonic."""

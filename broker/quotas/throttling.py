@@ -1,7 +1,6 @@
-"""Holding clients to their quotas (KIP-13, KIP-124, KIP-219; Kafka's `KafkaApis` and `RequestHandlerHelper`).
+"""Enforces the quotas of clients (KIP-13, KIP-124, KIP-219; Kafka's `KafkaApis` and `RequestHandlerHelper`).
 
-A client over its quota is answered at once, with the time that it should wait; until then its connection is not read
-from.
+A client over its quota is answered at once, with the time that it should wait; until then its connection is not read.
 """
 
 from __future__ import annotations
@@ -65,11 +64,11 @@ class Throttling:
     # -- while a quota is set
 
     def spent(self, ctx: RequestContext) -> None:
-        """Count the time that a request took before it waits; a later request pays for it."""
+        """Count the time that a request took so far, before it waits; a later request pays for it."""
         self._count_time(ctx, _client(ctx), int(self._monotonic_ms()))
 
     def answer(self, ctx: RequestContext, response: Any) -> Any:
-        """The response as it is sent; None where none is, after Produce with acks=0. Fetch has its own way."""
+        """The response to send; None if there is none, after Produce with acks=0. Fetch is handled separately."""
         if ctx.api_key == FETCH:
             return response
         client, now_ms = _client(ctx), int(self._monotonic_ms())
@@ -85,7 +84,7 @@ class Throttling:
         return response if response is None or not throttle_ms else _with_throttle_time(response, throttle_ms)
 
     def fetch_ms(self, ctx: RequestContext, size: Callable[[], int]) -> int:
-        """The milliseconds to hold back a Fetch whose answer would have `size()` bytes; if not 0, no records."""
+        """The ms to hold back a Fetch whose answer would have `size()` bytes; if not 0, the answer has no records."""
         client, now_ms = _client(ctx), int(self._monotonic_ms())
         request_ms, fetch_ms = self._request_ms(ctx, client, now_ms), 0
         limited = self._fetch.of(client, now_ms)

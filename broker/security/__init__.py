@@ -1,1 +1,1 @@
-"""Authorization and authentication: no authorizer yet, and SCRAM credentials that are kept."""
+"""Authorization and authentication: there is no authorizer yet, and SCRAM credentials are only stored."""

@@ -1,11 +1,11 @@
-"""What a client may do, as the bit fields of KIP-430: everything, as long as no authorizer is set."""
+"""What a client may do, as the bit fields of KIP-430: everything, as there is no authorizer."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 
 UNKNOWN = -(2**31)
-"""The value when the request did not ask for it."""
+"""The value if the request did not ask for it."""
 
 
 class AclOperation(IntEnum):

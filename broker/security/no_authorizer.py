@@ -1,4 +1,4 @@
-"""ACLs where no authorizer is configured (KIP-140, KIP-290; Kafka's `AclApis`): nothing to list, nothing to change."""
+"""ACLs without an authorizer (KIP-140, KIP-290; Kafka's `AclApis`): nothing to list, nothing to change."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from broker.network.context import CloseConnectionError
 from protocol.errors import SecurityDisabled
 
 UNKNOWN = 0
-"""The code of what Kafka calls UNKNOWN among resource types, pattern types, operations and permissions."""
+"""The code that Kafka calls UNKNOWN, for resource types, pattern types, operations and permissions."""
 
 
 def require_known(*codes: int) -> None:
-    """Refuse a request with a code UNKNOWN, which Kafka does not read; it accepts every other number.
+    """Refuse a request with a code UNKNOWN, which Kafka cannot read; it accepts every other number.
 
     Raises CloseConnectionError if one of the codes is UNKNOWN.
     """

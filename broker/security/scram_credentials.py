@@ -42,7 +42,7 @@ class ScramMechanism(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """Deletes one credential of a user; `mechanism` is the wire's number, as in `Upsertion`."""
+    """Deletes one credential of a user; `mechanism` is the number on the wire, as in `Upsertion`."""
 
     user: str
     mechanism: int
@@ -50,7 +50,7 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class Upsertion:
-    """A user's credential for one mechanism, new or in place of another."""
+    """A user's credential for one mechanism, new or replacing another."""
 
     user: str
     mechanism: int
@@ -63,7 +63,7 @@ Alteration = Deletion | Upsertion
 
 
 class ScramCredentials:
-    """The credentials of all users. Reads are answered from memory, and see an alteration once its call returns."""
+    """The credentials of all users. Reads are from memory, and see an alteration once the call making it returns."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._users: StoredEntries[str] = StoredEntries(store, PREFIX, str, str)
@@ -99,7 +99,7 @@ class ScramCredentials:
         return None
 
     async def alter(self, alterations: Sequence[Alteration]) -> dict[str, KafkaError | None]:
-        """The outcome of each user's alteration; those not refused are durable, together.
+        """The outcome of each user's alteration; those not refused become durable together.
 
         Raises MetadataStoreError.
         """
@@ -120,7 +120,7 @@ class ScramCredentials:
             if error is None and times[one.user] > 1:
                 error = DuplicateResource("A user credential cannot be altered twice in the same request")
             elif error is None and isinstance(one, Upsertion) and not one.salted_password:
-                error = UnknownServerError()  # Java's cryptography takes no empty key
+                error = UnknownServerError()  # Java's cryptography rejects an empty key
             outcome[one.user] = error
         return outcome
 

@@ -1,4 +1,4 @@
-"""Every configuration there is, by name: of the broker and of topics."""
+"""All configurations of the broker and of topics, by name."""
 
 from __future__ import annotations
 

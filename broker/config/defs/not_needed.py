@@ -1,7 +1,7 @@
-"""Kafka 4.1's broker configurations that this broker has no use for: given, each draws one warning.
+"""Kafka 4.1's broker configurations that this broker has no use for: each one given causes one warning.
 
-They are listed with type, default and rule, since DescribeConfigs answers them and AlterConfigs refuses what Kafka
-refuses; what it takes is kept, without effect.
+They are listed with type, default and rule, since DescribeConfigs reports them and AlterConfigs refuses what Kafka
+refuses; what it accepts is kept, without effect.
 """
 
 from __future__ import annotations
@@ -298,5 +298,5 @@ NOT_NEEDED: Mapping[str, ConfigDef] = MappingProxyType(
     | {name: ConfigDef(name, STRING, None, "Internal to Kafka.", internal=True) for name in _INTERNAL}
 )
 
-# Only ever set by AlterConfigs, and no configurations for DescribeConfigs (`QuotaConfig.brokerQuotaConfigs`).
+# Only ever set by AlterConfigs, and unknown to DescribeConfigs (`QuotaConfig.brokerQuotaConfigs`).
 ALTERED_ONLY: Mapping[str, ConfigDef] = MappingProxyType(_definitions(_RATES, UpdateMode.CLUSTER_WIDE))
