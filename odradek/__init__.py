@@ -1,4 +1,4 @@
-"""Odradek for a user's own process: start, stop and kill a Kafka broker, with nothing but the standard library."""
+"""Odradek for a user's own process: start, stop and kill a Kafka broker, using only the standard library."""
 
 from __future__ import annotations
 

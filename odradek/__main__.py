@@ -1,4 +1,4 @@
-"""The console script. `odradek serve` and `log` become the broker's: same process id and interpreter, isolated (-I)."""
+"""The console script. `odradek serve` and `log` become the broker: same process id and interpreter, isolated (-I)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ usage: odradek serve [--config FILE] [--set KEY=VALUE]...   run a broker
 
 
 def main() -> int:
-    """Run the command: exit status 0 for `--version` and `--help`, 2 for a wrong one; `serve` replaces this process."""
+    """Run the command. Exit status: 0 for `--version` and `--help`, 2 if it is wrong; `serve` replaces this process."""
     match sys.argv[1:]:
         case ["--version" | "-V"]:
             from odradek import __version__

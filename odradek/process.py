@@ -22,17 +22,16 @@ SETTINGS_IN_ENVIRONMENT = ("KAFKA_", "ODRADEK_", "CLUSTER_ID")
 
 
 class BrokerStartError(RuntimeError):
-    """The broker ended, or was not ready in time; the message holds the end of its log."""
+    """The broker ended, or was not ready in time; the message contains the end of its log."""
 
 
 class Broker:
-    """One broker on loopback, on a port the system chooses, with a temporary data folder unless told otherwise.
+    """One broker on loopback, on a port that the system chooses, with a temporary data folder unless one is given.
 
-    HTTP is off unless `odradek.http.port` is set (0: a port the system chooses).
+    HTTP is off unless `odradek.http.port` is set (0: a port that the system chooses).
     A context manager, plain and async. `settings` are Kafka's `server.properties` names; this process's `KAFKA_*`,
-    `ODRADEK_*` and `CLUSTER_ID` variables are not handed on. Data and ports stay the same over `stop`, `kill` and
-    `restart`; `close` (the end of the `with` block) removes the temporary folder. The broker ends by itself when this
-    process dies.
+    `ODRADEK_*` and `CLUSTER_ID` variables are not passed on. Data and ports survive `stop`, `kill` and `restart`;
+    `close` (the end of the `with` block) removes the temporary folder. When this process dies, the broker ends too.
     """
 
     def __init__(
@@ -63,14 +62,14 @@ class Broker:
 
     @property
     def listeners(self) -> dict[str, str]:
-        """Listener name to the `host:port` at which clients reach it: what it advertises."""
+        """Listener name to the advertised `host:port`, at which clients reach it."""
         if not self._listeners:
             raise RuntimeError("the broker was never started")
         return dict(self._listeners)
 
     @property
     def http_port(self) -> int | None:
-        """The port of `/metrics` and `/healthz`; None when it is turned off."""
+        """The port of `/metrics` and `/healthz`; None if HTTP is off."""
         return self._http_port
 
     @property
@@ -79,13 +78,13 @@ class Broker:
 
     @property
     def pid(self) -> int:
-        """The process id of the running broker; RuntimeError when it does not run."""
+        """The process id of the running broker; RuntimeError if it is not running."""
         if self._child is None or self._child.poll() is not None:
             raise RuntimeError("the broker is not running")
         return self._child.pid
 
     def log(self) -> str:
-        """All that the broker has logged so far, over all its starts."""
+        """Everything that the broker has logged so far, across all its starts."""
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     def start(self) -> Self:
@@ -117,7 +116,7 @@ class Broker:
         return self
 
     def stop(self) -> int:
-        """Send SIGTERM, and return the exit status: 0 after a clean shutdown. A hang: SIGKILL, and TimeoutError."""
+        """Send SIGTERM, and return the exit status: 0 after a clean shutdown. On a hang, SIGKILL and TimeoutError."""
         if self._child is None:
             raise RuntimeError("the broker is not running")
         self._child.terminate()
@@ -136,13 +135,13 @@ class Broker:
         self._discard()
 
     def restart(self) -> Self:
-        """Start again on the same data and port; stop first when it runs."""
+        """Start again with the same data and port; stop first if it is running."""
         if self.running:
             self.stop()
         return self.start()
 
     def close(self) -> None:
-        """Stop the broker if it runs and remove the temporary folder (never a `data_dir` that was given)."""
+        """Stop the broker if it is running, and remove the temporary folder (never a given `data_dir`)."""
         try:
             if self.running:
                 self.stop()
@@ -183,7 +182,7 @@ class Broker:
         ready = json.loads(line)
         self._listeners = ready["listeners"]
         self._http_port = ready["http"]
-        # The next start takes the ports that this one was given.
+        # The next start uses the ports that this one was given.
         if self._http_port is not None:
             self._settings["odradek.http.port"] = str(self._http_port)
         self._settings["listeners"] = ready["bound"]
@@ -204,7 +203,7 @@ class Broker:
 
 
 def _read_line(descriptor: int, timeout: float) -> bytes | None:
-    """One line without its end; empty when the other side closed before a whole one, None when the time (s) ran out."""
+    """One line without its end; empty if the other side closed before a whole line, None if the time (s) ran out."""
     deadline = time.monotonic() + timeout
     received = b""
     with selectors.DefaultSelector() as selector:

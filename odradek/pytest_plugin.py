@@ -1,4 +1,4 @@
-"""Fixtures for a test suite that needs a Kafka broker; loaded by pytest, and nothing is started until asked for."""
+"""Fixtures for a test suite that needs a Kafka broker; pytest loads them, and starts nothing until one is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: every module of `pipeline.commands` is a subcommand, imported when it is asked for."""
+"""The command line: every module of `pipeline.commands` is a subcommand, imported when needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small text files on any file system that Hadoop knows (local, HDFS, S3A), through the driver's JVM."""
+"""Small text files on any file system supported by Hadoop (local, HDFS, S3A), through the driver's JVM."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def join(folder: str, *names: str) -> str:
 
 
 def delta_name(spark: SparkSession, path: str) -> str:
-    """A Delta table's name in SQL, since Delta reads a relative path as a table of the catalog."""
+    """A Delta table's name in SQL; absolute, since Delta takes a relative path for a table of the catalog."""
     jvm: Any = spark._jvm
     at = jvm.org.apache.hadoop.fs.Path(path)
     whole = str(at.getFileSystem(spark._jsc.hadoopConfiguration()).makeQualified(at).toString())
@@ -23,7 +23,7 @@ def delta_name(spark: SparkSession, path: str) -> str:
 
 
 class Files:
-    """Paths are Hadoop's: a plain path is one of `fs.defaultFS`, the local disk unless configured otherwise."""
+    """Paths are Hadoop's: a plain path is on `fs.defaultFS`, the local disk unless configured otherwise."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._jvm: Any = spark._jvm
@@ -34,7 +34,7 @@ class Files:
         return bool(system.exists(at))
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder, sorted; none when there is no such folder."""
+        """The names in a folder, sorted; none if there is no such folder."""
         system, at = self._at(folder)
         return sorted(entry.getPath().getName() for entry in system.listStatus(at)) if system.exists(at) else []
 
@@ -47,7 +47,7 @@ class Files:
             stream.close()
 
     def create(self, path: str, text: str) -> None:
-        """A new file that is there whole or not at all. Raises FileExistsError when there is one already."""
+        """Create a file, whole or not at all. Raises FileExistsError if there is one already."""
         system, at = self._at(path)
         if system.exists(at):
             raise FileExistsError(path)

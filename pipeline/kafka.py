@@ -31,13 +31,13 @@ class Cluster:
         return ours | dict(self.options)
 
     def client_properties(self) -> dict[str, str]:
-        """A Java client's properties: bootstrap servers and what `options` say of security, timeouts and so on."""
+        """A Java client's properties: bootstrap servers, and what `options` set for security, timeouts and so on."""
         given = {key.removeprefix("kafka."): value for key, value in self.options.items() if key.startswith("kafka.")}
         return {"bootstrap.servers": self.bootstrap, "default.api.timeout.ms": str(ADMIN_TIMEOUT_MS)} | given
 
 
 class ClusterError(Exception):
-    """The brokers did not answer, answered an error, or were never asked; the message is Kafka's own."""
+    """The brokers did not answer, answered with an error, or were never asked; the message is Kafka's own."""
 
 
 class Admin:
@@ -71,7 +71,7 @@ class Admin:
         return set(_answer(self._client.listTopics().names()))
 
     def topic_ids(self, names: Iterable[str]) -> dict[str, str]:
-        """Topic to topic id (KIP-516: a recreated topic gets another). Topics that do not exist are left out."""
+        """Topic to topic id (KIP-516: a recreated topic gets another). Nonexistent topics are left out."""
         wanted = self._jvm.java.util.ArrayList()
         for name in names:
             wanted.add(name)
@@ -86,7 +86,7 @@ class Admin:
 
 
 def _answer(future: Any) -> Any:
-    """The value of a Java future; what it failed with as ClusterError."""
+    """The value of a Java future; its failure is raised as ClusterError."""
     from py4j.protocol import Py4JJavaError
 
     try:
@@ -96,7 +96,7 @@ def _answer(future: Any) -> Any:
 
 
 def _deepest(error: Py4JJavaError) -> str:
-    """The root cause of a Java exception, in a line."""
+    """The root cause of a Java exception, in one line."""
     found = error.java_exception
     while (cause := found.getCause()) is not None:
         found = cause

@@ -1,4 +1,4 @@
-"""The log of a job's process: lines for people on a terminal, beside the bar, and JSON lines otherwise."""
+"""The log of a job's process: readable lines on a terminal, beside the bar, and JSON lines otherwise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 
 class _StreamBesideBar:
-    """A stream for log lines that leaves the bar where it is."""
+    """A stream for log lines that leaves the progress bar in place."""
 
     def write(self, text: str) -> None:
         tqdm.write(text, file=sys.stderr, end="")
@@ -22,7 +22,7 @@ class _StreamBesideBar:
 
 def configure(stream: TextIO | None = None) -> bool:
     """Set up the log of the process, on standard error by default; return whether that is a terminal."""
-    stream = stream or sys.stderr  # as it is now, not as it was at the import
+    stream = stream or sys.stderr  # the current one, not the one at import time
     terminal = stream.isatty()
     render: list[Processor] = (
         [structlog.dev.ConsoleRenderer()]

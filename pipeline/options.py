@@ -1,4 +1,4 @@
-"""Options that every command has which starts Spark."""
+"""Options of every command that starts Spark."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def spark_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def pairs(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """click callback: KEY=VALUE arguments as a dict. Raises BadParameter without a `=`."""
+    """click callback: KEY=VALUE arguments as a dict. Raises BadParameter if there is no `=`."""
     found = {}
     for value in values:
         key, separator, rest = value.partition("=")

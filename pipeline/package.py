@@ -1,4 +1,4 @@
-"""Our code for a cluster's Python: a zip that `spark-submit --py-files` takes, and the script it runs."""
+"""Our code for a cluster's Python: a zip for `spark-submit --py-files`, and the script that it runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OLDEST_IN_A_ZIP = (1980, 1, 1, 0, 0, 0)
 
 
 def write(folder: Path) -> tuple[Path, Path]:
-    """Write archive and script, in place of older ones. The same code makes the same bytes."""
+    """Write archive and script, replacing older ones. The same code produces the same bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     archive, script = folder / ARCHIVE, folder / SCRIPT
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:

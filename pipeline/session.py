@@ -32,14 +32,14 @@ CLASSES = {
     DELTA: ("io.delta.sql.DeltaSparkSessionExtension", "io.delta.storage.LogStore"),
     ICEBERG: ("org.apache.iceberg.spark.SparkCatalog",),
 }
-"""What is in the jars of each part: the second ones are in jars that are easily forgotten."""
+"""Classes to find in each part's jars; the second ones are in jars that are easily forgotten."""
 
 LOCAL_MASTER = "local[*,4]"
-"""All cores, and four tries for a task, as on a cluster: plain `local[*]` has one."""
+"""All cores, and four attempts per task, as on a cluster: plain `local[*]` allows one."""
 
 
 class NotInstalled(click.ClickException):
-    """Something that no Python package brings along is missing; the message is one line with what to install."""
+    """Something that no Python package installs is missing; the message is one line that says what to install."""
 
     exit_code = 3
 
@@ -48,9 +48,9 @@ class NotInstalled(click.ClickException):
 class SessionOptions:
     """What a user may configure of the session.
 
-    `master` None: what spark-submit was given, else `local[*,4]`. `parts` are the jars wanted: KAFKA, DELTA, ICEBERG.
-    `packages` not None replaces the Maven coordinates chosen by `parts`; empty: the cluster has the jars already.
-    `conf` goes into Spark's configuration last. `warehouse` is the folder of the Iceberg catalog `odradek_lake`.
+    `master` None: the one given to spark-submit, else `local[*,4]`. `parts` are the jars needed: KAFKA, DELTA, ICEBERG.
+    `packages`, if not None, replaces the Maven coordinates chosen by `parts`; empty: the cluster has the jars already.
+    `conf` is applied last to Spark's configuration. `warehouse` is the folder of the Iceberg catalog `odradek_lake`.
     """
 
     app_name: str = "odradek-pipeline"
@@ -62,7 +62,7 @@ class SessionOptions:
 
 
 def build(options: SessionOptions) -> SparkSession:
-    """Start (or find) the session. Raises NotInstalled when pyspark, Java 17 or a jar cannot be had."""
+    """Start (or find) the session. Raises NotInstalled if pyspark, Java 17 or a jar is not available."""
     check_packages("pyspark")
     from pyspark.sql import SparkSession
 
@@ -97,7 +97,7 @@ def build(options: SessionOptions) -> SparkSession:
 
 @contextlib.contextmanager
 def running(session: SparkSession) -> Iterator[None]:
-    """Stop the session in the end. Raises ClickException for a JVM that has ended before."""
+    """Stop the session at the end. Raises ClickException if its JVM has ended before."""
     from py4j.protocol import Py4JNetworkError
 
     gone = (Py4JNetworkError, ConnectionError)
@@ -113,7 +113,7 @@ def running(session: SparkSession) -> Iterator[None]:
 
 
 def settings(options: SessionOptions, master: str | None, spark_version: str) -> dict[str, str]:
-    """Spark's configuration for these options; `master` None is the cluster given to spark-submit."""
+    """Spark's configuration for these options; `master` None means the cluster given to spark-submit."""
     conf = {"spark.sql.session.timeZone": "UTC", "spark.ui.showConsoleProgress": "false"}
     wanted = coordinates(options.parts, spark_version) if options.packages is None else options.packages
     if wanted:
@@ -143,7 +143,7 @@ def settings(options: SessionOptions, master: str | None, spark_version: str) ->
 
 
 def coordinates(parts: Iterable[str], spark_version: str) -> tuple[str, ...]:
-    """Maven coordinates of the jars. The Kafka connector's version is Spark's own; anything else fails at run time."""
+    """Maven coordinates of the jars. The Kafka connector must have Spark's own version; others fail at run time."""
     minor = ".".join(spark_version.split(".")[:2])
     known = {
         KAFKA: f"org.apache.spark:spark-sql-kafka-0-10_{SCALA}:{spark_version}",
@@ -160,7 +160,7 @@ def check_packages(*names: str) -> None:
 
 
 def check_java() -> None:
-    """Raises NotInstalled unless JAVA_HOME, or else the PATH, has Java 17 or newer, which Spark 4 needs."""
+    """Raises NotInstalled unless JAVA_HOME, or else the PATH, has the Java 17 or newer that Spark 4 needs."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     advice = f"install Java {OLDEST_JAVA} or newer (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME"
@@ -176,7 +176,7 @@ def check_java() -> None:
 
 
 def java_major(output: str) -> int:
-    """The major version in what `java -version` prints ("1.8.0" is 8); 0 if there is none."""
+    """The major version in the output of `java -version` ("1.8.0" is 8); 0 if there is none."""
     found = re.search(r'version "(\d+)(?:\.(\d+))?', output)
     if found is None:
         return 0

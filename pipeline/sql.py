@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def quoted(identifier: str) -> str:
-    """An identifier in backticks; those within it are doubled."""
+    """An identifier in backticks; backticks within it are doubled."""
     return "`" + identifier.replace("`", "`" * 2) + "`"

@@ -1,4 +1,4 @@
-"""One subcommand a file: the module's name is the command's, its `command` is what click runs.
+"""One subcommand per file: the module's name is the command's, and click runs its `command`.
 
-These modules are imported to print the help, so they import pyspark, and what imports it, only inside their functions.
+These modules are imported to print the help, so they import pyspark, and whatever imports it, only inside functions.
 """

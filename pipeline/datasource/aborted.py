@@ -10,9 +10,9 @@ from protocol.records.batch import BatchHeader
 
 
 class AbortedBatches:
-    """`header in batches`: whether the batch is of one of the transactions.
+    """`header in batches`: whether the batch belongs to one of the transactions.
 
-    Of one producer, transactions follow one another: the last one that began before a batch is the one that counts.
+    Transactions of one producer follow one another: for a batch, the last one that began before it is what counts.
     """
 
     def __init__(self, transactions: Iterable[AbortedTxn]) -> None:

@@ -56,7 +56,7 @@ def spark_schema(names: tuple[str, ...]) -> StructType:
 
 
 def names_of(schema: StructType) -> tuple[str, ...]:
-    """The columns that a schema asks for. Raises DataSourceError for an unknown column or a wrong type."""
+    """The columns that a schema requests. Raises DataSourceError for an unknown column or a wrong type."""
     if not schema.fields:
         raise DataSourceError("The schema has no column.")
     for field in schema.fields:

@@ -1,8 +1,8 @@
-"""From record batches to Arrow, without a Python object a record.
+"""From record batches to Arrow, without a Python object per record.
 
-Only the lengths of the records, each of which tells where the next one starts, are walked one by one. Everything else
-is done for thousands of records at once: NumPy reads the varints at all starts, and Arrow gathers keys and values by
-laying a binary array over the bytes as they are, records and gaps in turn, and taking every other element.
+Only the lengths of the records, each of which tells where the next one starts, are read one by one. Everything else is
+done for thousands of records at once: NumPy reads the varints at all starts, and Arrow gathers keys and values by
+laying a binary array over the raw bytes, with records and gaps in turn, and taking every other element.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_MILLIS = (2**63 - 1) // 1000
 
 @dataclass(slots=True)
 class Chunk:
-    """Batches of one partition, their records sections decompressed, that are decoded together."""
+    """Batches of one partition, with decompressed records sections, that are decoded together."""
 
     headers: list[BatchHeader] = field(default_factory=list)
     sections: list[bytes | memoryview] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the records of a chunk come from; of them, only offsets in [start, end) are wanted."""
+    """Where the records of a chunk come from; only those with offsets in [start, end) are wanted."""
 
     topic: str
     partition: int
@@ -49,7 +49,7 @@ class Place:
 
 
 def decode(chunk: Chunk, place: Place, names: Sequence[str]) -> pa.RecordBatch:
-    """The wanted records of a chunk, with these columns. Raises ValueError when a section is malformed."""
+    """The wanted records of a chunk, with these columns. Raises ValueError if a section is malformed."""
     data = b"".join(chunk.sections)
     try:
         records = _Records(data, chunk)
@@ -62,7 +62,7 @@ def decode(chunk: Chunk, place: Place, names: Sequence[str]) -> pa.RecordBatch:
 
 
 def record_starts(data: bytes, chunk: Chunk) -> list[int]:
-    """Where each record begins. Raises ValueError or IndexError when the sections do not hold as many as they say."""
+    """Where each record begins. Raises ValueError or IndexError if the sections do not hold as many as they say."""
     starts: list[int] = []
     append = starts.append
     position = end = 0
@@ -104,7 +104,7 @@ def varints(data: Bytes, at: Longs) -> tuple[Longs, Longs]:
 
 
 class _Records:
-    """The records of one chunk, as arrays of places and numbers."""
+    """The records of one chunk, as arrays of positions and numbers."""
 
     def __init__(self, data: bytes, chunk: Chunk) -> None:
         self._buffer = pa.py_buffer(data)
@@ -115,7 +115,7 @@ class _Records:
         self._ends = np.append(starts[1:], len(data)) if len(starts) else starts
         self._batch = np.repeat(np.arange(len(counts)), counts)
         _, at = varints(view, starts)
-        self._time_delta, at = varints(view, at + 1)  # behind the attributes, which are unused
+        self._time_delta, at = varints(view, at + 1)  # after the attributes, which are unused
         self._offset_delta, at = varints(view, at)
         self._key_size, self._key_at = varints(view, at)
         self._value_size, self._value_at = varints(view, self._key_at + np.maximum(self._key_size, 0))
@@ -182,7 +182,7 @@ class _Records:
         raise ValueError(f"there is no column {name}")
 
     def _timestamps(self) -> pa.Array:
-        """Milliseconds to microseconds; a time out of their range is null."""
+        """The times, converted from milliseconds to microseconds; null for a time out of their range."""
         appended = self._of_batch("is_log_append_time").astype(np.bool_)
         own = self._of_batch("base_timestamp") + self._time_delta
         millis = np.where(appended, self._of_batch("max_timestamp"), own)

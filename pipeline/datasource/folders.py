@@ -1,4 +1,4 @@
-"""Data folders: which partitions are in them, and what the checkpoints beside them say.
+"""Data folders: which partitions they hold, and what the checkpoints beside them say.
 
 The names are those of Kafka's LocalLog and LogManager; `-delete`, `-stray` and `-future` folders hold no log.
 """
@@ -36,8 +36,8 @@ class Home:
 def find_homes(roots: tuple[str, ...], wants: Callable[[TopicPartition], bool]) -> list[Home]:
     """The folders of the wanted partitions, in order of their names.
 
-    A copy that a broker has finished, but not yet given the partition's name (`-moved`), counts before any other. While
-    a broker moves a partition between folders, a listing may miss it: two in a row must be the same.
+    A finished copy that does not have the partition's name yet (`-moved`) takes precedence over any other folder. While
+    a broker moves a partition between folders, a listing may miss it, so two in a row must be the same.
     Raises DataSourceError for a data folder that cannot be read, and for two folders of one partition.
     """
     before = _names(roots, wants)
@@ -50,7 +50,7 @@ def find_homes(roots: tuple[str, ...], wants: Callable[[TopicPartition], bool]) 
 
 
 def _names(roots: tuple[str, ...], wants: Callable[[TopicPartition], bool]) -> set[tuple[str, str]]:
-    """The (data folder, name) of the folders that may be partitions'."""
+    """The (data folder, name) of each folder that may be a partition's."""
     found = set()
     for root in roots:
         try:
@@ -86,7 +86,7 @@ def _parse(name: str) -> tuple[TopicPartition | None, bool]:
 
 
 def topic_id(home: Home) -> str | None:
-    """The id in a partition's `partition.metadata`; None without one. FileNotFoundError if the folder is gone."""
+    """The id in a partition's `partition.metadata`; None if there is none. FileNotFoundError if the folder is gone."""
     try:
         with open(f"{home.folder}/partition.metadata", encoding="utf-8") as file:
             found = _TOPIC_ID.search(file.read())
@@ -97,7 +97,7 @@ def topic_id(home: Home) -> str | None:
 
 
 def read_checkpoint(root: str, name: str) -> Mapping[TopicPartition, int]:
-    """A checkpoint file of a data folder (Kafka's OffsetCheckpointFile); empty without one. Raises CorruptLogError."""
+    """A checkpoint of a data folder (Kafka's OffsetCheckpointFile); empty if there is none. Raises CorruptLogError."""
     try:
         with open(f"{root}/{name}", encoding="utf-8") as file:
             lines = file.read().splitlines()

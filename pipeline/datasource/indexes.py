@@ -1,7 +1,7 @@
 """The files beside a log, as Kafka writes them: offset, time and transaction index, producer snapshot.
 
-A broker may be writing them, and Kafka keeps those of the active segment at their full size, filled up with zeros: so
-the first two are read as far as their entries rise, and what they say is only ever a hint. All numbers are big-endian.
+A broker may be writing them, and Kafka keeps those of the active segment at their full size, padded with zeros. So the
+first two are read only as far as their entries rise, and are only ever used as hints. All numbers are big-endian.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _OFFSET_ENTRY = np.dtype([("offset", ">u4"), ("position", ">u4")])
 _TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("offset", ">u4")])
 
 _BLOCK = 24 << 10
-"""Whole entries of either index."""
+"""The whole entries of either index."""
 
 
 class AbortedTxn(NamedTuple):
-    """An aborted transaction: its producer, its first offset and that of its marker."""
+    """An aborted transaction: its producer, its first offset and the offset of its marker."""
 
     producer_id: int
     first_offset: int
@@ -39,18 +39,18 @@ class AbortedTxn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffsetIndex:
-    """Offset -> a position at which a batch starts, and before which there is no record above the offset."""
+    """Offset -> a position where a batch starts, and before which there is no record above the offset."""
 
     offsets: NDArray[np.int64]
     positions: NDArray[np.int64]
 
     def lookup(self, offset: int) -> int:
-        """Where to begin to look for an offset; 0 without an entry."""
+        """Where to begin searching for an offset; 0 if there is no entry."""
         slot = bisect_right(self.offsets, offset) - 1
         return int(self.positions[slot]) if slot >= 0 else 0
 
     def position_after(self, offset: int) -> int | None:
-        """A position a little behind the batches below an offset; None if the last entry does not reach that far."""
+        """A position a little after the batches below an offset; None if the last entry does not reach that far."""
         slot = bisect_left(self.offsets, offset)
         return int(self.positions[slot]) if slot < len(self.positions) else None
 
@@ -63,18 +63,18 @@ class TimeIndex:
     offsets: NDArray[np.int64]
 
     def lookup(self, timestamp: int) -> int:
-        """An offset before which every record is older than a time; 0 without an entry."""
+        """An offset before which every record is older than a time; 0 if there is no entry."""
         slot = bisect_right(self.timestamps, timestamp) - 1
         return int(self.offsets[slot]) if slot >= 0 else 0
 
     @property
     def largest(self) -> int | None:
-        """The largest timestamp, of a segment that is no longer written to."""
+        """The largest timestamp of a segment that is no longer being written."""
         return int(self.timestamps[-1]) if len(self.timestamps) else None
 
 
 def _risen(*columns: NDArray[np.int64]) -> int:
-    """How many entries there are before one that does not rise in every column."""
+    """The number of entries before one that does not rise in every column."""
     count = len(columns[0])
     for column in columns:
         falls = np.flatnonzero(np.diff(column) <= 0)
@@ -86,7 +86,7 @@ def _risen(*columns: NDArray[np.int64]) -> int:
 
 
 def read_offset_index(segment: Segment) -> OffsetIndex:
-    """The offset index, empty for a segment without one. Raises OSError."""
+    """The offset index, empty if the segment has none. Raises OSError."""
     entries = _read(segment.index, _OFFSET_ENTRY)
     offsets, positions = entries["offset"].astype(np.int64), entries["position"].astype(np.int64)
     count = _risen(offsets, positions)
@@ -94,7 +94,7 @@ def read_offset_index(segment: Segment) -> OffsetIndex:
 
 
 def read_time_index(segment: Segment) -> TimeIndex:
-    """The time index, empty for a segment without one. Raises OSError."""
+    """The time index, empty if the segment has none. Raises OSError."""
     entries = _read(segment.time_index, _TIME_ENTRY)
     timestamps, offsets = entries["timestamp"].astype(np.int64), entries["offset"].astype(np.int64)
     count = _risen(timestamps)
@@ -104,7 +104,7 @@ def read_time_index(segment: Segment) -> TimeIndex:
 
 
 def _read(path: str | None, entry: np.dtype[np.void]) -> NDArray[np.void]:
-    """The entries, with little of what is only allocated: 10 MB of zeros for each active segment of Kafka's."""
+    """The entries, without most of the preallocated space: Kafka's active segments have 10 MB of zeros each."""
     if path is None:
         return np.empty(0, entry)
     blocks = []
@@ -118,7 +118,7 @@ def _read(path: str | None, entry: np.dtype[np.void]) -> NDArray[np.void]:
 
 
 def read_aborted(segment: Segment) -> list[AbortedTxn]:
-    """The transactions whose abort markers are in the segment. Raises OSError, CorruptLogError."""
+    """The aborted transactions whose markers are in the segment. Raises OSError, CorruptLogError."""
     if segment.txn_index is None:
         return []
     with open(segment.txn_index, "rb") as file:
@@ -136,9 +136,9 @@ def read_aborted(segment: Segment) -> list[AbortedTxn]:
 
 
 def read_open_transactions(folder: str, offset: int) -> dict[int, int] | None:
-    """Producers with an open transaction at an offset, and where it began, from the snapshot of that offset.
+    """The producers with an open transaction at an offset, and where it began, from the snapshot at that offset.
 
-    None if the snapshot is torn, as while a broker writes it. Raises OSError.
+    None if the snapshot is torn, for instance because a broker is writing it. Raises OSError.
     """
     with open(f"{folder}/{offset:020d}.snapshot", "rb") as file:
         data = file.read()
@@ -149,5 +149,5 @@ def read_open_transactions(folder: str, offset: int) -> dict[int, int] | None:
     entries = body[_SNAPSHOT_COUNT.size :]
     if version != 1 or crc32c(body) != crc or len(entries) % _SNAPSHOT_ENTRY.size:
         return None
-    last_rows = dict(_SNAPSHOT_ENTRY.iter_unpack(entries))  # of a producer's rows the last one counts
+    last_rows = dict(_SNAPSHOT_ENTRY.iter_unpack(entries))  # the last of a producer's rows counts
     return {producer: first for producer, first in last_rows.items() if first >= 0}

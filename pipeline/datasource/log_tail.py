@@ -1,7 +1,7 @@
 """Where a log ends, which transactions are open there, and which were aborted.
 
-A broker keeps that in memory; the files have it up to a producer snapshot, and after that in the batches. The
-rules are those of Kafka's ProducerStateManager.
+A broker keeps that in memory. The files have it up to a producer snapshot; after that it has to be taken from the
+batches. The rules are those of Kafka's ProducerStateManager.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class LogTail:
-    """Everything from `since` on has been walked over, up to `end`; `advance` walks on, never past `limit`.
+    """What was found by walking over everything from `since` to `end`; `advance` goes on, never past `limit`.
 
     Attributes:
         since: from here on `aborted` is complete; before it, the transaction indexes are.
@@ -55,7 +55,7 @@ class LogTail:
             last = listing.segments[-1] if limit is None else listing.floor(limit) or listing.segments[-1]
             return cls(last.base_offset, last.base_offset, False, strict)
         bare = cls.begin(listing, limit, with_transactions=False, strict=strict)
-        bare.advance(listing, limit)  # a snapshot behind the end covers batches that were lost, or not copied
+        bare.advance(listing, limit)  # a snapshot past the end covers batches that were lost, or not copied
         for offset in reversed(listing.snapshots):
             if offset < listing.segments[0].base_offset:
                 break
@@ -67,10 +67,10 @@ class LogTail:
         return cls(first, first, True, strict)
 
     def advance(self, listing: Listing, limit: int | None) -> None:
-        """Walk on to the end, or to the first batch at or behind `limit`.
+        """Go on to the end, or to the first batch at or after `limit`.
 
-        Raises OSError, FileNotFoundError for a file removed meanwhile, CorruptLogError for damage in the middle,
-        DataLossError for a log that is shorter than before, which it is also where its last file is another one.
+        Raises OSError, FileNotFoundError for a file removed meanwhile, CorruptLogError for damage in the middle, and
+        DataLossError for a log that is shorter than before, or whose last file has been replaced by another.
         """
         segment = listing.floor(self.end)
         while segment is not None:
@@ -94,9 +94,9 @@ class LogTail:
                 self.end = max(self.end, segment.base_offset)
 
     def _where(self, segment: Segment, log: OpenLog) -> tuple[int, int]:
-        """Where to go on in a file, and up to where it is known to be whole.
+        """Where to go on in a file, and up to where it is known to be intact.
 
-        What lies behind the last index entry can be anything in a copy, and is looked at closely.
+        In a copy, anything may follow the last index entry, so that part is checked closely.
         """
         if self._file == (segment.base_offset, log.identity):
             if log.size < self._position:
@@ -158,7 +158,7 @@ class LogTail:
         return min(self.open_transactions.values(), default=None)
 
     def aborted_from(self, listing: Listing, start: int) -> list[AbortedTxn]:
-        """The transactions with markers at or after `start` that were aborted. Raises OSError, CorruptLogError."""
+        """The aborted transactions with markers at or after `start`. Raises OSError, CorruptLogError."""
         found = [txn for txn in self.aborted if txn.last_offset >= start]
         if start < self.since:
             for segment in listing.overlapping(start, self.since):

@@ -1,4 +1,4 @@
-"""What one partition's log holds for readers, at a moment."""
+"""What one partition's log offers to readers at one moment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Checkpoints:
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """A log as it was: readers may have offsets in [start, end). `topic_id` None: the folder does not say."""
+    """A snapshot of a log: readers may have offsets in [start, end). `topic_id` is None if the folder has none."""
 
     home: Home
     topic_id: str | None
@@ -48,7 +48,7 @@ class LogState:
 
 
 class LogView:
-    """Looks at a log repeatedly, reading only what is new."""
+    """Looks at a log repeatedly, each time reading only what is new."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options

@@ -1,4 +1,4 @@
-"""From what the options say of starts and ends to offsets."""
+"""Converts the starts and ends given in the options to offsets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """Offsets [start, end) of a log as it was planned."""
+    """Offsets [start, end) of a log as it was when planned."""
 
     state: LogState
     start: int
@@ -28,7 +28,7 @@ class OffsetRange:
 
 
 def batch_ranges(states: Mapping[TopicPartition, LogState], options: SourceOptions) -> list[OffsetRange]:
-    """What a batch query reads, by default everything.
+    """What a batch query reads; by default everything.
 
     Raises DataSourceError for a named partition that does not exist, DataLossError, CorruptLogError, OSError.
     """
@@ -54,7 +54,7 @@ def _check_there(states: Mapping[TopicPartition, LogState], wanted: int | Offset
 
 
 def stream_start(state: LogState, options: SourceOptions) -> int:
-    """Where a new stream begins, by default at the end. Raises DataLossError, CorruptLogError, OSError."""
+    """Where a new stream begins; by default at the end. Raises DataLossError, CorruptLogError, OSError."""
     starting = LATEST if options.starting_offsets is None else options.starting_offsets
     return _resolve(state, starting, options.starting_timestamp, EARLIEST, options)
 
@@ -75,7 +75,7 @@ def _resolve(
 
 
 def within(state: LogState, offset: int, options: SourceOptions) -> int:
-    """An offset that was asked for, or the nearest there is. Raises DataLossError with `failOnDataLoss`."""
+    """The requested offset, or the nearest one that exists. Raises DataLossError with `failOnDataLoss`."""
     if state.start <= offset <= state.end:
         return offset
     text = f"Offset {offset} of {state.home.partition} is asked for, and there are {state.start} up to {state.end}."

@@ -1,4 +1,4 @@
-"""The options of the source; Spark gives them as text, and without regard for case."""
+"""The options of the source, which Spark passes as text and without regard to case."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SourceOptions:
     """What to read, and how. Sizes are bytes, timestamps milliseconds since 1970.
 
     `topics` None: by `topics_pattern`, or else all but the internal ones. `partitions` None: all of them. Starts and
-    ends are EARLIEST, LATEST or `Offsets`, None where the option was not given; a timestamp, if given, counts instead.
+    ends are EARLIEST, LATEST or `Offsets`, None if the option was not given; a timestamp, if given, takes precedence.
     """
 
     paths: tuple[str, ...]
@@ -81,7 +81,7 @@ class SourceOptions:
         return cls(**values)
 
     def wants(self, topic: str, partition: int) -> bool:
-        """Whether a partition is asked for. Those of internal topics only by name or by a pattern."""
+        """Whether a partition is wanted. Those of internal topics are only if named or matched by a pattern."""
         if self.partitions is not None and partition not in self.partitions:
             return False
         if self.topics is not None:

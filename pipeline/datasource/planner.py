@@ -1,4 +1,4 @@
-"""All requested partitions, at one moment."""
+"""All wanted partitions at one moment."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Planner:
             missed = {home for home in homes if home.partition not in states}
             if missed <= gone:
                 return states
-            gone = missed  # it was deleted or moved, or is being created
+            gone = missed  # the partition was deleted or moved, or is being created
 
     def check_topics(self, states: Mapping[TopicPartition, LogState]) -> None:
         """Raises DataSourceError if a named topic does not exist."""

@@ -1,4 +1,4 @@
-"""`spark.read.format("odradek")`: the pieces planned, and each of them turned into Arrow batches."""
+"""`spark.read.format("odradek")`: plans the pieces, and turns each of them into Arrow batches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class OdradekReader(DataSourceReader):
-    """A batch query: what is there when it is planned."""
+    """A batch query: it reads what exists when it is planned."""
 
     def __init__(self, options: SourceOptions, names: Sequence[str]) -> None:
         self.options = options
@@ -47,7 +47,7 @@ class OdradekReader(DataSourceReader):
         return ranges
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of a split; Spark has one without a value read when there are none."""
+        """The records of a split. If there is no split, Spark has a partition without a value read."""
         if not isinstance(partition, Split):
             return iter(())
         return read_split(partition, self.options, self.names)
@@ -82,7 +82,7 @@ def read_piece(piece: Piece, options: SourceOptions, names: Sequence[str]) -> It
 
 
 def _decoded(chunk: Chunk, place: Place, options: SourceOptions, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The chunk's records; if it has a malformed batch, batch by batch."""
+    """The chunk's records; decoded batch by batch if one of its batches is malformed."""
     if not chunk.headers:
         return
     try:

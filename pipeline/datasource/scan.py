@@ -1,6 +1,6 @@
 """Reading the batches of a piece, whatever a broker does to the files meanwhile.
 
-An open file stays what it was when it was renamed or removed. So only the step from one file to the next needs care: a
+An open file keeps its content when it is renamed or removed. So only the step from one file to the next needs care: a
 segment may have been compacted into another (then that is read), or deleted by retention (then records are gone).
 """
 
@@ -29,7 +29,7 @@ _ATTEMPTS = 100
 
 @dataclass(slots=True)
 class PieceScan:
-    """Yields (header, bytes) of every batch that has offsets of the piece, control batches and aborted ones too.
+    """Yields (header, bytes) of every batch with offsets in the piece, including control batches and aborted ones.
 
     Raises DataLossError, CorruptLogError, DataSourceError, OSError.
     """
@@ -58,12 +58,12 @@ class PieceScan:
                         position = 0
                     yield from self._file(log, position)
             except FileNotFoundError as error:
-                attempts += 1  # renamed or removed between the listing and its opening
+                attempts += 1  # the file was renamed or removed between listing and opening
                 if attempts == _ATTEMPTS:
                     raise DataSourceError(f"The files of {self.piece.partition} go faster than they open.") from error
 
     def _from_hint(self, hint: Hint) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """The batches from the hint on; none if it is a different file by now."""
+        """The batches from the hint on; none if the file is a different one by now."""
         piece = self.piece
         try:
             with walk.open_log(hint.path) as log:
@@ -78,7 +78,7 @@ class PieceScan:
     # -- from file to file
 
     def _next_segment(self) -> Segment | None:
-        """The segment to go on in, as the folder is now; None when the rest of the piece is gone and may be."""
+        """The segment to go on in, in the folder as it is now; None if the rest of the piece is gone, and may be."""
         listing = self._listing()
         if listing is None or not listing.segments:
             self._lost(self.piece.end, "its folder is gone")
@@ -103,7 +103,7 @@ class PieceScan:
     def _check_gap(self, folder: str, base_offset: int) -> None:
         """Check a gap between segments. Compaction leaves some, but only below what a broker has checkpointed.
 
-        Any other gap is one in a copy: a segment that was not yet whole beside the next one.
+        Any other gap means an incomplete copy: a segment was not whole yet when the next one was copied.
         """
         root = os.path.dirname(folder)
         known = [read_checkpoint(root, name) for name in (CLEANER, RECOVERY_POINT)]
@@ -119,7 +119,7 @@ class PieceScan:
             logger.warning("gap in a log: %s", text)
 
     def _listing(self) -> Listing | None:
-        """The files of the partition, wherever they lie now."""
+        """The files of the partition, wherever they are now."""
         piece = self.piece
         for home in find_homes(self.options.paths, lambda one: one == piece.partition):
             if topic_id(home) == piece.topic_id:
@@ -142,7 +142,7 @@ class PieceScan:
             at = 0
             while self._cursor < self.piece.end:
                 header, batch = _batch_in(block, at)
-                if header is None and not at:  # longer than a block, or none at all
+                if header is None and not at:  # it is longer than a block, or no batch at all
                     header, batch = _batch_in(
                         memoryview(log.read(min(_size_at(block), log.size - position), position)), 0
                     )
@@ -165,7 +165,7 @@ class PieceScan:
         self._done_with = log.path, log.identity
 
     def _skip_damage(self, log: OpenLog, position: int, why: str) -> int:
-        """Where to go on behind a damaged batch: at the next batch that has a right checksum, or the file's end."""
+        """Where to go on after a damaged batch: at the next batch with a correct checksum, or the file's end."""
         text = f"{log.path}: the batch at position {position}, after offset {self._cursor - 1}: {why}."
         if self.options.fail_on_corruption:
             raise CorruptLogError(f"{text} With failOnCorruption=false it is left out.")
@@ -181,7 +181,7 @@ def _size_at(block: memoryview) -> int:
 
 
 def _batch_in(block: memoryview, at: int) -> tuple[BatchHeader | None, memoryview | None]:
-    """The whole batch at a place of a block, if it is one."""
+    """The whole batch at a position of a block, if there is one."""
     if at + HEADER_SIZE > len(block):
         return None, None
     header = read_header(block, at)

@@ -1,7 +1,7 @@
 """The segments of a partition's folder, at a moment when a broker may be renaming them.
 
 What counts is what a broker would find there after a crash (Kafka's LogLoader): `.deleted` and `.cleaned` files are
-nothing, a `.swap` log is whole and takes the place of all segments that it covers.
+ignored; a `.swap` log is complete and replaces all segments that it covers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LISTINGS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One segment: the offset that it starts at, its log, and those of its indexes that are there."""
+    """One segment: the offset that it starts at, its log, and those of its indexes that exist."""
 
     base_offset: int
     log: str
@@ -53,7 +53,7 @@ class Listing:
 
 
 def list_segments(folder: str) -> Listing:
-    """What is in a folder now. Raises FileNotFoundError if it, or a file in it, is removed meanwhile."""
+    """The current contents of a folder. Raises FileNotFoundError if it, or a file in it, is removed meanwhile."""
     names = _steady_names(folder)
     present: dict[int, set[str]] = {}
     for name in names:
@@ -79,7 +79,7 @@ def list_segments(folder: str) -> Listing:
 
 
 def _segment(folder: str, base: int, files: set[str], suffixes: tuple[str, ...]) -> Segment:
-    """The segment. Of a compacted one the log gets its name first, so its indexes may still be `.swap`."""
+    """The segment. The log of a compacted one is renamed first, so its indexes may still be `.swap`."""
 
     def path(kind: str) -> str | None:
         return next((f"{folder}/{base:020d}{kind}{one}" for one in suffixes if kind + one in files), None)
@@ -91,7 +91,7 @@ def _segment(folder: str, base: int, files: set[str], suffixes: tuple[str, ...])
 
 
 def _steady_names(folder: str) -> set[str]:
-    """The folder's files. While files get other names a listing may miss some: two in a row must be the same."""
+    """The folder's files. While files are being renamed, a listing may miss some, so two in a row must be the same."""
     before = set(os.listdir(folder))
     for _ in range(_LISTINGS):
         names = set(os.listdir(folder))

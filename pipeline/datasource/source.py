@@ -1,4 +1,4 @@
-"""The `odradek` data source: a broker's segment files as a Spark table, without a broker and without a jar."""
+"""The `odradek` data source: a broker's segment files as a Spark table, without a broker or a jar."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipeline.datasource.stream import OdradekStreamReader
 
 
 class OdradekDataSource(DataSource):
-    """`spark.read.format("odradek").load(DATA_FOLDER)`; `docs/pipeline.md` has the options and what is promised."""
+    """`spark.read.format("odradek").load(DATA_FOLDER)`; `docs/pipeline.md` describes its options and guarantees."""
 
     @classmethod
     def name(cls) -> str:
@@ -25,7 +25,7 @@ class OdradekDataSource(DataSource):
         return spark_schema(SourceOptions.parse(self.options).columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """`schema` may have a part of the columns, in any order. Raises DataSourceError."""
+        """`schema` may contain only some of the columns, in any order. Raises DataSourceError."""
         options = SourceOptions.parse(self.options)
         kind = PushdownReader if options.filter_pushdown else OdradekReader
         return kind(options, names_of(schema))

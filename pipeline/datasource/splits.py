@@ -1,4 +1,4 @@
-"""Cutting what is to be read into pieces of about the same size, by the offset indexes."""
+"""Cuts what is to be read into pieces of about the same size, using the offset indexes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ATTEMPTS = 100
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """Where the first batch of a piece was: a position in the file of that identity, and no other."""
+    """Where the first batch of a piece was: a position, valid only in the file with that identity."""
 
     path: str
     identity: tuple[int, int]
@@ -70,7 +70,7 @@ def splits_of(
     ranges: Callable[[Mapping[TopicPartition, LogState]], list[OffsetRange]],
     options: SourceOptions,
 ) -> list[Split]:
-    """The splits of the ranges of what a look finds; looks again while segments go before they are opened.
+    """The splits of the ranges found by a look; looks again while segments disappear before they are opened.
 
     Raises DataSourceError or a subclass, OSError.
     """
@@ -84,7 +84,7 @@ def splits_of(
 
 
 def plan_splits(ranges: Iterable[OffsetRange], split_bytes: int, min_partitions: int) -> list[Split]:
-    """The splits, of up to about `split_bytes` each; small neighbours share one, unless that makes too few.
+    """The splits, each of up to about `split_bytes`; small neighbours share one, unless that makes too few.
 
     Raises FileNotFoundError if a segment was removed meanwhile, OSError, CorruptLogError.
     """
@@ -133,7 +133,7 @@ def _pieces(wanted: OffsetRange, target: int) -> list[Piece]:
 
 
 def _cuts(wanted: OffsetRange, target: int) -> list[_Cut]:
-    """The places to cut at, no two in a segment nearer than `target`, the first one at or before the start."""
+    """The places to cut at, the first one at or before the start; two in a segment are at least `target` apart."""
     listing = wanted.state.listing
     cuts = []
     for segment in listing.overlapping(wanted.start, wanted.end):
@@ -173,6 +173,6 @@ def _cuts_in(wanted: OffsetRange, target: int, segment: Segment, log: OpenLog) -
 
 
 def _checked(log: OpenLog, position: int, segment: Segment) -> tuple[int, int]:
-    """(offset, position) of a batch that an index points to; of the first batch if it points to none."""
+    """(offset, position) of the batch that an index points to; of the first batch if there is none at that position."""
     header = walk.header_at(log, position, segment.base_offset)
     return (segment.base_offset, 0) if header is None or not position else (header.base_offset, position)

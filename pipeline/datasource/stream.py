@@ -25,12 +25,12 @@ logger = logging.getLogger(__name__)
 class OdradekStreamReader(DataSourceStreamReader):
     """Spark keeps one for the whole query in a process beside the driver, and makes others for the tasks.
 
-    An offset is `{"offsets": {topic: {partition: offset}}, "ids": {topic: id}}`; the id tells a topic from a
+    An offset is `{"offsets": {topic: {partition: offset}}, "ids": {topic: id}}`; the id distinguishes a topic from a
     recreated one of the same name.
     """
 
     def __init__(self, options: SourceOptions, names: Sequence[str]) -> None:
-        """Raises DataSourceError for an ending offset, which a stream cannot have."""
+        """Raises DataSourceError if an ending offset is given, which a stream cannot have."""
         if options.ending_offsets != LATEST or options.ending_timestamp is not None:
             raise DataSourceError("A stream has no end: endingOffsets and endingTimestamp are for batch queries.")
         self.options = options
@@ -44,18 +44,18 @@ class OdradekStreamReader(DataSourceStreamReader):
         return self._begin(self._planner.look()).to_json()
 
     def _begin(self, states: Mapping[TopicPartition, LogState]) -> Position:
-        """The offset of a new query; Spark asks for the latest offset before it asks for the initial one."""
+        """The offset of a new query; needed here because Spark asks for the latest offset before the initial one."""
         if self._initial is None:
             offsets = {key: stream_start(state, self.options) for key, state in states.items()}
             self._initial = Position(offsets, _ids(states))
         return self._initial
 
     def latestOffset(self) -> dict[str, Any]:
-        """The logs' ends, or as far as `maxOffsetsPerTrigger` lets the next micro-batch go. Raises DataLossError."""
+        """The logs' ends, or how far `maxOffsetsPerTrigger` lets the next micro-batch go. Raises DataLossError."""
         states = self._planner.look()
         begin = self._position or self._begin(states)
         starts = {key: offset for key, offset in begin.offsets.items() if not self._is_recreated(key, begin, states)}
-        ends = dict(starts)  # also of folders that are gone: `partitions` shows that
+        ends = dict(starts)  # also for folders that are gone: `partitions` reports those
         for key, state in states.items():
             starts[key] = self._not_cut(state, starts.get(key, state.start))
             ends[key] = max(state.end, starts[key])
@@ -74,7 +74,7 @@ class OdradekStreamReader(DataSourceStreamReader):
         """Where to go on: at `offset`, or at the end of a log that was cut below it. Raises DataLossError."""
         log_end = state.tail.end
         if self.options.high_watermark is not HighWatermark.WRITTEN or offset <= log_end:
-            return offset  # a checkpoint lags, and may be behind what was read without regard to it
+            return offset  # a checkpoint lags, and may be behind what was read regardless of it
         self._lost(f"The log of {state.home.partition} was read up to offset {offset} and ends at {log_end} now.")
         return state.end
 
@@ -133,7 +133,7 @@ class OdradekStreamReader(DataSourceStreamReader):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a stream is: the next offset of each partition, and the ids of the topics that have one."""
+    """How far a stream has come: the next offset of each partition, and the ids of the topics that have one."""
 
     offsets: dict[TopicPartition, int]
     ids: dict[str, str]
@@ -151,7 +151,7 @@ class Position:
         return cls(offsets, dict(saved["ids"]))
 
     def to_json(self) -> dict[str, Any]:
-        """The offset as JSON, always in the same order: for Spark, different text is a different offset."""
+        """The offset as JSON, always in the same order: to Spark, different text is a different offset."""
         offsets: dict[str, dict[str, int]] = {}
         for (topic, number), offset in sorted(self.offsets.items()):
             offsets.setdefault(topic, {})[str(number)] = offset

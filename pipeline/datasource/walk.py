@@ -22,9 +22,9 @@ _LENGTH = struct.Struct(">8xi4xb")
 
 @dataclass(frozen=True, slots=True)
 class OpenLog:
-    """An open log file: its content stays readable whatever happens to its name.
+    """An open log file; its content stays readable whatever happens to its name.
 
-    `identity` tells it from another file of that name; `size` is that at opening.
+    `identity` distinguishes it from another file of that name; `size` is its size when opened.
     """
 
     path: str
@@ -57,7 +57,7 @@ def header_at(log: OpenLog, position: int, least_offset: int) -> BatchHeader | N
 
 
 def headers(log: OpenLog, position: int, least_offset: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of the whole batches from one on; ends where none follows. Checksums are not looked at."""
+    """(position, header) of the whole batches from a position on; ends where none follows. Ignores checksums."""
     chunk = b""
     chunk_at = position
     read_size = CHUNK
@@ -77,7 +77,7 @@ def headers(log: OpenLog, position: int, least_offset: int = 0) -> Iterator[tupl
 def checked_headers(
     log: OpenLog, position: int, least_offset: int, check_from: int
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """As `headers`, but ends also at a batch with a wrong checksum, if that lies at or behind `check_from`."""
+    """As `headers`, but also ends at a batch with a wrong checksum, if that is at or after `check_from`."""
     for at, header in headers(log, position, least_offset):
         if at >= check_from and not check_crc(log.read(header.size, at), 0, header):
             return
@@ -85,9 +85,9 @@ def checked_headers(
 
 
 def next_whole(log: OpenLog, position: int, least_offset: int) -> int:
-    """The first position from here on with a batch that has a right checksum; the file's size if there is none.
+    """The first position from here on of a batch with a correct checksum; the file's size if there is none.
 
-    For the way on behind damage: offsets are at least `least_offset`, and not absurdly higher.
+    For going on after damage: offsets are at least `least_offset`, and not absurdly higher.
     """
     while position + HEADER_SIZE <= log.size:
         block = log.read(_SEARCH_BYTES, position)

@@ -1,1 +1,1 @@
-"""Topics to lake tables, one each, every committed record once."""
+"""Writes topics to lake tables, one each, with every committed record exactly once."""

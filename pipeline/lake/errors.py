@@ -1,4 +1,4 @@
-"""What a user of `lake` can fix, and retrying cannot."""
+"""Errors of `lake` that a user can fix, and that retrying cannot."""
 
 from __future__ import annotations
 

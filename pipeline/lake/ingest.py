@@ -1,4 +1,4 @@
-"""One topic's way into its tables: what all formats share."""
+"""How one topic gets into its tables: what all formats share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RECORDS = "records"
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the ingests of a job share. `counted` is called for every batch: topic, records, dead letters among them."""
+    """What the ingests of a job share. `counted` is called for each batch: topic, records, dead letters among them."""
 
     spark: SparkSession
     files: Files
@@ -40,9 +40,9 @@ class Surroundings:
 
 
 class Ingest(ABC):
-    """A topic's run. `prepare` once before every `start`; both raise LakeError for what only the user can fix.
+    """A topic's run. Call `prepare` before every `start`; both raise LakeError for what only the user can fix.
 
-    `appeared_later`: the topic was made while the job ran, so all of it counts as coming after the job's start.
+    `appeared_later`: the topic was created while the job ran, so all of its records came after the job's start.
     """
 
     def __init__(self, around: Surroundings, topic: str) -> None:
@@ -56,7 +56,7 @@ class Ingest(ABC):
 
     @abstractmethod
     def start(self) -> list[StreamingQuery]:
-        """Start the topic's queries; the first one's progress is the topic's."""
+        """Start the topic's queries; the progress of the first one is the topic's."""
 
     @abstractmethod
     def _table_exists(self) -> bool: ...
@@ -66,7 +66,7 @@ class Ingest(ABC):
         """Called for every batch of the `part`-th query."""
 
     def prepare(self) -> bool:
-        """Settle id and schema. False: there is no record yet to infer a schema from."""
+        """Settle topic id and schema. False if there is no record yet from which to infer a schema."""
         topic_id = self._topic_id()
         state = self._checkpoint.load()
         if state is None and self._table_exists():
@@ -145,7 +145,7 @@ class Ingest(ABC):
         logger.info("schema changed", topic=self.topic)
 
     def _resolve_schema(self, state: TopicState | None) -> dict[str, object] | None:
-        """The schema's JSON; None for raw bytes; empty when it is to be inferred and there is nothing yet."""
+        """The schema's JSON; None for raw bytes; empty if it is to be inferred and there is no record yet."""
         spec = schemas.spec_of(self._settings.specs, self.topic)
         if not spec.json:
             return None
@@ -155,7 +155,7 @@ class Ingest(ABC):
         if struct is None:
             return {}
         schema = schemas.as_json(struct)
-        if state is None or schema != state.newest_schema:  # the table has these already, so it can have them
+        if state is None or schema != state.newest_schema:  # otherwise the table has these already, so it can have them
             schemas.check_names(self.topic, struct, self._settings.table_format)
             schemas.check_types(self.topic, struct, self._settings.table_format)
         return schema

@@ -1,4 +1,4 @@
-"""Runs the queries of all topics: finds topics, starts, watches, tries again, ends."""
+"""Runs the queries of all topics: finds topics, starts queries, watches them, retries, ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DATA_LOSS = ("some data may have been missed", "KAFKA_DATA_LOSS", "may have been
 
 
 class Phase(enum.Enum):
-    """Where a topic is: about to start (again), with queries that run, at its end, or given up."""
+    """A topic's phase: about to start (again), with running queries, at its end, or given up."""
 
     WAITING = enum.auto()
     RUNNING = enum.auto()
@@ -88,7 +88,7 @@ class LakeJob:
         return {topic: run.error for topic, run in self._runs.items() if run.phase is Phase.FAILED}
 
     def _look(self) -> None:
-        """Look at the topics. Queries go on meanwhile; brokers that do not answer many looks in a row end the job."""
+        """Look at the topics. Queries go on meanwhile; if brokers do not answer many looks in a row, the job ends."""
         try:
             self._look_for_topics()
         except ClusterError as error:
@@ -154,7 +154,7 @@ class LakeJob:
             self._try_again(topic, run, reason(error))
 
     def _watch(self, topic: str, run: TopicRun) -> None:
-        # Asked before the reports, so that they have what a query did before it ended.
+        # Asked before the reports are read, so that these include what a query did before it ended.
         ended = not any(query.isActive for query in run.queries)
         for part, query in enumerate(run.queries):
             self._report(topic, run, part, query)

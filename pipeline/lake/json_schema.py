@@ -1,4 +1,4 @@
-"""JSON Schema (2020-12, and the drafts before it) to Spark's types: the part of it that describes shapes."""
+"""JSON Schema (2020-12, and the drafts before it) to Spark's types: only the part of it that describes shapes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def struct_of(document: dict[str, Any]) -> StructType:
     """The columns of an object schema; what is `required` is not nullable.
 
-    Raises ValueError for what has no one type in a table: anything but an object on top, references, alternatives.
+    Raises ValueError for what has no single type in a table: no object at the top, references, alternatives.
     """
     from pyspark.sql.types import StructField, StructType
 
@@ -67,6 +67,6 @@ def _types(part: Any) -> list[str]:
 
 
 def _type_name(part: dict[str, Any]) -> str | None:
-    """The one type beside null; None when there is none, or several."""
+    """The one type beside null; None if there is none, or several."""
     names = [name for name in _types(part) if name != "null"]
     return names[0] if len(names) == 1 else None

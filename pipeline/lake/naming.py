@@ -1,7 +1,7 @@
 """Topic names to table names.
 
 A topic's name may be one that no table can have: it may begin with `_` or `.`, which Spark takes for hidden files, and
-hold `.` and `-`, which catalogs refuse. `@` is in no topic's name, so names made with it collide with none.
+contain `.` and `-`, which catalogs reject. No topic's name contains `@`, so names made with it collide with none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 
 
 def folder(topic: str) -> str:
-    """The table's name where it is a folder: the topic's own, after an `@` where it begins with `_` or `.`."""
+    """The name of a table that is a folder: the topic's own, after an `@` if it begins with `_` or `.`."""
     return f"@{topic}" if topic[0] in "._" else topic
 
 
@@ -39,7 +39,7 @@ def dead_letters_identifier(topic: str) -> str:
 
 
 def check_distinct(topics: Iterable[str]) -> None:
-    """Raises LakeError when two topics would share a table of a catalog."""
+    """Raises LakeError if two topics would share a table of a catalog."""
     owners: dict[str, str] = {}
     for topic in sorted(topics):
         for name in (identifier(topic), dead_letters_identifier(topic)):

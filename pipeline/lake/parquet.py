@@ -1,8 +1,8 @@
 """Plain Parquet: Spark's own file sink, whose log says which files count.
 
-Exactly once for readers that honour the log (`_spark_metadata` in the table's folder: Spark does); others may see
-the files of every try of a batch. A sink's log belongs to one query, so the dead letters are a query of their own,
-and the schema of a topic stays as it is.
+Exactly once for readers that honour the log (`_spark_metadata` in the table's folder: Spark does); others may see the
+files of every attempt at a batch. A sink's log belongs to one query, so the dead letters need a query of their own, and
+a topic's schema cannot change.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COUNT = "bad"
 
 
 class ParquetIngest(Ingest):
-    """The queries of one topic: its rows, and with a schema its dead letters."""
+    """The queries of one topic: one for its rows and, if it has a schema, one for its dead letters."""
 
     def start(self) -> list[StreamingQuery]:
         from pyspark.sql import functions as F

@@ -34,7 +34,7 @@ LATEST = Gauge("odradek_lake_batch_timestamp_seconds", "When the newest batch wa
 
 @dataclass(slots=True)
 class TopicProgress:
-    """Records and dead letters since the start, and how many offsets the table was behind after the newest batch."""
+    """Records and dead letters since the start, and how many offsets the table lagged behind after the newest batch."""
 
     records: int = 0
     dead_letters: int = 0
@@ -99,7 +99,7 @@ class Reporter:
 
 
 def lag(progress: StreamingQueryProgress, topic: str) -> dict[str, int]:
-    """Partition to the offsets between the batch's end and the topic's end, as far as it may be read."""
+    """By partition, the offsets between the batch's end and the topic's end, as far as it may be read."""
     source = progress.sources[0]
     ends = _offsets(source.endOffset, topic)
     return {
@@ -109,7 +109,7 @@ def lag(progress: StreamingQueryProgress, topic: str) -> dict[str, int]:
 
 
 def _offsets(text: str | None, topic: str) -> dict[str, int]:
-    """PySpark spells a missing offset `None`, in words."""
+    """The offsets by partition; PySpark writes a missing one as the word `None`."""
     found = json.loads(text) if text and text != "None" else None
     return dict((found or {}).get(topic, {}))
 

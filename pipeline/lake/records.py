@@ -1,6 +1,6 @@
 """From the connector's rows to the tables' rows: good ones, and bad ones with the reason.
 
-The columns are Kafka's own, and what JSON holds is nested in `value`: a user's field never collides with them.
+The columns are Kafka's own; what JSON contains is nested in `value`, so that a user's field never collides with them.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def raw_rows(batch: DataFrame) -> DataFrame:
 
 
 def json_judged(batch: DataFrame, schema: StructType) -> DataFrame:
-    """The batch with `_parsed` and `_problem`, which is null for good records. A null value is good: a tombstone.
+    """The batch with `_parsed` and `_problem`, which is null for good records. A null value, a tombstone, is good.
 
-    Each value is read as all of an array's elements, so that a second value or anything else after the first is seen:
-    a parser that is handed the value itself stops at its end. A value that closes that array itself and goes on
-    (`{"n":1}]}`) does not end with the three nulls, or not after exactly one array.
+    Each value is parsed as if it were all the elements of an array, so that a second value, or anything else after the
+    first, is noticed: a parser given the value itself stops at its end. A value that itself closes that array and goes
+    on (`{"n":1}]}`) does not end with the three nulls, or not after exactly one array.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, StringType, StructField, StructType
@@ -48,7 +48,7 @@ def json_judged(batch: DataFrame, schema: StructType) -> DataFrame:
 
 
 def json_rows(judged: DataFrame) -> DataFrame:
-    """The good records: as raw_rows, but that `value` is a struct; null for a tombstone and for JSON's null."""
+    """The good records: as raw_rows, except that `value` is a struct; null for a tombstone and for JSON's null."""
     from pyspark.sql import functions as F
 
     return judged.where(F.col(PROBLEM).isNull()).select(*_common(), _first().alias("value"), _date())
@@ -100,7 +100,7 @@ def _common() -> list[Column]:
 
 
 def _date() -> Column:
-    """The day in UTC, whatever the session's time zone is; null beyond the years that every reader of tables knows."""
+    """The day in UTC, whatever the session's time zone; null outside of the years that all table readers support."""
     from pyspark.sql import functions as F
 
     day = F.floor(F.unix_millis("timestamp") / DAY_MS).cast("int")

@@ -1,4 +1,4 @@
-"""Session, job and signals, put together."""
+"""Puts together session, job and signals."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ CONCURRENT_FILES = "spark.sql.maxConcurrentOutputFileWriters"
 
 
 def run(settings: LakeSettings, options: SessionOptions, reporter: Reporter) -> dict[str, str]:
-    """Run until the job ends or a SIGTERM or SIGINT comes. Returns the topics that failed, with why."""
+    """Run until the job ends or a SIGTERM or SIGINT arrives. Returns the topics that failed, with the reasons."""
     parts = (session.KAFKA,) if settings.table_format == PARQUET else (session.KAFKA, settings.table_format)
-    # Spark would sort a task's rows by date to have one file open at a time, also where all are of one day.
+    # Spark would sort a task's rows by date to keep only one file open, even if all rows are of one day.
     conf = {CONCURRENT_FILES: "4"} | dict(options.conf)
     warehouse = settings.path if settings.table_format == ICEBERG and settings.catalog is None else None
     spark = session.build(replace(options, parts=parts, conf=conf, warehouse=warehouse))

@@ -1,7 +1,7 @@
-"""What a topic's values are: raw bytes, or JSON with a declared or an inferred schema.
+"""What a topic's values are: raw bytes, or JSON with a declared or inferred schema.
 
 `--schema TOPIC=raw`, `TOPIC=json` (inferred), `TOPIC=json:COLUMNS` (Spark's DDL), `TOPIC=json:@FILE` (JSON Schema, or
-the JSON of a StructType). The topic `*` stands for all that are not named.
+the JSON of a StructType). The topic `*` stands for all topics that are not named.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 EVERY_TOPIC = "*"
 REFUSED_BY_DELTA = " ,;{}()\n\t="
 NO_FIELD = "odradek: no field"
-"""Spark's own `_corrupt_record` may be a field of a user's, and then no record could be inferred from."""
+"""Instead of Spark's `_corrupt_record`, which may be a user's field; then no schema could be inferred."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaSpec:
-    """`declared` is DDL, `@` and a file's name, or empty: then the schema is inferred. Not `json`: raw bytes."""
+    """`declared` is DDL, `@` and a file name, or empty if the schema is to be inferred. `json` false: raw bytes."""
 
     json: bool = False
     declared: str = ""
@@ -62,7 +62,7 @@ def spec_of(specs: Mapping[str, SchemaSpec], topic: str) -> SchemaSpec:
 
 
 def declared_struct(spec: SchemaSpec) -> StructType:
-    """The schema that a spec spells out; DDL needs a running SparkSession. Raises LakeError when it cannot be read."""
+    """The schema that a spec declares; DDL needs a running SparkSession. Raises LakeError if it cannot be read."""
     from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
 
@@ -82,12 +82,12 @@ def declared_struct(spec: SchemaSpec) -> StructType:
 
 
 def infer(spark: SparkSession, sample: DataFrame) -> StructType | None:
-    """The schema of the JSON values in `sample` (Kafka rows); None when there is none with a field."""
+    """The schema of the JSON values in `sample` (Kafka rows); None if none of them has a field."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
     values = sample.where(F.col("value").isNotNull() & F.expr("is_valid_utf8(value)"))
-    # PySpark reads JSON from an RDD of Python's alone, for which the driver would have to hold the values.
+    # PySpark reads JSON only from an RDD of Python objects, for which the driver would have to hold the values.
     jvm: Any = spark._jvm
     texts = getattr(values.select(F.col("value").cast("string"))._jdf, "as")(jvm.org.apache.spark.sql.Encoders.STRING())
     reader = spark.read.option("mode", "DROPMALFORMED").option("columnNameOfCorruptRecord", NO_FIELD)
@@ -95,7 +95,7 @@ def infer(spark: SparkSession, sample: DataFrame) -> StructType | None:
 
 
 def check_names(topic: str, schema: StructType, table_format: str) -> None:
-    """Raises LakeError for field names that the table cannot have: alike but for case, or with marks Delta rejects."""
+    """Raises LakeError for field names that the table cannot have: equal but for case, or with marks Delta rejects."""
     from pyspark.sql.types import StructType
 
     for _, kind in _types(schema):
@@ -114,9 +114,9 @@ def check_names(topic: str, schema: StructType, table_format: str) -> None:
 
 
 def check_types(topic: str, schema: StructType, table_format: str) -> None:
-    """Raises LakeError for a field of a type that JSON cannot become, or that the table cannot have.
+    """Raises LakeError for a field whose type JSON cannot be converted to, or the table cannot have.
 
-    A refusal must come before the schema is settled, as in `check_evolution`.
+    The refusal must come before the schema is settled, as in `check_evolution`.
     """
     for path, kind in _types(schema):
         why = _refusal(kind, table_format)
@@ -125,7 +125,7 @@ def check_types(topic: str, schema: StructType, table_format: str) -> None:
 
 
 def _refusal(kind: DataType, table_format: str) -> str | None:
-    """Why a field cannot be of a type; None if it can."""
+    """Why a field cannot have a type; None if it can."""
     from pyspark.sql import types as T
 
     refused: dict[str, tuple[type[DataType], ...]] = {
@@ -150,10 +150,10 @@ def _refusal(kind: DataType, table_format: str) -> str | None:
 
 
 def check_evolution(topic: str, before: StructType, now: StructType, prefix: str = "") -> None:
-    """Raises LakeError for a field that changes its type: a table has one type a column, for all its rows.
+    """Raises LakeError for a field that changes its type: a table has one type per column, for all its rows.
 
-    Fields may come and go, and be required or not. A refusal must come before the schema is settled: a batch that
-    was planned with one that the table cannot take could never be written.
+    Fields may come and go, and be required or not. The refusal must come before the schema is settled: a batch planned
+    with a schema that the table cannot take could never be written.
     """
     from pyspark.sql.types import ArrayType, MapType, StructType
 
@@ -171,7 +171,7 @@ def check_evolution(topic: str, before: StructType, now: StructType, prefix: str
 
 
 def _inner(kind: Any) -> DataType:
-    """Of an array's elements, or a map's values; keys of JSON's are strings always."""
+    """The type of an array's elements or a map's values; JSON's keys are always strings."""
     from pyspark.sql.types import ArrayType
 
     inner: DataType = kind.elementType if isinstance(kind, ArrayType) else kind.valueType
@@ -179,7 +179,7 @@ def _inner(kind: Any) -> DataType:
 
 
 def required_paths(schema: StructType, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The paths of fields that are declared NOT NULL, outer ones first; arrays and maps are not looked into."""
+    """The paths of fields declared NOT NULL, outer ones first; not those within arrays and maps."""
     from pyspark.sql.types import StructType
 
     for part in schema.fields:
@@ -191,7 +191,7 @@ def required_paths(schema: StructType, prefix: tuple[str, ...] = ()) -> Iterator
 
 
 def _types(kind: DataType, path: str = "") -> Iterator[tuple[str, DataType]]:
-    """The type and every one within it, with the path of the field that has it."""
+    """The type and all types nested in it, with the path of the field that has each."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     yield path, kind

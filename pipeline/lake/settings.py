@@ -22,8 +22,8 @@ class LakeSettings:
     """`topics`, or else `pattern` (a Python regular expression for the whole name). Times are seconds.
 
     `catalog` None: tables are folders of `path`; else they are tables of that Iceberg catalog. `checkpoints` None:
-    inside `path`. `max_offsets` bounds a batch of one topic. `optimize_every` counts batches; 0 is never.
-    `attempts` are tries in a row without a batch between.
+    inside `path`. `max_offsets` limits a batch of one topic. `optimize_every` counts batches; 0 means never.
+    `attempts` are consecutive tries without a batch between them.
     """
 
     cluster: Cluster

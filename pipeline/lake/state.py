@@ -1,7 +1,7 @@
-"""What a topic's run must remember between starts, beside Spark's own checkpoint.
+"""What a topic's run must remember between starts, besides Spark's own checkpoint.
 
-Numbered files, each whole: the newest counts. Schemas are kept with the batch they begin at, so that a batch
-repeated after a crash is read with the schema of its first try, and each of its records goes where it went before.
+The state is in numbered files, each complete: the newest counts. Schemas are kept with the batch they begin at, so that
+a batch repeated after a crash is read with the schema of its first try, and its records go where they went then.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FOLDER = "odradek"
 
 @dataclass(frozen=True, slots=True)
 class BatchSchema:
-    """`schema` is a StructType's JSON; None is raw bytes. It applies from batch `from_batch` on."""
+    """`schema` is a StructType's JSON; None means raw bytes. It applies from batch `from_batch` on."""
 
     from_batch: int
     schema: dict[str, Any] | None
@@ -28,7 +28,7 @@ class BatchSchema:
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
-    """`id` names the run in the tables' own logs; `generation` counts the topics that had this name."""
+    """`id` names the run in the tables' own logs; `generation` counts the topics that have had this name."""
 
     id: str
     topic: str
@@ -39,7 +39,7 @@ class TopicState:
 
     @property
     def run(self) -> str:
-        """What a table's log calls the writer of this generation."""
+        """The name of this generation's writer in a table's log."""
         return f"odradek-lake-{self.id}-{self.generation}"
 
     def schema_of(self, batch: int) -> dict[str, Any] | None:
@@ -66,7 +66,7 @@ def new_state(topic: str, topic_id: str, table_format: str, schema: dict[str, An
 
 
 class Checkpoint:
-    """A topic's checkpoint folder: the state's files, and one folder of Spark's for each generation."""
+    """A topic's checkpoint folder: the files of the state, and a folder for each generation's Spark checkpoint."""
 
     def __init__(self, files: Files, folder: str) -> None:
         self.folder = folder
@@ -74,7 +74,7 @@ class Checkpoint:
         self._states = join(folder, FOLDER)
 
     def load(self) -> TopicState | None:
-        """The newest state; None before the first. Raises LakeError for one of a newer format."""
+        """The newest state; None if there is none yet. Raises LakeError if its format is newer."""
         numbers = self._numbers(self._states)
         if not numbers:
             return None
@@ -92,11 +92,11 @@ class Checkpoint:
         return join(self.folder, part, str(state.generation))
 
     def last_planned(self, state: TopicState) -> int:
-        """The newest batch whose offsets are settled; -1 before the first."""
+        """The newest batch whose offsets are settled; -1 if there is none yet."""
         return max(self._numbers(join(self.spark_folder(state), "offsets")), default=-1)
 
     def last_committed(self, state: TopicState) -> int:
-        """The newest batch that is known to be in the tables; -1 before the first."""
+        """The newest batch that is known to be in the tables; -1 if there is none yet."""
         return max(self._numbers(join(self.spark_folder(state), "commits")), default=-1)
 
     def _numbers(self, folder: str) -> list[int]:

@@ -16,9 +16,9 @@ BATCH_PROPERTY = "odradek.batch"
 
 
 class Table(Protocol):
-    """Made by its first append. `run` names the writer; a batch of a run is appended once, however often it is tried.
+    """Created by its first append. `run` names the writer; a batch of a run is appended once, however often tried.
 
-    `retried`: the batch may be there already, from a try with unknown outcome.
+    `retried`: the batch may already be there, from an attempt with unknown outcome.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Table(Protocol):
 
 
 class DeltaTable:
-    """A Delta table at a path. Its log holds each commit's `run` and `batch`; a second one adds nothing."""
+    """A Delta table at a path. Its log records each commit's `run` and `batch`; a repeated one adds nothing."""
 
     def __init__(self, files: Files, path: str) -> None:
         self.name = path
@@ -49,7 +49,7 @@ class DeltaTable:
 
 
 class IcebergTable:
-    """A table of an Iceberg catalog. Each snapshot's summary holds `run` and `batch`, where a retry looks first."""
+    """A table of an Iceberg catalog. Each snapshot's summary has `run` and `batch`; a retry looks for them first."""
 
     def __init__(self, spark: SparkSession, catalog: str, table: str) -> None:
         self._spark = spark
@@ -66,7 +66,7 @@ class IcebergTable:
             self._create(rows.schema)
         elif retried and self._has(mark):
             return
-        # Fields are found by their names, also where a schema of today has them in another order than the table.
+        # Fields are matched by name, even if a current schema has them in another order than the table.
         writer = rows.writeTo(self._table).option("mergeSchema", "true").option("check-ordering", "false")
         writer.option(f"snapshot-property.{BATCH_PROPERTY}", mark).append()
 
@@ -75,7 +75,7 @@ class IcebergTable:
         spark.sql(f"CALL {quoted(self._catalog)}.system.rewrite_data_files(table => '{bare}')")
 
     def _create(self, schema: StructType) -> None:
-        """Create the table. Nothing is shuffled by date for writing: a whole day would go through one task."""
+        """Create the table. Rows are not shuffled by date for writing: a whole day would go through one task."""
         from pyspark.sql import functions as F
 
         writer = self._spark.createDataFrame([], schema).writeTo(self._table).using("iceberg")

@@ -1,4 +1,4 @@
-"""Delta and Iceberg: formats whose commits say which batch they are."""
+"""Delta and Iceberg: formats whose commits identify their batch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = structlog.get_logger(__name__)
 
 
 class TransactionalIngest(Ingest):
-    """A batch at a time, appended to table and dead letters, each of which takes it once."""
+    """Appends a batch at a time to the table and to the dead letters; each of the two takes it once."""
 
     def __init__(self, around: Surroundings, topic: str) -> None:
         super().__init__(around, topic)
@@ -31,7 +31,7 @@ class TransactionalIngest(Ingest):
         self._unsure = -1
 
     def start(self) -> list[StreamingQuery]:
-        # A batch that was planned and not seen to end may be in the tables; no later one can be.
+        # A batch that was planned but not seen to end may be in the tables; no later one can be.
         planned = self._checkpoint.last_planned(self.state)
         self._unsure = planned if planned > self._checkpoint.last_committed(self.state) else -1
         return [self._triggered(self._stream().writeStream.foreachBatch(self._write), RECORDS).start()]
@@ -48,7 +48,7 @@ class TransactionalIngest(Ingest):
         return self._table.exists()
 
     def _write(self, batch: DataFrame, number: int) -> None:
-        """foreachBatch's function; what it raises ends the query."""
+        """The function given to foreachBatch; an exception ends the query."""
         try:
             self.check_topic(self._around.admin.topic_ids([self.topic]).get(self.topic))
         except LakeError as error:
@@ -63,7 +63,7 @@ class TransactionalIngest(Ingest):
             self._optimize(batch.sparkSession)
 
     def _write_first(self, batch: DataFrame, number: int) -> None:
-        """Count the rows as they pass, and read the batch again only when there are dead letters."""
+        """Count the rows as they pass, and read the batch again only if there are dead letters."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as F
 
@@ -83,7 +83,7 @@ class TransactionalIngest(Ingest):
         self._around.counted(self.topic, counts["records"], counts.get("bad", 0))
 
     def _write_again(self, batch: DataFrame, number: int) -> None:
-        """Write the batch again, and count it by reading it: if the tables have it already, no append does."""
+        """Write the batch again, and count its rows by reading it: no append does so if the tables already have it."""
         struct = self._struct(number)
         if struct is None:
             self._table.append(records.raw_rows(batch), self.state.run, number, retried=True)
@@ -96,7 +96,7 @@ class TransactionalIngest(Ingest):
         self._around.counted(self.topic, batch.count(), letters.count())
 
     def _optimize(self, spark: SparkSession) -> None:
-        """Compact the tables; a failure costs small files and nothing else, so it is logged and the run goes on."""
+        """Compact the tables; a failure only costs small files, so it is logged and the run goes on."""
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 

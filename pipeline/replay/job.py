@@ -29,16 +29,17 @@ logger = structlog.get_logger(__name__)
 
 TASK_BYTES = 1 << 30
 MOST_TASKS = 1_000
-"""Without `--tasks`: bytes a task, by Spark's estimate of the source, and most tasks (but one a core at least).
+"""If `--tasks` is not given: bytes per task, by Spark's estimate of the source, and the most tasks (but one per core
+at least).
 
-More tasks are more partitions of the progress topic, which a cluster pays for.
+More tasks mean more partitions of the progress topic, which cost a cluster.
 """
 
 COUNTED_FORMATS = ("delta", "iceberg", "parquet")
 """Formats whose rows can be counted without reading them."""
 
 SETTINGS = {
-    # With it, an empty input may have no tasks at all.
+    # If enabled, an empty input may have no tasks at all.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
@@ -47,8 +48,8 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A job. `tasks` None: as it began, else by the size of the source. `partitions`: a topic that does not exist gets
-    this many. `client` and `producer` are librdkafka's configuration, `bootstrap.servers` in the former.
+    """A job. `tasks` None: as many as it began with, else by the size of the source. `partitions`: for a topic that
+    does not exist yet. `client` and `producer` are librdkafka's configuration, `bootstrap.servers` in the former.
     """
 
     job: str
@@ -64,7 +65,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Rows and bytes of keys and values that the job has written; `rows_before` those before this start."""
+    """Rows, and bytes of keys and values, that the job has written; `rows_before` were written before this start."""
 
     rows: int
     size: int
@@ -73,7 +74,7 @@ class Totals:
 
 
 def replay(spark: SparkSession, job: Replay) -> Totals:
-    """Write what is not written yet. Raises ReplayRefused, ReplayFailed."""
+    """Write what has not been written yet. Raises ReplayRefused, ReplayFailed."""
     session = spark.newSession()
     for key, value in SETTINGS.items():
         session.conf.set(key, value)
@@ -88,7 +89,7 @@ def _replay(session: SparkSession, job: Replay, plan: TaskPlan) -> Totals:
     before = ledger.look(plan)
     source = open_source(session, job.source, before.manifest.source if before.manifest else None)
     tasks = _tasks(session, job, before, source.frame)
-    shaped = records(source.frame, job.recipe, tasks)  # refuses what does not fit before anything is begun
+    shaped = records(source.frame, job.recipe, tasks)  # refuses what does not fit before anything has begun
     begun = ledger.begin(plan, Manifest(tasks, source.identity, job.recipe.manifest()))
     if job.partitions is not None and job.recipe.topic is not None:
         ledger.create_topic(plan, job.recipe.topic, job.partitions, {})

@@ -20,7 +20,7 @@ ADMIN_SECONDS = 30.0
 class Begun:
     """What the broker has of a job: its manifest (None: it never began) and its tasks' progress.
 
-    `partitions` of the progress topic; 0 when there is none.
+    `partitions` is that of the progress topic; 0 if there is none.
     """
 
     partitions: int = 0
@@ -53,10 +53,10 @@ def look(plan: TaskPlan) -> Begun:
 
 
 def begin(plan: TaskPlan, manifest: Manifest) -> Begun:
-    """Begin the job, or go on with it. Raises ReplayRefused when it began with another manifest, KafkaException."""
+    """Begin the job, or resume it. Raises ReplayRefused if it began with another manifest, KafkaException."""
     topic = topic_of(plan.job)
     create_topic(plan, topic, manifest.tasks, {"cleanup.policy": "compact"})
-    # Of two first starts at the same time the later one fences the other, which then cannot commit its manifest.
+    # If two first starts happen at once, the later one fences the other, which then cannot commit its manifest.
     producer = open_producer(plan, None)
     begun = look(plan)
     if begun.partitions != manifest.tasks:
@@ -80,8 +80,8 @@ def begin(plan: TaskPlan, manifest: Manifest) -> Begun:
 
 
 def create_topic(plan: TaskPlan, name: str, partitions: int, config: Mapping[str, str]) -> None:
-    """Create the topic, unless one of that name exists, however it is configured. Raises KafkaException."""
-    admin = AdminClient(dict(plan.client))  # a name of its own: the future below dies with it
+    """Create the topic, unless one of that name exists, whatever its configuration. Raises KafkaException."""
+    admin = AdminClient(dict(plan.client))  # kept in a variable, as the future below dies with it
     new = NewTopic(name, partitions, replication_factor=-1, config=dict(config))
     try:
         admin.create_topics([new], operation_timeout=ADMIN_SECONDS)[name].result()

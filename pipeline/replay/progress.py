@@ -1,6 +1,6 @@
-"""How far each task of a job is, in a compacted topic of the job: one partition a task, the latest record counts.
+"""How far each task of a job is: a compacted topic with a partition per task, whose latest record counts.
 
-Records and not consumer-group offsets, since those expire (`offsets.retention.minutes`) and rows would come twice.
+Records rather than consumer-group offsets, since those expire (`offsets.retention.minutes`) and rows would come twice.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 MANIFEST_KEY = b"manifest"
 PROGRESS_KEY = b"progress"
 FETCH_WAIT_MS = 20
-"""A partition's end is known once a fetch there has waited this long."""
+"""How long a fetch at a partition's end waits before the end is known."""
 
 SILENCE_SECONDS = 120.0
-"""This long without an answer from the broker ends a read with an error."""
+"""After this long without an answer from the broker, a read ends with an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
     """`rows` of the task were written, in its order, with `size` bytes of keys and values; `done`: it has no more.
 
-    `crc` is the CRC-32 over the digests of these rows: what a later attempt skips must be the same.
+    `crc` is the CRC-32 over the digests of these rows: a later attempt must skip the same ones.
     """
 
     rows: int = 0
@@ -44,7 +44,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a job reads and how, of which nothing may change between its starts.
+    """What a job reads and how, none of which may change between its starts.
 
     `tasks` is the number of tasks; `source` and `recipe` are plain JSON objects.
     """
@@ -61,7 +61,7 @@ class Manifest:
         return cls(**json.loads(value))
 
     def differences(self, other: Manifest) -> list[str]:
-        """One line for each thing that is not the same in `other`: its name, what it is here, what it is there."""
+        """One line for each difference: the name of the thing, its value here, its value in `other`."""
         mine, theirs = ({"tasks": one.tasks, **one.source, **one.recipe} for one in (self, other))
         return [
             f"{name}: {mine.get(name)!r}, now {theirs.get(name)!r}"
@@ -75,7 +75,7 @@ def topic_of(job: str) -> str:
 
 
 def transactional_id(job: str, task: int | None) -> str:
-    """The id of a task, or of the job's start (None). No job's name has a colon in it, so no two are the same."""
+    """The id of a task, or of the job's start (None). Names of jobs contain no colon, so no two ids are the same."""
     return f"replay:{job}:{'start' if task is None else task}"
 
 
@@ -83,14 +83,14 @@ class ProgressReader:
     """A read_committed reader of partitions of a job's progress topic, from their beginning; a context manager."""
 
     def __init__(self, client: Mapping[str, Any], job: str, partitions: Sequence[int]) -> None:
-        """`client` is librdkafka's configuration, `bootstrap.servers` among it."""
+        """`client` is librdkafka's configuration, including `bootstrap.servers`."""
         self.manifest: Manifest | None = None
         self.tasks: dict[int, Progress] = {}
         self._partitions = partitions
         self._consumer = Consumer(
             {
                 **client,
-                "group.id": transactional_id(job, None),  # asked for by the library; nothing is committed to it
+                "group.id": transactional_id(job, None),  # required by the library; nothing is committed to it
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "isolation.level": "read_committed",
@@ -98,7 +98,7 @@ class ProgressReader:
                 "fetch.wait.max.ms": FETCH_WAIT_MS,
             }
         )
-        # A compacted topic begins at 0, and librdkafka asks for "the beginning" only half a second later.
+        # A compacted topic begins at 0, and for "the beginning" librdkafka asks only half a second later.
         self._consumer.assign([TopicPartition(topic_of(job), partition, 0) for partition in partitions])
 
     def read_to_end(self) -> None:
@@ -127,7 +127,7 @@ class ProgressReader:
         self.close()
 
     def _take_in(self, message: Message) -> int | None:
-        """The partition whose end was met; None while it goes on."""
+        """The partition whose end was reached; None if it goes on."""
         partition, value, error = message.partition(), message.value(), message.error()
         if error is not None:
             if error.code() != KafkaError._PARTITION_EOF:

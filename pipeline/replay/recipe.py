@@ -1,4 +1,4 @@
-"""From rows to records: which column is what, which task writes a row, and the one order that a task's rows have."""
+"""From rows to records: which column becomes what, which task writes a row, and the one order of a task's rows."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ AS_JSON = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-"""Spark would cut times off after the millisecond."""
+"""Spark would truncate times to milliseconds."""
 
 RECORD_COLUMNS = ("topic", "key", "value", "headers", "timestamp_ms")
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What of a row becomes the key, the value, ... of its record. Columns are named as in `DataFrame.__getitem__`.
+    """Which parts of a row become the key, the value, ... of its record; columns named as in `DataFrame.__getitem__`.
 
-    `topic` or `topic_column`: one of them is set. `key_expression` is SQL; with neither it nor `key_column` records
-    have no key. `value_column` None: a JSON object of all columns that are not used as such. `order_by` orders the
-    records of a key; without it their order is the same in every run and means nothing.
+    Either `topic` or `topic_column` is set. `key_expression` is SQL; with neither it nor `key_column`, records have no
+    key. `value_column` None: a JSON object of all columns that are not used otherwise. `order_by` orders the records of
+    a key; without it their order is the same in every run, but means nothing.
     """
 
     topic: str | None
@@ -48,9 +48,9 @@ class Recipe:
 
 
 def records(frame: DataFrame, recipe: Recipe, tasks: int, done: Collection[int] = ()) -> DataFrame:
-    """One partition a task (its number is the partition's), of the columns that `pipeline.replay.writer` reads.
+    """One partition per task (with the task's number), with the columns that `pipeline.replay.writer` reads.
 
-    The rows of the tasks in `done` are left out before the shuffle. Raises ReplayRefused when the recipe does not fit.
+    The rows of the tasks in `done` are left out before the shuffle. Raises ReplayRefused if the recipe does not fit.
     """
     try:
         shaped = frame.select(*_record_columns(frame, recipe), *_order_columns(frame, recipe))
@@ -59,7 +59,7 @@ def records(frame: DataFrame, recipe: Recipe, tasks: int, done: Collection[int] 
         raise ReplayRefused(f"the columns do not fit the source: {reason(error)}") from None
     names = [name for name in RECORD_COLUMNS if name in shaped.columns]
     order = [name for name in shaped.columns if name not in names]
-    # A null key has no order to keep: its rows spread by their values.
+    # A null key has no order to keep, so its rows are spread by their values.
     spread = F.when(F.isnull("key"), F.col("value")).otherwise(F.col("key"))
     # Spark's own way from a hash to a partition (HashPartitioning); the tasks check it.
     numbered = shaped.withColumn("spread", spread).withColumn("task", F.pmod(F.hash("spread"), F.lit(tasks)))

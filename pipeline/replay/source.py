@@ -1,4 +1,4 @@
-"""What a job reads: opened, pinned to one version where the format has versions, and told apart from any other."""
+"""What a job reads: opened, pinned to a version if the format has versions, and distinguishable from any other."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from pipeline.files import delta_name
 from pipeline.replay.errors import ReplayRefused
 
-# Spark's defaults make nulls of what it cannot read, and take a CSV file's columns for the schema's whatever its header
-# calls them.
+# By default Spark turns what it cannot read into nulls, and takes the columns of a CSV file for those of the schema,
+# whatever its header calls them.
 OUR_OPTIONS = {"json": {"mode": "FAILFAST"}, "csv": {"mode": "FAILFAST", "enforceSchema": "false"}}
 
 
@@ -36,9 +36,9 @@ class OpenSource:
 
 
 def open_source(spark: SparkSession, source: Source, begun: Mapping[str, Any] | None) -> OpenSource:
-    """`begun` is the identity that the job began with: a table is read in that version, whatever it holds by now.
+    """Open the source. `begun` is its identity when the job began: a table that has changed is read in that version.
 
-    Raises ReplayRefused for files that come, go or change between their listing and Spark's.
+    Raises ReplayRefused for files that come, go or change between our listing and Spark's.
     """
     same = begun if begun is not None and begun.get("path") == source.path else {}
     options = OUR_OPTIONS.get(source.format, {}) | dict(source.options)
@@ -63,7 +63,7 @@ def open_source(spark: SparkSession, source: Source, begun: Mapping[str, Any] | 
                 )
     columns = {f"column {name}": kind for name, kind in frame.dtypes}
     read_by = {f"option {name}": value for name, value in options.items()}
-    zone = spark.conf.get("spark.sql.session.timeZone")  # JSON and text have times in it
+    zone = spark.conf.get("spark.sql.session.timeZone")  # times in JSON and text are in this zone
     return OpenSource(
         frame, {"path": source.path, "format": source.format, "time zone": zone, **state, **read_by, **columns}
     )
@@ -86,7 +86,7 @@ def _iceberg_snapshot(spark: SparkSession, path: str) -> int:
 
 
 def _files(spark: SparkSession, path: str) -> dict[str, Any]:
-    """How many files and bytes, and a hash over their names, sizes and times of change; Spark lists, reads none."""
+    """The number of files and bytes, and a hash over names, sizes and modification times; Spark only lists them."""
     listing = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(path)
     seen = F.xxhash64("path", "length", "modificationTime")
     (row,) = listing.agg(

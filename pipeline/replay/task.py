@@ -1,4 +1,4 @@
-"""What a Spark task of a replay does, on an executor: fence the attempt before, read its progress, go on after it."""
+"""What a Spark task of a replay does on an executor: fence its predecessor, read its progress, go on after it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipeline.replay.writer import Limits, Row, TaskWriter
 
 RESULT_SCHEMA = "task int, rows long, size long"
 TIMEOUT_FACTOR = 6
-"""The broker aborts a transaction at this many times the task's own limit on its age: no task works on it then."""
+"""The broker aborts a transaction at this multiple of a task's own age limit, when no task works on it any more."""
 
 QUEUE_KIB = 64 << 10
 WAIT_SECONDS = 0.1
@@ -42,7 +42,7 @@ class TaskPlan:
 def open_producer(plan: TaskPlan, task: int | None) -> Producer:
     """A transactional producer that has fenced all earlier ones of this task (None: of the job's start).
 
-    When it returns, whatever they had begun is committed or aborted. Raises KafkaException.
+    When this returns, whatever they had begun is committed or aborted. Raises KafkaException.
     """
     producer = Producer(
         {
@@ -66,7 +66,7 @@ def open_producer(plan: TaskPlan, task: int | None) -> Producer:
 def write_task(plan: TaskPlan, task: int, batches: Iterable[pa.RecordBatch]) -> Progress:
     """Write what is left of the task; return its last progress. Raises KafkaException, InputChangedError.
 
-    A transaction that an error leaves open is ended by the next attempt, else by the broker after `timeout_ms`.
+    A transaction left open by an error is ended by the next attempt, or else by the broker after `timeout_ms`.
     """
     producer = open_producer(plan, task)
     with ProgressReader(plan.client, plan.job, [task]) as reader:
@@ -78,7 +78,7 @@ def write_task(plan: TaskPlan, task: int, batches: Iterable[pa.RecordBatch]) -> 
 
 
 def run_in_spark(plan: TaskPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The function for `DataFrame.mapInArrow`: one row of RESULT_SCHEMA a task (numbered as its partition)."""
+    """The function for `DataFrame.mapInArrow`: one row of RESULT_SCHEMA per task (numbered as its partition)."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -93,7 +93,7 @@ def run_in_spark(plan: TaskPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[
 
 
 def _checked(task: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Raises RuntimeError for rows of another task: Spark's partitions are then not the ones that were computed."""
+    """The batches. Raises RuntimeError for rows of another task: Spark's partitions are then not the computed ones."""
     for batch in batches:
         if batch.num_rows and (batch.column("task")[0].as_py(), batch.column("task")[-1].as_py()) != (task, task):
             raise RuntimeError(f"rows of another task came to task {task}")
@@ -101,7 +101,7 @@ def _checked(task: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
 
 
 class _KafkaSender:
-    """`pipeline.replay.writer.Sender` over confluent-kafka. Its errors are KafkaException."""
+    """`pipeline.replay.writer.Sender` with confluent-kafka. Its errors are KafkaException."""
 
     def __init__(self, producer: Producer, plan: TaskPlan, task: int) -> None:
         self._producer = producer
@@ -126,7 +126,7 @@ class _KafkaSender:
         self._producer.commit_transaction(self._seconds)
 
     def _produce(self, *record: Any, **options: Any) -> None:
-        """Hand a row to librdkafka; blocks while its queue is full."""
+        """Pass a row to librdkafka; blocks while its queue is full."""
         while True:
             try:
                 self._producer.produce(*record, **options)

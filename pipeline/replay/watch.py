@@ -1,4 +1,4 @@
-"""A replay seen from its driver: a bar on a terminal, lines in the log, from what the tasks commit."""
+"""A replay as its driver sees it: a bar on a terminal, or log lines, from what the tasks commit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Watch:
     """A context manager: while it is open, a thread follows the job's progress topic. It never harms the job."""
 
     def __init__(self, plan: TaskPlan, tasks: int, total_rows: int | None, *, bar: bool) -> None:
-        """`total_rows` None: not known. With `bar` on the terminal, and else in the log."""
+        """`total_rows` None: unknown. With `bar` progress is shown on the terminal, else in the log."""
         self._plan = plan
         self._tasks = tasks
         self._bar = tqdm(total=total_rows, desc=plan.job, unit=" rows", unit_scale=True, disable=not bar)

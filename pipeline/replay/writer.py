@@ -20,7 +20,7 @@ Headers = list[tuple[str, bytes | None]]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """A transaction is committed once it has this many rows or bytes of keys and values, or this age in seconds."""
+    """A transaction is committed once it has this many rows, or bytes of keys and values, or this age in seconds."""
 
     rows: int = 100_000
     size: int = 64 << 20
@@ -28,7 +28,7 @@ class Limits:
 
 
 class Row(NamedTuple):
-    """One record to be written; `topic` None is the job's one, `timestamp_ms` None the time of writing."""
+    """One record to write; `topic` None means the job's topic, `timestamp_ms` None the time of writing."""
 
     topic: str | None
     key: bytes | None
@@ -55,7 +55,7 @@ class TaskWriter:
     def __init__(
         self, sender: Sender, limits: Limits, progress: Progress, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`clock` gives seconds."""
+        """`clock` returns seconds."""
         self._sender = sender
         self._limits = limits
         self._clock = clock
@@ -67,10 +67,10 @@ class TaskWriter:
         self._committed = progress
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Progress:
-        """Write all rows of the task but those done already; return its last progress.
+        """Write all rows of the task except those already done; return its last progress.
 
         Batches have the columns `topic`?, `key`, `value`, `headers`?, `timestamp_ms`? and `digest` (`pipeline.replay.
-        recipe`). Raises InputChangedError when the rows to be skipped are not the ones that were written.
+        recipe`). Raises InputChangedError if the rows to be skipped are not the ones that were written.
         """
         for batch in batches:
             rest = self._skip(batch)
@@ -82,7 +82,7 @@ class TaskWriter:
         return self._committed
 
     def _skip(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The part of the batch that was not written yet."""
+        """The part of the batch that has not been written yet."""
         skipped = min(batch.num_rows, self._before.rows - self._rows)
         if skipped <= 0:
             return batch
@@ -134,7 +134,7 @@ class TaskWriter:
 
 
 def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
-    """The batch's rows; a column that it lacks is None in each."""
+    """The batch's rows; a column that the batch lacks is None."""
     names = batch.schema.names
     columns: dict[str, list[Any]] = {
         name: batch.column(name).to_pylist() if name in names else [None] * batch.num_rows for name in Row._fields
