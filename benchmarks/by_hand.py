@@ -21,7 +21,7 @@ def data(value: bytes) -> bytes:
 
 
 def frame(api: int, version: int, *fields: bytes) -> bytes:
-    """A whole request of a version that has no tagged fields."""
+    """A whole request of a version without tagged fields."""
     body = struct.pack(">hhi", api, version, 0) + text("bench") + b"".join(fields)
     return data(body)
 
@@ -35,12 +35,12 @@ def compact_text(value: str) -> bytes:
 
 
 def flexible_frame(api: int, version: int, *fields: bytes) -> bytes:
-    """A whole request of a version with tagged fields (KIP-482): the header has none, `fields` bring the body's."""
+    """A whole request of a version with tagged fields (KIP-482): none in the header, the body's in `fields`."""
     return data(struct.pack(">hhi", api, version, 0) + text("bench") + b"\0" + b"".join(fields))
 
 
 class Asker(asyncio.Protocol):
-    """One connection; `ask` sends a whole frame and returns the answer's body."""
+    """One connection; `ask` sends a whole frame and returns the body of the answer."""
 
     transport: asyncio.Transport
 
@@ -77,7 +77,7 @@ async def together(work: Sequence[Coroutine[Any, Any, None]]) -> None:
 
 
 async def flood(askers: Sequence[Asker], requests: Sequence[bytes], seconds: float) -> float:
-    """The answers a second, where each asks again as soon as it is answered."""
+    """Answers per second if each connection asks again as soon as it is answered."""
     deadline = 0.0
     answers = 0
     asking = len(askers)

@@ -1,9 +1,9 @@
 """Compaction of many updates of few keys, beside Apache Kafka's: `python -m benchmarks.compaction --help`.
 
-The cleaner is held back while the updates are written, and then let go. Measured from there on until the checkpoint
-says that everything is clean: the time, the largest resident set, and the longest round trip of a client that keeps
-asking for the broker's versions. That is the loop's longest stall and whatever else the machine does, which the same
-measure without compaction shows.
+The cleaner is held back while the updates are written, and then released. Measured from then until the checkpoint says
+that everything is clean: the time, the largest resident set, and the longest round trip of a client that keeps asking
+for the broker's versions. That round trip includes the loop's longest stall and whatever else the machine does, which
+the same measurement without compaction shows.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ GIVE_UP_SECONDS = 600
 
 @dataclass(slots=True)
 class Watch:
-    """Resident megabytes and round trips in milliseconds, as long as it runs."""
+    """Resident megabytes and round trips in milliseconds, for as long as it runs."""
 
     pid: int
     port: int
@@ -110,7 +110,7 @@ def measure(contender: Contender, updates: int, keys: int) -> None:
 
 
 def fill(servers: str, updates: int, keys: int) -> None:
-    """Every key in turn; the last value of each is its number of the last round. One more record seals the segment."""
+    """Write every key in turn; its last value is its number in the last round. One more record seals the segment."""
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 5, "queue.buffering.max.messages": 10**6})
     for number in range(updates):
         while True:
@@ -150,7 +150,7 @@ def size_of(contender: Contender) -> int:
 
 
 def check(servers: str, updates: int, keys: int) -> int:
-    """Read all that is left: exactly the last value of each key. Returns how many records that is."""
+    """Read all that is left: exactly the last value of each key. Returns the number of records."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "check", "enable.auto.commit": False})
     end = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), 30)[1]
     consumer.assign([TopicPartition(TOPIC, 0, 0)])

@@ -1,8 +1,8 @@
 """How late the loop serves its timers while a log is compacted: `python -m benchmarks.compaction_stall --help`.
 
-The log and the cleaner run in this process, over real files and on uvloop, and nothing else does: a timer of a
-millisecond is set again and again, and its lateness noted. Rounds without and with compaction take turns, so that
-whatever else the machine does falls on both.
+The log and the cleaner run in this process, over real files and on uvloop, and nothing else does: a timer of one
+millisecond is set again and again, and its lateness noted. Rounds without and with compaction alternate, so that
+whatever else the machine does affects both.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PERIOD_S = 0.001
 
 
 class Probe:
-    """Notes, as long as it runs, how many milliseconds late each timer came."""
+    """Notes, for as long as it runs, how many milliseconds late each timer fired."""
 
     def __init__(self) -> None:
         self.late_ms: list[float] = []
@@ -53,7 +53,7 @@ class Probe:
 
 
 def keys_of(kind: str, updates: int, round_number: int) -> Iterator[bytes]:
-    """`updates`: of 10,000 keys in turn; `unique`: each key once; `half`: every other one of these."""
+    """Keys by kind. `updates`: 10,000 keys in turn; `unique`: each key once; `half`: every other one of these."""
     for number in range(updates):
         unique = kind == "unique" or (kind == "half" and number % 2 == 0)
         yield b"%d-%d" % (round_number, number) if unique else b"key-%d" % (number % 10_000)
@@ -109,7 +109,7 @@ async def measure(kind: str, updates: int, rounds: int, folder: str) -> None:
         seconds += time.perf_counter() - began
         cpu_seconds += time.process_time() - cpu_began
         busy += probe.stop()
-    await asyncio.sleep(0.5)  # replaced segments go
+    await asyncio.sleep(0.5)  # replaced segments are removed
     manager.release()
     workers.close()
     count = updates * rounds

@@ -1,4 +1,4 @@
-"""The whole of a benchmark that takes the same measures of each contender, round by round."""
+"""The frame of a benchmark that takes the same measures of each contender, round by round."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Groups of the consumer protocol (KIP-848), beside Apache Kafka's: `python -m benchmarks.consumer_protocol --help`.
 
-As in `benchmarks.groups` the members speak by hand, one connection each: 1,000 members in 50 groups that send
-heartbeats, and a group of 100 in which one member is replaced, until each of them has what it is to have.
+As in `benchmarks.groups`, the members speak by hand, one connection each: 1,000 members in 50 groups that send
+heartbeats, and a group of 100 in which one member is replaced, until each has the assignment it is to have.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ UNCHANGED = struct.pack(">i", -1)
 
 
 class Member(Asker):
-    """One member on its connection; it tells what it owns with every heartbeat that follows another assignment."""
+    """One member on its connection; after each new assignment, its next heartbeat reports what it owns."""
 
     def __init__(self, group: str) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Member(Asker):
         self._tells = True
 
     async def beat(self, topics: Sequence[str] | None = None) -> None:
-        """A heartbeat, with the names of the topics that the member subscribes to from now on."""
+        """Send a heartbeat, with the names of the topics that the member subscribes to from now on."""
         joins = self.epoch == 0
         names = NULL if topics is None else unsigned_varint(len(topics) + 1) + b"".join(map(compact_text, topics))
         owned = self._owned if self._tells else NULL
@@ -53,7 +53,7 @@ class Member(Asker):
 
     @property
     def heartbeat(self) -> bytes:
-        """One that tells nothing new."""
+        """A heartbeat that reports nothing new."""
         return self._frame(UNCHANGED, NULL, NULL)
 
     def _frame(self, timeout: bytes, names: bytes, owned: bytes) -> bytes:
@@ -92,7 +92,7 @@ async def connect(port: int, group: str) -> Member:
 
 
 async def join(members: Sequence[Member], topic: str) -> None:
-    """One after another, as consumers of an application that starts do, and then on until nothing changes."""
+    """Join one after another, like the consumers of an application that starts, and go on until nothing changes."""
     for member in members:
         await member.beat([topic])
     await settle(members)

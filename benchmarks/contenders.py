@@ -1,4 +1,4 @@
-"""The brokers that are measured, each a cold process on a port and a folder of its own."""
+"""The brokers that are measured, each a cold process with its own port and folder."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def free_port() -> int:
 
 
 class _Process:
-    """A child in a process group of its own, with a folder that goes with it."""
+    """A child in its own process group, with a folder that is removed with it."""
 
     def __init__(self, settings: Mapping[str, str] = NO_SETTINGS) -> None:
         self.port = free_port()
@@ -84,7 +84,7 @@ class _Process:
             )
 
     def pid(self) -> int:
-        """The broker's own process: the last of the chain, where a shell stands before it."""
+        """The broker's own process: the last of the chain, if there is a shell before it."""
         assert self._child is not None
         pid = self._child.pid
         while children := Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
@@ -124,7 +124,7 @@ class Odradek(_Process):
 
 
 class Kafka(_Process):
-    """Apache Kafka by a script whose `run CLASS ARGS` runs a class of its jars; heap 1 GB, Kafka's own default."""
+    """Apache Kafka, run by a script whose `run CLASS ARGS` runs a class of its jars; heap 1 GB, Kafka's default."""
 
     name = "kafka"
 
@@ -147,7 +147,7 @@ class Kafka(_Process):
 
 
 def contenders(script: str, alone: bool, settings: Mapping[str, str] = NO_SETTINGS) -> list[Contender]:
-    """Odradek and, unless it is to be alone or the script is missing, Apache Kafka."""
+    """Odradek and, unless it is to run alone or the script is missing, Apache Kafka."""
     found: list[Contender] = [Odradek(settings)]
     if not alone and Path(script).exists():
         found.append(Kafka(Path(script), settings))
@@ -158,7 +158,7 @@ def contenders(script: str, alone: bool, settings: Mapping[str, str] = NO_SETTIN
 
 @contextlib.contextmanager
 def serving(contender: Contender) -> Iterator[Contender]:
-    """A contender on an empty folder that has taken its first record; stopped in the end."""
+    """A contender on an empty folder that has accepted its first record; stopped at the end."""
     contender.prepare()
     try:
         contender.start()
@@ -169,7 +169,7 @@ def serving(contender: Contender) -> Iterator[Contender]:
 
 
 def arguments(program: str, description: str | None) -> argparse.ArgumentParser:
-    """A parser that knows the options by which `contenders` chooses: `--kafka` and `--alone`."""
+    """A parser with the options by which `contenders` chooses: `--kafka` and `--alone`."""
     parser = argparse.ArgumentParser(
         prog=program, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )

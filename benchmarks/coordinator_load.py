@@ -1,7 +1,7 @@
 """How soon a group is served again after a restart: `python -m benchmarks.coordinator_load --help`.
 
-One group has committed 1,000 offsets again and again, and nothing is compacted yet. Measured are the time from the open
-port until the group's offsets are answered, and the longest that another request waited meanwhile.
+One group has committed 1,000 offsets again and again, and nothing has been compacted yet. Measured are the time from
+the open port until the group's offsets are answered, and the longest wait of another request meanwhile.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ async def fill(port: int, topic: str, commits: int) -> None:
 
 
 async def accepted(asker: Asker, request: bytes) -> None:
-    """Send it until the coordinator, which may be new, takes it."""
+    """Send the request until the coordinator, which may be new, accepts it."""
     for _ in range(100):
         if (await asker.ask(request)).endswith(NO_ERROR):
             return
@@ -61,7 +61,7 @@ async def accepted(asker: Asker, request: bytes) -> None:
 
 
 async def until_served(port: int, topic: str) -> tuple[float, float]:
-    """Seconds from the open port until an offset is answered, and the longest that an ApiVersions took meanwhile."""
+    """Seconds from the open port until an offset is answered, and the longest time of an ApiVersions meanwhile."""
     asker = await connected(port)
     began = time.perf_counter()
     longest = 0.0
@@ -76,7 +76,7 @@ async def until_served(port: int, topic: str) -> tuple[float, float]:
 
 
 async def connected(port: int) -> Asker:
-    """As soon as the port is open."""
+    """Connect as soon as the port is open."""
     loop = asyncio.get_running_loop()
     while True:
         try:

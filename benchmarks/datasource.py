@@ -1,10 +1,10 @@
 """The `odradek` data source over a topic that a broker has just written: `python -m benchmarks.datasource --help`.
 
 Measured are Spark jobs that read every record and keep none (the `noop` sink), on one core and on two, with all columns
-and with three of them, and the same reader in a process of its own without Spark. Beside each rate stand the CPU time
-of all processes together, JVM included, and the largest resident set of any Python worker, which must not grow with the
-data.
-The last line of each kind is what nine tenths of the data took more than one tenth: without what every job costs.
+and with three of them, and the same reader in a process of its own without Spark. Beside each rate are the CPU time of
+all processes together, JVM included, and the largest resident set of any Python worker, which must not grow with the
+data. The last line of each kind shows what nine tenths of the data took more than one tenth, that is, without the fixed
+cost of a job.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def write(broker: Broker, topic: str, mb: float, size: int, codec: str) -> None:
-    """Values of text that compresses to about a third."""
+    """Write values of text that compresses to about a third."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
     settings = {
@@ -87,7 +87,7 @@ def write(broker: Broker, topic: str, mb: float, size: int, codec: str) -> None:
 
 
 def alone(folder: str, split_mb: int) -> None:
-    """One process, no Spark."""
+    """Measure one process without Spark."""
     for topic in ("tenth", "whole"):
         for names in (tuple(COLUMNS), FEW):
             reader = OdradekReader(
@@ -136,7 +136,7 @@ def read_all(spark: SparkSession, folder: Path, topic: str, names: tuple[str, ..
 
 
 def cpu_seconds() -> float:
-    """Of the processes below this one, and of those that they have waited for."""
+    """The CPU time of the processes below this one, and of those that they have waited for."""
     ticks = 0
     for status in below(os.getpid()):
         try:
@@ -160,7 +160,7 @@ def say(line: str) -> None:
 
 @dataclass
 class Workers:
-    """The largest resident set of any Python process below this one, while it is entered."""
+    """The largest resident set of any Python process below this one, while the context is entered."""
 
     peak_mb: float = 0.0
     _stop: threading.Event = field(default_factory=threading.Event)

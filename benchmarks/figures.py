@@ -1,4 +1,4 @@
-"""What was measured, round by round, and its table of medians."""
+"""What was measured, round by round, and a table of the medians."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from benchmarks.contenders import Contender
 
 Figures = dict[str, dict[str, list[float]]]
-"""Measure to contender to one figure a round."""
+"""By measure and contender, one figure per round."""
 
 
 def alternating(contenders: Sequence[Contender], rounds: int) -> Iterator[Contender]:
@@ -25,7 +25,7 @@ def note(figures: Figures, contender: Contender, found: Mapping[str, float]) -> 
 
 
 def print_table(figures: Figures, contenders: Sequence[Contender]) -> None:
-    """A line for each measure; of two contenders also how much of the second's figure the first has."""
+    """Print a line for each measure; with two contenders also the first's figure as a fraction of the second's."""
     names = [contender.name for contender in contenders]
     heads = [*names, *(["ratio"] if len(names) == 2 else [])]
     sys.stdout.write(f"{'median of the rounds':52}" + "".join(f"{head:>12}" for head in heads) + "\n")

@@ -1,4 +1,4 @@
-"""The shortest way to an acknowledged record: a socket, Metadata that makes the topic, one Produce with acks=all."""
+"""The shortest way to an acknowledged record: a socket, Metadata that creates the topic, one Produce with acks=all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RETRY_SECONDS = 0.001
 
 
 def wait_for_first_record(port: int) -> None:
-    """Return when partition 0 of the topic has acknowledged a record; ask again and again until it does."""
+    """Return when partition 0 of the topic has acknowledged a record, asking repeatedly until it does."""
     deadline = time.monotonic() + GIVE_UP_SECONDS
     while True:
         try:
@@ -44,7 +44,7 @@ def _try_once(connection: socket.socket) -> bool:
 
 
 def one_record(topic: bytes, value: bytes) -> bytes:
-    """The body of a Produce 3 with acks=all, of one record for partition 0."""
+    """The body of a Produce 3 with acks=all and one record for partition 0."""
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=0,
@@ -67,7 +67,7 @@ def request_frame(api_key: int, version: int, body: bytes) -> bytes:
 
 
 def ask(connection: socket.socket, frame: bytes) -> bytes:
-    """The answer to a frame, without its size. Raises ConnectionError when the broker closes the connection."""
+    """The answer to a frame, without its size. Raises ConnectionError if the broker closes the connection."""
     connection.sendall(frame)
     (size,) = struct.unpack(">i", _exactly(connection, 4))
     return _exactly(connection, size)

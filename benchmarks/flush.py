@@ -1,7 +1,7 @@
 """Flush before acknowledgement (`flush.messages=1`), beside Apache Kafka: `python -m benchmarks.flush --help`.
 
-Each producer sends a record, waits for it and sends the next, to one partition. Measured: records a second over all
-producers, and how long one waits.
+Each producer sends a record to one partition, waits for it and sends the next. Measured: records per second over all
+producers, and how long each record waits.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def make_topic(port: int) -> None:
 
 
 def measure(port: int, producers: int, seconds: float) -> list[float]:
-    """Milliseconds that each record took."""
+    """The milliseconds that each record took."""
     produce = request_frame(0, 3, one_record(TOPIC.encode(), b"x" * 100))
     waits: list[list[float]] = [[] for _ in range(producers)]
     until = time.monotonic() + seconds

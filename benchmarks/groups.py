@@ -2,7 +2,7 @@
 
 The members speak the protocol by hand, one connection each, so that the client, which shares the machine's cores with
 the broker, costs little: 1,000 members in 50 groups that send heartbeats, 100 members of one group that rebalance, and
-50 members that commit an offset as soon as the last commit is answered.
+50 members that each commit an offset as soon as the previous commit is answered.
 """
 
 from __future__ import annotations
@@ -114,13 +114,13 @@ async def connect(port: int, group: str) -> Member:
 
 
 async def rebalance(members: Sequence[Member], user_data: bytes) -> None:
-    """All join, with user data that ask for a rebalance where they are others than before, and sync."""
+    """Let all join, with user data that cause a rebalance if they differ from before, and sync."""
     await together([member.join(user_data) for member in members])
     await together([member.sync() for member in members])
 
 
 async def accepted(members: Sequence[Member], requests: Sequence[bytes]) -> None:
-    """Each member's request is answered without an error code at its end."""
+    """Send each member's request, until it is answered without an error code at its end."""
     for member, request in zip(members, requests, strict=True):
         assert (await member.ask(request))[-2:] == b"\0\0", "refused"
 
@@ -151,7 +151,7 @@ async def leave(members: Sequence[Member]) -> None:
 
 
 async def coordinated(port: int, group: str) -> None:
-    """Until the coordinator of the group answers."""
+    """Wait until the coordinator of the group answers."""
     member = await connect(port, group)
     for _ in range(100):
         if (await member.ask(frame(FIND_COORDINATOR, VERSIONS[FIND_COORDINATOR], text(group), b"\0")))[4:6] == b"\0\0":

@@ -33,7 +33,7 @@ def produce(topic: str, partition: int) -> bytes:
 
 
 async def measure(port: int, pid: int, topic: str, connections: int) -> tuple[float, float]:
-    """Requests a second, and the broker's CPU in us for each."""
+    """Requests per second, and the broker's CPU in us for each."""
     loop = asyncio.get_running_loop()
     askers = [(await loop.create_connection(Asker, "127.0.0.1", port))[1] for _ in range(connections)]
     requests = [produce(topic, number % PARTITIONS) for number in range(connections)]
@@ -47,7 +47,7 @@ async def measure(port: int, pid: int, topic: str, connections: int) -> tuple[fl
 
 
 async def accepted(asker: Asker, request: bytes, error: int) -> None:
-    """Until the request is answered without an error code, which is at `error`: Kafka makes a topic known late."""
+    """Repeat a request until there is no error code, which is at `error`: Kafka makes a new topic known late."""
     for _ in range(100):
         if (await asker.ask(request))[error : error + 2] == b"\0\0":
             return

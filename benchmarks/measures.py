@@ -1,8 +1,8 @@
-"""What is measured of a running broker, each with librdkafka through confluent-kafka, on a new six-partition topic.
+"""What is measured of a running broker, each time with librdkafka (confluent-kafka) on a new six-partition topic.
 
-Otherwise librdkafka's defaults hold: no compression, no idempotence, batches of at most 1 MB, 1 MB fetched a
-partition at a time. The client shares the machine's cores with the broker, as it does for either contender; what the
-broker's own process took of them is measured beside, since that does not change with what else the machine does.
+Otherwise librdkafka's defaults apply: no compression, no idempotence, batches of at most 1 MB, 1 MB fetched per
+partition at a time. With either contender, the client shares the machine's cores with the broker. The CPU time of the
+broker's own process is measured too, since it does not depend on what else the machine does.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _payloads() -> list[bytes]:
 
 
 def _send_all(producer: Producer, topic: str, payloads: list[bytes], count: int) -> float:
-    """Seconds until `count` records, dealt to the partitions in turn, are acknowledged."""
+    """Seconds until `count` records, distributed over the partitions in turn, are acknowledged."""
     failures: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, _message: Message) -> None:
@@ -156,7 +156,7 @@ def _consume(bootstrap: str, topic: str, count: int) -> float:
 
 
 def _produce_with_kcat(bootstrap: str, topic: str, count: int) -> float:
-    """A client that costs less than Python does: it deals the lines of a file to the partitions at random."""
+    """Measure a client that costs less than Python does: it assigns the lines of a file to random partitions."""
     with tempfile.NamedTemporaryFile(prefix="odradek-bench-") as lines:
         chance = random.Random(1)
         block = b"".join(chance.randbytes((RECORD_BYTES - 1) // 2).hex().encode() + b".\n" for _ in range(1000))
@@ -177,7 +177,7 @@ def _consume_with_kcat(bootstrap: str, topic: str, count: int) -> float:
 
 
 def _latencies(bootstrap: str, topic: str, count: int) -> list[float]:
-    """Seconds from handing a record to the producer to getting it from the consumer, one record a millisecond."""
+    """Seconds from passing a record to the producer to getting it from the consumer, one record per millisecond."""
     sent: list[float] = []
     latencies: list[float] = []
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False})

@@ -1,10 +1,10 @@
-"""Spark on top: MB/s and memory of the Kafka connector and of `lake`, beside the same against Apache Kafka.
+"""Spark on top: MB/s and memory of the Kafka connector and of `lake`, beside the same with Apache Kafka.
 
 python -m benchmarks.pipeline [--megabytes 100] [--cores 1 --cores 2] [--kafka HOST:PORT] [--grow]
 
-Each figure is of a JVM of its own with `local[CORES]`, after a warm-up on a small topic. Records are 1 KB in four
-partitions, without compression. CPU is what the JVM took of all cores, for a machine that is busy with something else:
-MB/s there tell little. `connector` reads them with Spark's Kafka connector and drops them; `lake` writes them to
+Each figure is from a JVM of its own with `local[CORES]`, after a warm-up on a small topic. Records are 1 KB in four
+partitions, without compression. CPU is what the JVM took of all cores: on a machine that is busy with something else,
+MB/s mean little. `connector` reads the records with Spark's Kafka connector and drops them; `lake` writes them to
 a Delta table of raw values; `lake json` parses them first. Broker and Spark share the machine.
 """
 
@@ -36,7 +36,7 @@ JOBS = ("connector", "lake", "lake json")
 
 
 def fill(bootstrap: str, megabytes: int) -> str:
-    """Make a topic of so many MB of JSON values that do not compress well; return its name."""
+    """Create a topic with that many MB of JSON values that do not compress well; return its name."""
     topic = f"bench-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
@@ -61,7 +61,7 @@ def _value(chance: random.Random, number: int) -> bytes:
 
 
 def measure(spec: dict[str, Any]) -> dict[str, float]:
-    """One job in a process of its own; `spec` is the argument of `_child`."""
+    """Run one job in a process of its own; `spec` is the argument of `_child`."""
     command = [sys.executable, "-m", "benchmarks.pipeline", "--child", json.dumps(spec)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -1,7 +1,7 @@
 """Odradek beside Apache Kafka on this machine in one run: `python -m benchmarks.run --help`.
 
-Cold starts alternate first. Then both brokers stay up, each gets one pass that is not counted, and the counted passes
-alternate, so that what else the machine does falls on both. Printed are medians; the JSON file holds every figure.
+Cold starts alternate first. Then both brokers stay up; each gets one pass that is not counted, and the counted passes
+alternate, so that whatever else the machine does affects both. It prints medians; the JSON file has every figure.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _pass(contender: Contender, sizes: Sizes) -> dict[str, float]:
 
 
 def _cold_start(contender: Contender) -> dict[str, float]:
-    """A new process on a formatted, empty folder; Odradek formats its own in that time."""
+    """Start a new process on a formatted, empty folder; for Odradek, formatting is part of the measured time."""
     contender.prepare()
     try:
         began = time.perf_counter()

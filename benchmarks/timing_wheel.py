@@ -1,8 +1,8 @@
 """The timing wheel with a million tasks: rates of adding, cancelling and expiring, and memory per task.
 
-Run from the repository's root: `python -m benchmarks.timing_wheel [tasks]`. Time is virtual, so that the figures are
-the wheel's own cost; delays are spread as a broker's are (long polls, sessions, transactions). `asyncio` is the same
-work by `loop.call_later` and `handle.cancel`, where a cancelled timer stays in the heap.
+Run it from the repository's root: `python -m benchmarks.timing_wheel [tasks]`. Time is virtual, so the figures are the
+wheel's own cost; delays are distributed like a broker's (long polls, sessions, transactions). `asyncio` is the same
+work with `loop.call_later` and `handle.cancel`, where a cancelled timer stays in the heap.
 """
 
 from __future__ import annotations

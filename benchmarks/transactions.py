@@ -1,11 +1,10 @@
 """Small transactions and idempotent producing, beside Apache Kafka's: `python -m benchmarks.transactions --help`.
 
 On a topic of six partitions: transactions of ten records, by one producer and by eight at once, with stock clients
-(`benchmarks.transactions_by_client`) and by hand with transactions V2 (`benchmarks.transactions_v2`), and what CPU
-the client and the broker took for each; megabytes a second with idempotence. They share the machine's cores. A client's
-limit is what its own work allows, had it its cores to itself: no broker makes it faster than that. Java's client is
-left out where `make tools` has not brought its jars.
-`--ceiling` measures librdkafka alone, with the mock cluster that is part of it.
+(`benchmarks.transactions_by_client`) and by hand with transactions V2 (`benchmarks.transactions_v2`), with the CPU time
+of client and broker for each; and MB/s with idempotence. Both share the machine's cores. A client's limit is what its
+own work would allow if it had its cores to itself: no broker makes it faster than that. Java's client is left out if
+`make tools` has not downloaded its jars. `--ceiling` measures librdkafka alone, with the mock cluster that it includes.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from benchmarks.transactions_v2 import TransactionsV2
 
 PRODUCERS = 8
 MOCK_PARTITIONS = 4
-"""What a topic of librdkafka's mock cluster has."""
+"""The partitions of a topic in librdkafka's mock cluster."""
 
 KILOBYTE = b"k" * 1024
 
@@ -91,7 +90,7 @@ def _pass(contender: Contender, works: Sequence[Work], bulk: int) -> dict[str, f
 
 
 def _idempotent_bulk(bootstrap: str, records: int) -> float:
-    """Megabytes a second of records of 1 KB."""
+    """Megabytes per second for records of 1 KB."""
     topic = _new_topic(bootstrap)
     own: dict[str, str | int | bool] = {"linger.ms": 5, "queue.buffering.max.messages": records}
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, **own})

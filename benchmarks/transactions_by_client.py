@@ -1,4 +1,4 @@
-"""Small transactions by stock clients: how many a second their producers end, all at once."""
+"""Small transactions by stock clients: how many per second their concurrent producers complete."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ JAVA_PASSES = 4
 
 
 class Measured(NamedTuple):
-    """Transactions a second, and the microseconds of CPU that the client itself took for each."""
+    """Transactions per second, and the microseconds of the client's own CPU time for each."""
 
     rate: float
     client_cpu_us: float
@@ -59,7 +59,7 @@ def producers_of(client: str, producers: int) -> str:
 
 
 class Stopwatch:
-    """Time and this process's CPU since it was made."""
+    """Time and this process's CPU time since it was created."""
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
@@ -71,7 +71,7 @@ class Stopwatch:
 
 
 class _Threads(ABC):
-    """A client whose calls block: each producer has a thread, and ends `count` transactions."""
+    """A client whose calls block: each producer has a thread, and completes `count` transactions."""
 
     client: str
     cores: int
@@ -107,9 +107,9 @@ class _Threads(ABC):
 
 
 class ByLibrdkafka(_Threads):
-    """confluent-kafka: eight requests each, as it adds the partitions first and sends a Produce for every one.
+    """confluent-kafka: eight requests per transaction, as it first adds the partitions and sends each a Produce.
 
-    `more` is configuration beside that of where the cluster is.
+    `more` is configuration besides the address of the cluster.
     """
 
     client = "librdkafka"

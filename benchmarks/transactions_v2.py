@@ -1,6 +1,7 @@
-"""Producers that speak transactions V2 (KIP-890) by hand, as Kafka's own client does: two requests a transaction.
+"""Producers that speak transactions V2 (KIP-890) by hand, like Kafka's own client: two requests per transaction.
 
-One Produce adds its partitions to the transaction and carries all records, one EndTxn ends it and gives the next epoch.
+One Produce adds its partitions to the transaction and carries all records; one EndTxn ends it and returns the next
+epoch.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ TRANSACTION = b"\1"
 NO_TAGS = b"\0"
 TIMEOUT_MS = 60_000
 RETRY_SECONDS = 0.02
-"""How long Kafka's client waits before it asks again (TransactionManager's ADD_PARTITIONS_RETRY_BACKOFF_MS)."""
+"""How long Kafka's client waits before it retries (TransactionManager's ADD_PARTITIONS_RETRY_BACKOFF_MS)."""
 
 RETRIABLE = {3, 5, 6, 14, 15, 16, 51}
-"""Topics and coordinators that are new, and CONCURRENT_TRANSACTIONS: the markers of the last one are on their way."""
+"""Errors of new topics and coordinators; CONCURRENT_TRANSACTIONS: the last one's markers are still being written."""
 
 
 class TransactionsV2:
-    """Each of the producers, a connection each, ends `count` transactions."""
+    """Each of the producers, one connection each, completes `count` transactions."""
 
     cores = ONE_CORE
 
@@ -57,7 +58,7 @@ class TransactionsV2:
 
 
 class _Producer(Asker):
-    """One transactional producer; `shares`: how many records of a transaction go to each partition."""
+    """One transactional producer; `shares`: how many records of a transaction each partition gets."""
 
     def __init__(self, topic: str, shares: list[int]) -> None:
         super().__init__()
@@ -80,7 +81,7 @@ class _Producer(Asker):
             await self._taken(_frame(END_TXN, self._id, commit), 5)
 
     async def _taken(self, request: bytes, error_at: int) -> None:
-        """Until the request is answered with a producer id and epoch; these count from then on."""
+        """Repeat the request until it is answered with a producer id and epoch, which are used from then on."""
         body = await self._accepted(request, error_at)
         self._producer_id, self._epoch = struct.unpack_from(">qh", body, error_at + 2)
         self._sequences = [0] * len(self._shares)

@@ -1,6 +1,6 @@
 """A consumer of 500 partitions that waits for one record at a time: `python -m benchmarks.wide_assignment --help`.
 
-librdkafka names every partition in every Fetch, so this is what a Fetch costs for each partition that has nothing new.
+librdkafka names every partition in every Fetch, so this measures the cost of a Fetch per partition without news.
 Then the same partitions are filled, 100 bytes a record, and read from their beginnings.
 """
 
@@ -37,7 +37,7 @@ def consumer_of(bootstrap: str, topic: str, offset: int) -> Consumer:
 
 
 def trickle(bootstrap: str, pid: int, topic: str) -> dict[str, float]:
-    """One record after the other, each sent when the one before has come."""
+    """Send one record after another, each when the previous one has arrived."""
     consumer = consumer_of(bootstrap, topic, OFFSET_END)
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
     consumer.consume(1, timeout=2)  # until the ends of all partitions are known
