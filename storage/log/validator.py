@@ -21,6 +21,7 @@ from protocol.records.batch import (
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_AT,
+    NO_PRODUCER_ID,
     NO_TIMESTAMP,
     BatchHeader,
     check_crc,
@@ -274,11 +275,11 @@ def _clean_headers(record: Record) -> tuple[tuple[bytes, bytes | None], ...]:
 
 
 def _check_can_rebuild(records: list[Record], header: BatchHeader, topic_partition: str) -> None:
-    """Reject what Kafka's builder rejects (UNKNOWN_SERVER_ERROR), though Kafka may store the same batch unchanged."""
-    if header.has_producer_id:
-        wrong = header.producer_epoch == -1 or header.base_sequence < 0
+    """Refuse what Kafka's builder refuses (UNKNOWN_SERVER_ERROR), though it may store the same batch unchanged."""
+    if header.producer_id == NO_PRODUCER_ID:
+        wrong = header.is_transactional
     else:
-        wrong = header.producer_id == -1 and header.is_transactional
+        wrong = header.producer_epoch == -1 or header.base_sequence < 0
     if wrong or any(record.timestamp < NO_TIMESTAMP for record in records):
         raise UnknownServerError(f"A batch for {topic_partition} cannot be written in another compression.")
 
