@@ -24,9 +24,12 @@ from broker.config.reconfigure import refused_change
 from broker.config.resource_names import node_id_of
 from protocol.errors import InvalidConfiguration, InvalidRequest
 from protocol.java_collections import in_hash_order, in_java_order, scala_set
+from protocol.java_strings import utf16_length
 
 _BROKER: Mapping[str, ConfigDef] = {**NOT_NEEDED, **BROKER_CONFIGS}
 _MIN_ISR = "min.insync.replicas"
+_LONGEST_VALUE = 32_767
+"""In characters of Java, whatever Kafka's text says."""
 
 
 class AlterOp(enum.IntEnum):
@@ -64,8 +67,8 @@ def require_known_operations(changes: Iterable[Change]) -> None:
 
 
 def changed_topic(overrides: Mapping[str, str], changes: Iterable[Change]) -> dict[str, str]:
-    """A topic's overrides after the changes; the values are not checked."""
-    return _changed(overrides, changes, TOPIC_CONFIGS)
+    """A topic's overrides after the changes; the values are not checked but for their size."""
+    return _of_sizes_allowed(_changed(overrides, changes, TOPIC_CONFIGS))
 
 
 def changed_scalars(overrides: Mapping[str, str], changes: Iterable[Change]) -> dict[str, str]:
@@ -83,7 +86,7 @@ def changed_broker(
     altered = _changed(current if incremental else {}, changes, _BROKER)
     _check_broker(config, altered, per_broker=per_broker)
     _check_min_isr(current, altered, {change.name for change in changes}, per_broker=per_broker)
-    return altered
+    return _of_sizes_allowed(altered)
 
 
 def is_per_broker(config: BrokerConfig, resource_name: str) -> bool:
@@ -117,6 +120,16 @@ def _changed(
                 text = altered.get(change.name)
                 parts = _parts(to_text(definition.default) or "" if text is None else text)
                 altered[change.name] = ",".join(_combined([part for part in parts if part], operation, value))
+    return altered
+
+
+def _of_sizes_allowed(altered: dict[str, str]) -> dict[str, str]:
+    """The same. Raises InvalidConfiguration if appending made a value too long for Kafka's records of metadata."""
+    if any(utf16_length(value) > _LONGEST_VALUE for value in altered.values()):
+        raise InvalidConfiguration(
+            "The configuration value cannot be added because it exceeds the maximum value size of "
+            f"{_LONGEST_VALUE} bytes."
+        )
     return altered
 
 

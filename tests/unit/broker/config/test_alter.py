@@ -236,3 +236,12 @@ def test_the_altered_resource_is_this_broker_or_the_cluster() -> None:
     for name in ("x", " 1", "0_1", "2147483648"):
         with pytest.raises(InvalidRequest, match=f"Node id must be an integer, but it is: {name}"):
             is_per_broker(CONFIG, name)
+
+
+def test_a_value_that_became_too_long_by_appending_is_refused() -> None:
+    text = "The configuration value cannot be added because it exceeds the maximum value size of 32767 bytes."
+    with pytest.raises(InvalidConfiguration, match=text):
+        topic({}, ("cleanup.policy", APPEND, "q" * 32_767))
+    with pytest.raises(InvalidConfiguration, match=text):
+        topic({}, ("cleanup.policy", APPEND, "\N{GRINNING FACE}" * 16_381))
+    assert len(topic({}, ("cleanup.policy", APPEND, "q" * 32_760))["cleanup.policy"]) == 32_767
