@@ -25,7 +25,7 @@ class KafkaError(Exception):
     """
 
     code: ClassVar[ErrorCode] = ErrorCode.unknown_server_error
-    default_message: ClassVar[str] = "The server met an unexpected error."
+    default_message: ClassVar[str] = "The server experienced an unexpected error when processing the request."
 
     def __init_subclass__(cls, *, code: int | None = None, text: str = "") -> None:
         """A class with `code` is the one that represents the code; one without is a special case of its parent."""
@@ -69,7 +69,7 @@ class RecordError(KafkaError):
 # One line per code, however long.
 # ruff: noqa: E501
 # fmt: off
-class UnknownServerError(KafkaError, code=-1, text="The server met an unexpected error."): ...
+class UnknownServerError(KafkaError, code=-1, text="The server experienced an unexpected error when processing the request."): ...
 class OffsetOutOfRange(KafkaError, code=1, text="The offset asked for is outside the offsets that this server holds."): ...
 class CorruptMessage(RecordError, code=2, text="The message fails its checksum, has a wrong size, or is corrupt otherwise."): ...
 class UnknownTopicOrPartition(KafkaError, code=3, text="This server does not host this topic-partition."): ...

@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from protocol.durations import MILLISECOND
-from protocol.primitives import INT16, INT32, append_uvarint
+from protocol.errors import UnknownServerError
+from protocol.primitives import INT16, INT32, LONGEST_STRING, append_uvarint
 from protocol.schema import NUMBER_FORMATS
 
 Write: TypeAlias = Callable[[bytearray, Any], None]
@@ -34,6 +35,13 @@ def append_length(out: bytearray, length: int, flexible: bool) -> None:
         append_uvarint(out, length + 1)
     else:
         out += INT32.pack(length)
+
+
+def string_length(data: bytes) -> int:
+    """The length of a string's bytes. Raises UnknownServerError if no client could read it; nor does Kafka write it."""
+    if len(data) > LONGEST_STRING:
+        raise UnknownServerError
+    return len(data)
 
 
 def milliseconds(value: timedelta | int) -> int:
@@ -72,10 +80,11 @@ def _string_writer(flexible: bool, nullable: bool) -> Write:
             out += null
             return
         data = value.encode()
+        length = string_length(data)
         if flexible:
-            append_uvarint(out, len(data) + 1)
+            append_uvarint(out, length + 1)
         else:
-            out += INT16.pack(len(data))
+            out += INT16.pack(length)
         out += data
 
     return write_string

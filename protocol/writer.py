@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from protocol.durations import MILLISECOND
 from protocol.generated_source import GeneratedSource
-from protocol.primitives import INT16, INT32, append_uvarint
+from protocol.primitives import INT16, INT32, LONGEST_STRING, append_uvarint
 from protocol.schema import DURATIONS, NUMBER_FORMATS, Entity, EntityClass, FieldPlan, default_entity, field_plans
 from protocol.value_writers import (
     NULL_STRING,
@@ -24,6 +24,7 @@ from protocol.value_writers import (
     nullable_writer,
     number_array_writer,
     primitive_writer,
+    string_length,
 )
 
 WriteFrame: TypeAlias = Callable[[Entity, int], bytearray]
@@ -39,7 +40,7 @@ else:
     if len(value) < 127:
         out.append(len(value) + 1)
     else:
-        append_uvarint(out, len(value) + 1)
+        append_uvarint(out, ({length}) + 1)
     out += value"""
 
 _LEGACY = """\
@@ -48,7 +49,7 @@ if value is None:
     out += {null!r}
 else:
     value = {data}
-    out += {size}(len(value))
+    out += {size}({length})
     out += value"""
 
 _COMPACT_ARRAY = """\
@@ -82,7 +83,10 @@ _NAMES: dict[str, Any] = {
     "duration": timedelta,
     "millisecond": MILLISECOND,
     "pack_size": INT32.pack_into,
+    "string_length": string_length,
 }
+
+_STRING_LENGTH = f"len(value) if len(value) <= {LONGEST_STRING} else string_length(value)"
 
 _SIZE_AND_HEADER = ("i", "0"), ("i", "correlation_id")
 _NO_TAGS = ("B", "0")
@@ -173,9 +177,10 @@ class _EntitySource(GeneratedSource):
 
     def _add_field(self, plan: FieldPlan) -> None:
         if plan.kind == "string" and not plan.array:
-            self._add_sized(plan, "value.encode()", "int16", NULL_STRING[self._flexible, plan.nullable])
+            null = NULL_STRING[self._flexible, plan.nullable]
+            self._add_sized(plan, "value.encode()", "int16", _STRING_LENGTH, null)
         elif plan.kind in ("bytes", "records") and not plan.array:
-            self._add_sized(plan, "value", "int32", _NULL[self._flexible, plan.nullable])
+            self._add_sized(plan, "value", "int32", "len(value)", _NULL[self._flexible, plan.nullable])
         elif plan.array and plan.entity is not None:
             template = _COMPACT_ARRAY if self._flexible else _ARRAY
             null = _NULL[self._flexible, plan.nullable]
@@ -185,10 +190,10 @@ class _EntitySource(GeneratedSource):
         else:
             self._add(f"{self._name(self._value_writer(plan))}(out, {self._get(plan)})")
 
-    def _add_sized(self, plan: FieldPlan, data: str, size: str, null: bytes) -> None:
-        """Write a value after its length, which `size` packs where it is not compact."""
+    def _add_sized(self, plan: FieldPlan, data: str, size: str, length: str, null: bytes) -> None:
+        """A value behind its length, which `size` packs where it is not compact."""
         template = _COMPACT if self._flexible else _LEGACY
-        self._add(template.format(get=self._get(plan), data=data, size=size, null=null))
+        self._add(template.format(get=self._get(plan), data=data, size=size, length=length, null=null))
 
     def _add_tags(self, plans: list[FieldPlan]) -> None:
         """Write the tagged fields that are not at their default, in the order of their tags."""

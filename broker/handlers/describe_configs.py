@@ -183,7 +183,7 @@ def error_response(ctx: RequestContext, request: DescribeConfigsRequest, error: 
         results=tuple(
             DescribeConfigsResult(
                 error_code=error.code,
-                error_message=error.explicit_message,
+                error_message=error.default_message,  # whatever the error says itself
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
                 configs=(),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
+from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
 
 from broker.logging import Tracebacks
 from broker.network.context import CloseConnectionError
@@ -137,6 +138,23 @@ async def test_a_response_that_cannot_be_written_is_an_unexpected_error(
     told = await client.ask("describe_cluster", 1, include_cluster_authorized_operations=False)
     assert told.error_code.name == "unknown_server_error"
     assert tracebacks.count == 1
+
+
+@pytest.mark.parametrize("version", [0, 1], ids=["legacy", "flexible"])
+async def test_a_text_longer_than_a_string_may_be_fails_the_request_as_in_kafka(
+    rig: Rig, version: int, tracebacks: Tracebacks
+) -> None:
+    config = AlterableConfig(name="n" * 32_767, config_operation=0, value="")
+    await rig.create("t")
+    told = await rig.connect().ask(
+        "incremental_alter_configs",
+        version,
+        resources=(AlterConfigsResource(resource_type=2, resource_name="t", configs=(config,)),),
+        validate_only=True,
+    )
+    (response,) = told.responses
+    assert (response.error_code.name, response.error_message) == ("unknown_server_error", None)
+    assert tracebacks.count == 0
 
 
 async def test_an_error_response_that_fails_itself_closes_the_connection_alone(
