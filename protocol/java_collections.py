@@ -29,9 +29,8 @@ _LONGEST_KEPT = 256
 
 
 def in_hash_order(names: Collection[str]) -> list[str]:
-    """The order of a `mutable.HashMap` with these keys: by bucket, and by hash within one."""
-    ordered = sorted(names, key=lambda name: _signed(_spread(java_string_hash(name))))
-    return in_java_order(ordered)
+    """The order of a `mutable.HashMap` or `HashSet` with these keys: by bucket, and by hash within one."""
+    return in_mutable_set_order(sorted(names), java_string_hash)
 
 
 def in_java_order(keys: Collection[Key], capacity: int = 16) -> list[Key]:
@@ -62,17 +61,27 @@ def in_bucket_order(keys: Collection[T], hash_of: Callable[[T], int], capacity: 
     return sorted(keys, key=lambda key: _spread(hash_of(key)) & buckets - 1)
 
 
-def in_concurrent_order(keys: Iterable[T], hash_of: Callable[[T], int]) -> list[T]:
-    """The order of a `java.util.concurrent.ConcurrentHashMap` into which these keys were put in this order."""
+def in_concurrent_order(keys: Iterable[T], hash_of: Callable[[T], int], most: int = 0) -> list[T]:
+    """The order of a `java.util.concurrent.ConcurrentHashMap` into which these keys were put in this order.
+
+    It never shrinks: `most` is how many keys it once had, if these are not all.
+    """
     buckets = 16
     chains: dict[int, list[tuple[int, T]]] = {}
     for count, key in enumerate(keys, 1):
         code = _spread(hash_of(key))
         chains.setdefault(code & buckets - 1, []).append((code, key))
         if count >= buckets * 3 // 4:
-            chains = {place: part for chain in chains.values() for place, part in _parts(chain, buckets)}
+            chains = _doubled(chains, buckets)
             buckets *= 2
+    while most >= buckets * 3 // 4:
+        chains = _doubled(chains, buckets)
+        buckets *= 2
     return [key for _, chain in sorted(chains.items()) for _, key in chain]
+
+
+def _doubled(chains: dict[int, list[tuple[int, T]]], buckets: int) -> dict[int, list[tuple[int, T]]]:
+    return {place: part for chain in chains.values() for place, part in _parts(chain, buckets)}
 
 
 def _parts(chain: list[tuple[int, T]], bit: int) -> Iterator[tuple[int, list[tuple[int, T]]]]:
@@ -174,31 +183,43 @@ def in_scala_groups(partitions: Collection[tuple[str, int]]) -> list[tuple[str, 
 
 
 def in_mutable_order(partitions: Collection[tuple[str, int]]) -> list[tuple[str, int]]:
-    """The order of Scala's `mutable.HashMap`, which grows one entry earlier than Java's."""
+    """Scala's own `mutable.HashMap`: it grows one entry earlier than Java's."""
+    return in_mutable_set_order(partitions, partition_hash)
+
+
+def in_mutable_set_order(keys: Collection[T], hash_of: Callable[[T], int]) -> list[T]:
+    """The order of a `mutable.HashSet` to which these keys were added one by one, with any `hashCode()`."""
     buckets = 16
-    while len(partitions) >= buckets * 3 // 4:
+    while len(keys) >= buckets * 3 // 4:
         buckets *= 2
-    return _in_sorted_chains(partitions, buckets)
+    return _in_sorted_chains(keys, buckets, hash_of)
 
 
 def in_concatenated_order(partitions: Collection[tuple[str, int]], total: int) -> list[tuple[str, int]]:
-    """The order of what is left of a `mutable.HashSet` made by `++` from two collections of `total` elements in all."""
-    return _in_sorted_chains(partitions, 1 << max((total + 1) * 4 // 3 - 1, 4).bit_length())
+    """What is left of a `mutable.HashSet` that `++` made of two collections of `total` elements together."""
+    return _in_sorted_chains(partitions, 1 << max((total + 1) * 4 // 3 - 1, 4).bit_length(), partition_hash)
 
 
-def _in_sorted_chains(partitions: Collection[tuple[str, int]], buckets: int) -> list[tuple[str, int]]:
-    """The order of Scala's mutable collections, which keep their chains sorted by hash."""
+def _in_sorted_chains(keys: Collection[T], buckets: int, hash_of: Callable[[T], int]) -> list[T]:
+    """Scala keeps the chains of its mutable collections sorted by hash."""
 
-    def place(partition: tuple[str, int]) -> tuple[int, int]:
-        code = _folded(partition_hash(partition))
+    def place(key: T) -> tuple[int, int]:
+        code = _folded(hash_of(key))
         return code & buckets - 1, _signed(code)
 
-    return sorted(partitions, key=place)
+    return sorted(keys, key=place)
 
 
 def partition_hash(partition: tuple[str, int]) -> int:
     """Kafka's `TopicPartition.hashCode()`, without its overflow."""
     return 31 * (31 + partition[1]) + _string_hash(partition[0])
+
+
+def java_numbers_hash(numbers: Iterable[int], start: int = 1) -> int:
+    """Java's `List.hashCode()` of numbers, unsigned; of a class's fields, which Kafka's messages begin with 0."""
+    for number in numbers:
+        start = 31 * start + number & _INT_MASK
+    return start
 
 
 def java_map_hash(entries: Mapping[str, str | None]) -> int:

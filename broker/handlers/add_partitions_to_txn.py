@@ -32,6 +32,7 @@ from protocol.api_table import API_BY_NAME
 from protocol.durations import ZERO
 from protocol.entities import maker
 from protocol.errors import InvalidRequest, KafkaError, UnsupportedVersion
+from protocol.java_collections import in_java_order, in_mutable_order
 from protocol.messages import decode_request
 from protocol.topic_partition import PartitionKey
 
@@ -164,14 +165,15 @@ def _response(ctx: RequestContext, wanted: Sequence[Wanted], codes: Sequence[Cod
 
 
 def _topics(wanted: Wanted, codes: Codes) -> tuple[AddPartitionsToTxnTopicResult, ...]:
-    """The topics as the request names them, including repetitions; each once if its codes differ."""
+    """The topics as the request names them, repetitions included; each once, in another order, if the codes differ."""
     if wanted.verify_only or len(found := set(codes.values())) > 1 or found & REFUSED:
+        ordered = by_topic(codes) if wanted.verify_only else _in_order(codes)
         return tuple(
             new_topic_result(
                 name=topic,
                 results_by_partition=tuple([_partition(index, codes[topic, index]) for index in indexes]),
             )
-            for topic, indexes in by_topic(codes).items()
+            for topic, indexes in ordered.items()
         )
     return tuple(
         new_topic_result(
@@ -182,7 +184,15 @@ def _topics(wanted: Wanted, codes: Codes) -> tuple[AddPartitionsToTxnTopicResult
     )
 
 
-@lru_cache(maxsize=1024)  # always the same few
+def _in_order(codes: Codes) -> dict[str, list[int]]:
+    """Topics and partitions in the order of Kafka's maps; what it verifies only goes by addresses there."""
+    partitions: dict[str, list[int]] = {}
+    for topic, index in in_mutable_order(codes):
+        partitions.setdefault(topic, []).append(index)
+    return {topic: partitions[topic] for topic in in_java_order(partitions)}
+
+
+@lru_cache(maxsize=1024)  # the same few for ever
 def _partition(index: int, code: ErrorCode) -> AddPartitionsToTxnPartitionResult:
     return AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
 

@@ -32,7 +32,7 @@ def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogD
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     by_dir: defaultdict[str, dict[str, list[DescribeLogDirsPartition]]] = defaultdict(lambda: defaultdict(list))
     hosted = {partition.key: partition for partition in node.partitions}
-    for key in in_concurrent_order(hosted, partition_hash):
+    for key in in_concurrent_order(hosted, partition_hash, node.partitions.most):
         for path, replica in _replicas(node, hosted[key]):
             of_topic = by_dir[path][key[0]]
             if wanted is None or key in wanted:

@@ -40,7 +40,7 @@ def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLeadersRes
     none_to_elect = NONE_TO_ELECT[request.election_type]
     not_available = none_to_elect(none_to_elect.default_message)
     if request.topic_partitions is None:  # every partition; those that need no election are left out
-        offline = [(topic.name, sorted(ctx.node.partitions.offline_of(topic))) for topic in ctx.node.topics.all()]
+        offline = [(topic.name, sorted(ctx.node.partitions.offline_of(topic))) for topic in ctx.node.topics.in_order()]
         return _response([_results(name, [(index, not_available) for index in found]) for name, found in offline])
     return _response(
         [

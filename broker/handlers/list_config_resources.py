@@ -13,6 +13,8 @@ from broker.metadata.resource_configs import ResourceType
 from broker.network.context import RequestContext
 from protocol.durations import ZERO
 from protocol.errors import UnsupportedVersion
+from protocol.java_collections import in_concurrent_order
+from protocol.java_strings import java_string_hash
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -27,7 +29,7 @@ def handle(ctx: RequestContext, request: ListConfigResourcesRequest) -> ListConf
         error_code=ErrorCode.none,
         config_resources=tuple(
             ConfigResource(resource_name=name, resource_type=int(resource_type))
-            for resource_type in ResourceType
+            for resource_type in reversed(ResourceType)  # Kafka's order, as that of the names
             if resource_type in wanted
             for name in _names(ctx.node, resource_type)
         ),
@@ -37,8 +39,8 @@ def handle(ctx: RequestContext, request: ListConfigResourcesRequest) -> ListConf
 def _names(node: Node, resource_type: ResourceType) -> Iterable[str]:
     match resource_type:
         case ResourceType.TOPIC:
-            return sorted(topic.name for topic in node.topics.all())
+            return sorted((topic.name for topic in node.topics.all()), key=java_string_hash)
         case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
             return (str(node.node_id),)
         case ResourceType.GROUP | ResourceType.CLIENT_METRICS:
-            return node.resource_configs.names(resource_type)
+            return in_concurrent_order(node.resource_configs.names(resource_type), java_string_hash)

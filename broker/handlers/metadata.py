@@ -23,7 +23,7 @@ from broker.network.context import RequestContext
 from broker.security import authorized_operations
 from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
-from protocol.java_collections import in_hash_order, in_set_order
+from protocol.java_collections import in_hash_order, in_mutable_set_order, in_set_order, java_numbers_hash
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -174,7 +174,7 @@ def _without_offline_leaders(
     offline = node.partitions.offline_of(topic)
     if not offline:
         return partitions
-    return tuple(_leaderless(one) if one.partition_index in offline else one for one in partitions)
+    return _in_order(_leaderless(one) if one.partition_index in offline else one for one in partitions)
 
 
 def _leaderless(partition: MetadataResponsePartition) -> MetadataResponsePartition:
@@ -189,7 +189,7 @@ def _leaderless(partition: MetadataResponsePartition) -> MetadataResponsePartiti
 
 @lru_cache(maxsize=256)  # most topics of a node have the same layout as others
 def _partitions(assignments: tuple[PartitionAssignment, ...]) -> tuple[MetadataResponsePartition, ...]:
-    return tuple(
+    return _in_order(
         MetadataResponsePartition(
             error_code=ErrorCode.none,
             partition_index=index,
@@ -200,3 +200,14 @@ def _partitions(assignments: tuple[PartitionAssignment, ...]) -> tuple[MetadataR
         )
         for index, partition in enumerate(assignments)
     )
+
+
+def _in_order(partitions: Iterable[MetadataResponsePartition]) -> tuple[MetadataResponsePartition, ...]:
+    """The order of Kafka's set of these, which is that of the hashes of all they say."""
+    return tuple(in_mutable_set_order([*partitions], _hash))
+
+
+def _hash(partition: MetadataResponsePartition) -> int:
+    fields = (partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch)
+    nodes = (partition.replica_nodes, partition.isr_nodes, partition.offline_replicas)
+    return java_numbers_hash((*fields, *map(java_numbers_hash, nodes)), start=0)

@@ -63,8 +63,8 @@ class ResourceConfigs:
         return self._configs.get((resource_type, name))
 
     def names(self, resource_type: ResourceType) -> list[str]:
-        """The resources of that type that have configurations, sorted."""
-        return sorted(name for kind, name in self._configs if kind is resource_type)
+        """The resources of that type that have configurations, in the order in which they came to have them."""
+        return [name for kind, name in self._configs if kind is resource_type]
 
     def broker_config(self, config: BrokerConfig) -> BrokerConfig:
         """`config` with what is set for its node and for the cluster."""

@@ -14,6 +14,7 @@ from typing import Protocol
 from broker.metadata import topic_names
 from broker.metadata.store import Change, MetadataStore, VersionConflictError, Versioned
 from protocol.errors import UnknownTopicOrPartition
+from protocol.java_collections import LEAST_SLOTS, in_timeline_order, timeline_slots
 
 PREFIX = "/topics/"
 
@@ -76,7 +77,8 @@ class Topics:
     def __init__(self, store: MetadataStore) -> None:
         self.revision = store.revision
         self._store = store
-        self._by_name: dict[str, Topic] = {}
+        self._by_name: dict[str, Topic] = {}  # in the order in which they were made
+        self._slots = LEAST_SLOTS
         self._by_id: dict[uuid.UUID, Topic] = {}
         self._versions: dict[str, int] = {}
         self._collisions: defaultdict[str, set[str]] = defaultdict(set)
@@ -101,6 +103,10 @@ class Topics:
     def all(self) -> Collection[Topic]:
         """Every topic, in no particular order."""
         return self._by_name.values()
+
+    def in_order(self) -> list[Topic]:
+        """Every topic, in the order of the map that Kafka's controller has them in, which never shrinks."""
+        return [self._by_name[name] for name in in_timeline_order(list(self._by_name), self._slots)]
 
     def colliding_with(self, name: str) -> str | None:
         """The first existing topic that would share its metric names with `name` (itself included), if any."""
@@ -203,12 +209,15 @@ class Topics:
 
     def _put(self, key: str, versioned: Versioned | None) -> Topic | None:
         name = key.removeprefix(PREFIX)
-        old = self._by_name.pop(name, None)
+        old = self._by_name.get(name)
         if old is not None:
             del self._by_id[old.id], self._versions[name]
             self._collisions[topic_names.collision_key(name)].discard(name)
         if versioned is None:
+            self._by_name.pop(name, None)
             return None
+        if old is None:
+            self._slots = timeline_slots(self._slots, len(self._by_name))
         topic = _decode(name, versioned.value)
         self._by_name[name] = self._by_id[topic.id] = topic
         self._versions[name] = versioned.version

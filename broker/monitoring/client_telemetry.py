@@ -26,6 +26,8 @@ from protocol.errors import (
     UnknownSubscriptionId,
     UnsupportedCompressionType,
 )
+from protocol.java_collections import in_concurrent_order, in_java_order
+from protocol.java_strings import java_string_hash
 from protocol.re2_patterns import InvalidPatternError, compile_pattern
 from protocol.records.compression import Compression, DecompressionError, decompress
 from protocol.uuids import to_text
@@ -156,18 +158,18 @@ class ClientTelemetry:
             "client_software_version": ctx.connection.client_software[1],
             "client_source_address": ctx.connection.client_host,
         }
-        metrics: set[str] = set()
+        metrics: dict[str, None] = {}
         interval_ms = DEFAULT_INTERVAL_MS
-        for name in self._configs.names(ResourceType.CLIENT_METRICS):
+        for name in in_concurrent_order(self._configs.names(ResourceType.CLIENT_METRICS), java_string_hash):
             values = parse_client_metrics_configs(self._configs.get(ResourceType.CLIENT_METRICS, name))
             if not _matches(parse_match(values["match"]), attributes):
                 continue
             wanted, own_interval = values["metrics"], values["interval.ms"]
             assert isinstance(wanted, tuple)
             assert isinstance(own_interval, int)
-            metrics.update(wanted)
+            metrics |= dict.fromkeys(wanted)
             interval_ms = min(interval_ms, own_interval)
-        names = ("*",) if "*" in metrics else tuple(sorted(metrics))
+        names = ("*",) if "*" in metrics else tuple(in_java_order(metrics))
         return Instance(
             connection=weakref.ref(ctx.connection),
             subscriptions_version=self._version,

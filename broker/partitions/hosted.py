@@ -47,6 +47,8 @@ class Partitions:
         self._config_of = config_of
         self._on_advance = on_advance
         self._on_delete = on_delete
+        self.most = 0
+        """The most partitions there were at once."""
         self._by_key: dict[PartitionKey, Partition] = {}
         self._prepared: dict[PartitionKey, PartitionLog | None] = {}
 
@@ -166,6 +168,7 @@ class Partitions:
         self._by_key[topic.name, index] = Partition(
             topic.name, topic.id, index, partition_log, leader_epoch, self._on_advance
         )
+        self.most = max(self.most, len(self._by_key))
 
     def _changed(self, old: Topic | None, new: Topic | None) -> None:
         if old is not None and (new is None or new.id != old.id):

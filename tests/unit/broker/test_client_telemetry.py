@@ -131,6 +131,15 @@ async def test_what_is_subscribed_to_depends_on_who_asks_and_changes_at_once() -
     assert (await subscribe(rig)).requested_metrics == ("*",)
 
 
+async def test_metrics_come_in_the_order_of_a_hash_set_as_in_kafka() -> None:
+    rig = await Rig.open()
+    wanted = {"cm-one": "org.b,org.a", "cm-two": "zz,aa", "x": "org.c"}
+    await rig.node.resource_configs.set(
+        {(ResourceType.CLIENT_METRICS, name): {"metrics": metrics} for name, metrics in wanted.items()}
+    )
+    assert (await subscribe(rig)).requested_metrics == ("zz", "aa", "org.a", "org.c", "org.b")
+
+
 @pytest.mark.parametrize("match", ["client_software_version=(a|a)*b", "client_software_version=(?!b).*"])
 async def test_no_pattern_takes_for_ever_and_those_beyond_re2_count_too(match: str) -> None:
     rig = await Rig.open()

@@ -155,6 +155,8 @@ async def with_partition() -> Rig:
     rig = await opened()
 
     class Partitions(dict[tuple[str, int], FakePartition]):
+        most = 1
+
         def get(self, topic: str, index: int) -> FakePartition | None:  # type: ignore[override]
             return super().get((topic, index))
 

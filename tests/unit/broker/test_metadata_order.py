@@ -1,13 +1,15 @@
-"""The order of the topics in an answer to Metadata; the expected ones are Apache Kafka 4.1's."""
+"""The order of topics and partitions in answers; the expected ones are Apache Kafka 4.1's."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from uuid import UUID
 
 import pytest
 from kio.schema.metadata.v12.request import MetadataRequestTopic
 from kio.schema.metadata.v12.response import MetadataResponseTopic
 
+from broker.metadata.resource_configs import ResourceType
 from tests.unit.broker.rig import Rig
 
 MADE = ("Aa", "BB", "t4", "t5", "CaBB", "CaAa", "Dt", "q1", "q2", "q3", "q4", "other.topic")
@@ -113,3 +115,66 @@ async def test_all_topics_come_in_the_order_of_a_hash_map() -> None:
             include_topic_authorized_operations=False,
         )
         assert [topic.name for topic in answer.topics] == ALL
+
+
+SQUARES = [f"topic-{number * number}" for number in range(12)]
+
+
+async def all_topics(rig: Rig) -> list[str | None]:
+    fields = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
+    return [topic.name for topic in (await rig.connect().ask("metadata", 12, topics=None, **fields)).topics]
+
+
+async def to_elect(rig: Rig) -> list[str]:
+    fields = {"election_type": 0, "topic_partitions": None, "timeout": timedelta(seconds=1)}
+    return [one.topic for one in (await rig.connect().ask("elect_leaders", 2, **fields)).replica_election_results]
+
+
+async def with_configurations(rig: Rig) -> list[str]:
+    found = await rig.connect().ask("list_config_resources", 1, resource_types=(ResourceType.TOPIC,))
+    return [one.resource_name for one in found.config_resources]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "answered"),
+    [
+        (2, [1, 0]),
+        (3, [1, 2, 0]),
+        (8, [1, 3, 6, 2, 5, 7, 0, 4]),
+        (12, [1, 11, 10, 5, 0, 8, 3, 9, 6, 2, 7, 4]),
+        (13, [1, 11, 10, 5, 0, 8, 3, 9, 6, 2, 7, 12, 4]),
+    ],
+)
+async def test_partitions_come_in_the_order_of_a_set_of_all_they_say(partitions: int, answered: list[int]) -> None:
+    async with Rig() as rig:
+        await rig.create("t", partitions)
+        (topic,) = await ask(rig, [MetadataRequestTopic(topic_id=None, name="t")], creating=False)
+        assert [partition.partition_index for partition in topic.partitions] == answered
+
+
+async def test_topics_that_fill_three_quarters_of_a_map_have_one_twice_as_large() -> None:
+    answered = (100, 121, 9, 81, 0, 1, 64, 4, 36, 25, 49, 16)
+    async with Rig() as rig:
+        for name in SQUARES:
+            await rig.create(name)
+        assert await all_topics(rig) == [f"topic-{number}" for number in answered]
+
+
+async def test_maps_of_topics_and_logs_never_shrink() -> None:
+    async with Rig() as rig:
+        for name in SQUARES:
+            await rig.create(name)
+        squares = (121, 100, 49, 36, 25, 4, 64, 9, 1, 81, 16, 0)
+        assert await to_elect(rig) == [f"topic-{number}" for number in squares]
+        gone = [f"gone{number}" for number in range(4)]
+        for name in gone:
+            await rig.create(name)
+        await rig.create("many", 5)
+        for name in gone + SQUARES[:8]:
+            await rig.delete(name)
+        assert await to_elect(rig) == ["topic-121", "topic-100", "many", "topic-64", "topic-81"]
+        assert await with_configurations(rig) == ["topic-64", "topic-81", "many", "topic-100", "topic-121"]
+        (told,) = (await rig.connect().ask("describe_log_dirs", 4, topics=None)).results
+        logs = [(one.name, [log.partition_index for log in one.partitions]) for one in told.topics]
+        single = [(name, [0]) for name in ("topic-121", "topic-64", "topic-81", "topic-100")]
+        assert logs == [*single, ("many", [1, 2, 3, 4, 0])]

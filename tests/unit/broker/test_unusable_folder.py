@@ -140,7 +140,7 @@ async def test_groups_of_an_offline_partition_are_not_taken_for_empty() -> None:
 
 
 async def leaders(client: Client, topic: str) -> list[tuple[str, int, tuple[int, ...], tuple[int, ...]]]:
-    """What Metadata answers for each partition: error, leader, ISR, offline replicas.
+    """What Metadata answers for each partition, by its number: error, leader, ISR, offline replicas.
 
     DescribeTopicPartitions tells the same, but for the errors.
     """
@@ -150,7 +150,10 @@ async def leaders(client: Client, topic: str) -> list[tuple[str, int, tuple[int,
     asked = (TopicRequest(name=topic),)
     other = await client.ask("describe_topic_partitions", 0, topics=asked, response_partition_limit=100, cursor=None)
     found, again = (
-        [(one.error_code.name, one.leader_id, one.isr_nodes, one.offline_replicas) for one in topic.partitions]
+        [
+            (one.error_code.name, one.leader_id, one.isr_nodes, one.offline_replicas)
+            for one in sorted(topic.partitions, key=lambda one: int(one.partition_index))
+        ]
         for topic in (told, other.topics[0])
     )
     assert told.error_code.name == "none"
