@@ -16,6 +16,8 @@ from protocol.records.build import read_varint
 
 _INT_BITS = 32
 _LONG_BITS = 64
+_BEYOND_KAFKAS_HEAP = 1 << 30
+"""Bytes: its start scripts give it that much."""
 
 
 class Walk(NamedTuple):
@@ -177,7 +179,8 @@ def exact_walk(section: bytes, count: int, *, partial: bool, compressed: bool) -
     `partial` is how Kafka reads a compressed batch that it stores unchanged (DefaultRecord.readPartiallyFrom): the
     records' own sizes are ignored. Otherwise it uses DefaultRecord.readFrom.
 
-    Raises InvalidRecord, and UnknownServerError where Kafka fails on the length of an uncompressed record.
+    Raises InvalidRecord, and UnknownServerError where Kafka fails on the length of an uncompressed record, or has no
+    memory for a compressed one.
     """
     shapes = []
     pos = 0
@@ -188,6 +191,8 @@ def exact_walk(section: bytes, count: int, *, partial: bool, compressed: bool) -
             if compressed or pos >= len(section) or not _has_long_varint(section, pos):
                 raise InvalidRecord(f"The batch has fewer bytes than its records: {error}.") from error
             raise UnknownServerError(f"The length of a record cannot be read: {error}.") from error
+        if compressed and not partial and size >= _BEYOND_KAFKAS_HEAP:
+            raise UnknownServerError(f"A record of {size} bytes is beyond what memory holds.")
         try:
             if not partial and (size < 0 or pos + size > len(section)):
                 raise ValueError(f"a record of {size} bytes does not fit")

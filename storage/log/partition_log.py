@@ -281,7 +281,7 @@ class PartitionLog:
         )
 
     async def offset_for_timestamp(self, timestamp: int) -> TimestampOffsetEpoch | None:
-        """The first record at or after a time in ms, for ListOffsets. Raises KafkaStorage, CorruptMessage."""
+        """The first record at or after a time in ms, for ListOffsets. Raises KafkaStorage, InvalidRecord."""
         self._check_online()
         try:
             return await time_lookup.first_at_or_after(
@@ -291,7 +291,7 @@ class PartitionLog:
             raise self.failure(error) from error
 
     async def max_timestamp(self) -> TimestampOffsetEpoch | None:
-        """The first record with the largest timestamp (KIP-734). Raises KafkaStorage, CorruptMessage."""
+        """The first record with the largest timestamp (KIP-734). Raises KafkaStorage, InvalidRecord."""
         self._check_online()
         try:
             return await time_lookup.largest(self.segments, self.services.workers)

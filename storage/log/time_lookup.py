@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from protocol.errors import CorruptMessage
+from protocol.errors import InvalidRecord
 from protocol.records.batch import BatchHeader
 from protocol.records.build import Record, iter_records
 from storage.files import File
@@ -37,7 +37,7 @@ async def first_at_or_after(
         for position, header in headers(file.pread, start, segment.size):
             if header.max_timestamp < timestamp:
                 continue
-            for record in _records(file, position, header):
+            for record in list(_records(file, position, header)):  # all are read first, as in Kafka
                 if record.timestamp >= timestamp and record.offset >= log_start_offset:
                     return TimestampOffsetEpoch(record.timestamp, record.offset, header.leader_epoch)
         return None
@@ -82,8 +82,9 @@ async def _in_worker(
         segment.file.release()
 
 
-def _records(file: File, position: int, header: BatchHeader) -> list[Record]:
+def _records(file: File, position: int, header: BatchHeader) -> Iterator[Record]:
+    """Those before any damage, then raises InvalidRecord."""
     try:
-        return list(iter_records(file.pread(header.size, position), header))
+        yield from iter_records(file.pread(header.size, position), header)
     except ValueError as error:
-        raise CorruptMessage(f"The batch at offset {header.base_offset} cannot be read: {error}") from error
+        raise InvalidRecord(f"The batch at offset {header.base_offset} cannot be read: {error}") from error

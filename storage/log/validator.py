@@ -37,7 +37,7 @@ from protocol.records.compression import (
     decompress,
 )
 from storage.append_types import AppendOrigin, LogConfig
-from storage.log.record_checks import check_records
+from storage.log.record_checks import as_long, check_records
 
 _SMALLEST_LENGTH = 14  # the body of a record of magic 0
 _UP_TO_MAGIC = MAGIC_AT + 1
@@ -247,7 +247,7 @@ def _rebuild(
 ) -> Validated:
     """Rewrite the records in the topic's compression, with offsets 0, 1, 2, ... (Kafka's MemoryRecordsBuilder)."""
     records = [
-        Record(index, record.timestamp, record.key, record.value, _clean_headers(record))
+        Record(index, as_long(record.timestamp), record.key, record.value, _clean_headers(record))
         for index, record in enumerate(decode_section(section, header))
     ]
     _check_can_rebuild(records, header, topic_partition)

@@ -7,14 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.errors import KafkaStorage, OffsetOutOfRange, RecordBatchTooLarge
+from protocol.errors import InvalidRecord, KafkaStorage, OffsetOutOfRange, RecordBatchTooLarge
 from protocol.records.batch import read_header
-from protocol.records.build import Record, build_batch
+from protocol.records.build import Record, build_batch, encode_record
+from protocol.records.compression import Compression, compress
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
 from storage.append_types import AppendOrigin, LogConfig
 from storage.log.time_lookup import TimestampOffsetEpoch
 from storage.segments.segment import LogOffsetMetadata
 from tests.doubles.files import Fault, MemoryFileSystem
+from tests.unit.storage.log.validator_cases import with_section
 from tests.unit.storage.support import NOW, Rig, append, batch, contents, headers_in, now, read
 
 
@@ -211,6 +213,17 @@ def test_the_largest_timestamp_is_found_inside_its_batch(fs: MemoryFileSystem) -
     append(log, memoryview(build_batch(records)))
     append(log, batch(timestamp=NOW + 5))
     assert now(log.max_timestamp()) == TimestampOffsetEpoch(NOW + 9, 1, 0)
+
+
+def test_damage_behind_the_record_with_the_largest_timestamp_does_not_matter(fs: MemoryFileSystem) -> None:
+    """Of a compressed batch that is stored as it came the sizes of records are not looked at, as in Kafka."""
+    second = encode_record(1, -5, None, b"b")
+    section = encode_record(0, 0, None, b"a") + bytes((second[0] + 2,)) + second[1:]
+    log = Rig(fs).log()
+    append(log, memoryview(bytearray(with_section(NOW, compress(Compression.GZIP, section), 2, Compression.GZIP))))
+    assert now(log.max_timestamp()) == TimestampOffsetEpoch(NOW, 0, 0)
+    with pytest.raises(InvalidRecord):
+        now(log.offset_for_timestamp(NOW))
 
 
 # -- transactions
