@@ -9,10 +9,15 @@ from typing import Protocol
 
 from kio.schema.errors import ErrorCode
 
+from protocol.errors import UnknownServerError
 from protocol.hot.common import TopicKey
 from protocol.hot.fetch_response import NO_EPOCH, FetchPartitionResponse
+from protocol.uuids import ZERO
 
 INVALID_SESSION_ID = 0
+SHARDS = 8
+IDS_PER_SHARD = (2**31 - 1) // SHARDS
+"""Kafka keeps sessions by their ids in so many parts of its cache, and fails on ids that belong to none."""
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 
@@ -68,7 +73,9 @@ class FetchSession:
     epoch: int = INITIAL_EPOCH + 1
 
     def update(self, wanted: Iterable[Target], forgotten: Iterable[Key]) -> None:
+        """Take up some partitions, then drop others. Raises UnknownServerError at the zero id, as far as it has got."""
         for target in wanted:
+            _require_name(target)
             known = self.targets.get(target.key)
             if known is None:
                 self.targets[target.key] = target
@@ -78,6 +85,8 @@ class FetchSession:
                 known.current_leader_epoch = target.current_leader_epoch
                 known.last_fetched_epoch = target.last_fetched_epoch
         for key in forgotten:
+            if key[0] == ZERO and self.targets:
+                raise UnknownServerError
             self.targets.pop(key, None)
 
     def served(self, target: Target) -> None:
@@ -121,6 +130,9 @@ class Sessionless:
     targets: Sequence[Target]
 
     def respond(self, results: Results) -> tuple[int, int, Results]:
+        """Raises UnknownServerError where Kafka fails: at what follows a partition of the zero id, by its name."""
+        if any(_is_nameless(target) for target, _ in results[:-1]):
+            raise UnknownServerError
         return ErrorCode.none, INVALID_SESSION_ID, results
 
     preview = respond
@@ -171,6 +183,16 @@ class Incremental:
         return ErrorCode.none, self.session.id, changed
 
 
+def _is_nameless(target: Target) -> bool:
+    return target.topic is None and target.key[0] == ZERO
+
+
+def _require_name(target: Target) -> None:
+    """Raises UnknownServerError: Kafka finds partitions of a session by their names where their ids are zero."""
+    if _is_nameless(target):
+        raise UnknownServerError
+
+
 class FetchSessionCache:
     """The sessions of a node, at most `max_sessions` (max.incremental.fetch.session.cache.slots).
 
@@ -195,10 +217,19 @@ class FetchSessionCache:
     def context(
         self, session_id: int, epoch: int, wanted: list[Target], forgotten: list[Key], uses_topic_ids: bool
     ) -> FetchContext:
-        """The context of a Fetch request (Kafka's `FetchManager.newContext`)."""
+        """The context of a Fetch request (Kafka's `FetchManager.newContext`).
+
+        Raises UnknownServerError where Kafka fails: for ids out of its range, and the zero topic id within a session.
+        """
+        if not -IDS_PER_SHARD < session_id < SHARDS * IDS_PER_SHARD:
+            raise UnknownServerError
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(session_id, None)
-            return Sessionless(wanted) if epoch == FINAL_EPOCH else FullFetch(self, wanted, uses_topic_ids)
+            if epoch == FINAL_EPOCH:
+                return Sessionless(wanted)
+            for target in wanted:
+                _require_name(target)
+            return FullFetch(self, wanted, uses_topic_ids)
         session = self._sessions.get(session_id)
         if session is None:
             return SessionError(ErrorCode.fetch_session_id_not_found)
@@ -219,9 +250,9 @@ class FetchSessionCache:
         now = self._now_ms()
         if len(self._sessions) >= self._max and not self._evict(len(targets), now):
             return INVALID_SESSION_ID
-        session_id = self._ids.randint(1, 2**31 - 1)
+        session_id = self._ids.randrange(1, SHARDS * IDS_PER_SHARD)
         while session_id in self._sessions:
-            session_id = self._ids.randint(1, 2**31 - 1)
+            session_id = self._ids.randrange(1, SHARDS * IDS_PER_SHARD)
         self._sessions[session_id] = FetchSession(session_id, targets, uses_topic_ids, now, now)
         return session_id
 
