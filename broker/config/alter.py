@@ -3,8 +3,8 @@
 Rules and texts are those of Kafka's `ConfigAdminManager`, `DynamicBrokerConfig` and `ConfigurationControlManager`.
 Nothing is stored here: each function returns the new overrides, or raises InvalidRequest or InvalidConfiguration.
 
-Deviations: an operation that does not exist, and APPEND or SUBTRACT of an unknown broker name or of `process.roles`,
-crash in Kafka (UNKNOWN_SERVER_ERROR) and are refused here.
+On an operation that does not exist, but for brokers, and on APPEND or SUBTRACT of an unknown broker name or of
+`process.roles` Kafka fails with UNKNOWN_SERVER_ERROR, and so does this.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from broker.config.kafka_names import alterable, base_name, mode_of
 from broker.config.listeners import parse_listeners
 from broker.config.reconfigure import refused_change
 from broker.config.resource_names import node_id_of
-from protocol.errors import InvalidConfiguration, InvalidRequest
+from protocol.errors import InvalidConfiguration, InvalidRequest, UnknownServerError
 from protocol.java_collections import in_hash_order, in_java_order, scala_set
 from protocol.java_strings import utf16_length
 
 _BROKER: Mapping[str, ConfigDef] = {**NOT_NEEDED, **BROKER_CONFIGS}
 _MIN_ISR = "min.insync.replicas"
+_WITHOUT_A_DEFINITION = "process.roles"
+"""Among the names that Kafka's broker looks up when it is to append to one."""
 _LONGEST_VALUE = 32_767
 """In characters of Java, whatever Kafka's text says."""
 
@@ -59,11 +61,11 @@ def require_well_formed(changes: Sequence[Change]) -> None:
         raise InvalidRequest(f"Null value not supported for : {', '.join(nulls)}")
 
 
-def require_known_operations(changes: Iterable[Change]) -> None:
-    """Raises InvalidRequest for an unknown operation."""
+def require_known_operations(changes: Iterable[Change], *, of_broker: bool) -> None:
+    """Raises InvalidRequest for an unknown operation on a broker, UnknownServerError on others, as Kafka."""
     for change in changes:
         if change.operation not in AlterOp.__members__.values():
-            raise InvalidRequest(f"Unknown operations type {change.operation}")
+            raise InvalidRequest(f"Unknown operations type {change.operation}") if of_broker else UnknownServerError
 
 
 def changed_topic(overrides: Mapping[str, str], changes: Iterable[Change]) -> dict[str, str]:
@@ -154,8 +156,8 @@ def _require_list(change: Change) -> None:
     if change.operation not in (AlterOp.APPEND, AlterOp.SUBTRACT):
         return
     definition = _BROKER.get(change.name)
-    if definition is None:
-        raise InvalidConfiguration(f"Unknown config name: {change.name}")
+    if definition is None or change.name == _WITHOUT_A_DEFINITION:
+        raise UnknownServerError
     if definition.type is not ConfigType.LIST:
         word = AlterOp(change.operation).name.lower()
         raise InvalidConfiguration(f"Config value {word} is not allowed for config key: {change.name}")

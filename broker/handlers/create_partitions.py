@@ -1,7 +1,7 @@
 """CreatePartitions 0-3 (KIP-195; Kafka's `ReplicationControlManager.createPartitions`).
 
-Deviation: more than 10,000 new partitions in one request are refused with POLICY_VIOLATION, as CreateTopics refuses
-them; Kafka answers UNKNOWN_SERVER_ERROR.
+Kafka fails with UNKNOWN_SERVER_ERROR on the topic whose partitions go beyond 10,000 in a request, and on those behind.
+Deviation: it makes as many of them as fit all the same.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from kio.schema.create_partitions.v3.response import CreatePartitionsTopicResult
 from kio.schema.errors import ErrorCode
 
 from broker.metadata.store import retrying
-from broker.metadata.topic_planning import check_partition_total, growth, plan_partitions, require_time_left
+from broker.metadata.topic_planning import MAX_PARTITIONS_PER_REQUEST, growth, plan_partitions, require_time_left
 from broker.metadata.topics import PartitionAssignment
 from broker.network.context import RequestContext
 from protocol.durations import ZERO
-from protocol.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
+from protocol.errors import InvalidRequest, KafkaError, UnknownServerError, UnknownTopicOrPartition
 from protocol.java_collections import in_java_order
 
 if TYPE_CHECKING:
@@ -44,13 +44,16 @@ async def _create(node: Node, request: CreatePartitionsRequest, quota: MutationQ
     results = [_failed(name, InvalidRequest("Duplicate topic name.")) for name in repeated]
     added: dict[str, tuple[PartitionAssignment, ...]] = {}
     by_name = {topic.name: topic for topic in request.topics}
-    for wanted in [by_name[name] for name in in_java_order([*named]) if named[name] == ONCE]:  # in Kafka's order
+    room = MAX_PARTITIONS_PER_REQUEST
+    for wanted in [by_name[name] for name in in_java_order([*named]) if named[name] == ONCE]:  # as Kafka goes through
         try:
-            planned = _plan(node, wanted, sum(map(len, added.values())), quota)
+            planned = _plan(node, wanted, room, quota)
         except KafkaError as error:
             results.append(_failed(wanted.name, error))
+            room = 0 if isinstance(error, UnknownServerError) else room
         else:
             added[wanted.name] = planned
+            room -= len(planned)
             results.append(CreatePartitionsTopicResult(name=wanted.name, error_code=ErrorCode.none, error_message=None))
     if not request.validate_only:
         await node.topics.create_partitions(added)
@@ -58,15 +61,16 @@ async def _create(node: Node, request: CreatePartitionsRequest, quota: MutationQ
 
 
 def _plan(
-    node: Node, wanted: CreatePartitionsTopic, planned: int, quota: MutationQuota
+    node: Node, wanted: CreatePartitionsTopic, room: int, quota: MutationQuota
 ) -> tuple[PartitionAssignment, ...]:
     topic = node.topics.get(wanted.name)
     if topic is None:
         raise UnknownTopicOrPartition
     assignments = None if wanted.assignments is None else [a.broker_ids for a in wanted.assignments]
     additional = growth(topic, wanted.count, assignments)
-    check_partition_total(planned + additional)
-    quota.charge(wanted.name, additional)  # even if the replicas turn out to be impossible
+    if additional > room:
+        raise UnknownServerError
+    quota.charge(wanted.name, additional)  # also for replicas that turn out to be impossible
     return plan_partitions(node, additional, assignments)
 
 

@@ -22,7 +22,7 @@ from broker.metadata import topic_names
 from broker.network.context import RequestContext
 from broker.security import authorized_operations
 from protocol.durations import ZERO
-from protocol.errors import InvalidRequest, KafkaError
+from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
 
 if TYPE_CHECKING:
     from broker.metadata.topics import PartitionAssignment, Topic
@@ -35,6 +35,8 @@ def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> Desc
     cursor = request.cursor
     results: list[DescribeTopicPartitionsResponseTopic] = []
     for name in _names(ctx.node, request):
+        if not name and cursor is None:
+            raise UnknownServerError  # as in Kafka, which serves it to who goes on from there
         start = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         if left <= 0:
             return _response(results, Cursor(topic_name=name, partition_index=start))

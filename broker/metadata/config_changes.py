@@ -56,7 +56,7 @@ async def change_configs(
                     raise InvalidRequest("Each resource must appear at most once.")
                 alter.require_well_formed(change.changes)
                 resource_type = _type_of(change)
-                alter.require_known_operations(change.changes)
+                alter.require_known_operations(change.changes, of_broker=resource_type is ResourceType.BROKER)
                 match resource_type:
                     case ResourceType.TOPIC:
                         topics[change.name] = _topic(node, change)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 
@@ -17,27 +17,6 @@ class Deviation(NamedTuple):
 def answered(_: Any, got: Any) -> bool:
     """Whether there is any answer at all, rather than silence or a closed connection."""
     return isinstance(got, dict)
-
-
-def refused_as(code: str) -> Callable[[Any, Any], bool]:
-    """Kafka fails on it (UNKNOWN_SERVER_ERROR); here every error in the answer is `code`."""
-
-    def accepts(_: Any, got: Any) -> bool:
-        return set(_error_codes(got)) == {code}
-
-    return accepts
-
-
-def _error_codes(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            if key == "error_code":
-                yield inner
-            else:
-                yield from _error_codes(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _error_codes(inner)
 
 
 def same_but_synonyms(expected: Any, got: Any) -> bool:
@@ -72,20 +51,6 @@ DEVIATIONS: tuple[Deviation, ...] = (
         ("keys with synonyms",),
         same_but_synonyms,
         "node.id has a default here (1), so it is among its synonyms.",
-    ),
-    Deviation(
-        "create_partitions",
-        "grows",
-        ("too many",),
-        refused_as("44 POLICY_VIOLATION"),
-        "Kafka breaks over more than 10,000 new partitions; here the request is refused as CreateTopics refuses it.",
-    ),
-    Deviation(
-        "describe_topic_partitions",
-        "partitions",
-        ("invalid ''",),
-        refused_as("17 INVALID_TOPIC"),
-        "Kafka breaks over an empty topic name; here it is refused like other invalid names.",
     ),
     Deviation(
         "join_group",

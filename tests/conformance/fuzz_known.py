@@ -85,11 +85,6 @@ CASES: tuple[Case, ...] = (
     ("alter_configs", _resource_twice, answered),
     ("alter_configs", lambda _: True, another_is_named),
     ("add_partitions_to_txn", lambda body: not body.get("transactions", True), answered),
-    (
-        "incremental_alter_configs",
-        lambda body: any(not 0 <= op <= 3 for op in named(body, "config_operation")),
-        answered,
-    ),
     ("write_txn_markers", lambda _: True, answers_where_kafka_is_silent),
     ("add_partitions_to_txn", _transaction_twice, answered),
     (
@@ -102,7 +97,6 @@ CASES: tuple[Case, ...] = (
         lambda body: any(i in (None, schema.NO_ID) for i in named(body, "topic_id")),
         answers_where_kafka_is_silent,
     ),
-    ("describe_topic_partitions", lambda body: "" in named(body, "name"), answered),
     ("consumer_group_heartbeat", lambda body: body["member_epoch"] == 0, begins_anew),
     ("consumer_group_heartbeat", lambda _: True, shares_by_ids),
 )

@@ -169,7 +169,7 @@ async def test_delete_topics_switched_off(version: int, code: str) -> None:
         ("t", 3, ((),), "invalid_replica_assignment"),
         ("t", 3, ((1, 1),), "invalid_replica_assignment"),
         ("t", 3, ((5,),), "invalid_replica_assignment"),
-        ("t", 20_000, None, "policy_violation"),
+        ("t", 20_000, None, "unknown_server_error"),
         ("t", 20_000, ((1,),), "invalid_replica_assignment"),
         ("no", 3, None, "unknown_topic_or_partition"),
     ],
@@ -186,6 +186,18 @@ async def test_create_partitions_codes(
         assert [one.error_code.name for one in answer.results] == [code]
         grown = code == "none" and not validate_only
         assert len(rig.node.topics.get("t").partitions) == (3 if grown else 2)
+
+
+async def test_partitions_beyond_what_one_request_may_make_fail_their_topic_and_what_follows() -> None:
+    rig = await Rig.open()
+    await create(rig, *(wanted(name) for name in ("cp1", "cp2", "cp3")))
+    counts = {"cp1": 6000, "cp2": 6000, "cp3": 2, "nosuch": 4}
+    topics = tuple(CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in counts.items())
+    answer = await rig.ask("create_partitions", topics=topics, timeout=SECOND, validate_only=True)
+    codes = {one.name: one.error_code.name for one in answer.results}
+    unknown = "unknown_topic_or_partition"
+    failed = "unknown_server_error"
+    assert codes == {"cp2": "none", "cp1": failed, "cp3": failed, "nosuch": unknown}
 
 
 async def test_create_partitions_named_twice() -> None:
@@ -230,5 +242,8 @@ async def test_describe_topic_partitions_of_what_is_not_there() -> None:
     assert await pages(rig, ["n", "m"], 1) == ([("m", unknown, []), ("n", unknown, [])], None)
     assert await pages(rig, ["z", "a"], 1) == ([("a", "none", [0])], ("z", 0))
     assert await pages(rig, ["bad/"], 1) == ([("bad/", "invalid_topic_exception", [])], None)
+    failed = "unknown_server_error"
+    assert await pages(rig, ["a", ""], 9) == ([("a", failed, []), ("", failed, [])], None)
+    assert await pages(rig, ["a", ""], 9, ("", 0)) == ([("", "invalid_topic_exception", []), ("a", "none", [0])], None)
     assert await pages(rig, ["a"], 1, ("b", 0)) == ([("a", "invalid_request", [])], None)
     assert await pages(rig, ["a"], 1, ("a", -1)) == ([("a", "invalid_request", [])], None)

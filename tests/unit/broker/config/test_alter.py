@@ -15,7 +15,7 @@ from broker.config.alter import (
 )
 from broker.config.broker_config import BrokerConfig
 from broker.config.topic_config import log_config, parse_topic_configs
-from protocol.errors import InvalidConfiguration, InvalidRequest, KafkaError
+from protocol.errors import InvalidConfiguration, InvalidRequest, KafkaError, UnknownServerError
 
 SET, DELETE, APPEND, SUBTRACT = AlterOp
 CONFIG = BrokerConfig.of()
@@ -68,8 +68,11 @@ def test_changes_that_are_not_well_formed(changes: list[tuple[str, int, str | No
 
 def test_operations_that_there_are_not() -> None:
     for operation in (-1, 4):
+        changes = [Change("retention.ms", DELETE, None), Change("retention.ms", operation, "1")]
         with pytest.raises(InvalidRequest, match=f"Unknown operations type {operation}"):
-            require_known_operations([Change("retention.ms", DELETE, None), Change("retention.ms", operation, "1")])
+            require_known_operations(changes, of_broker=True)
+        with pytest.raises(UnknownServerError):
+            require_known_operations(changes, of_broker=False)
 
 
 def test_a_deletion_needs_no_value_and_the_empty_one_can_be_set() -> None:
@@ -181,7 +184,8 @@ def test_what_may_be_altered_for_a_broker_and_for_the_cluster(
             InvalidConfiguration,
             "Config value append is not allowed for config key: log.cleaner.threads",
         ),
-        ([("no.such.key", APPEND, "2")], InvalidConfiguration, "Unknown config name: no.such.key"),
+        ([("no.such.key", APPEND, "2")], UnknownServerError, UnknownServerError.default_message),
+        ([("process.roles", SUBTRACT, "broker")], UnknownServerError, UnknownServerError.default_message),
     ],
 )
 def test_broker_refusals(
