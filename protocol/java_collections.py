@@ -11,7 +11,7 @@ from protocol.java_strings import java_string_hash
 
 Key = TypeVar("Key", str, UUID, int)
 Name = TypeVar("Name", str, int)
-TrieKey = TypeVar("TrieKey", str, UUID)
+TrieKey = TypeVar("TrieKey", str, UUID, tuple[str, int])
 T = TypeVar("T")
 
 LEAST_SLOTS = 2
@@ -182,6 +182,15 @@ def in_scala_groups(partitions: Collection[tuple[str, int]]) -> list[tuple[str, 
     return [(name, [index for _, index in in_mutable_order(by_topic[name])]) for name in in_trie_order([*by_topic])]
 
 
+def in_immutable_groups(partitions: Collection[tuple[str, int]]) -> list[tuple[str, list[int]]]:
+    """As `in_scala_groups`, of such a map that was added to an empty `immutable.Map`."""
+    by_topic: dict[str, list[tuple[str, int]]] = {}
+    for partition in in_set_order(in_mutable_order(partitions)):
+        by_topic.setdefault(partition[0], []).append(partition)
+    total = len(partitions)
+    return [(name, [index for _, index in in_set_order(by_topic[name], total)]) for name in in_trie_order([*by_topic])]
+
+
 def in_mutable_order(partitions: Collection[tuple[str, int]]) -> list[tuple[str, int]]:
     """Scala's own `mutable.HashMap`: it grows one entry earlier than Java's."""
     return in_mutable_set_order(partitions, partition_hash)
@@ -296,9 +305,9 @@ def _hash_code(key: str | UUID) -> int:
     return both >> 32 ^ both & _INT_MASK
 
 
-def _improved(key: str | UUID) -> int:
+def _improved(key: str | UUID | tuple[str, int]) -> int:
     """Scala's `Hashing.improve`."""
-    code = _hash_code(key) & _INT_MASK
+    code = (partition_hash(key) if isinstance(key, tuple) else _hash_code(key)) & _INT_MASK
     code = (code + ~(code << 9)) & _INT_MASK
     code ^= code >> 14
     code = (code + (code << 4)) & _INT_MASK

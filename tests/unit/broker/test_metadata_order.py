@@ -6,6 +6,7 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
+from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsTopic
 from kio.schema.metadata.v12.request import MetadataRequestTopic
 from kio.schema.metadata.v12.response import MetadataResponseTopic
 
@@ -178,3 +179,15 @@ async def test_maps_of_topics_and_logs_never_shrink() -> None:
         logs = [(one.name, [log.partition_index for log in one.partitions]) for one in told.topics]
         single = [(name, [0]) for name in ("topic-121", "topic-64", "topic-81", "topic-100")]
         assert logs == [*single, ("many", [1, 2, 3, 4, 0])]
+
+
+async def test_records_of_partitions_that_are_all_unknown() -> None:
+    indexes = {"zz": (0, 5, 1, 33, 7), "q": (3, 2), "<d>": (0, 5)}
+    asked = tuple(
+        DeleteRecordsTopic(name=name, partitions=tuple(DeleteRecordsPartition(partition_index=p, offset=0) for p in ps))
+        for name, ps in indexes.items()
+    )
+    async with Rig() as rig:
+        told = await rig.connect().ask("delete_records", 2, topics=asked, timeout=timedelta(seconds=1))
+    found = [(topic.name, [one.partition_index for one in topic.partitions]) for topic in told.topics]
+    assert found == [("<d>", [0, 5]), ("q", [2, 3]), ("zz", [1, 5, 33, 7, 0])]

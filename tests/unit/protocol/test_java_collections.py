@@ -12,6 +12,7 @@ from protocol.java_collections import (
     in_concatenated_order,
     in_grown_timeline_order,
     in_hash_order,
+    in_immutable_groups,
     in_java_copy_order,
     in_java_order,
     in_scala_groups,
@@ -153,3 +154,8 @@ def test_partitions_that_are_left_stand_where_they_stood_among_all() -> None:
     left = [(OFFSETS, 25), ("tt92361-0", 5)]
     assert in_concatenated_order(left, 3) == [("tt92361-0", 5), (OFFSETS, 25)]
     assert in_concatenated_order(left, 6) == [(OFFSETS, 25), ("tt92361-0", 5)]
+
+
+def test_partitions_that_are_all_unknown_stand_as_in_an_answer_to_delete_records() -> None:
+    asked = [*(("zz", index) for index in (0, 5, 1, 33, 7)), ("q", 3), ("q", 2), ("<d>", 0), ("<d>", 5)]
+    assert in_immutable_groups(asked) == [("<d>", [0, 5]), ("q", [2, 3]), ("zz", [1, 5, 33, 7, 0])]
