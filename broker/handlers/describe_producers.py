@@ -85,7 +85,7 @@ def error_response(
         topics=tuple(
             TopicResponse(
                 name=topic.name,
-                partitions=tuple(_failed(index, error, error.message) for index in topic.partition_indexes),
+                partitions=tuple(_failed(index, error, None) for index in topic.partition_indexes),
             )
             for topic in request.topics
         ),

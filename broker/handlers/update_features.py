@@ -15,6 +15,7 @@ from broker.metadata.feature_updates import FeatureUpdate
 from broker.metadata.store import retrying
 from broker.network.context import RequestContext
 from protocol.durations import ZERO
+from protocol.errors import KafkaError, UnknownServerError
 
 LAST_VERSION_WITH_RESULTS = 1
 
@@ -39,3 +40,8 @@ async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateF
             for each in updates
         ),
     )
+
+
+def error_response(_ctx: RequestContext, _request: UpdateFeaturesRequest, error: KafkaError) -> UpdateFeaturesResponse:
+    message = None if isinstance(error, UnknownServerError) else error.message
+    return UpdateFeaturesResponse(throttle_time=ZERO, error_code=error.code, error_message=message)

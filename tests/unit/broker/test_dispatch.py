@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kio.schema.describe_producers.v0.request import TopicRequest
+from kio.schema.describe_user_scram_credentials.v0.request import UserName
 from kio.schema.errors import ErrorCode
 from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, AlterConfigsResource
+from kio.schema.update_features.v2.request import FeatureUpdateKey
 
 from broker.logging import Tracebacks
 from broker.network.context import CloseConnectionError
@@ -155,6 +159,23 @@ async def test_a_text_longer_than_a_string_may_be_fails_the_request_as_in_kafka(
     (response,) = told.responses
     assert (response.error_code.name, response.error_message) == ("unknown_server_error", None)
     assert tracebacks.count == 0
+
+
+async def test_what_is_told_where_an_error_text_is_too_long(rig: Rig) -> None:
+    client, long = rig.connect(), "q" * 32_767
+    told = await client.ask("describe_user_scram_credentials", 0, users=(UserName(name=long), UserName(name="u")))
+    assert (told.error_code.name, told.error_message) == ("unknown_server_error", None)
+    assert [(one.user, one.error_code.name, one.error_message) for one in told.results] == [
+        ("", "unknown_server_error", None)
+    ] * 2
+    topic = TopicRequest(name=long, partition_indexes=(0,))
+    (producers,) = (await client.ask("describe_producers", 0, topics=(topic,))).topics[0].partitions
+    assert (producers.error_code.name, producers.error_message) == ("unknown_server_error", None)
+    update = FeatureUpdateKey(feature=long, max_version_level=1, upgrade_type=1)
+    features = await client.ask(
+        "update_features", 2, timeout=timedelta(seconds=1), feature_updates=(update,), validate_only=True
+    )
+    assert (features.error_code.name, features.error_message) == ("unknown_server_error", None)
 
 
 async def test_an_error_response_that_fails_itself_closes_the_connection_alone(
