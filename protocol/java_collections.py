@@ -80,6 +80,11 @@ def in_concurrent_order(keys: Iterable[T], hash_of: Callable[[T], int], most: in
     return [key for _, chain in sorted(chains.items()) for _, key in chain]
 
 
+def in_properties_order(names: Collection[str]) -> list[str]:
+    """The order of `java.util.Properties` filled from a `HashMap`, into which these keys were put in this order."""
+    return in_concurrent_order(in_java_order(names), java_string_hash)
+
+
 def _doubled(chains: dict[int, list[tuple[int, T]]], buckets: int) -> dict[int, list[tuple[int, T]]]:
     return {place: part for chain in chains.values() for place, part in _parts(chain, buckets)}
 

@@ -8,7 +8,7 @@ from broker.config.broker_config import BrokerConfig
 from broker.config.definition import InvalidValueError, Value, integer_of
 from broker.config.defs import TOPIC_CONFIGS
 from protocol.errors import InvalidConfiguration
-from protocol.java_collections import in_hash_order
+from protocol.java_collections import in_properties_order
 from storage.append_types import LogConfig
 
 
@@ -27,7 +27,7 @@ def topic_values(broker_config: BrokerConfig, overrides: Mapping[str, str | None
     nulls = [name for name, value in overrides.items() if value is None]
     if nulls:
         raise InvalidConfiguration(f"Null value not supported for topic configs: {','.join(nulls)}")
-    for name in in_hash_order(overrides):
+    for name in in_properties_order(overrides):
         if name not in TOPIC_CONFIGS:
             raise InvalidConfiguration(f"Unknown topic config name: {name}")
     values: dict[str, Value] = {}

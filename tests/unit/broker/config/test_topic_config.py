@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from broker.config.broker_config import BrokerConfig
 from broker.config.sources import load
 from broker.config.topic_config import log_config, parse_topic_configs
 from protocol.errors import InvalidConfiguration
@@ -116,3 +117,9 @@ def test_the_brokers_values_and_then_the_topics_reach_the_log() -> None:
 
 def test_the_internal_segment_size_beats_the_public_one() -> None:
     assert log_config(CONFIG, {"internal.segment.bytes": "1000", "segment.bytes": "2000000"}).segment_bytes == 1000
+
+
+def test_of_several_unknown_names_kafka_tells_the_first_of_a_bucket_that_was_named() -> None:
+    for names in (("q", "a"), ("a", "q"), ("q1", "aA"), ("Ab", "a"), ("a", "1"), ("QQQ", "Q1", ".")):
+        with pytest.raises(InvalidConfiguration, match=f"Unknown topic config name: {names[0]}$"):
+            parse_topic_configs(BrokerConfig.of(), dict.fromkeys(names, "1"))
