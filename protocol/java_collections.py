@@ -188,7 +188,7 @@ def in_scala_groups(partitions: Collection[tuple[str, int]]) -> list[tuple[str, 
 
 
 def in_immutable_groups(partitions: Collection[tuple[str, int]]) -> list[tuple[str, list[int]]]:
-    """As `in_scala_groups`, of such a map that was added to an empty `immutable.Map`."""
+    """The order of `in_scala_groups` if that map is then added to an empty `immutable.Map`."""
     by_topic: dict[str, list[tuple[str, int]]] = {}
     for partition in in_set_order(in_mutable_order(partitions)):
         by_topic.setdefault(partition[0], []).append(partition)
@@ -197,7 +197,7 @@ def in_immutable_groups(partitions: Collection[tuple[str, int]]) -> list[tuple[s
 
 
 def in_mutable_order(partitions: Collection[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Scala's own `mutable.HashMap`: it grows one entry earlier than Java's."""
+    """The order of Scala's `mutable.HashMap`, which grows one entry earlier than Java's."""
     return in_mutable_set_order(partitions, partition_hash)
 
 
@@ -210,12 +210,12 @@ def in_mutable_set_order(keys: Collection[T], hash_of: Callable[[T], int]) -> li
 
 
 def in_concatenated_order(partitions: Collection[tuple[str, int]], total: int) -> list[tuple[str, int]]:
-    """What is left of a `mutable.HashSet` that `++` made of two collections of `total` elements together."""
+    """The order of what is left of a `mutable.HashSet` made by `++` from two collections of `total` elements in all."""
     return _in_sorted_chains(partitions, 1 << max((total + 1) * 4 // 3 - 1, 4).bit_length(), partition_hash)
 
 
 def _in_sorted_chains(keys: Collection[T], buckets: int, hash_of: Callable[[T], int]) -> list[T]:
-    """Scala keeps the chains of its mutable collections sorted by hash."""
+    """The order of Scala's mutable collections, which keep their chains sorted by hash."""
 
     def place(key: T) -> tuple[int, int]:
         code = _folded(hash_of(key))

@@ -191,7 +191,7 @@ class _EntitySource(GeneratedSource):
             self._add(f"{self._name(self._value_writer(plan))}(out, {self._get(plan)})")
 
     def _add_sized(self, plan: FieldPlan, data: str, size: str, length: str, null: bytes) -> None:
-        """A value behind its length, which `size` packs where it is not compact."""
+        """Write a value after its length, which `size` packs where it is not compact."""
         template = _COMPACT if self._flexible else _LEGACY
         self._add(template.format(get=self._get(plan), data=data, size=size, length=length, null=null))
 

@@ -3,8 +3,8 @@
 Rules and texts are those of Kafka's `ConfigAdminManager`, `DynamicBrokerConfig` and `ConfigurationControlManager`.
 Nothing is stored here: each function returns the new overrides, or raises InvalidRequest or InvalidConfiguration.
 
-On an operation that does not exist, but for brokers, and on APPEND or SUBTRACT of an unknown broker name or of
-`process.roles` Kafka fails with UNKNOWN_SERVER_ERROR, and so does this.
+As in Kafka, an operation that does not exist (except on a broker), and APPEND or SUBTRACT of an unknown broker name or
+of `process.roles`, fail with UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from protocol.java_strings import utf16_length
 _BROKER: Mapping[str, ConfigDef] = {**NOT_NEEDED, **BROKER_CONFIGS}
 _MIN_ISR = "min.insync.replicas"
 _WITHOUT_A_DEFINITION = "process.roles"
-"""Among the names that Kafka's broker looks up when it is to append to one."""
+"""Kafka's broker finds no definition for it when it appends to a value."""
 _LONGEST_VALUE = 32_767
 """In characters of Java, whatever Kafka's text says."""
 
@@ -69,7 +69,7 @@ def require_known_operations(changes: Iterable[Change], *, of_broker: bool) -> N
 
 
 def changed_topic(overrides: Mapping[str, str], changes: Iterable[Change]) -> dict[str, str]:
-    """A topic's overrides after the changes; the values are not checked but for their size."""
+    """A topic's overrides after the changes; only the size of the values is checked."""
     return _of_sizes_allowed(_changed(overrides, changes, TOPIC_CONFIGS))
 
 

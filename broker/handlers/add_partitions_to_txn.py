@@ -165,7 +165,7 @@ def _response(ctx: RequestContext, wanted: Sequence[Wanted], codes: Sequence[Cod
 
 
 def _topics(wanted: Wanted, codes: Codes) -> tuple[AddPartitionsToTxnTopicResult, ...]:
-    """The topics as the request names them, repetitions included; each once, in another order, if the codes differ."""
+    """The topics as the request names them, including repetitions; if the codes differ each once, in Kafka's order."""
     if wanted.verify_only or len(found := set(codes.values())) > 1 or found & REFUSED:
         ordered = by_topic(codes) if wanted.verify_only else _in_order(codes)
         return tuple(
@@ -185,14 +185,14 @@ def _topics(wanted: Wanted, codes: Codes) -> tuple[AddPartitionsToTxnTopicResult
 
 
 def _in_order(codes: Codes) -> dict[str, list[int]]:
-    """Topics and partitions in the order of Kafka's maps; what it verifies only goes by addresses there."""
+    """Topics and partitions in the order of Kafka's maps (which is by chance where it only verifies)."""
     partitions: dict[str, list[int]] = {}
     for topic, index in in_mutable_order(codes):
         partitions.setdefault(topic, []).append(index)
     return {topic: partitions[topic] for topic in in_java_order(partitions)}
 
 
-@lru_cache(maxsize=1024)  # the same few for ever
+@lru_cache(maxsize=1024)  # always the same few
 def _partition(index: int, code: ErrorCode) -> AddPartitionsToTxnPartitionResult:
     return AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
 

@@ -1,7 +1,7 @@
 """CreatePartitions 0-3 (KIP-195; Kafka's `ReplicationControlManager.createPartitions`).
 
-Kafka fails with UNKNOWN_SERVER_ERROR on the topic whose partitions go beyond 10,000 in a request, and on those behind.
-Deviation: it makes as many of them as fit all the same.
+As in Kafka, the topic whose partitions exceed 10,000 in a request fails with UNKNOWN_SERVER_ERROR, as do all after it.
+Deviation: Kafka still creates as many of them as fit.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ async def _create(node: Node, request: CreatePartitionsRequest, quota: MutationQ
     added: dict[str, tuple[PartitionAssignment, ...]] = {}
     by_name = {topic.name: topic for topic in request.topics}
     room = MAX_PARTITIONS_PER_REQUEST
-    for wanted in [by_name[name] for name in in_java_order([*named]) if named[name] == ONCE]:  # as Kafka goes through
+    for wanted in [by_name[name] for name in in_java_order([*named]) if named[name] == ONCE]:  # in Kafka's order
         try:
             planned = _plan(node, wanted, room, quota)
         except KafkaError as error:
@@ -70,7 +70,7 @@ def _plan(
     additional = growth(topic, wanted.count, assignments)
     if additional > room:
         raise UnknownServerError
-    quota.charge(wanted.name, additional)  # also for replicas that turn out to be impossible
+    quota.charge(wanted.name, additional)  # even if the replicas turn out to be impossible
     return plan_partitions(node, additional, assignments)
 
 

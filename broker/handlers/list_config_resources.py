@@ -29,7 +29,7 @@ def handle(ctx: RequestContext, request: ListConfigResourcesRequest) -> ListConf
         error_code=ErrorCode.none,
         config_resources=tuple(
             ConfigResource(resource_name=name, resource_type=int(resource_type))
-            for resource_type in reversed(ResourceType)  # Kafka's order, as that of the names
+            for resource_type in reversed(ResourceType)  # Kafka's order, like that of the names
             if resource_type in wanted
             for name in _names(ctx.node, resource_type)
         ),

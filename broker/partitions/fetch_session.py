@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice, takewhile
 from typing import Protocol
 
 from kio.schema.errors import ErrorCode
@@ -17,7 +18,7 @@ from protocol.uuids import ZERO
 INVALID_SESSION_ID = 0
 SHARDS = 8
 IDS_PER_SHARD = (2**31 - 1) // SHARDS
-"""Kafka keeps sessions by their ids in so many parts of its cache, and fails on ids that belong to none."""
+"""Kafka's cache has a shard for each range of ids, and fails on ids that belong to none."""
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 
@@ -130,8 +131,9 @@ class Sessionless:
     targets: Sequence[Target]
 
     def respond(self, results: Results) -> tuple[int, int, Results]:
-        """Raises UnknownServerError where Kafka fails: at what follows a partition of the zero id, by its name."""
-        if any(_is_nameless(target) for target, _ in results[:-1]):
+        """Raises UnknownServerError where Kafka fails: if anything follows a partition of the zero id."""
+        unknown = takewhile(lambda one: one[0].topic is None, reversed(results))  # they are the last
+        if any(_is_nameless(target) for target, _ in islice(unknown, 1, None)):
             raise UnknownServerError
         return ErrorCode.none, INVALID_SESSION_ID, results
 
@@ -188,7 +190,7 @@ def _is_nameless(target: Target) -> bool:
 
 
 def _require_name(target: Target) -> None:
-    """Raises UnknownServerError: Kafka finds partitions of a session by their names where their ids are zero."""
+    """Raises UnknownServerError for the zero id, for which Kafka looks up a session's partitions by their names."""
     if _is_nameless(target):
         raise UnknownServerError
 

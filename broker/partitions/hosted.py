@@ -48,7 +48,7 @@ class Partitions:
         self._on_advance = on_advance
         self._on_delete = on_delete
         self.most = 0
-        """The most partitions there were at once."""
+        """The largest number of partitions hosted at once so far."""
         self._by_key: dict[PartitionKey, Partition] = {}
         self._prepared: dict[PartitionKey, PartitionLog | None] = {}
 

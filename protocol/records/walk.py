@@ -17,7 +17,7 @@ from protocol.records.build import read_varint
 _INT_BITS = 32
 _LONG_BITS = 64
 _BEYOND_KAFKAS_HEAP = 1 << 30
-"""Bytes: its start scripts give it that much."""
+"""In bytes: what its start scripts give it."""
 
 
 class Walk(NamedTuple):

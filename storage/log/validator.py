@@ -275,7 +275,7 @@ def _clean_headers(record: Record) -> tuple[tuple[bytes, bytes | None], ...]:
 
 
 def _check_can_rebuild(records: list[Record], header: BatchHeader, topic_partition: str) -> None:
-    """Refuse what Kafka's builder refuses (UNKNOWN_SERVER_ERROR), though it may store the same batch unchanged."""
+    """Reject what Kafka's builder rejects (UNKNOWN_SERVER_ERROR), though Kafka may store the same batch unchanged."""
     if header.producer_id == NO_PRODUCER_ID:
         wrong = header.is_transactional
     else:
