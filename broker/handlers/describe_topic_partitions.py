@@ -36,7 +36,7 @@ def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> Desc
     results: list[DescribeTopicPartitionsResponseTopic] = []
     for name in _names(ctx.node, request):
         if not name and cursor is None:
-            raise UnknownServerError  # as in Kafka, which serves it to who goes on from there
+            raise UnknownServerError  # as in Kafka, unless a cursor is given
         start = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         if left <= 0:
             return _response(results, Cursor(topic_name=name, partition_index=start))
