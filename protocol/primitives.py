@@ -6,12 +6,36 @@ each length with what is left of the buffer before they make anything of that si
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from struct import Struct
 from typing import TypeAlias
 
 from protocol.java_strings import decode_utf8
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
+
+
+class UnreadBytes(ABC):
+    """A part of a message that is read piece by piece while it is sent; `len` gives its size."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def hold(self) -> Callable[[], None]:
+        """Keep open what it is read from, until the returned function is called. Raises KafkaError."""
+
+    @abstractmethod
+    def try_read(self, at: int, size: int) -> Buffer | None:
+        """`size` bytes from `at` on, or None if that would wait for a device. Raises KafkaError."""
+
+    @abstractmethod
+    async def read(self, at: int, size: int) -> Buffer:
+        """The same, without holding up the loop."""
+
 
 INT8 = Struct(">b")
 INT16 = Struct(">h")

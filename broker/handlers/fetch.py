@@ -42,10 +42,9 @@ from protocol.hot.fetch import (
     encode_response,
 )
 from protocol.hot.fetch_response import NO_EPOCH
-from protocol.primitives import Buffer
 
 if TYPE_CHECKING:
-    from storage.log.read_plan import ReadPlan
+    from storage.log.read_plan import ReadPlan, Records
 
 decode = decode_request
 encode = encode_response
@@ -60,8 +59,11 @@ WHO_LEADS = (NotLeaderOrFollower, FencedLeaderEpoch)
 UNEXPECTED = (UnknownServerError, CorruptMessage)
 """Errors that count as failures of this broker in its metrics."""
 
-Reading = Generator["ReadPlan", Buffer, None]
-"""Reads planned one after the other; each is sent the bytes that it asked for, or has the error thrown."""
+READ_AT_ONCE = 1024 * 1024
+"""Record data of an answer beyond this many bytes is read when the client has taken what comes before."""
+
+Reading = Generator["ReadPlan", "Records", None]
+"""Reads planned one after the other; each is sent the records that it asked for, or has the error thrown."""
 
 
 def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
@@ -120,7 +122,7 @@ def _tells_divergence(one: tuple[Target, FetchPartitionResponse]) -> bool:
     return one[1].diverging_epoch is not NO_EPOCH
 
 
-def _advance(reading: Reading, outcome: Buffer | KafkaError | None = None) -> ReadPlan | None:
+def _advance(reading: Reading, outcome: Records | KafkaError | None = None) -> ReadPlan | None:
     """Go on with what came of the last plan, its bytes or an error, as long as the page cache has the next bytes.
 
     Returns the first plan that would wait for the device, or None at the end.
@@ -134,7 +136,7 @@ def _advance(reading: Reading, outcome: Buffer | KafkaError | None = None) -> Re
             else:
                 plan = reading.send(outcome)
             try:
-                outcome = plan.try_read()
+                outcome = plan.try_records()
             except KafkaError as error:
                 outcome = error
             if outcome is None:
@@ -198,10 +200,10 @@ class Fetch:
 
     async def _read_on(self, reading: Reading, plan: ReadPlan | None) -> None:
         while plan is not None:
-            outcome: Buffer | KafkaError
+            outcome: Records | KafkaError
             try:
                 # A read that began goes on in its thread, and holds its file, even if this request is given up.
-                outcome = await asyncio.shield(plan.read())
+                outcome = await asyncio.shield(plan.records())
             except KafkaError as error:
                 outcome = error
             plan = _advance(reading, outcome)
@@ -290,11 +292,12 @@ class Fetch:
             return None
         max_bytes = min(target.max_bytes, self._left)
         plan = partition.plan_read(target.fetch_offset, max_bytes, end_offset, self._read_bytes == 0)
+        plan.at_once = READ_AT_ONCE - self._read_bytes
         if max_bytes < 0 and plan.segment is not None:
             raise UnknownServerError  # as Kafka's segments do, where there is something to read
         return plan
 
-    def _take(self, one: PartitionFetch, plan: ReadPlan, data: Buffer) -> None:
+    def _take(self, one: PartitionFetch, plan: ReadPlan, data: Records) -> None:
         """Put what was read into the partition's result."""
         result = one.result
         if plan.first_entry_incomplete:

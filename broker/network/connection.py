@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 
 from broker.network.context import CloseConnectionError
 from broker.network.dispatch import Buffers, Pending
 from broker.network.frames import FrameBuffer
-from protocol.primitives import Buffer
+from broker.network.gradual_reply import GradualReply
+from protocol.errors import KafkaError
+from protocol.primitives import UnreadBytes
 
 if TYPE_CHECKING:
     from broker.network.dispatch import Dispatcher, Repeated
@@ -24,9 +26,9 @@ logger = structlog.get_logger(__name__)
 SEND_AT_BYTES = 64 * 1024
 """Replies are gathered up to this size before they are sent."""
 
-WRITING_PAUSED, THROTTLED, TURNED_AWAY, OTHERS_TURN, NOT_ADMITTED = 1, 2, 4, 8, 16
+WRITING_PAUSED, THROTTLED, TURNED_AWAY, OTHERS_TURN, NOT_ADMITTED, SENDING = 1, 2, 4, 8, 16, 32
 """Reasons why a connection handles no further request: unsent replies, a quota (KIP-219), its address connects too
-often, its turn is over, or it waits for one of `max.connections`."""
+often, its turn is over, it waits for one of `max.connections`, or a reply that is read while it is sent."""
 
 TURN_MS = 5.0
 """How long requests that came together are handled before other connections get a turn."""
@@ -73,8 +75,9 @@ class Connection(asyncio.BufferedProtocol):
         self._monotonic_ms = server.clock.monotonic_ms
         self._transport: asyncio.Transport | None = None
         self._replies: deque[Reply] = deque()
-        self._out: list[Buffer] = []
+        self._out: list[Any] = []  # buffers, and UnreadBytes
         self._out_bytes = 0
+        self._sending: GradualReply | None = None  # the last reply, as one whose reply is large is handled alone
         self._overlapping_bytes = 0  # of the requests whose replies are in the queue
         self._waiting: set[Pending] = set()
         self._paused_reading = False
@@ -119,6 +122,8 @@ class Connection(asyncio.BufferedProtocol):
         self.repeated = None  # breaks a cycle with the connection that would wait for the garbage collector
         for pending in self._waiting:
             pending.abandon()
+        if self._sending is not None:
+            self._sending.work.cancel()
         if self._throttle_timer is not None:
             self._throttle_timer.cancel()
         self._server.forget(self)
@@ -134,12 +139,17 @@ class Connection(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         self._got_eof = True
         self.send_gathered()
-        return bool(self._replies)  # True keeps a half-closed connection open: what is in flight is still answered
+        # True keeps a half-closed connection open: what is in flight is still answered.
+        return bool(self._replies or self._sending)
 
     def pause_writing(self) -> None:
         self._blocked |= WRITING_PAUSED
+        if self._sending is not None:
+            self._sending.pause()
 
     def resume_writing(self) -> None:
+        if self._sending is not None:
+            self._sending.resume()
         self._unblock(WRITING_PAUSED)
 
     # -- requests
@@ -249,7 +259,8 @@ class Connection(asyncio.BufferedProtocol):
             self._take_answers()
         if not self._replies and (self._closing or self._got_eof) and self._transport is not None:
             self.send_gathered()
-            self._transport.close()
+            if self._sending is None:
+                self._transport.close()
         elif self._out:
             self._outbox.put(self)
         else:
@@ -274,9 +285,27 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.write(out[0])
         elif self._out_bytes < SEND_AT_BYTES:
             self._transport.write(b"".join(out))
+        elif any(isinstance(part, UnreadBytes) for part in out):
+            self._blocked |= SENDING
+            self._sending = GradualReply(out, self._transport)
+            self._sending.work.add_done_callback(self._sent)
         else:
             self._transport.writelines(out)
         self._out_bytes = 0
+
+    def _sent(self, work: asyncio.Future[None]) -> None:
+        """The transport has all of a gradual reply, or its records could not be read."""
+        self._sending = None
+        if work.cancelled():
+            return
+        error = work.exception()
+        if error is None:
+            self._unblock(SENDING)
+            return
+        logger.warning("connection closed", client=self.client_host, error=str(error))
+        self.abort()
+        if not isinstance(error, KafkaError):
+            raise error
 
     def _adjust_reading(self) -> None:
         """Stop reading while received bytes wait for an earlier answer, so that more wait in the kernel's buffers."""

@@ -21,7 +21,7 @@ from protocol.hot.common import (
     append_node_endpoints,
     append_topic_key,
 )
-from protocol.primitives import Buffer, append_uvarint
+from protocol.primitives import Buffer, UnreadBytes, append_uvarint
 
 COPIED_BELOW = 1024
 """Record data smaller than this many bytes is copied into the buffer around it: cheaper than a buffer of its own."""
@@ -79,7 +79,7 @@ class FetchPartitionResponse:
     log_start_offset: int = -1
     aborted_transactions: Sequence[AbortedTransaction] | None = None
     preferred_read_replica: int = -1
-    records: Buffer | None = b""
+    records: Buffer | UnreadBytes | None = b""
     diverging_epoch: EpochEndOffset = NO_EPOCH
     current_leader: LeaderIdAndEpoch = UNKNOWN_LEADER
     snapshot_id: SnapshotId = NO_SNAPSHOT
@@ -96,11 +96,11 @@ class FetchResponse:
     node_endpoints: tuple[NodeEndpoint, ...] = ()
 
 
-def encode_response(response: FetchResponse, version: int, correlation_id: int) -> list[Buffer]:
+def encode_response(response: FetchResponse, version: int, correlation_id: int) -> list[Buffer | UnreadBytes]:
     """The frame as consecutive buffers, the size prefix in the first. They hold the partitions' own `records`."""
     flexible = version >= 12
     first = out = frame_with_header(1 if flexible else 0, correlation_id)
-    buffers: list[Buffer] = [first]
+    buffers: list[Buffer | UnreadBytes] = [first]
     _append_head(out, response, version)
     for key, partitions in response.topics:
         append_topic_key(out, key, flexible)
@@ -114,7 +114,7 @@ def encode_response(response: FetchResponse, version: int, correlation_id: int) 
                 _append_legacy_partition(out, partition, version)
             records = partition.records
             if records:
-                if len(records) < COPIED_BELOW:
+                if len(records) < COPIED_BELOW and not isinstance(records, UnreadBytes):
                     out += records
                 else:
                     buffers.append(records)

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TypeAlias, TypeVar
 
 from protocol.errors import KafkaError, OffsetOutOfRange
 from protocol.primitives import Buffer
+from storage.log.file_records import FileRecords
 from storage.log.log_segments import LogSegments
 from storage.segments.batch_scan import Read
 from storage.segments.segment import LogOffsetMetadata, LogSegment
 from storage.segments.segment_file import WouldBlockError
 from storage.segments.txn_index import AbortedTxn, collect_aborted
 from storage.workers import Workers, folder_lane
+
+T = TypeVar("T")
+
+Records: TypeAlias = Buffer | FileRecords
+
+WORTH_LEAVING = 16 * 1024
+"""Fewer bytes than these are always read at once."""
 
 
 class ReadPlan:
@@ -21,8 +30,9 @@ class ReadPlan:
     The range may end inside a batch, as Kafka's answers do. With `min_one_message` the first batch comes whole even if
     it is larger than `max_bytes`.
 
-    Attributes (all but `upper` are known once the read is done):
+    Attributes (all but the first two are known once the read is done):
         upper: the latest point at which the read ends.
+        at_once: how many bytes `records` and `try_records` put into memory.
         start: where the data starts: the requested offset, its segment and position.
         segment: the segment read; None if nothing was.
         first_entry_incomplete: the data ends inside its first batch; Kafka then sends nothing (Fetch v3 and later).
@@ -33,6 +43,7 @@ class ReadPlan:
         "_min_one",
         "_segments",
         "_workers",
+        "at_once",
         "first_entry_incomplete",
         "max_bytes",
         "segment",
@@ -60,17 +71,33 @@ class ReadPlan:
         self.start_offset = start_offset
         self.max_bytes = max_bytes
         self.upper = upper
+        self.at_once = 0
         self._min_one = min_one_message
         self.start = LogOffsetMetadata(start_offset)
         self.first_entry_incomplete = False
 
     def try_read(self) -> Buffer | None:
         """The bytes, or None if that would wait for the device: then `await read()`. Raises KafkaStorage."""
+        return self._now(self._read)
+
+    async def read(self) -> Buffer:
+        """The bytes, read in a worker thread. Raises KafkaStorage, OffsetOutOfRange if they were removed meanwhile."""
+        return await self._later(self._read)
+
+    def try_records(self) -> Records | None:
+        """The same as `try_read`, but more than `at_once` bytes stay in their file."""
+        return self._now(self._read_or_leave)
+
+    async def records(self) -> Records:
+        """The same as `read`, but more than `at_once` bytes stay in their file."""
+        return await self._later(self._read_or_leave)
+
+    def _now(self, take: Callable[[LogSegment, Read], T | None]) -> T | bytes | None:
         while (segment := self.segment) is not None:
             try:
                 if segment is not self._segments.active and not segment.offset_index.is_loaded:
                     return None
-                data = self._read(segment, segment.file.read_nowait)
+                data = take(segment, segment.file.read_nowait)
             except (WouldBlockError, FileNotFoundError):
                 return None
             except OSError as error:
@@ -80,14 +107,13 @@ class ReadPlan:
             self.segment = self._segments.higher(segment.base_offset)
         return b""
 
-    async def read(self) -> Buffer:
-        """The bytes, read in a worker thread. Raises KafkaStorage, OffsetOutOfRange if they were removed meanwhile."""
+    async def _later(self, take: Callable[[LogSegment, Read], T | None]) -> T | bytes:
         while (segment := self.segment) is not None:
             try:
                 pread = segment.file.acquire().pread
                 workers = self._workers.lane(folder_lane("read", segment.folder))
                 try:
-                    data = await workers.call(partial(self._read, segment, pread))
+                    data = await workers.call(partial(take, segment, pread))
                 finally:
                     segment.file.release()
             except FileNotFoundError as error:
@@ -130,6 +156,21 @@ class ReadPlan:
 
     def _read(self, segment: LogSegment, read: Read) -> Buffer | None:
         """The data, or None if this segment has nothing at or after the offset, but the next one may."""
+        count = self._locate(segment, read)
+        if count is None:
+            return None
+        return read(count, self.start.position) if count > 0 else b""
+
+    def _read_or_leave(self, segment: LogSegment, read: Read) -> Records | None:
+        count = self._locate(segment, read)
+        if count is None:
+            return None
+        if count > max(self.at_once, WORTH_LEAVING):
+            return FileRecords(segment, self.start.position, count, self._workers, self._failure)
+        return read(count, self.start.position) if count > 0 else b""
+
+    def _locate(self, segment: LogSegment, read: Read) -> int | None:
+        """Find `start`; return how many bytes there are to read, or None if the next segment may have some."""
         size = segment.size
         found = segment.locate(self.start_offset, read)
         if found is None:
@@ -142,8 +183,7 @@ class ReadPlan:
         elif segment.base_offset == upper.segment_base and upper.position >= 0:
             end = min(upper.position, size)
         else:
-            return b""
+            return 0
         wanted = max(self.max_bytes, batch_bytes) if self._min_one else self.max_bytes
         self.first_entry_incomplete = wanted < batch_bytes
-        count = min(end - position, wanted)
-        return read(count, position) if count > 0 else b""
+        return max(0, min(end - position, wanted))

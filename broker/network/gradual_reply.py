@@ -1,0 +1,52 @@
+"""A reply too large for memory: what is still in files is read as the client takes it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from protocol.primitives import Buffer, UnreadBytes
+
+PIECE = 1024 * 1024
+"""Bytes read and handed to the transport at a time."""
+
+
+class GradualReply:
+    """Sends the parts of a reply, one after the other, as `pause` and `resume` tell of the transport's room.
+
+    Attributes:
+        work: ends once the transport has all of it; raises KafkaError if a file cannot be read.
+    """
+
+    def __init__(self, parts: Sequence[Buffer | UnreadBytes], transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._room = asyncio.Event()
+        self._room.set()
+        self.work = asyncio.ensure_future(self._send(parts))
+        self.pause = self._room.clear
+        self.resume = self._room.set
+
+    async def _send(self, parts: Sequence[Buffer | UnreadBytes]) -> None:
+        with ExitStack() as held:
+            for part in parts:
+                if isinstance(part, UnreadBytes):
+                    held.callback(part.hold())
+            ready: list[Buffer] = []
+            for part in parts:
+                if not isinstance(part, UnreadBytes):
+                    ready.append(part)
+                    continue
+                for at in range(0, len(part), PIECE):
+                    ready.append(await self._read(part, at, min(PIECE, len(part) - at)))
+                    self._transport.writelines(ready)
+                    ready = []
+                    await asyncio.sleep(0)  # other connections' turn
+                    await self._room.wait()
+            self._transport.writelines(ready)
+
+    async def _read(self, part: UnreadBytes, at: int, size: int) -> Buffer:
+        piece = part.try_read(at, size)
+        if piece is None:  # a read that began goes on in its thread, and holds its file, even if this one is given up
+            piece = await asyncio.shield(part.read(at, size))
+        return piece
