@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from struct import Struct
 from uuid import UUID
 
-from protocol.primitives import INT8, INT16, INT32, INT64, append_uvarint
+from protocol.primitives import INT8, INT16, INT32, INT64, append_uvarint, read_uvarint
 
 _NULL_STRING = b"\xff\xff"
 _NULL_COMPACT = b"\x00"
@@ -125,13 +125,8 @@ class FieldReader:
         return {self.unsigned_varint(): self._take(self.unsigned_varint()) for _ in range(self.unsigned_varint())}
 
     def unsigned_varint(self) -> int:
-        number = shift = 0
-        while (byte := self._data[self._pos]) & 0x80:
-            number |= (byte & 0x7F) << shift
-            shift += 7
-            self._pos += 1
-        self._pos += 1
-        return number | byte << shift
+        number, self._pos = read_uvarint(self._data, self._pos)
+        return number
 
     def _take(self, size: int) -> bytes:
         end = self._pos + size

@@ -46,6 +46,8 @@ def encode_varint(number: int) -> bytes:
 _ONE_BYTE = [bytes((i,)) for i in range(128)]
 _NULL = encode_varint(-1)
 _NO_HEADERS = encode_varint(0)
+_LAST_SHIFT = 63
+"""That of a varint's tenth byte."""
 
 
 def _sized(data: bytes | None) -> bytes:
@@ -202,10 +204,10 @@ def read_varint(buf: bytes, at: int) -> tuple[int, int]:
             number |= (byte & 0x7F) << shift
             shift += 7
             at += 1
+            if shift > _LAST_SHIFT:  # here, not after the loop: a long one would take quadratic time
+                raise ValueError("a varint is too long")
     except IndexError as error:
         raise ValueError("a varint is cut short") from error
-    if shift > 63:
-        raise ValueError("a varint is too long")
     number |= byte << shift
     return (number >> 1) ^ -(number & 1), at + 1
 

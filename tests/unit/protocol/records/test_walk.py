@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import InvalidRecord, KafkaError
+from protocol.errors import InvalidRecord, KafkaError, UnknownServerError
 from protocol.records.build import Record, build_batch
 from protocol.records.walk import RecordShape, Walk, exact_walk, fast_walk
 from tests.unit.protocol.records.strategies import TIME, record_lists
@@ -78,3 +80,21 @@ def test_an_absurd_count_ends_at_the_first_missing_record() -> None:
     with pytest.raises(InvalidRecord):
         exact_walk(b"", 2**31 - 1, partial=False, compressed=False)
     assert fast_walk(b"", 2**31 - 1) is None
+
+
+class CountingBytes(bytes):
+    """Counts how often one of its bytes is read."""
+
+    reads = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        self.reads += 1
+        return super().__getitem__(at)
+
+
+def test_a_varint_that_does_not_end_is_not_read_to_the_end_of_the_batch() -> None:
+    """A megabyte of it would take a minute, as the number grows with every byte."""
+    section = CountingBytes(b"\xff" * 1000)
+    with pytest.raises(UnknownServerError):
+        exact_walk(section, 1, partial=False, compressed=False)
+    assert section.reads < 20
