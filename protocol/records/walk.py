@@ -7,7 +7,7 @@ Kafka's DefaultRecord does and gives Kafka's answer to every malformed record.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -173,8 +173,8 @@ def _skip_headers(section: bytes, pos: int) -> int:
     return pos
 
 
-def exact_walk(section: bytes, count: int, *, partial: bool, compressed: bool) -> list[RecordShape]:
-    """Walk a records section as Kafka does, in `count` steps.
+def exact_walk(section: bytes, count: int, *, partial: bool, compressed: bool) -> Iterator[RecordShape]:
+    """Walk a records section as Kafka does, one record at a time, in `count` steps.
 
     `partial` is how Kafka reads a compressed batch that it stores unchanged (DefaultRecord.readPartiallyFrom): the
     records' own sizes are ignored. Otherwise it uses DefaultRecord.readFrom.
@@ -182,7 +182,6 @@ def exact_walk(section: bytes, count: int, *, partial: bool, compressed: bool) -
     Raises InvalidRecord, and UnknownServerError where Kafka fails on the length of an uncompressed record, or has no
     memory for a compressed one.
     """
-    shapes = []
     pos = 0
     for _ in range(count):
         try:
@@ -202,10 +201,9 @@ def exact_walk(section: bytes, count: int, *, partial: bool, compressed: bool) -
                 raise ValueError(f"a record's fields end at {pos}, the record at {end}")
         except ValueError as error:
             raise InvalidRecord(f"The structure of a record is invalid: {error}.") from error
-        shapes.append(shape)
+        yield shape
     if pos != len(section):
         raise InvalidRecord("The batch has bytes behind its last record.")
-    return shapes
 
 
 def _has_long_varint(section: bytes, pos: int) -> bool:

@@ -6,7 +6,7 @@ to say which one is wrong and how.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -56,11 +56,14 @@ def check_records(
         )
         if in_time and highest <= _LARGEST_LONG and not (has_null_key and config.compact):
             return _new_checked((max(highest, NO_TIMESTAMP), sequential))
-    shapes = exact_walk(section, count, partial=partial, compressed=compressed)
-    timestamps = [_timestamp(shape, header) for shape in shapes]
-    _check_each(header, shapes, timestamps, config, now_ms, topic_partition, partial)
-    in_sequence = all(shape.offset_delta == index for index, shape in enumerate(shapes))
-    return Checked(max(NO_TIMESTAMP, *timestamps), in_sequence)
+    return _check_each(
+        header,
+        exact_walk(section, count, partial=partial, compressed=compressed),
+        config,
+        now_ms,
+        topic_partition,
+        partial,
+    )
 
 
 def as_long(number: int) -> int:
@@ -76,16 +79,18 @@ def _timestamp(shape: RecordShape, header: BatchHeader) -> int:
 
 def _check_each(
     header: BatchHeader,
-    shapes: list[RecordShape],
-    timestamps: list[int],
+    shapes: Iterator[RecordShape],
     config: LogConfig,
     now_ms: int,
     topic_partition: str,
     partial: bool,
-) -> None:
+) -> Checked:
     errors: list[tuple[int, str | None]] = []
-    bad_time = False
-    for index, (shape, timestamp) in enumerate(zip(shapes, timestamps, strict=True)):
+    bad_time, sequential, largest = False, True, NO_TIMESTAMP
+    for index, shape in enumerate(shapes):  # none is kept: a small batch may unpack to millions
+        timestamp = _timestamp(shape, header)
+        largest = max(largest, timestamp)
+        sequential = sequential and shape.offset_delta == index
         if config.compact and shape.key_size < 0:
             errors.append(
                 (index, f"Compacted topic cannot accept message without key in topic partition {topic_partition}")
@@ -102,6 +107,7 @@ def _check_each(
             f"first three errors at most: [{shown}]",
             tuple(errors),
         )
+    return Checked(largest, sequential)
 
 
 def _time_error(
