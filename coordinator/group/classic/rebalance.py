@@ -19,6 +19,7 @@ from coordinator.group.classic.sessions import Sessions
 from coordinator.group.classic.states import GroupState
 from coordinator.group.config import GroupConfig
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome
+from protocol.errors import KafkaError
 from protocol.internal.group_records import GROUP_METADATA, GroupMetadataKey
 from timing.purgatory import DelayedOperation, Purgatory
 
@@ -133,7 +134,14 @@ class Rebalances:
             return None
         value = group.emptied_record(self._now())
         logger.info("group is now empty", group=group.group_id, generation=value.generation)
-        return Outcome((CoordinatorRecord(GROUP_METADATA, GroupMetadataKey(group.group_id), value),))
+
+        def effects(error: KafkaError | None) -> None:
+            # As in Kafka, it is empty even if the log does not say so: else nobody could join again. After a restart
+            # the log's generation counts, until the sessions of its members end.
+            if error is not None:
+                group.restore(value, self._now())
+
+        return Outcome((CoordinatorRecord(GROUP_METADATA, GroupMetadataKey(group.group_id), value),), effects=effects)
 
     # -- the sync phase
 

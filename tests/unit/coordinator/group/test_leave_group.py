@@ -5,6 +5,7 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.classic.messages import MemberIdentity
+from protocol.errors import KafkaStorage
 from tests.unit.coordinator.group.rig import COMPLETING, EMPTY, PREPARING, STABLE, Client, Rig
 from tests.unit.coordinator.group.steps import completing, refused, stable, told, waits
 
@@ -163,3 +164,20 @@ async def test_of_members_nobody_knows_changes_nothing() -> None:
     assert told(rig.leave(MemberIdentity("stranger"))) == (ErrorCode.unknown_member_id,)
     assert told(rig.leave()) == ()
     assert rig.group.state is COMPLETING
+
+
+async def test_of_the_last_member_empties_the_group_even_if_that_cannot_be_written() -> None:
+    rig = await Rig.started()
+    client = Client(rig)
+    await stable(rig, client)
+    rig.log.fail_with = KafkaStorage()
+    assert told(client.leave()) == (ErrorCode.none,)
+    rig.log.fail_with = None
+    assert rig.states == [PREPARING, EMPTY]
+    join = Client(rig).join()
+    await rig.pass_ms(5)
+    assert told(join).generation == 3
+    await rig.restart()
+    assert rig.group.generation == 1  # what is in the log: the former member, until its session ends
+    await rig.pass_ms(client.session_ms)
+    assert rig.group.state is EMPTY
