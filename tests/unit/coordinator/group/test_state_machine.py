@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.classic.group import ClassicGroup
+from protocol.errors import MessageTooLarge
 from tests.unit.coordinator.group.rig import COMPLETING, EMPTY, GROUP, PREPARING, STABLE, Client, Rig
 from tests.unit.coordinator.group.steps import assign_all, refused
 
@@ -43,6 +44,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.syncing: dict[int, Future[Any]] = {}
         self.synced: dict[int, tuple[str, int]] = {}
         self.previous = EMPTY
+        self.emptied_unnoticed = False
 
     def run(self, coroutine: Any) -> Any:
         return self.loop.run_until_complete(coroutine)
@@ -154,14 +156,29 @@ class GroupMachine(RuleBasedStateMachine):
         self.run(self.rig.pass_ms(ms))
         self.settle()
 
+    @rule(slot=slots, action=st.sampled_from(["join", "sync", "leave", "time_passes"]))
+    def act_while_the_log_refuses(self, slot: int, action: str) -> None:
+        group = self.rig.shard.groups.find(GROUP)
+        was_empty = group is None or group.state is EMPTY
+        self.rig.log.fail_with = MessageTooLarge()
+        if action == "sync":
+            self.sync(slot, leave_out=SLOTS)
+        elif action == "time_passes":
+            self.time_passes(SESSION_MS + 1)
+        else:
+            getattr(self, action)(slot)
+        self.rig.log.fail_with = None
+        self.emptied_unnoticed |= group is not None and group.state is EMPTY and not was_empty
+
     @rule()
     def restart(self) -> None:
         """What was recorded is there again, and whoever waited is told to look for the coordinator."""
         group = self.rig.shard.groups.find(GROUP)
-        recorded = durable(group) if group is not None and group.state in (EMPTY, STABLE) else None
+        recorded = durable(group) if group is not None and self.is_recorded(group) else None
         self.run(self.rig.restart())
         self.settle()
         assert not self.parked
+        self.emptied_unnoticed = False
         if recorded is not None:
             assert durable(self.rig.group) == recorded
         self.leaders.clear()  # generations that were never recorded come again
@@ -207,7 +224,7 @@ class GroupMachine(RuleBasedStateMachine):
     def what_is_recorded_is_so(self) -> None:
         group = self.rig.shard.groups.find(GROUP)
         records = self.rig.records()
-        if group is None or group.state not in (EMPTY, STABLE):
+        if group is None or not self.is_recorded(group):
             return
         last = records[-1]
         assert last is not None
@@ -215,6 +232,11 @@ class GroupMachine(RuleBasedStateMachine):
         assert {m.member_id: m.assignment for m in last.members} == {
             m.member_id: m.assignment for m in group.members.values()
         }
+
+    def is_recorded(self, group: ClassicGroup) -> bool:
+        """Whether the log has the group's state; not if it became empty while the log refused to note that."""
+        self.emptied_unnoticed &= group.state is EMPTY
+        return group.state in (EMPTY, STABLE) and not self.emptied_unnoticed
 
     def teardown(self) -> None:
         """Nobody waits for ever, and a group whose members are silent is empty."""
