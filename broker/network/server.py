@@ -177,12 +177,13 @@ class Server:
         self._admit_waiting()
 
     def _check_idle(self, connection: Connection) -> None:
-        idle_ms = self.clock.monotonic_ms() - connection.last_active_ms
-        if idle_ms >= self._max_idle_ms and connection.idle:
+        left_ms = connection.last_active_ms + self._max_idle_ms - self.clock.monotonic_ms()
+        if left_ms <= 0 and connection.idle:
             logger.debug("idle connection closed", client=connection.client_host)
             connection.abort()  # not even a client that stopped reading may keep it open
             return
-        self._check_idle_in(max(self._max_idle_ms - idle_ms, 1), connection)
+        # With a request in flight the whole time has to pass again: it begins anew with the answer.
+        self._check_idle_in(left_ms if left_ms > 0 else max(self._max_idle_ms, 1), connection)
 
     def _check_idle_in(self, delay_ms: float, connection: Connection) -> None:
         self._idle_timers[connection] = self._node.wheel.add(delay_ms, lambda: self._check_idle(connection))
