@@ -39,12 +39,6 @@ class ConfigType(enum.IntEnum):
 _BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
 
 
-class Importance(enum.StrEnum):
-    HIGH = "high"
-    MEDIUM = "medium"
-    LOW = "low"
-
-
 class UpdateMode(enum.StrEnum):
     """Where a broker configuration may be altered at run time (`DynamicBrokerConfig.dynamicConfigUpdateModes`)."""
 
@@ -59,9 +53,6 @@ class InvalidValueError(ValueError):
 
     def __init__(self, name: str, value: object, complaint: str) -> None:
         super().__init__(f"Invalid value {value} for configuration {name}: {complaint}")
-        self.name = name
-        self.value = value
-        self.complaint = complaint
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +81,6 @@ class ConfigDef:
     doc: str
     check: Check | None = None
     unit: str = ""
-    importance: Importance = Importance.MEDIUM
     mode: UpdateMode = UpdateMode.READ_ONLY
     synonyms: tuple[Synonym, ...] = ()
     internal: bool = False

@@ -47,10 +47,6 @@ class ConfigEntry:
     type: int
     documentation: str | None
 
-    @property
-    def is_default(self) -> bool:
-        return self.source is ConfigSource.DEFAULT
-
 
 Keys = Collection[str] | None
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from broker.config.definition import ConfigDef, ConfigType, Importance, at_least, each_of, one_of
+from broker.config.definition import ConfigDef, ConfigType, at_least, each_of, one_of
 from broker.config.defs.common import INT_MAX, MINUTE_MS, SECOND_MS
 
 INT, LONG, SHORT = ConfigType.INT, ConfigType.LONG, ConfigType.SHORT
-HIGH = Importance.HIGH
 
 GROUP_DEFS: tuple[ConfigDef, ...] = (
     ConfigDef(
@@ -126,7 +125,6 @@ OFFSET_DEFS: tuple[ConfigDef, ...] = (
         4096,
         "Longest note that a client may store with a committed offset.",
         unit="bytes",
-        importance=HIGH,
     ),
     ConfigDef(
         "offsets.commit.timeout.ms",
@@ -135,7 +133,6 @@ OFFSET_DEFS: tuple[ConfigDef, ...] = (
         "Time for an offset commit to reach its replicas. No effect here.",
         at_least(1),
         "ms",
-        HIGH,
     ),
     ConfigDef(
         "offsets.load.buffer.size",
@@ -144,7 +141,6 @@ OFFSET_DEFS: tuple[ConfigDef, ...] = (
         "Bytes read at a time while a coordinator loads its partition.",
         at_least(1),
         "bytes",
-        HIGH,
     ),
     ConfigDef(
         "offsets.topic.replication.factor",
@@ -153,7 +149,6 @@ OFFSET_DEFS: tuple[ConfigDef, ...] = (
         "Replicas of `__consumer_offsets`.",
         at_least(1),
         "replicas",
-        HIGH,
     ),
     ConfigDef(
         "offsets.topic.num.partitions",
@@ -162,7 +157,6 @@ OFFSET_DEFS: tuple[ConfigDef, ...] = (
         "Partitions of `__consumer_offsets`; not to be changed once the topic exists.",
         at_least(1),
         "partitions",
-        HIGH,
     ),
     ConfigDef(
         "offsets.topic.segment.bytes",
@@ -171,14 +165,12 @@ OFFSET_DEFS: tuple[ConfigDef, ...] = (
         "`segment.bytes` of `__consumer_offsets`.",
         at_least(1),
         "bytes",
-        HIGH,
     ),
     ConfigDef(
         "offsets.topic.compression.codec",
         INT,
         0,
         "Codec of `__consumer_offsets` by its number in the record batch: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
-        importance=HIGH,
     ),
     ConfigDef(
         "offsets.retention.minutes",
@@ -187,7 +179,6 @@ OFFSET_DEFS: tuple[ConfigDef, ...] = (
         "Time for which committed offsets outlive their group's last member or subscription.",
         at_least(1),
         "minutes",
-        HIGH,
     ),
     ConfigDef(
         "offsets.retention.check.interval.ms",
@@ -196,6 +187,5 @@ OFFSET_DEFS: tuple[ConfigDef, ...] = (
         "Time between two searches for expired offsets.",
         at_least(1),
         "ms",
-        HIGH,
     ),
 )

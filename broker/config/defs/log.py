@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.config.definition import ConfigDef, ConfigType, Importance, UpdateMode, at_least, each_of, one_of
+from broker.config.definition import ConfigDef, ConfigType, UpdateMode, at_least, each_of, one_of
 from broker.config.defs.common import HOUR_MS, LONG_MAX, MINUTE_MS, SECOND_MS, TIMESTAMP_TYPES
 
 INT, LONG, BOOLEAN, STRING, LIST = (
@@ -12,19 +12,15 @@ INT, LONG, BOOLEAN, STRING, LIST = (
     ConfigType.STRING,
     ConfigType.LIST,
 )
-HIGH, LOW = Importance.HIGH, Importance.LOW
 CLUSTER = UpdateMode.CLUSTER_WIDE
 
 LOG_DEFS: tuple[ConfigDef, ...] = (
-    ConfigDef(
-        "log.dir", STRING, "./data", "Folder for the partitions' data where `log.dirs` is not set.", importance=HIGH
-    ),
+    ConfigDef("log.dir", STRING, "./data", "Folder for the partitions' data where `log.dirs` is not set."),
     ConfigDef(
         "log.dirs",
         STRING,
         None,
         "Comma separated folders for the partitions' data. Without it `log.dir` is used.",
-        importance=HIGH,
     ),
     ConfigDef(
         "log.segment.bytes",
@@ -33,7 +29,6 @@ LOG_DEFS: tuple[ConfigDef, ...] = (
         "Default of the topics' `segment.bytes`: the size at which a segment is closed.",
         at_least(1 << 20),
         "bytes",
-        HIGH,
         CLUSTER,
     ),
     ConfigDef(
@@ -42,7 +37,6 @@ LOG_DEFS: tuple[ConfigDef, ...] = (
         None,
         "Default of the topics' `segment.ms`; without it `log.roll.hours` counts.",
         unit="ms",
-        importance=HIGH,
         mode=CLUSTER,
     ),
     ConfigDef(
@@ -52,7 +46,6 @@ LOG_DEFS: tuple[ConfigDef, ...] = (
         "Age at which a segment is closed, where `log.roll.ms` is not set.",
         at_least(1),
         "hours",
-        HIGH,
     ),
     ConfigDef(
         "log.roll.jitter.ms",
@@ -60,7 +53,6 @@ LOG_DEFS: tuple[ConfigDef, ...] = (
         None,
         "Default of the topics' `segment.jitter.ms`; without it `log.roll.jitter.hours` counts.",
         unit="ms",
-        importance=HIGH,
         mode=CLUSTER,
     ),
     ConfigDef(
@@ -70,7 +62,6 @@ LOG_DEFS: tuple[ConfigDef, ...] = (
         "Upper bound of the random time taken off the roll time, where `log.roll.jitter.ms` is not set.",
         at_least(0),
         "hours",
-        HIGH,
     ),
     ConfigDef(
         "log.retention.ms",
@@ -78,7 +69,6 @@ LOG_DEFS: tuple[ConfigDef, ...] = (
         None,
         "Default of the topics' `retention.ms`, -1 for no limit; without it `log.retention.minutes` counts.",
         unit="ms",
-        importance=HIGH,
         mode=CLUSTER,
     ),
     ConfigDef(
@@ -87,7 +77,6 @@ LOG_DEFS: tuple[ConfigDef, ...] = (
         None,
         "Retention time where `log.retention.ms` is not set; without it `log.retention.hours` counts.",
         unit="minutes",
-        importance=HIGH,
     ),
     ConfigDef(
         "log.retention.hours",
@@ -95,7 +84,6 @@ LOG_DEFS: tuple[ConfigDef, ...] = (
         168,
         "Retention time where neither `log.retention.ms` nor `log.retention.minutes` is set.",
         unit="hours",
-        importance=HIGH,
     ),
     ConfigDef(
         "log.retention.bytes",
@@ -103,7 +91,6 @@ LOG_DEFS: tuple[ConfigDef, ...] = (
         -1,
         "Default of the topics' `retention.bytes`: the size of a partition beyond which old segments go, or -1.",
         unit="bytes",
-        importance=HIGH,
         mode=CLUSTER,
     ),
     ConfigDef(
@@ -147,7 +134,6 @@ LOG_DEFS: tuple[ConfigDef, ...] = (
         "Default of the topics' `flush.messages`: appended records before a partition is forced to disk.",
         at_least(1),
         "records",
-        HIGH,
         CLUSTER,
     ),
     ConfigDef(
@@ -156,7 +142,6 @@ LOG_DEFS: tuple[ConfigDef, ...] = (
         None,
         "Default of the topics' `flush.ms`; without it `log.flush.scheduler.interval.ms` counts.",
         unit="ms",
-        importance=HIGH,
         mode=CLUSTER,
     ),
     ConfigDef(
@@ -165,7 +150,6 @@ LOG_DEFS: tuple[ConfigDef, ...] = (
         LONG_MAX,
         "Time between two searches for partitions that are due to be flushed.",
         unit="ms",
-        importance=HIGH,
     ),
     ConfigDef(
         "log.flush.offset.checkpoint.interval.ms",
@@ -174,7 +158,6 @@ LOG_DEFS: tuple[ConfigDef, ...] = (
         "Time between two writes of the recovery points; recovery after a crash starts from them.",
         at_least(0),
         "ms",
-        HIGH,
     ),
     ConfigDef(
         "log.flush.start.offset.checkpoint.interval.ms",
@@ -183,7 +166,6 @@ LOG_DEFS: tuple[ConfigDef, ...] = (
         "Time between two writes of the log start offsets.",
         at_least(0),
         "ms",
-        HIGH,
     ),
     ConfigDef(
         "log.segment.delete.delay.ms",
@@ -192,7 +174,6 @@ LOG_DEFS: tuple[ConfigDef, ...] = (
         "Default of the topics' `file.delete.delay.ms`: time before a dropped file leaves the disk.",
         at_least(0),
         "ms",
-        HIGH,
         CLUSTER,
     ),
     ConfigDef("log.preallocate", BOOLEAN, False, "Default of the topics' `preallocate`. No effect here.", mode=CLUSTER),
@@ -247,7 +228,6 @@ LOG_DEFS: tuple[ConfigDef, ...] = (
         "Time after the start before retention, flushing and checkpoints first run, unless their period is shorter.",
         at_least(0),
         "ms",
-        LOW,
         internal=True,
     ),
     ConfigDef(
@@ -257,7 +237,6 @@ LOG_DEFS: tuple[ConfigDef, ...] = (
         "Worker threads that recover logs after an unclean stop, for all data folders together.",
         at_least(1),
         "threads",
-        HIGH,
         CLUSTER,
     ),
 )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from broker.config.definition import ConfigDef, ConfigType, Importance, UpdateMode, at_least
+from broker.config.definition import ConfigDef, ConfigType, UpdateMode, at_least
 from broker.config.defs.common import INT_MAX, MINUTE_MS
 
 INT, LONG, STRING = ConfigType.INT, ConfigType.LONG, ConfigType.STRING
-HIGH, LOW = Importance.HIGH, Importance.LOW
 
 NETWORK_DEFS: tuple[ConfigDef, ...] = (
     ConfigDef(
@@ -15,7 +14,6 @@ NETWORK_DEFS: tuple[ConfigDef, ...] = (
         "PLAINTEXT://127.0.0.1:9092",
         "Comma separated addresses to accept connections on, each `NAME://host:port`. An empty host means every "
         "interface, an IPv6 address stands in brackets, and port 0 takes a free one.",
-        importance=HIGH,
         mode=UpdateMode.PER_BROKER,
     ),
     ConfigDef(
@@ -24,14 +22,12 @@ NETWORK_DEFS: tuple[ConfigDef, ...] = (
         None,
         "Addresses that clients are told to connect to, where they differ from `listeners`: behind a NAT, or from "
         "inside a container.",
-        importance=HIGH,
     ),
     ConfigDef(
         "listener.security.protocol.map",
         STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         "Security protocol of each listener name, as `NAME:PROTOCOL` pairs. Only PLAINTEXT is served.",
-        importance=LOW,
         mode=UpdateMode.PER_BROKER,
     ),
     ConfigDef(
@@ -39,7 +35,6 @@ NETWORK_DEFS: tuple[ConfigDef, ...] = (
         STRING,
         None,
         "Listeners of a KRaft controller. There is none here: they are left out of `listeners`.",
-        importance=HIGH,
     ),
     ConfigDef(
         "socket.send.buffer.bytes",
@@ -47,7 +42,6 @@ NETWORK_DEFS: tuple[ConfigDef, ...] = (
         100 << 10,
         "Send buffer asked of the operating system for each connection; -1 leaves its default.",
         unit="bytes",
-        importance=HIGH,
     ),
     ConfigDef(
         "socket.receive.buffer.bytes",
@@ -55,7 +49,6 @@ NETWORK_DEFS: tuple[ConfigDef, ...] = (
         100 << 10,
         "Receive buffer asked of the operating system for each connection; with -1 and the default it adapts its own.",
         unit="bytes",
-        importance=HIGH,
     ),
     ConfigDef(
         "socket.request.max.bytes",
@@ -64,7 +57,6 @@ NETWORK_DEFS: tuple[ConfigDef, ...] = (
         "Largest request; the connection of a larger one is closed before it is read.",
         at_least(1),
         "bytes",
-        HIGH,
     ),
     ConfigDef(
         "socket.listen.backlog.size",
@@ -144,6 +136,5 @@ NETWORK_DEFS: tuple[ConfigDef, ...] = (
         "Largest set of metrics that a client may push, after compression.",
         at_least(1),
         "bytes",
-        LOW,
     ),
 )

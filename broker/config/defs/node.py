@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from broker.config.definition import ConfigDef, ConfigType, Importance, UpdateMode, at_least, each_of, one_of
+from broker.config.definition import ConfigDef, ConfigType, UpdateMode, at_least, each_of, one_of
 from broker.config.defs.common import COMPRESSION_TYPES, GZIP_LEVEL, LZ4_LEVEL, SECOND_MS, ZSTD_LEVEL
 
 INT, LONG, BOOLEAN, STRING = ConfigType.INT, ConfigType.LONG, ConfigType.BOOLEAN, ConfigType.STRING
-HIGH = Importance.HIGH
 CLUSTER = UpdateMode.CLUSTER_WIDE
 
 NODE_DEFS: tuple[ConfigDef, ...] = (
-    ConfigDef("node.id", INT, 1, "Id of this node; the same as `broker.id` if both are set.", at_least(0), "", HIGH),
-    ConfigDef("broker.id", INT, -1, "Older name of `node.id`; -1 is unset.", importance=HIGH),
+    ConfigDef("node.id", INT, 1, "Id of this node; the same as `broker.id` if both are set.", at_least(0)),
+    ConfigDef("broker.id", INT, -1, "Older name of `node.id`; -1 is unset."),
     ConfigDef(
         "process.roles",
         ConfigType.LIST,
         ("broker",),
         "Roles of a KRaft node. Needs `broker`; there is no controller here, so that role is ignored.",
         each_of("broker", "controller"),
-        importance=HIGH,
     ),
     ConfigDef(
         "broker.rack", STRING, None, "Name of the rack, sent to clients so that they can fetch from a near node."
@@ -46,9 +44,8 @@ TOPIC_DEFAULT_DEFS: tuple[ConfigDef, ...] = (
         BOOLEAN,
         True,
         "Whether asking for the metadata of an unknown topic creates it, where the client allows that too.",
-        importance=HIGH,
     ),
-    ConfigDef("delete.topic.enable", BOOLEAN, True, "Whether DeleteTopics is allowed.", importance=HIGH),
+    ConfigDef("delete.topic.enable", BOOLEAN, True, "Whether DeleteTopics is allowed."),
     ConfigDef(
         "message.max.bytes",
         INT,
@@ -56,7 +53,6 @@ TOPIC_DEFAULT_DEFS: tuple[ConfigDef, ...] = (
         "Default of the topics' `max.message.bytes`: the largest record batch, after compression.",
         at_least(0),
         "bytes",
-        HIGH,
         CLUSTER,
     ),
     ConfigDef(
@@ -65,7 +61,6 @@ TOPIC_DEFAULT_DEFS: tuple[ConfigDef, ...] = (
         "producer",
         "Default of the topics' `compression.type`.",
         one_of(*COMPRESSION_TYPES),
-        importance=HIGH,
         mode=CLUSTER,
     ),
     ConfigDef(
@@ -87,7 +82,6 @@ REPLICATION_DEFS: tuple[ConfigDef, ...] = (
         "Default of the topics' `min.insync.replicas`.",
         at_least(1),
         "replicas",
-        HIGH,
         CLUSTER,
     ),
     ConfigDef(
@@ -95,7 +89,6 @@ REPLICATION_DEFS: tuple[ConfigDef, ...] = (
         BOOLEAN,
         False,
         "Default of the topics' `unclean.leader.election.enable`. No effect here.",
-        importance=HIGH,
         mode=CLUSTER,
     ),
     ConfigDef(
@@ -104,7 +97,6 @@ REPLICATION_DEFS: tuple[ConfigDef, ...] = (
         30 * SECOND_MS,
         "Time without having caught up after which a follower leaves the in-sync replicas. No effect here.",
         unit="ms",
-        importance=HIGH,
     ),
     ConfigDef(
         "replica.socket.timeout.ms",
@@ -112,7 +104,6 @@ REPLICATION_DEFS: tuple[ConfigDef, ...] = (
         30 * SECOND_MS,
         "Time a follower waits for the leader's answer. No effect here.",
         unit="ms",
-        importance=HIGH,
     ),
     ConfigDef(
         "replica.fetch.max.bytes",
@@ -128,7 +119,6 @@ REPLICATION_DEFS: tuple[ConfigDef, ...] = (
         500,
         "Longest wait of a follower's fetch at the leader. No effect here.",
         unit="ms",
-        importance=HIGH,
     ),
     ConfigDef(
         "replica.fetch.min.bytes",
@@ -136,7 +126,6 @@ REPLICATION_DEFS: tuple[ConfigDef, ...] = (
         1,
         "Bytes that end a follower's wait at the leader. No effect here.",
         unit="bytes",
-        importance=HIGH,
     ),
     ConfigDef(
         "replica.fetch.response.max.bytes",
@@ -160,6 +149,5 @@ REPLICATION_DEFS: tuple[ConfigDef, ...] = (
         5 * SECOND_MS,
         "Time between two writes of the high watermarks.",
         unit="ms",
-        importance=HIGH,
     ),
 )

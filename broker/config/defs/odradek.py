@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.config.definition import ConfigDef, ConfigType, Importance, at_least, one_of
+from broker.config.definition import ConfigDef, ConfigType, at_least, one_of
 
 STRING = ConfigType.STRING
 
@@ -41,6 +41,5 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         STRING,
         None,
         "Cluster id for an empty data folder, instead of a random one; the environment's CLUSTER_ID sets it too.",
-        importance=Importance.LOW,
     ),
 )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from broker.config.definition import ConfigDef, ConfigType, Importance, at_least
+from broker.config.definition import ConfigDef, ConfigType, at_least
 
-INT, LOW = ConfigType.INT, Importance.LOW
+INT = ConfigType.INT
 
 QUOTA_DEFS: tuple[ConfigDef, ...] = (
     ConfigDef(
@@ -14,7 +14,6 @@ QUOTA_DEFS: tuple[ConfigDef, ...] = (
         "Samples over which the use of a quota is averaged, the current one included.",
         at_least(1),
         "samples",
-        LOW,
     ),
     ConfigDef(
         "quota.window.size.seconds",
@@ -23,7 +22,6 @@ QUOTA_DEFS: tuple[ConfigDef, ...] = (
         "Time that each of these samples covers; also the longest wait over a request or connection quota.",
         at_least(1),
         "s",
-        LOW,
     ),
     ConfigDef(
         "controller.quota.window.num",
@@ -32,7 +30,6 @@ QUOTA_DEFS: tuple[ConfigDef, ...] = (
         "Windows over which unused parts of a quota of topic changes are saved up (KIP-599).",
         at_least(1),
         "samples",
-        LOW,
     ),
     ConfigDef(
         "controller.quota.window.size.seconds",
@@ -41,6 +38,5 @@ QUOTA_DEFS: tuple[ConfigDef, ...] = (
         "Time that each of these windows covers.",
         at_least(1),
         "s",
-        LOW,
     ),
 )

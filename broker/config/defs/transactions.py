@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from broker.config.definition import ConfigDef, ConfigType, Importance, UpdateMode, at_least
+from broker.config.definition import ConfigDef, ConfigType, UpdateMode, at_least
 from broker.config.defs.common import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 
 INT, BOOLEAN = ConfigType.INT, ConfigType.BOOLEAN
-HIGH, LOW = Importance.HIGH, Importance.LOW
 CLUSTER = UpdateMode.CLUSTER_WIDE
 
 TRANSACTION_DEFS: tuple[ConfigDef, ...] = (
@@ -17,7 +16,6 @@ TRANSACTION_DEFS: tuple[ConfigDef, ...] = (
         "Replicas of `__transaction_state`.",
         at_least(1),
         "replicas",
-        HIGH,
     ),
     ConfigDef(
         "transaction.state.log.min.isr",
@@ -26,7 +24,6 @@ TRANSACTION_DEFS: tuple[ConfigDef, ...] = (
         "`min.insync.replicas` of `__transaction_state`.",
         at_least(1),
         "replicas",
-        HIGH,
     ),
     ConfigDef(
         "transaction.state.log.num.partitions",
@@ -35,7 +32,6 @@ TRANSACTION_DEFS: tuple[ConfigDef, ...] = (
         "Partitions of `__transaction_state`; not to be changed once the topic exists.",
         at_least(1),
         "partitions",
-        HIGH,
     ),
     ConfigDef(
         "transaction.state.log.segment.bytes",
@@ -44,7 +40,6 @@ TRANSACTION_DEFS: tuple[ConfigDef, ...] = (
         "`segment.bytes` of `__transaction_state`.",
         at_least(1),
         "bytes",
-        HIGH,
     ),
     ConfigDef(
         "transaction.state.log.load.buffer.size",
@@ -53,7 +48,6 @@ TRANSACTION_DEFS: tuple[ConfigDef, ...] = (
         "Bytes read at a time while a transaction coordinator loads its partition.",
         at_least(1),
         "bytes",
-        HIGH,
     ),
     ConfigDef(
         "transaction.max.timeout.ms",
@@ -62,7 +56,6 @@ TRANSACTION_DEFS: tuple[ConfigDef, ...] = (
         "Longest transaction timeout that a producer may ask for (INVALID_TRANSACTION_TIMEOUT).",
         at_least(1),
         "ms",
-        HIGH,
     ),
     ConfigDef(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
@@ -71,7 +64,6 @@ TRANSACTION_DEFS: tuple[ConfigDef, ...] = (
         "Time between two searches for transactions that are past their timeout.",
         at_least(1),
         "ms",
-        LOW,
     ),
     ConfigDef(
         "transaction.remove.expired.transaction.cleanup.interval.ms",
@@ -80,14 +72,12 @@ TRANSACTION_DEFS: tuple[ConfigDef, ...] = (
         "Time between two searches for transactional ids that are past `transactional.id.expiration.ms`.",
         at_least(1),
         "ms",
-        LOW,
     ),
     ConfigDef(
         "transaction.partition.verification.enable",
         BOOLEAN,
         True,
         "Whether a transactional append is checked to belong to an open transaction (KIP-890).",
-        importance=LOW,
         mode=CLUSTER,
     ),
     ConfigDef(
@@ -95,7 +85,6 @@ TRANSACTION_DEFS: tuple[ConfigDef, ...] = (
         BOOLEAN,
         False,
         "Whether producers may take part in two-phase commit (KIP-939). No effect here.",
-        importance=LOW,
     ),
     ConfigDef(
         "transactional.id.expiration.ms",
@@ -104,7 +93,6 @@ TRANSACTION_DEFS: tuple[ConfigDef, ...] = (
         "Time without use after which a transactional id is forgotten.",
         at_least(1),
         "ms",
-        HIGH,
     ),
     ConfigDef(
         "producer.id.expiration.ms",
@@ -113,7 +101,6 @@ TRANSACTION_DEFS: tuple[ConfigDef, ...] = (
         "Time without an append after which a partition forgets a producer id.",
         at_least(1),
         "ms",
-        LOW,
         CLUSTER,
     ),
     ConfigDef(
@@ -123,7 +110,6 @@ TRANSACTION_DEFS: tuple[ConfigDef, ...] = (
         "Time between two searches for producer ids to forget.",
         at_least(1),
         "ms",
-        LOW,
         internal=True,
     ),
     ConfigDef(
@@ -133,7 +119,6 @@ TRANSACTION_DEFS: tuple[ConfigDef, ...] = (
         "Pause before the broker asks again to add a partition to a transaction.",
         at_least(1),
         "ms",
-        HIGH,
     ),
     ConfigDef(
         "add.partitions.to.txn.retry.backoff.max.ms",
@@ -142,6 +127,5 @@ TRANSACTION_DEFS: tuple[ConfigDef, ...] = (
         "Longest time spent on asking again to add a partition to a transaction.",
         at_least(0),
         "ms",
-        HIGH,
     ),
 )

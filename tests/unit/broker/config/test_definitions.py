@@ -32,12 +32,11 @@ def expected_of(validator: str | None) -> str | None:
 
 
 def assert_same(definition: ConfigDef, row: list[Any]) -> None:
-    name, kind, default, validator, importance, internal, _ = row
+    name, kind, default, validator, _, internal, _ = row
     assert definition.name == name
     assert definition.type.name == kind
     if name not in CHANGED_DEFAULTS:
         assert definition.default_text == default
-    assert definition.importance.value == importance
     assert definition.internal == internal
     rule = definition.check.expected if definition.check else None
     if validator in ("[1,...,9] or -1",) or name.endswith("throttled.replicas"):
