@@ -11,6 +11,7 @@ import structlog
 from protocol.errors import KafkaError
 from protocol.topic_partition import TopicPartition
 from storage.cleaner.cleaner import LANE, Cleaning
+from storage.cleaner.copying import CleanerStats
 from storage.cleaner.offset_map import OffsetMap
 from storage.cleaner.selection import LogToClean, examine
 from storage.cleaner.slices import Slices
@@ -61,7 +62,7 @@ class LogCleaner:
         self._high_watermark = high_watermark
         self._last_stable_offset = last_stable_offset
         self._uncleanable: list[PartitionLog] = []
-        self._put_off: dict[TopicPartition, float] = {}
+        self._put_off: dict[PartitionLog, float] = {}
         self._in_progress: list[PartitionLog] = []
         self._choosing = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
@@ -123,7 +124,8 @@ class LogCleaner:
 
     async def _choose(self) -> LogToClean | None:
         """The log that needs cleaning most, still on return: nothing is awaited after the last look at it."""
-        self._uncleanable = [log for log in self._uncleanable if self._manager.get(log.topic, log.partition) is log]
+        self._uncleanable = [log for log in self._uncleanable if self._exists(log)]
+        self._put_off = {log: until_ms for log, until_ms in self._put_off.items() if self._exists(log)}
         while True:
             best: LogToClean | None = None
             async for partition, log in self._each_log():
@@ -147,15 +149,18 @@ class LogCleaner:
             if log.config.compact and self._manager.logs.get(partition) is log:
                 yield partition, log
 
+    def _exists(self, log: PartitionLog) -> bool:
+        return self._manager.get(log.topic, log.partition) is log
+
     def _examine(self, partition: TopicPartition, log: PartitionLog) -> LogToClean | None:
         """What to clean of a log; None if it is not due, or must not be touched."""
         if log.is_offline or log in self._in_progress or log in self._uncleanable or partition in self._manager.moving:
             return None
         if self._manager.logs.get(partition) is not log:
             return None
-        if self._put_off.get(partition, 0) > self._services.clock.monotonic_ms():
+        if self._put_off.get(log, 0) > self._services.clock.monotonic_ms():
             return None
-        self._put_off.pop(partition, None)
+        self._put_off.pop(log, None)
         try:
             found = examine(log, log.cleaned_to, self._last_stable_offset(log), self._services.clock.wall_ms())
         except OSError as error:
@@ -204,21 +209,8 @@ class LogCleaner:
         if clean_to == target.first_dirty:
             self._leave_alone(log, "one batch has more keys than fit into log.cleaner.dedupe.buffer.size")
             return
-        stats = cleaning.stats
-        logger.info(
-            "cleaned log",
-            partition=name,
-            first_dirty=target.first_dirty,
-            clean_to=clean_to,
-            bytes_before=stats.bytes_read,
-            bytes_after=stats.bytes_written,
-            records_before=stats.records_read,
-            records_after=stats.records_written,
-            keys=len(offsets),
-            took_ms=round(self._services.clock.monotonic_ms() - began_ms),
-        )
-        if stats.records_without_key:
-            logger.warning("records without key removed", partition=name, records=stats.records_without_key)
+        took_ms = round(self._services.clock.monotonic_ms() - began_ms)
+        _tell_cleaned(target, clean_to, cleaning.stats, keys=len(offsets), took_ms=took_ms)
         log.cleaned_to = clean_to
         try:
             await self._manager.write_checkpoints(self._manager.checkpoint_cleaned_offsets, self._workers)
@@ -235,7 +227,7 @@ class LogCleaner:
     def _leave_alone(self, log: PartitionLog, error: str) -> None:
         logger.error("cleaning failed", partition=log.name, error=error)
         until_ms = self._services.clock.monotonic_ms() + self._config.backoff_ms
-        self._put_off[TopicPartition(log.topic, log.partition)] = until_ms
+        self._put_off[log] = until_ms
 
     # -- retention
 
@@ -244,3 +236,21 @@ class LogCleaner:
             busy = log in self._in_progress or log in self._uncleanable or partition in self._manager.moving
             if not busy:
                 apply_retention(log, self._high_watermark(log))
+
+
+def _tell_cleaned(target: LogToClean, clean_to: int, stats: CleanerStats, *, keys: int, took_ms: int) -> None:
+    name = target.log.name
+    logger.info(
+        "cleaned log",
+        partition=name,
+        first_dirty=target.first_dirty,
+        clean_to=clean_to,
+        bytes_before=stats.bytes_read,
+        bytes_after=stats.bytes_written,
+        records_before=stats.records_read,
+        records_after=stats.records_written,
+        keys=keys,
+        took_ms=took_ms,
+    )
+    if stats.records_without_key:
+        logger.warning("records without key removed", partition=name, records=stats.records_without_key)

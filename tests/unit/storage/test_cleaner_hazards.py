@@ -164,6 +164,23 @@ def test_settings_with_which_nothing_can_be_cleaned_may_be_mended(config: Cleane
     assert len(records(log)) == 2
 
 
+def test_a_recreated_topic_is_not_left_alone_for_its_predecessors_failure() -> None:
+    rig = Rig(config=COMPACT)
+    assert isinstance(rig.fs, MemoryFileSystem)
+    one = cleaner(rig)
+    for succeeds in (False, True):
+        log = rig.log()
+        put(log, (b"a", b"1"))
+        put(log, (b"a", b"2"))
+        roll(log)
+        rig.workers.run_all()
+        if not succeeds:
+            rig.fs.inject(Fault("open", 1, errno.ENOSPC, path_part=".index.cleaned"))
+        assert run(rig, one.run_once())
+        assert (len(records(log)) == 2) is succeeds
+        rig.manager.delete_log_soon(log.topic, log.partition)
+
+
 def test_a_tombstone_that_is_to_stay_for_ever_stays() -> None:
     rig = Rig(config=replace(COMPACT, delete_retention_ms=(1 << 63) - 1))
     log = rig.log()
