@@ -172,6 +172,8 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             return False
         if any(group.target.get(actor.member_id, {}) != actor.owned for actor in inside):
             return False
+        if not group.is_fresh:  # as in Kafka, no heartbeat of a classic member makes the group look at its topics again
+            return not any(isinstance(actor, Modern) for actor in inside)
         for name in group.subscribed_topics:
             image = self.rig.topics.by_name(name)
             if image is not None:
