@@ -111,11 +111,11 @@ class Lookup:
         asked = place[1]
         try:
             partition = self._partition(place)
+            if asked.timestamp == EARLIEST:
+                return _at_log_start(partition)
+            end = self._end(partition)
         except KafkaError as error:
             return _failed(asked.partition_index, error)
-        if asked.timestamp == EARLIEST:
-            return _at_log_start(partition)
-        end = self._end(partition)
         return _found(asked.partition_index, UNKNOWN_TIMESTAMP, end, partition.leader_epoch)
 
     async def _one(self, place: Place) -> ListOffsetsPartitionResponse:
@@ -127,14 +127,14 @@ class Lookup:
             if asked.timestamp == EARLIEST_LOCAL:
                 return _at_log_start(partition)
             found = await _by_time(partition, asked.timestamp)
+            if found is None or found.offset >= self._end(partition):
+                return _found(asked.partition_index, UNKNOWN_TIMESTAMP, UNKNOWN_OFFSET, UNKNOWN_EPOCH)
         except KafkaError as error:
             return _failed(asked.partition_index, error)
-        if found is None or found.offset >= self._end(partition):
-            return _found(asked.partition_index, UNKNOWN_TIMESTAMP, UNKNOWN_OFFSET, UNKNOWN_EPOCH)
         return _found(asked.partition_index, found.timestamp, found.offset, found.leader_epoch)
 
     def _end(self, partition: Partition) -> int:
-        """The end of the log as the client sees it; replicas and debugging tools see all of it."""
+        """The end of the log as the client sees it; replicas and debugging tools see all of it. Raises KafkaStorage."""
         return partition.end_offset_for(self._isolation_level) if self._is_consumer else partition.log.log_end_offset
 
     def _partition(self, place: Place) -> Partition:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from broker.partitions.partition import READ_COMMITTED, UNREADABLE
+from protocol.errors import KafkaError
 from storage.segments.segment import LogOffsetMetadata
 from timing.purgatory import DelayedOperation
 
@@ -52,27 +53,31 @@ class DelayedFetch(DelayedOperation):
     def try_complete(self) -> bool:
         """Do as `DelayedFetch.tryComplete`; also complete for a partition offline, deleted, cut, or at a new segment.
 
-        No partition is fenced while a Fetch waits, as its leader epoch stays the same.
+        A log that cannot be read now ends the wait too: the read that follows tells of it. No partition is fenced while
+        a Fetch waits, as its leader epoch stays the same.
         """
         available = 0
-        for one in self._partitions:
-            partition = one.partition
-            bounds = partition.bounds
-            if bounds == one.idle_at:
-                continue
-            log_start_offset, stable, high_watermark = bounds
-            end_offset = stable if self._committed else high_watermark
-            start = one.start
-            if bounds is UNREADABLE or not log_start_offset <= start.offset <= end_offset:
-                return self.force_complete()
-            if end_offset == start.offset:
-                continue
-            end = partition.place(end_offset)
-            if end.segment_base != start.segment_base:
-                return self.force_complete()
-            available += min(end.position - start.position, one.target.max_bytes)
-            if available >= self._min_bytes:
-                return self.force_complete()
+        try:
+            for one in self._partitions:
+                partition = one.partition
+                bounds = partition.bounds
+                if bounds == one.idle_at:
+                    continue
+                log_start_offset, stable, high_watermark = bounds
+                end_offset = stable if self._committed else high_watermark
+                start = one.start
+                if bounds is UNREADABLE or not log_start_offset <= start.offset <= end_offset:
+                    return self.force_complete()
+                if end_offset == start.offset:
+                    continue
+                end = partition.place(end_offset)
+                if end.segment_base != start.segment_base:
+                    return self.force_complete()
+                available += min(end.position - start.position, one.target.max_bytes)
+                if available >= self._min_bytes:
+                    return self.force_complete()
+        except KafkaError:
+            return self.force_complete()
         return False
 
     def on_complete(self) -> None:

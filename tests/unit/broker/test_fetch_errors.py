@@ -1,20 +1,26 @@
-"""Fetch: what cannot be read of one partition is that partition's error, and the others are answered."""
+"""Fetch and ListOffsets: what cannot be read of one partition is that partition's error, and others are answered."""
 
 from __future__ import annotations
 
+import errno
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsTopic
 
+from broker.logging import Tracebacks
+from broker.partitions.partition import Partition
+from storage.append_types import AppendOrigin
 from tests.doubles.clock import settle
 from tests.doubles.files import Fault
 from tests.unit.broker.rig import Rig
-from tests.unit.broker.wire import answer, batch, fetch, produce
+from tests.unit.broker.wire import NOW, answer, batch, fetch, produce
 
 SIZE = len(batch(b"a"))
 LOG = "/data/t-0/00000000000000000000.log"
 GONE_BAD = ("corrupt_message", -1, 0)
+COMMITTED = 1
 
 
 @pytest.fixture
@@ -69,3 +75,46 @@ async def test_a_device_that_fails(rig: Rig, cold: bool) -> None:
     rig.fs.page_cache_cold = cold
     rig.fs.inject(Fault("pread" if cold else "pread_nowait", 1, path_part=LOG))
     assert (await read(rig, 0))[0] == ("kafka_storage_error", -1, 0)
+
+
+async def open_transaction_cut_by_delete_records(rig: Rig) -> Partition:
+    """A transaction in t-0 since before the log's start: its last stable offset has to be looked up in the log."""
+    partition = rig.node.partitions.get("t", 0)
+    assert partition is not None
+    for sequence, value in enumerate((b"d", b"e")):
+        records = batch(value, producer_id=7, producer_epoch=0, base_sequence=sequence, transactional=True)
+        partition.append(memoryview(records), AppendOrigin.COORDINATOR, NOW)
+    partition.delete_records(4)
+    return partition
+
+
+def out_of_descriptors(rig: Rig, partition: Partition) -> None:
+    """The next look into the log finds it closed, and too many files open."""
+    partition.log.release_files()
+    partition.log.segments.note_truncated()
+    rig.fs.inject(Fault("open", 1, errno.EMFILE, path_part=LOG))
+
+
+async def test_list_offsets_of_a_log_that_cannot_be_opened_now(rig: Rig) -> None:
+    out_of_descriptors(rig, await open_transaction_cut_by_delete_records(rig))
+    asked = tuple(
+        ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=-1) for index in range(2)
+    )
+    topics = (ListOffsetsTopic(name="t", partitions=asked),)
+    done = await rig.connect().ask("list_offsets", 7, replica_id=-1, isolation_level=COMMITTED, topics=topics)
+    found = [(one.error_code.name, one.offset) for topic in done.topics for one in topic.partitions]
+    assert sorted(found) == [("kafka_storage_error", -1), ("none", 3)]
+
+
+async def test_a_long_poll_ends_if_a_log_cannot_be_opened_now(rig: Rig, tracebacks: Tracebacks) -> None:
+    partition = await open_transaction_cut_by_delete_records(rig)
+    client = rig.connect()
+    places = [("t", 0, 5), ("t", 1, 3)]
+    client.send("fetch", 12, **fetch(places, max_wait_ms=30_000, isolation_level=COMMITTED))
+    await settle()
+    assert client.replies() == []
+    out_of_descriptors(rig, partition)
+    rig.node.fetch_purgatory.check_and_complete(partition.key)
+    await settle()
+    assert len(client.replies()) == 1
+    assert tracebacks.count == 0
