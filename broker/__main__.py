@@ -132,11 +132,16 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready_fd: int |
     if ready_fd is not None:
         _tell_ready(ready_fd, node, http_port)
     await process.first_of(stop, node.unusable)
+    return await _stop(node, workers)
+
+
+async def _stop(node: Node, workers: ThreadWorkers) -> int:
+    """Stop the node, and return the exit status; if threads are still busy after a while, end the process at once."""
     stopped = await node.stop()
     status = 0 if stopped is Stopped.CLEAN and not node.unusable.is_set() else 1
-    deadline_ms = seams.clock.monotonic_ms() + LAST_WORK_MS
-    while workers.is_busy and seams.clock.monotonic_ms() < deadline_ms:
-        await seams.clock.sleep(10)
+    deadline_ms = node.clock.monotonic_ms() + LAST_WORK_MS
+    while workers.is_busy and node.clock.monotonic_ms() < deadline_ms:
+        await node.clock.sleep(10)
     if workers.is_busy:
         _leave(status)
     workers.close()
