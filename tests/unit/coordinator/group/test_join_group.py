@@ -135,3 +135,17 @@ async def test_a_member_id_handed_out_is_good_for_one_member_alone() -> None:
     await rig.pass_ms(1)
     assert told(join).member_id == member.member_id
     assert not rig.group.pending
+
+
+async def test_a_member_that_joins_again_with_other_protocols_is_chosen_for_by_these() -> None:
+    rig = await Rig.started()
+    leader = Client(rig, "c1", protocols=("range", "sticky"))
+    second = Client(rig, "c2", protocols=("range", "sticky"))
+    await stable(rig, leader, second)
+    second.protocols = (MemberProtocol("sticky", b"other topics"),)
+    joins = [second.join(), leader.join()]
+    assert {told(join).protocol_name for join in joins} == {"sticky"}
+    assert b"other topics" in {member.metadata for member in told(joins[1]).members}
+    second.protocols = (MemberProtocol("range", b"back"), MemberProtocol("sticky", b""))
+    joins = [second.join(), leader.join()]
+    assert {told(join).protocol_name for join in joins} == {"range"}
