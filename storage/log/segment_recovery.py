@@ -78,7 +78,7 @@ def recover_segment(segment: LogSegment, producers: ProducerStateManager, epochs
     truncated = size - segment.size
     if truncated:
         file.truncate(segment.size)
-    segment.seal()
+    segment.finish_recovery()
     segment.sync()
     return SegmentRecovery(next_offset, truncated)
 

@@ -317,6 +317,11 @@ class LogSegment:
         self._bytes_since_index_entry = 0
         self._ready = False
 
+    def finish_recovery(self) -> None:
+        """Note that all batches are noted: the next index entry is due an interval from here, as after any load."""
+        self._bytes_since_index_entry = 0
+        self.seal()
+
     def sync(self) -> None:
         """Put log and indexes on the device; blocking."""
         self.file.open().fdatasync()

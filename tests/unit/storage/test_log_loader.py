@@ -385,3 +385,17 @@ def test_an_index_longer_than_its_log_is_made_anew(fs: MemoryFileSystem) -> None
     log = rig.reopen()
     assert log.segments.first.offset_index.entries()[-1][1] < log.segments.first.size
     assert len(contents(log)) == 9
+
+
+@pytest.mark.parametrize("start", ["restart", "kill"])
+def test_an_index_entry_is_due_an_interval_after_any_start(start: str) -> None:
+    size = len(batch())
+    rig = Rig(config=LogConfig(index_interval_bytes=2 * size))
+    log = rig.log()
+    for _ in range(5):
+        append(log)
+    rig.workers.run_all()
+    log = getattr(rig, start)()
+    for _ in range(5):
+        append(log)
+    assert log.segments.active.offset_index.entries() == [(3, 3 * size), (8, 8 * size)]
