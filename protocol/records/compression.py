@@ -18,6 +18,8 @@ from protocol.primitives import Buffer
 
 DEFAULT_LIMIT = 128 << 20
 
+_GZIP_HEADER = b"\x1f\x8b\x08" + bytes(6) + b"\xff"  # GZIPOutputStream's, at every level
+_GZIP_TRAILER = struct.Struct("<II")
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_HEADER_START = struct.unpack_from(">i", _XERIAL_HEADER)[0]
@@ -27,6 +29,7 @@ _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_INDEPENDENT_BLOCKS = 0x20
 _LZ4_FAST_LEVEL = 9  # at Kafka's default level the fast compressor is used, at every other the high one
 _LZ4_HIGH_MIN = 3
+_ZSTD_HIGHEST_STREAMED = 9
 _ZSTD_CHUNK = 1 << 20
 _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # after a first byte 0x50-0x5f
 _ZSTD_RLE = 1
@@ -61,8 +64,9 @@ def compress(codec: Compression, data: Buffer, level: int | None = None) -> byte
         case Compression.NONE:
             return bytes(data)
         case Compression.GZIP:
-            packer = zlib.compressobj(level, zlib.DEFLATED, 31)
-            return packer.compress(data) + packer.flush()
+            packer = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
+            packed = packer.compress(data) + packer.flush()
+            return _GZIP_HEADER + packed + _GZIP_TRAILER.pack(zlib.crc32(data), len(data) & 0xFFFFFFFF)
         case Compression.SNAPPY:
             return _compress_xerial(data)
         case Compression.LZ4:
@@ -74,7 +78,19 @@ def compress(codec: Compression, data: Buffer, level: int | None = None) -> byte
                 store_size=False,
             )
         case Compression.ZSTD:
-            return zstandard.ZstdCompressor(level=level, write_content_size=False).compress(data)
+            return _compress_zstd(data, level)
+
+
+def _compress_zstd(data: Buffer, level: int) -> bytes:
+    """Compress as a stream that is flushed before it ends, as Kafka does it: the frame is then mostly the same.
+
+    At high levels a stream takes up to half a second to set up, however small the data.
+    """
+    packer = zstandard.ZstdCompressor(level=level, write_content_size=False)
+    if level > _ZSTD_HIGHEST_STREAMED:
+        return packer.compress(data)
+    stream = packer.compressobj()
+    return stream.compress(data) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) + stream.flush()
 
 
 def decompress(codec: Compression, data: Buffer, limit: int = DEFAULT_LIMIT) -> bytes:

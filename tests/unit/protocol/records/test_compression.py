@@ -91,3 +91,25 @@ def test_fewer_bytes_behind_the_last_snappy_block_than_a_size_are_its_end(behind
 def test_a_size_behind_the_last_snappy_block_is_one_more_block() -> None:
     with pytest.raises(DecompressionError):
         decompress(Compression.SNAPPY, compress(Compression.SNAPPY, b"some data" * 10) + b"\xff" * 4)
+
+
+FROM_KAFKA = [
+    (
+        Compression.GZIP,
+        b"".join(b"\x0e\0\0%c\x02k\0\0" % (2 * delta) for delta in range(20)),
+        "1f8b08000000000000ff2dc5c10680401400c0274992276b254992f473fdffbd62e6321911cd13915f6eddb9f7e0d1e9c9c5d5b317af"
+        "debcfbf0e9cbf7ff0bf804fa53a0000000",
+    ),
+    (
+        Compression.ZSTD,
+        b"".join(
+            b"\x18\0\0%c\x02k\n%s\0" % (2 * delta, word) for delta, word in enumerate((b"gamma", b"delta", b"alpha"))
+        ),
+        "28b52ffd005838010018000000026b0a67616d6d610018000002026b0a64656c74610018000004026b0a616c70686100010000",
+    ),
+]
+
+
+@pytest.mark.parametrize(("codec", "data", "packed"), FROM_KAFKA)
+def test_gzip_and_zstd_give_the_bytes_that_kafka_wrote(codec: Compression, data: bytes, packed: str) -> None:
+    assert compress(codec, data).hex() == packed

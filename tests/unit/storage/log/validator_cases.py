@@ -306,6 +306,7 @@ for _codec in list(Compression)[1:]:
         Case(f"{_name}, junk behind, to uncompressed", _spoilt(_codec, lambda b: b + b"junk"), PLAIN),
         Case(f"{_name}, twice", _twice(_codec)),
         Case(f"{_name}, flipped", _spoilt(_codec, lambda b: b[: len(b) // 2] + bytes((b[len(b) // 2] ^ 255,)) + b[len(b) // 2 + 1 :])),
+        Case(f"{_name}, seventh byte flipped", _spoilt(_codec, lambda b: b[:6] + bytes((b[6] ^ 255,)) + b[7:])),
         Case(f"{_name}, count 2 of 1", _spoilt(_codec, bytes, count=2)),
         Case(f"{_name}, count 1 of 2", _spoilt(_codec, bytes, one() + one(1))),
         Case(f"{_name}, length one less", _spoilt(_codec, bytes, bytes((one()[0] - 2,)) + one()[1:])),
