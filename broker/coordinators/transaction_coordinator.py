@@ -14,6 +14,7 @@ from coordinator.transaction.metadata import TransactionMetadata
 from coordinator.transaction.metrics import TransactionMetrics
 from coordinator.transaction.shard import ROWS, TransactionShard
 from protocol.errors import KafkaError
+from protocol.records.batch import NO_SEQUENCE
 from protocol.topic_partition import PartitionKey
 
 if TYPE_CHECKING:
@@ -45,7 +46,12 @@ class TransactionCoordinator(HostedCoordinator[TransactionShard]):
         self.metrics = TransactionMetrics()
         self.markers = TransactionMarkers(node.clock, node.wheel, node.partitions, node.group_coordinator.runtime)
         runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
-            TRANSACTION_STATE_TOPIC_NAME, ROWS, self._new_state, clock=node.clock, wheel=node.wheel
+            TRANSACTION_STATE_TOPIC_NAME,
+            ROWS,
+            self._new_state,
+            clock=node.clock,
+            wheel=node.wheel,
+            base_sequence=NO_SEQUENCE,
         )
         partitions = config.integer("transaction.state.log.num.partitions")
         super().__init__(node, TRANSACTION_STATE_TOPIC_NAME, partitions, runtime)

@@ -23,21 +23,24 @@ def encode_batches(
     producer: ProducerEpoch | None,
     compression: Compression,
     limit: int | None,
+    base_sequence: int = 0,
 ) -> list[tuple[bytearray, Sequence[CoordinatorRecord]]]:
     """(batch, its records) pairs: one, or with `limit` as many as needed to keep each batch within that many bytes.
 
-    A single record that is larger gets a batch of its own.
+    A single record that is larger gets a batch of its own. `base_sequence` goes into every batch, and nobody checks it
+    (AppendOrigin.COORDINATOR).
     """
     encoded = [
         (schema.encode_key(key), None if value is None else schema.encode_value(value))
         for schema, key, value in records
     ]
     if limit is None:
-        return [(_batch(encoded, now_ms, producer, compression), records)]
+        return [(_batch(encoded, now_ms, producer, compression, base_sequence), records)]
     batches = []
     first = 0
     for end in _ends(encoded, limit):
-        batches.append((_batch(encoded[first:end], now_ms, producer, compression), records[first:end]))
+        batch = _batch(encoded[first:end], now_ms, producer, compression, base_sequence)
+        batches.append((batch, records[first:end]))
         first = end
     return batches
 
@@ -54,7 +57,11 @@ def _ends(encoded: Sequence[KeyAndValue], limit: int) -> Iterator[int]:
 
 
 def _batch(
-    encoded: Sequence[KeyAndValue], now_ms: int, producer: ProducerEpoch | None, compression: Compression
+    encoded: Sequence[KeyAndValue],
+    now_ms: int,
+    producer: ProducerEpoch | None,
+    compression: Compression,
+    base_sequence: int,
 ) -> bytearray:
     producer_id, producer_epoch = producer or NO_PRODUCER
     return pack_batch(
@@ -67,7 +74,7 @@ def _batch(
         max_timestamp=now_ms,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
-        base_sequence=0,  # in every batch of Kafka's coordinators; not checked (AppendOrigin.COORDINATOR)
+        base_sequence=base_sequence,
     )
 
 

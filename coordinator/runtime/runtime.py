@@ -27,7 +27,11 @@ T = TypeVar("T")
 
 
 class CoordinatorRuntime(Generic[S]):
-    """Loads and unloads shards, and takes their messages by partition index. `topic` names the internal topic."""
+    """Loads and unloads shards, and takes their messages by partition index.
+
+    `topic` names the internal topic. `base_sequence` is that of every batch of records: in Kafka, 0 from its
+    CoordinatorRuntime, none from its TransactionStateManager.
+    """
 
     def __init__(
         self,
@@ -38,12 +42,13 @@ class CoordinatorRuntime(Generic[S]):
         clock: Clock,
         wheel: TimingWheel,
         compression: Compression = Compression.NONE,
+        base_sequence: int = 0,
         loop: AbstractEventLoop | None = None,
     ) -> None:
         self._topic = topic
         self._loop = loop or asyncio.get_running_loop()
         self._surroundings: Surroundings[S] = Surroundings(
-            self._loop, clock, wheel, rows, new_state, self._start_loading, compression
+            self._loop, clock, wheel, rows, new_state, self._start_loading, compression, base_sequence
         )
         self._shards: dict[int, Shard[S]] = {}
         self._loads: dict[int, Task[None]] = {}

@@ -66,6 +66,7 @@ class Surroundings(Generic[S]):
     new_state: Callable[[Shard[S]], S]
     log_failed: Callable[[Shard[S]], None]
     compression: Compression = Compression.NONE
+    base_sequence: int = 0
 
 
 class Shard(Generic[S]):
@@ -218,8 +219,10 @@ class Shard(Generic[S]):
 
     def _encode(self, outcome: Outcome[Any]) -> list[tuple[bytearray, Sequence[CoordinatorRecord]]]:
         limit = None if outcome.atomic else self._log.max_batch_bytes
-        compression = self._surroundings.compression
-        return encode_batches(outcome.records, self.clock.wall_ms(), outcome.transaction, compression, limit)
+        around = self._surroundings
+        return encode_batches(
+            outcome.records, self.clock.wall_ms(), outcome.transaction, around.compression, limit, around.base_sequence
+        )
 
     def _replay(self, state: S, records: Sequence[CoordinatorRecord], producer: ProducerEpoch, offset: int) -> None:
         rows = self._surroundings.rows

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.states import AT_REST, PREDECESSORS, TransactionState
 from protocol.internal.transaction_records import TransactionLogValue, new_log_value
+from protocol.java_collections import in_mutable_set_order, in_trie_order
 from protocol.records.batch import NO_PRODUCER_ID, NO_TIMESTAMP
 from protocol.topic_partition import PartitionKey
 
@@ -178,4 +179,8 @@ def by_topic(partitions: Iterable[PartitionKey]) -> dict[str, list[int]]:
 
 
 def _by_topic(partitions: frozenset[PartitionKey]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    return tuple([(topic, tuple(indexes)) for topic, indexes in by_topic(partitions).items()])
+    """Partition indexes by topic, in the order of the Scala collections that Kafka's TransactionLog makes."""
+    if len(partitions) < 2:
+        return tuple([(topic, (index,)) for topic, index in partitions])
+    grouped = by_topic(partitions)
+    return tuple([(topic, tuple(in_mutable_set_order(grouped[topic], int))) for topic in in_trie_order([*grouped])])

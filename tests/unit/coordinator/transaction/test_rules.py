@@ -56,3 +56,18 @@ def test_partitions_that_are_there_already_change_nothing() -> None:
     both = rules.add_partitions(ongoing, PRODUCER, {P, ("topic", 1)}, TV_2, NOW)
     assert both is not None
     assert both.partitions == {P, ("topic", 1)}
+
+
+@pytest.mark.parametrize(
+    ("topics", "in_order"),
+    [
+        ({"pre": [0], "idx": [1]}, [("pre", (0,)), ("idx", (1,))]),
+        ({"ahead": [0], "idx": [0], "jit": [0]}, [("jit", (0,)), ("idx", (0,)), ("ahead", (0,))]),
+        ({"y": [17, 1, 0, 16]}, [("y", (0, 16, 1, 17))]),
+    ],
+)
+def test_partitions_are_written_in_the_order_of_kafkas_records(
+    topics: dict[str, list[int]], in_order: list[tuple[str, tuple[int, ...]]]
+) -> None:
+    partitions = [(topic, index) for topic, indexes in topics.items() for index in indexes]
+    assert list(empty().with_partitions(partitions, TV_2, NOW).to_log().partitions or ()) == in_order
