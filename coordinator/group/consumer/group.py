@@ -69,7 +69,7 @@ class ConsumerGroup:
         self.is_fresh = False
         self._partition_epochs: dict[UUID, dict[int, int]] = {}
         self._subscribed_topics: frozenset[str] | None = None
-        self._subscribed_regexes: Mapping[str, int] | None = None
+        self._subscribed_regexes: dict[str, int] = {}
         self._homogeneous: bool | None = None
 
     # -- derived
@@ -105,9 +105,7 @@ class ConsumerGroup:
 
     @property
     def subscribed_regexes(self) -> Mapping[str, int]:
-        """Number of subscribers of each regular expression that has any."""
-        if self._subscribed_regexes is None:
-            self._subscribed_regexes = Counter(member.regex for member in self.members.values() if member.regex)
+        """Number of subscribers of each regular expression that has any, in the order in which they got the first."""
         return self._subscribed_regexes
 
     @property
@@ -206,7 +204,9 @@ class ConsumerGroup:
 
     def put_member(self, member: ConsumerMember) -> None:
         """Add a new or changed member."""
-        self._release(self.members.get(member.member_id))
+        before = self.members.get(member.member_id)
+        self._release(before)
+        self._count_regexes(before, member)
         self.slots = timeline_slots(self.slots, len(self.members))
         self.members[member.member_id] = member
         for owned in (member.assigned, member.pending_revocation):
@@ -214,14 +214,27 @@ class ConsumerGroup:
                 self._partition_epochs.setdefault(topic, {}).update(dict.fromkeys(partitions, member.epoch))
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member.member_id
-        self._subscribed_topics = self._subscribed_regexes = self._homogeneous = None
+        self._subscribed_topics = self._homogeneous = None
 
     def remove_member(self, member_id: str) -> None:
         member = self.members.pop(member_id, None)
         self._release(member)
+        self._count_regexes(member, None)
         if member is not None and self.static_ids.get(member.instance_id or "") == member_id:
             del self.static_ids[member.instance_id or ""]
-        self._subscribed_topics = self._subscribed_regexes = self._homogeneous = None
+        self._subscribed_topics = self._homogeneous = None
+
+    def _count_regexes(self, before: ConsumerMember | None, after: ConsumerMember | None) -> None:
+        old, new = before and before.regex, after and after.regex
+        if old == new:
+            return
+        counts = self._subscribed_regexes
+        if old:
+            counts[old] -= 1
+            if not counts[old]:
+                del counts[old]
+        if new:
+            counts[new] = counts.get(new, 0) + 1
 
     def _release(self, member: ConsumerMember | None) -> None:
         """Release what the member owns at its epoch. The rest is others': compaction may remove the steps between."""

@@ -11,6 +11,7 @@ from coordinator.group.consumer.assignment import Partitions, by_topic
 from coordinator.group.consumer.embedded import encoded_assignment
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.messages import ConsumerHeartbeatAnswer
+from coordinator.group.consumer.reconciliation import reconcile
 from protocol.consumer_protocol import deserialize_assignment
 from protocol.internal.consumer_group_records import CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT
 from tests.unit.coordinator.group.rig import subscription
@@ -52,3 +53,10 @@ def test_holds_in_what_a_classic_member_is_told() -> None:
     for partitions in either_way(*made):
         told = deserialize_assignment(encoded_assignment(partitions, subscription("a"), topics)).partitions
         assert [name for name, _ in told] == in_order
+
+
+def test_of_two_new_topics_in_one_bucket_the_targets_last_comes_first() -> None:
+    t2, u1 = UUID("d56c954f-cff1-432a-9f77-3f1ca1f88e2c"), UUID("71fa0f5a-561a-453f-851d-0256e627fc5e")
+    target = {t2: frozenset({0}), u1: frozenset(range(5))}
+    member = reconcile(ConsumerMember("zz"), 2, target, {}, lambda *_: True)
+    assert [topic for topic, _ in by_topic(member.assigned)] == [u1, t2]
