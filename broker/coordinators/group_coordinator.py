@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -112,6 +113,7 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
         self.offset_metrics = OffsetMetrics()
         self.rebalances = Purgatory("Rebalance", node.wheel)
         self.heartbeats = Purgatory("Heartbeat", node.wheel)
+        self._deleted: list[str] = []
         self._topics = GroupTopics(node.topics, {node.node_id: config.optional_string("broker.rack")})
         runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             GROUP_METADATA_TOPIC_NAME,
@@ -165,8 +167,15 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
         for shard in self.runtime.shards():
             if shard.state is not None and changed is not None:
                 shard.state.groups.consumer.topic_changed(changed.name)
-            if old is not None and (new is None or new.id != old.id):
-                shard.tell(lambda state: state.offsets.topic_deleted(old.name))
+        if old is not None and (new is None or new.id != old.id):
+            if not self._deleted:  # topics deleted together leave one batch of records
+                asyncio.get_running_loop().call_soon(self._remove_offsets_of_deleted)
+            self._deleted.append(old.name)
+
+    def _remove_offsets_of_deleted(self) -> None:
+        deleted, self._deleted = self._deleted, []
+        for shard in self.runtime.shards():
+            shard.tell(lambda state: state.offsets.topics_deleted(deleted))
 
 
 def _hash_code(partition: int) -> int:

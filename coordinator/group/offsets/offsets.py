@@ -11,7 +11,7 @@ from coordinator.group.offsets.store import CommittedOffset, OffsetStore
 from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, ProducerEpoch
 from protocol.errors import GroupIdNotFound, IllegalGeneration, KafkaError, StaleMemberEpoch
 from protocol.internal.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
-from protocol.java_collections import in_grown_timeline_order
+from protocol.java_collections import in_java_order
 from protocol.java_strings import utf16_length
 from protocol.records.batch import NO_TIMESTAMP
 from protocol.topic_partition import PartitionKey
@@ -138,11 +138,7 @@ class Offsets:
             group.validate_offset_fetch(member_id, member_epoch)
         committed = self.store.of_group(group_id)
         if wanted is None:
-            found = {
-                (topic, index): committed[topic][index]
-                for topic in in_grown_timeline_order([*committed])
-                for index in in_grown_timeline_order([*committed[topic]])
-            }
+            found = {(topic, index): offset for topic, index, offset in self.store.in_order(group_id)}
         else:
             found = {key: committed[key[0]][key[1]] for key in wanted if key[1] in committed.get(key[0], ())}
         if not require_stable or not self.store.has_open_transactions(group_id):
@@ -205,10 +201,10 @@ class Offsets:
             records += self._groups.deletion(group_id)
         return Outcome(records, codes, self._deleted(offsets))
 
-    def topic_deleted(self, topic: str) -> Outcome[None]:
-        """Remove every group's offsets of a topic that is gone."""
-        records = [tombstone(group_id, topic, partition) for group_id, partition in self.store.places_of_topic(topic)]
-        return Outcome(records, atomic=False)
+    def topics_deleted(self, topics: Collection[str]) -> Outcome[None]:
+        """Remove every group's offsets of topics that are gone."""
+        places = self.store.places_of_topics(in_java_order(topics))
+        return Outcome([tombstone(*place) for place in places], atomic=False)
 
     def _deleted(self, offsets: int) -> Effects:
         def count(error: KafkaError | None) -> None:

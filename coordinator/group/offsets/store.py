@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from coordinator.runtime.outcome import Position
 from protocol.internal.group_records import OffsetCommitKey, OffsetCommitValue
+from protocol.java_collections import LEAST_SLOTS, in_timeline_order, timeline_slots
 from protocol.records.batch import NO_PRODUCER_ID
 from protocol.topic_partition import PartitionKey
 
@@ -18,7 +19,30 @@ class CommittedOffset(NamedTuple):
     record_offset: int
 
 
-Partitions = dict[int, CommittedOffset]
+Key = TypeVar("Key", str, int)
+Value = TypeVar("Value")
+
+
+class TimelineMap(dict[Key, Value]):
+    """A dict that knows how large Kafka's TimelineHashMap has become, which never shrinks and determines its order."""
+
+    __slots__ = ("_size",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._size = LEAST_SLOTS
+
+    def put(self, key: Key, value: Value) -> None:
+        """Add or replace; either may enlarge Kafka's map."""
+        self._size = timeline_slots(self._size, len(self))
+        self[key] = value
+
+    def in_order(self) -> list[Key]:
+        return in_timeline_order(list(self), self._size)
+
+
+Partitions = TimelineMap[int, CommittedOffset]
+OfTopics = TimelineMap[str, Partitions]
 OfGroup = Mapping[str, Mapping[int, CommittedOffset]]
 """A group's offsets by topic and partition."""
 
@@ -30,8 +54,8 @@ class OffsetStore:
     """
 
     def __init__(self) -> None:
-        self._by_group: dict[str, dict[str, Partitions]] = {}
-        self._pending: dict[int, dict[str, dict[str, Partitions]]] = {}
+        self._by_group: TimelineMap[str, OfTopics] = TimelineMap()
+        self._pending: TimelineMap[int, TimelineMap[str, OfTopics]] = TimelineMap()
         self._open_transactions: dict[str, set[int]] = {}
 
     # -- reading
@@ -61,18 +85,21 @@ class OffsetStore:
 
     def places_of_group(self, group: str) -> list[PartitionKey]:
         """The partitions for which the group, or an open transaction, has a commit, each once."""
-        offsets = (self.of_group(group), *self._pending_of(group))
-        return list(dict.fromkeys((topic, partition) for one in offsets for topic in one for partition in one[topic]))
+        places = (self.in_order(group), *map(_in_order, self._pending_of(group)))
+        return list(dict.fromkeys((topic, partition) for some in places for topic, partition, _ in some))
 
-    def places_of_topic(self, topic: str) -> list[tuple[str, int]]:
-        """Each (group, partition) that has a commit, pending or not, once."""
-        found: dict[tuple[str, int], None] = {}
-        for group in {**self._by_group, **dict.fromkeys(self._open_transactions)}:
-            for one in (self.of_group(group), *self._pending_of(group)):
-                found |= dict.fromkeys((group, partition) for partition in one.get(topic, ()))
-        return list(found)
+    def in_order(self, group: str) -> Iterator[tuple[str, int, CommittedOffset]]:
+        """Topic, partition and offset of all commits of a group, in the order of Kafka's maps."""
+        return _in_order(self._by_group.get(group, _NOTHING))
 
-    def _pending_of(self, group: str) -> Iterator[dict[str, Partitions]]:
+    def places_of_topics(self, topics: Sequence[str]) -> Iterator[tuple[str, str, int]]:
+        """(group, topic, partition) of each commit, pending or not, in the order of Kafka's maps."""
+        for of_groups in (self._by_group, *[self._pending[producer_id] for producer_id in self._pending.in_order()]):
+            for group in of_groups.in_order():
+                for topic in topics:
+                    yield from ((group, topic, partition) for partition in sorted(of_groups[group].get(topic, ())))
+
+    def _pending_of(self, group: str) -> Iterator[OfTopics]:
         for producer_id in self._open_transactions.get(group, ()):
             pending = self._pending[producer_id].get(group)
             if pending is not None:
@@ -85,47 +112,58 @@ class OffsetStore:
         if value is None:
             self._remove(group, topic, partition)
         elif position.producer_id == NO_PRODUCER_ID:
-            self._put(self._by_group.setdefault(group, {}), topic, partition, CommittedOffset(value, position.offset))
+            _put(self._by_group, group, topic, partition, CommittedOffset(value, position.offset))
         else:
-            pending = self._pending.setdefault(position.producer_id, {}).setdefault(group, {})
-            self._put(pending, topic, partition, CommittedOffset(value, position.offset))
+            pending = _get_or_put(self._pending, position.producer_id)
+            _put(pending, group, topic, partition, CommittedOffset(value, position.offset))
             self._open_transactions.setdefault(group, set()).add(position.producer_id)
-
-    @staticmethod
-    def _put(offsets: dict[str, Partitions], topic: str, partition: int, offset: CommittedOffset) -> None:
-        of_topic = offsets.get(topic)
-        if of_topic is None:
-            of_topic = offsets[topic] = {}
-        of_topic[partition] = offset
 
     def _remove(self, group: str, topic: str, partition: int) -> None:
         """A tombstone removes the pending commits too."""
-        offsets = self._by_group.get(group, {})
-        for one in (offsets, *self._pending_of(group)):
-            of_topic = one.get(topic, {})
-            if of_topic.pop(partition, None) is not None and not of_topic:
+        offsets = self._by_group.get(group)
+        for one in self._pending_of(group) if offsets is None else (offsets, *self._pending_of(group)):
+            of_topic = one.get(topic)
+            if of_topic is not None and of_topic.pop(partition, None) is not None and not of_topic:
                 del one[topic]
         if not offsets:
             self._by_group.pop(group, None)
 
     def replay_end_marker(self, producer_id: int, committed: bool) -> None:
         """Apply a marker. Of a pending and a plain commit the later record counts: compaction may remove the other."""
-        ended = self._pending.pop(producer_id, {})
-        for group, pending in ended.items():
+        ended = self._pending.pop(producer_id, None)
+        for group, pending in () if ended is None else ended.items():
             transactions = self._open_transactions[group]
             transactions.discard(producer_id)
             if not transactions:
                 del self._open_transactions[group]
             if committed and pending:
-                self._take_over(self._by_group.setdefault(group, {}), pending)
+                self._take_over(group, pending)
 
-    def _take_over(self, offsets: dict[str, Partitions], pending: OfGroup) -> None:
-        for topic, partitions in pending.items():
-            for partition, offset in partitions.items():
-                existing = offsets.get(topic, _NONE).get(partition)
-                if existing is None or offset.record_offset > existing.record_offset:
-                    self._put(offsets, topic, partition, offset)
+    def _take_over(self, group: str, pending: OfTopics) -> None:
+        for topic, partition, offset in _in_order(pending):
+            existing = self.get(group, topic, partition)
+            if existing is None or offset.record_offset > existing.record_offset:
+                _put(self._by_group, group, topic, partition, offset)
+
+
+def _in_order(offsets: OfTopics) -> Iterator[tuple[str, int, CommittedOffset]]:
+    for topic in offsets.in_order():
+        of_topic = offsets[topic]
+        for partition in of_topic.in_order():
+            yield topic, partition, of_topic[partition]
+
+
+def _put(offsets: TimelineMap[str, OfTopics], group: str, topic: str, partition: int, offset: CommittedOffset) -> None:
+    _get_or_put(_get_or_put(offsets, group), topic).put(partition, offset)
+
+
+def _get_or_put(maps: TimelineMap[Key, TimelineMap[Any, Any]], key: Key) -> TimelineMap[Any, Any]:
+    found = maps.get(key)
+    if found is None:
+        found = TimelineMap()
+        maps.put(key, found)
+    return found
 
 
 _NONE: Mapping[int, CommittedOffset] = {}
-_NOTHING: OfGroup = {}
+_NOTHING: OfTopics = TimelineMap()

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+from kio.schema.delete_topics.v6.request import DeleteTopicState
+from kio.schema.offset_commit.v9.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+
+from protocol.records.batch import NO_SEQUENCE
 from storage.log.partition_log import PartitionLog
 from storage.log.segment_recovery import whole_batches
 from tests.doubles.clock import settle
@@ -55,3 +61,44 @@ async def test_internal_topics_are_compacted_and_say_the_same() -> None:
         assert resumed.producer_id == producer.producer_id
         assert b"last" in await read(following, isolation=1)
         await following.stop()
+
+
+async def test_batches_of_offsets_begin_with_sequence_0_those_of_transactions_have_none_as_in_kafka() -> None:
+    async with Rig(config=CONFIG) as rig:
+        await rig.create("t")
+        await begun(rig)
+        client = rig.connect()
+        await client.ask("find_coordinator", 4, key_type=0, coordinator_keys=("readers",))
+        await Run(set()).commit_offset(client, 1)
+        for name, sequence in (("__consumer_offsets", 0), ("__transaction_state", NO_SEQUENCE)):
+            segment = rig.node.partitions.get(name, 0).log.segments.active
+            found = [header for _, header, _ in whole_batches(segment.file.open(), 0, segment.size)]
+            assert {header.base_sequence for header in found} == {sequence}
+
+
+async def test_topics_deleted_together_leave_one_batch_of_tombstones() -> None:
+    async with Rig(config=CONFIG) as rig:
+        client = rig.connect()
+        for topic in ("t", "u"):
+            await rig.create(topic)
+        await client.ask("find_coordinator", 4, key_type=0, coordinator_keys=("readers",))
+        places = tuple(
+            OffsetCommitRequestTopic(
+                name=topic,
+                partitions=(
+                    OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata=""),
+                ),
+            )
+            for topic in ("t", "u")
+        )
+        await client.ask(
+            "offset_commit", 8, group_id="readers", generation_id_or_member_epoch=-1, member_id="", topics=places
+        )
+        log = rig.node.partitions.get("__consumer_offsets", 0).log
+        end = log.log_end_offset
+        named = tuple(DeleteTopicState(name=topic, topic_id=None) for topic in ("t", "u"))
+        await client.ask("delete_topics", 6, topics=named, timeout=timedelta(seconds=30))
+        await settle()
+        segment = log.segments.active
+        batches = [header for _, header, _ in whole_batches(segment.file.open(), 0, segment.size)]
+        assert [header.record_count for header in batches if header.base_offset >= end] == [2]

@@ -55,7 +55,10 @@ class OffsetRig(Rig):
         return self.runtime.write(0, lambda state: state.offsets.delete_groups(groups)).result()
 
     def topic_deleted(self, topic: str) -> None:
-        self.runtime.write(0, lambda state: state.offsets.topic_deleted(topic)).result()
+        self.topics_deleted(topic)
+
+    def topics_deleted(self, *topics: str) -> None:
+        self.runtime.write(0, lambda state: state.offsets.topics_deleted(topics)).result()
 
     def group_ids(self) -> set[str]:
         return self.runtime.read(0, lambda state: {group.group_id for group in state.groups.all()}).result()

@@ -78,3 +78,39 @@ async def test_a_topics_offsets_may_take_more_than_one_batch() -> None:
     rig.topic_deleted("topic")
     assert rig.committed() == {}
     assert len(rig.log.written) - before > 2
+
+
+def deleted(rig: OffsetRig) -> list[tuple[str, str, int]]:
+    return [(key.group, key.topic, key.partition) for key, value in rig.offset_records() if value is None]
+
+
+async def test_offsets_go_in_the_order_of_kafkas_maps() -> None:
+    rig = await OffsetRig.started()
+    rig.commit(*(offset(partition, 1, topic=topic) for topic in ("x", "BB", "orders") for partition in (2, 0, 1)))
+    in_order = [(GROUP, topic, partition) for topic, partition in rig.committed()]
+    rig.delete_groups(GROUP)
+    assert deleted(rig) == in_order
+
+
+async def test_offsets_of_topics_deleted_together_are_one_batch_partitions_ascending() -> None:
+    rig = await OffsetRig.started()
+    for group in ("s1", "s2"):
+        rig.commit(
+            *(offset(partition, 1, topic=topic) for topic in ("aa", "y") for partition in (15, 1, 7)), group=group
+        )
+    rig.commit_in_transaction(9, offset(3, 1, topic="y"), group="s2")
+    before = len(rig.log.written)
+    rig.topics_deleted("aa", "y")
+    assert len(rig.log.written) == before + 1
+    committed = [(group, topic, index) for group in ("s1", "s2") for topic in ("y", "aa") for index in (1, 7, 15)]
+    assert sorted(deleted(rig)[:12]) == sorted(committed)
+    assert [index for _, _, index in deleted(rig)] == [1, 7, 15] * 4 + [3]
+
+
+async def test_what_is_left_after_a_deletion_keeps_its_order() -> None:
+    rig = await OffsetRig.started()
+    topics = ("x", "BB", "orders", "zeta-topic", "another.topic", "u5", "u6", "aa", "y")
+    rig.commit(*(offset(0, 1, topic=topic) for topic in topics))
+    before = [topic for topic, _ in rig.committed()]
+    rig.topics_deleted(*topics[2:])
+    assert [topic for topic, _ in rig.committed()] == [topic for topic in before if topic in topics[:2]]

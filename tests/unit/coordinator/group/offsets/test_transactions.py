@@ -70,3 +70,11 @@ async def test_a_deleted_offset_takes_the_pending_one_along() -> None:
     rig.delete({"topic": [0]})
     rig.end(9, committed=True)
     assert rig.committed() == {("topic", 1): 5}
+
+
+async def test_what_a_commit_takes_over_comes_in_the_order_of_kafkas_maps() -> None:
+    rig = await OffsetRig.started()
+    rig.commit_in_transaction(9, offset(1, 25, topic="another.topic"))
+    rig.commit_in_transaction(9, offset(2, 26, topic="x"))
+    rig.end(9, committed=True)
+    assert list(rig.committed()) == [("another.topic", 1), ("x", 2)]
