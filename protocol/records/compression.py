@@ -7,6 +7,7 @@ process's memory. Every function works on a whole records section at once.
 from __future__ import annotations
 
 import struct
+import threading
 import zlib
 from enum import IntEnum
 
@@ -198,7 +199,17 @@ def _decompress_lz4(data: Buffer, limit: int) -> bytes:
     return unpacked
 
 
-_unzstd = zstandard.ZstdDecompressor()
+class _Zstd(threading.local):
+    """A decompressor for each thread: two that use one at the same time get errors, or each other's data.
+
+    One for each call would cost more than a small section's data.
+    """
+
+    def __init__(self) -> None:
+        self.unpacker = zstandard.ZstdDecompressor()
+
+
+_zstd = _Zstd()
 
 
 def _decompress_zstd(data: Buffer, limit: int) -> bytes:
@@ -207,7 +218,7 @@ def _decompress_zstd(data: Buffer, limit: int) -> bytes:
     total = 0
     try:
         _check_zstd_complete(view)
-        with _unzstd.stream_reader(view, read_across_frames=True) as reader:
+        with _zstd.unpacker.stream_reader(view, read_across_frames=True) as reader:
             while part := reader.read(min(_ZSTD_CHUNK, limit - total + 1)):
                 parts.append(part)
                 total += len(part)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import random
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import lz4.frame  # type: ignore[import-untyped]
 import pytest
@@ -21,6 +23,21 @@ PACKED = [codec for codec in Compression if codec is not Compression.NONE]
 def test_round_trip(codec: Compression, data: bytes, times: int) -> None:
     data *= times
     assert decompress(codec, memoryview(compress(codec, memoryview(data)))) == data
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_two_threads_unpack_at_the_same_time(codec: Compression) -> None:
+    """The loop checks produced batches while a worker looks for a timestamp, or compacts."""
+
+    def unpacks(seed: int) -> bool:
+        chance = random.Random(seed)
+        words = [chance.randbytes(9) for _ in range(300)]
+        data = b"".join(chance.choices(words, k=400_000))  # so much that the library lets other threads run
+        packed = compress(codec, data)
+        return all(decompress(codec, packed) == data for _ in range(5))
+
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(unpacks, range(2))) == [True, True]
 
 
 @pytest.mark.parametrize("codec", PACKED)
