@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -103,18 +103,14 @@ async def test_the_next_request_waits_until_the_answer_is_sent(rig: Rig) -> None
     assert [correlation_of(reply) for reply in client.replies()] == [1, 2]
 
 
-async def test_a_client_that_has_sent_everything_gets_the_whole_answer(rig: Rig) -> None:
+@pytest.mark.parametrize(
+    "end",
+    [lambda client: client.transport.half_close(), lambda client: client.connection.finish()],
+    ids=["the client sends no more", "the node stops"],
+)
+async def test_a_connection_that_is_to_end_gets_the_whole_answer(rig: Rig, end: Callable[[Client], None]) -> None:
     client = await stalled(rig)
-    client.transport.half_close()
-    assert not await client.closed()
-    await take_all(client)
-    assert [len(sent_records(reply)) for reply in client.replies()] == [len(LOGS)]
-    assert await client.closed()
-
-
-async def test_a_stopping_node_sends_the_whole_answer(rig: Rig) -> None:
-    client = await stalled(rig)
-    client.connection.finish()
+    end(client)
     assert not await client.closed()
     await take_all(client)
     assert [len(sent_records(reply)) for reply in client.replies()] == [len(LOGS)]
