@@ -60,26 +60,30 @@ class Server:
 
         Raises ListenError if an address cannot be bound.
         """
-        loop = asyncio.get_running_loop()
         for listener in listeners:
-            name = listener.name
-
-            def accept(name: str = name) -> Connection:
-                return Connection(self, self._node.dispatcher, name)
-
             try:
-                server = await loop.create_server(
-                    accept,
-                    listener.host or None,
-                    listener.port,
-                    backlog=self._backlog,
-                    reuse_address=True,
-                    start_serving=False,
-                )
+                server = await self._bind(listener, listener.port)
+                port = self.bound[listener.name] = server.sockets[0].getsockname()[1]
+                if not listener.port and len(server.sockets) > 1:  # each address family chose a port of its own
+                    server.close()
+                    await server.wait_closed()
+                    server = await self._bind(listener, port)
             except OSError as error:
                 raise _cannot_listen(listener, error) from error
             self._servers.append((listener, server))
-            self.bound[name] = server.sockets[0].getsockname()[1]
+
+    async def _bind(self, listener: Listener, port: int) -> asyncio.Server:
+        def accept() -> Connection:
+            return Connection(self, self._node.dispatcher, listener.name)
+
+        return await asyncio.get_running_loop().create_server(
+            accept,
+            listener.host or None,
+            port,
+            backlog=self._backlog,
+            reuse_address=True,
+            start_serving=False,
+        )
 
     async def serve(self) -> None:
         """Let clients in. Raises ListenError if another process was faster."""

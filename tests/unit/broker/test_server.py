@@ -271,6 +271,15 @@ async def test_nobody_is_served_before_every_listener_is_bound(monkeypatch: pyte
     await rig.stop()
 
 
+async def test_a_listener_on_every_address_has_one_port() -> None:
+    rig = Rig()
+    rig.listeners = (Listener("ANY", "PLAINTEXT", "", 0),)
+    await rig.start()
+    ports = {sock.getsockname()[1] for _, server in rig.node.server._servers for sock in server.sockets}
+    assert ports == {rig.node.server.bound["ANY"]} != {0}
+    await rig.stop()
+
+
 @pytest.mark.parametrize(
     ("config", "asked"),
     [
