@@ -66,6 +66,9 @@ logger = structlog.get_logger(__name__)
 STOP_PATIENCE_MS = 30_000
 """A stop that makes no progress for this long is given up; the next start recovers the logs."""
 
+STARTED_LIKE_KAFKA = "[KafkaServer id={}] started; Kafka Server started; Transitioning from RECOVERY to RUNNING"
+"""What Testcontainers looks for in the lines of Kafka's images, depending on its language and version."""
+
 
 @dataclass(frozen=True, slots=True)
 class Seams:
@@ -162,7 +165,13 @@ class Node:
         self._loop_lag.start()
         self._maintenance.start(self.config, self._periodic)
         self.not_ready = None
-        logger.info("started", node=self.node_id, cluster=self.cluster_id, partitions=len(self.partitions))
+        logger.info(
+            "started",
+            node=self.node_id,
+            cluster=self.cluster_id,
+            partitions=len(self.partitions),
+            like_kafka=STARTED_LIKE_KAFKA.format(self.node_id),
+        )
 
     def _lock_folders(self, undo: AsyncExitStack) -> LogDirs:
         dirs = LogDirs.open(

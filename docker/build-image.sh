@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds docker/Dockerfile and tries the container, on Debian as root, with no container registry: the base is a fresh
 # debootstrap, the Python packages come from a wheelhouse made outside. The trial: the health check, a kcat round trip,
-# data kept over a restart, a graceful stop with exit status 0, and the environment that the official apache/kafka image
-# is given. `--save FILE` keeps the image as an archive for `docker load`; everything else is removed at the end.
+# data kept over a restart, a graceful stop with exit status 0, the environment that the official apache/kafka image is
+# given, and a start as by Testcontainers. `--save FILE` keeps the image as an archive for `docker load`; everything else is removed at the end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -108,6 +108,23 @@ echo hello | kcat -P -b 127.0.0.1:"$port" -t four -p 3
 kcat -L -b 127.0.0.1:"$port" | grep -E 'broker 7|"four" with 4 partitions'
 pod logs "$name" 2>&1 | grep '"level": "warning"' | sed 's/"level".*//'
 [ "$(stop_status)" = 0 ]
+pod rm --volumes "$name" >/dev/null
+
+echo "== trial as Testcontainers starts Kafka's images"
+script=/tmp/testcontainers_start.sh
+pod run --detach --name "$name" --network=host --ulimit nofile=20000:20000 --ulimit nproc=32768:32768 \
+  --env KAFKA_LISTENERS=PLAINTEXT://127.0.0.1:"$port" --env KAFKA_ODRADEK_HTTP_PORT="$http_port" \
+  localhost/odradek sh -c "while [ ! -f $script ]; do sleep 0.1; done; $script" >/dev/null
+printf '#!/bin/bash\nexport KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://127.0.0.1:%s\n/etc/kafka/docker/run\n' "$port" >"$work/start.sh"
+chmod 777 "$work/start.sh"
+pod cp "$work/start.sh" "$name:$script"
+for _ in $(seq 100); do
+  pod logs "$name" 2>&1 | grep -q 'Transitioning from RECOVERY to RUNNING' && break
+  sleep 0.1
+done
+echo hello | kcat -P -b 127.0.0.1:"$port" -t started -p 0
+[ "$(kcat -C -q -b 127.0.0.1:"$port" -t started -o beginning -e)" = hello ]
+echo "started by its script, and served"
 
 if [ -n "$save" ]; then
   buildah push --quiet localhost/odradek "docker-archive:$save:odradek:latest"

@@ -7,13 +7,16 @@ import errno
 import io
 import json
 import logging
+import re
 from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
 import structlog
+from structlog.testing import capture_logs
 
 from broker.logging import configure, log_loop_exceptions
+from tests.unit.broker.rig import Rig
 
 
 class Terminal(io.StringIO):
@@ -138,3 +141,18 @@ async def test_what_reaches_the_loop_is_logged_and_counted() -> None:
     assert "RuntimeError: broken" in str(with_traceback["exception"])
     assert "fail" in str(with_traceback["handle"])
     assert (without["event"], without["level"], without["logger"]) == ("without an exception", "error", "asyncio")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"Transitioning from RECOVERY to RUNNING",  # Java and Go
+        r"Kafka Server started",  # Python, with KRaft
+        r"\[KafkaServer id=\d+\] started",  # Python and older Java, without it
+    ],
+)
+async def test_a_start_is_seen_by_testcontainers(pattern: str) -> None:
+    with capture_logs() as lines:
+        async with Rig():
+            pass
+    assert [line["event"] for line in lines if re.search(pattern, json.dumps(line))] == ["started"]

@@ -1,0 +1,4 @@
+#!/bin/sh
+# Stands where Kafka's images have the script that starts the broker; Testcontainers calls it once it has set
+# KAFKA_ADVERTISED_LISTENERS.
+exec /opt/odradek/bin/odradek serve
