@@ -2,7 +2,8 @@
 # Builds docker/Dockerfile and tries the container, on Debian as root, with no container registry: the base is a fresh
 # debootstrap, the Python packages come from a wheelhouse made outside. The trial: the health check, a kcat round trip,
 # data kept over a restart, a graceful stop with exit status 0, the environment that the official apache/kafka image is
-# given, and a start as by Testcontainers. `--save FILE` keeps the image as an archive for `docker load`; everything else is removed at the end.
+# given, and a start as by Testcontainers. `--save FILE` keeps the image as an archive for `docker load`; everything else
+# is removed at the end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
