@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 
 import structlog
 
-from storage.files import File, FileSystem, is_transient
+from storage.files import FileSystem, is_transient
 from storage.log.log_services import DESCRIPTORS_RETRY_MS, LogServices
 
 logger = structlog.get_logger(__name__)
@@ -23,13 +23,8 @@ def remove_folder(fs: FileSystem, path: str) -> None:
     fs.rmdir(path)
 
 
-def remove_folder_later(services: LogServices, folder: str, delay_ms: int, files: Sequence[File] = ()) -> None:
-    """Remove a folder, and close its open files, `delay_ms` from now. The next start removes what is left."""
-
-    def close_and_remove() -> None:
-        for file in files:
-            file.close()
-        remove_folder(services.fs, folder)
+def remove_folder_later(services: LogServices, folder: str, delay_ms: int) -> None:
+    """Remove a folder `delay_ms` from now. The next start removes what is left."""
 
     def failed(error: Exception) -> None:
         logger.error("folder not removed", folder=folder, error=str(error))
@@ -37,6 +32,7 @@ def remove_folder_later(services: LogServices, folder: str, delay_ms: int, files
             services.clock.call_later(delay_ms + DESCRIPTORS_RETRY_MS, remove)
 
     def remove() -> None:
-        services.workers.submit(close_and_remove, lambda _: logger.info("folder removed", folder=folder), failed)
+        work = partial(remove_folder, services.fs, folder)
+        services.workers.submit(work, lambda _: logger.info("folder removed", folder=folder), failed)
 
     services.clock.call_later(delay_ms, remove)

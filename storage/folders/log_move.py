@@ -28,7 +28,7 @@ import structlog
 
 from protocol.errors import KafkaStorage
 from protocol.topic_partition import TopicPartition
-from storage.files import File, FileSystem, is_out_of_descriptors, is_transient
+from storage.files import FileSystem, is_out_of_descriptors, is_transient
 from storage.folders import log_names, partition_metadata
 from storage.folders.folder_removal import remove_folder, remove_folder_later
 from storage.folders.log_copy import LogCopy, SourceError, Step
@@ -119,10 +119,9 @@ class LogMove:
             await self._hold_flushes()
             try:
                 with self._while_copying():
-                    old_folder, old_files = await self._switch()
+                    old_folder = await self._switch()
                 moved = True
-                with self._leaving(old_files):
-                    await self._finish(old_folder, old_files)
+                await self._finish(old_folder)
             finally:
                 self.log.flusher.release()
         finally:
@@ -200,8 +199,8 @@ class LogMove:
 
     # -- changing places
 
-    async def _switch(self) -> tuple[str, list[File]]:
-        """Let the log go on in the copy, which counts from now on; return the old folder and its open files."""
+    async def _switch(self) -> str:
+        """Let the log go on in the copy, which counts from now on; return the old folder."""
         await self._round()
         await self._do(self._copy.sync_steps())
         missing = self._copy.missing()
@@ -221,19 +220,19 @@ class LogMove:
         finally:
             self.log.held_back = False
 
-    def _switch_now(self) -> tuple[str, list[File]]:
+    def _switch_now(self) -> str:
         old_folder = self.log.folder
         for step in self._copy.steps():
             step()
         self.copied_to = self.log.log_end_offset
         try:
-            old_files = self._rename(self._moved_folder)
+            self._rename(self._moved_folder)
         except OSError as error:
             if is_transient(error):
                 raise  # no name has changed, so the log stays where it is
             raise self._failed(self.target, error) from error
         self._manager.settle_move(self.log, self.target)
-        return old_folder, old_files
+        return old_folder
 
     def _take_locks(self, locks: ExitStack) -> bool:
         """Lock every file against being opened by name; return False if one is being opened right now."""
@@ -244,11 +243,11 @@ class LogMove:
             locks.callback(lock.release)
         return True
 
-    def _rename(self, folder: str) -> list[File]:
+    def _rename(self, folder: str) -> None:
         """Rename the copy and point the log at it; the caller holds the locks."""
         self._fs.rename(self._copy.folder, folder)
         self._copy.folder = folder
-        return self.log.relocate(folder)
+        self.log.relocate(folder)
 
     def _failed(self, log_dir: LogDir, error: OSError) -> Exception:
         """Fail the log: the next start may take either of the two folders, so neither may grow."""
@@ -257,7 +256,7 @@ class LogMove:
             return MoveEndedError()
         return self.log.fail(KafkaStorage(f"It could not change places: {error}"))
 
-    async def _finish(self, old_folder: str, old_files: list[File]) -> None:
+    async def _finish(self, old_folder: str) -> None:
         """Make all of it durable. If the log is deleted or fails meanwhile, the next start does the rest."""
         end = self.log.end
         target = self.target
@@ -271,29 +270,10 @@ class LogMove:
             await self._retried(partial(self._fs.rename, old_folder, doomed), is_transient)
             await self._retried(partial(self._fs.fsync_dir, source.path))
         with self._failing(target):
-            old_files += await self._take_final_name()
+            await self._take_final_name()
             await self._retried(partial(self._fs.fsync_dir, target.path))
         self.log.flusher.note_synced(end)
-        delay_ms = self.log.config.file_delete_delay_ms
-        remove_folder_later(self._manager.services, doomed, delay_ms, old_files)
-
-    @contextmanager
-    def _leaving(self, old_files: list[File]) -> Iterator[None]:
-        """After a failure too, close the old files; later, as they may still be read. The next start removes them."""
-
-        def close() -> None:
-            for file in old_files:
-                file.close()
-
-        def failed(error: Exception) -> None:
-            logger.error("old files not closed", partition=str(self._key), error=str(error))
-
-        try:
-            yield
-        except BaseException:
-            delay_ms = self.log.config.file_delete_delay_ms
-            self._clock.call_later(delay_ms, lambda: self._workers.submit(close, lambda _: None, failed))
-            raise
+        remove_folder_later(self._manager.services, doomed, self.log.config.file_delete_delay_ms)
 
     @contextmanager
     def _failing(self, log_dir: LogDir) -> Iterator[None]:
@@ -326,12 +306,13 @@ class LogMove:
         if not self._is_current:
             raise MoveEndedError
 
-    async def _take_final_name(self) -> list[File]:
+    async def _take_final_name(self) -> None:
         while True:
             try:
                 with ExitStack() as locks:
                     if self._take_locks(locks):
-                        return self._rename(self._final_folder)
+                        self._rename(self._final_folder)
+                        return
             except OSError as error:
                 await self._wait_after(error, is_transient)
             await self._clock.sleep(RETRY_MS)

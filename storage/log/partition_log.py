@@ -15,7 +15,7 @@ import structlog
 from protocol.errors import KafkaError, KafkaStorage, NotLeaderOrFollower, OffsetOutOfRange, RecordBatchTooLarge
 from protocol.records.batch import set_offsets_and_epoch
 from storage.append_types import AppendInfo, AppendOrigin, LogConfig, new_append_info
-from storage.files import File, is_transient
+from storage.files import is_transient
 from storage.log import log_truncation, time_lookup
 from storage.log.log_flusher import LogFlusher
 from storage.log.log_services import LogHost, LogServices
@@ -385,12 +385,11 @@ class PartitionLog:
         for segment in self.segments:
             segment.file.retire()
 
-    def relocate(self, folder: str) -> list[File]:
-        """Go on with the same files, now in another folder; return the old ones, still open, to be closed later."""
+    def relocate(self, folder: str) -> None:
+        """Go on with the same files, now in another folder."""
         self.folder = folder
-        for part in (self.flusher, self.removal, self.producers.snapshots, self.leader_epochs):
+        for part in (self.flusher, self.removal, self.producers.snapshots, self.leader_epochs, *self.segments):
             part.relocate(folder)
-        return [file for segment in self.segments if (file := segment.relocate(folder)) is not None]
 
     def release_files(self) -> None:
         """Close descriptors, at once or when their readers are done; later readers open them again."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from protocol.errors import CorruptMessage
 from protocol.primitives import Buffer
 from storage.append_types import LogConfig
-from storage.files import File, FileSystem, sync_file, write_fully
+from storage.files import FileSystem, sync_file, write_fully
 from storage.producers.producer_state import CompletedTxn
 from storage.segments.batch_scan import Read, find_batch, headers
 from storage.segments.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex, TimestampOffset
@@ -380,14 +380,14 @@ class LogSegment:
         """The locks that other threads hold, one at a time, while they open files by name."""
         return self.file.lock, self.offset_index.lock, self.time_index.lock
 
-    def relocate(self, folder: str) -> File | None:
-        """Note the files' new folder; the caller holds `locks`. Returns the open `.log`, to close later."""
+    def relocate(self, folder: str) -> None:
+        """Note the files' new folder; the caller holds `locks`."""
         self.folder = folder
         self.offset_index.relocate(self.path(INDEX_SUFFIX))
         self.time_index.relocate(self.path(TIME_INDEX_SUFFIX))
         if self._txn_index is not None:
             self._txn_index.path = self.path(TXN_INDEX_SUFFIX)
-        return self.file.relocate(self.path(LOG_SUFFIX))
+        self.file.relocate(self.path(LOG_SUFFIX))
 
     def index_paths(self) -> list[str]:
         """Paths of the index files that exist."""

@@ -20,12 +20,13 @@ class SegmentFile:
         lock: held while the file is opened by name, or renamed.
     """
 
-    __slots__ = ("_closing", "_file", "_fs", "_retired", "_users", "lock", "path")
+    __slots__ = ("_closing", "_file", "_former", "_fs", "_retired", "_users", "lock", "path")
 
     def __init__(self, fs: FileSystem, path: str) -> None:
         self._fs = fs
         self.path = path
         self._file: File | None = None
+        self._former: tuple[File, ...] = ()  # open at earlier places, for those who still read there
         self._users = 0
         self._closing = False
         self._retired = False
@@ -51,10 +52,13 @@ class SegmentFile:
             self._fs.rename(self.path, path)
             self.path = path
 
-    def relocate(self, path: str) -> File | None:
-        """Note that the file lies elsewhere now; the caller holds `lock`. Returns the open one, to close later."""
-        old, self._file, self.path = self._file, None, path
-        return old
+    def relocate(self, path: str) -> None:
+        """Note that the file lies elsewhere now; the caller holds `lock`. Users go on with the one that is open."""
+        if self._file is not None:
+            self._former += (self._file,)
+        self._file, self.path = None, path
+        if not self._users:
+            self._close_former()
 
     def acquire(self) -> File:
         """The open file, which `release` must follow. Call both on the loop."""
@@ -64,8 +68,16 @@ class SegmentFile:
 
     def release(self) -> None:
         self._users -= 1
-        if self._closing and not self._users:
+        if self._users:
+            return
+        self._close_former()
+        if self._closing:
             self.close()
+
+    def _close_former(self) -> None:
+        former, self._former = self._former, ()
+        for file in former:
+            file.close()
 
     def close(self) -> None:
         """Close now, or when the last user releases it; a later use opens the file again."""

@@ -89,14 +89,17 @@ async def test_the_old_folder_goes_later_and_reads_under_way_end_well(rig: Movin
     fill(log)
     plan = log.plan_read(0, 100, log.end, True)
     expected = plan.try_read()
-    old = log.segments.first.file.acquire()
+    reading = log.segments.first.file
+    old = reading.acquire()
     await finish(rig, rig.move().run())
-    assert bytes(old.pread(100, 0)) == bytes(expected or b"")[:100]
-    log.segments.first.file.release()
     assert [name.rpartition("-")[2] for name in folders(rig.files)] == ["delete", "0"]
     rig.clock.advance(60_000)
     rig.workers.run_all()
     assert folders(rig.files) == ["/two/t-0"]
+    assert bytes(old.pread(100, 0)) == bytes(expected or b"")[:100], "however long the read takes"
+    open_files = rig.files.open_files
+    reading.release()
+    assert rig.files.open_files == open_files - 1
     assert not log.is_offline
 
 
