@@ -25,6 +25,9 @@ CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
+_NO_BATCH = (0, -1, 0, 0)
+"""First and last offset, position and size of the last batch, as long as this object has not appended any."""
+
 _INDEX_GROUP = 256
 """Index entries kept in memory before they are written to the files, many with one write."""
 
@@ -57,9 +60,7 @@ class LogSegment:
         "_fs",
         "_index_full",
         "_index_interval",
-        "_last_batch_offset",
-        "_last_batch_position",
-        "_last_offset",
+        "_last_batch",
         "_ready",
         "_truncated",
         "_txn_index",
@@ -104,9 +105,7 @@ class LogSegment:
         self._index_interval = config.index_interval_bytes
         self._bytes_since_index_entry = 0
         self._first_batch_timestamp = -1
-        self._last_batch_offset = base_offset  # the last batch appended by this object: first and last offset, position
-        self._last_offset = -1
-        self._last_batch_position = 0
+        self._last_batch = _NO_BATCH
         self._unwritten_entries = 0
         self._index_full = False
         self._ready = False
@@ -202,9 +201,7 @@ class LogSegment:
         if not position:
             self._first_batch_timestamp = max_timestamp
         self.note_batch(position, size, last_offset, max_timestamp)
-        self._last_batch_offset = base_offset
-        self._last_offset = last_offset
-        self._last_batch_position = position
+        self._last_batch = (base_offset, last_offset, position, size)
 
     def note_batch(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
         """Account for a batch that is in the file at `position`: size, largest timestamp, index entries."""
@@ -273,9 +270,10 @@ class LogSegment:
         return self.file.open().pread(size, position)
 
     def locate(self, offset: int, read: Read) -> tuple[int, int] | None:
-        """(position, size) of the first batch whose last offset is at least `offset`; None past the end."""
-        if self._last_batch_offset <= offset <= self._last_offset:
-            return self._last_batch_position, self.size - self._last_batch_position
+        """(position, size) of the first batch whose last offset is at least `offset`; None past the end. Any thread."""
+        first, last, position, size = self._last_batch  # read at once, as the loop may be appending
+        if first <= offset <= last:
+            return position, size
         return find_batch(read, self.offset_index.lookup(offset), self.size, offset)
 
     def next_offset(self) -> int:
@@ -344,7 +342,7 @@ class LogSegment:
             self.created_ms = now_ms
         self._first_batch_timestamp = -1
         self._bytes_since_index_entry = 0
-        self._last_offset = -1
+        self._last_batch = _NO_BATCH
         self._ready = False
         self._truncated = True
         if self.max_timestamp >= 0:

@@ -70,6 +70,26 @@ def test_a_time_index_can_be_looked_up_in_the_middle_of_an_append() -> None:
     assert found == [TimestampOffset(10, 3), TimestampOffset(20, 9)]
 
 
+class _ComparedByAThread(int):
+    """An offset to search for. Whenever the thread compares it, the loop goes on."""
+
+    loop: Callable[[], Any]
+
+    def __ge__(self, other: int) -> bool:
+        self.loop()
+        return int(self) >= other
+
+
+def test_the_last_batch_is_found_although_another_one_is_appended_meanwhile() -> None:
+    log = Rig().log()
+    append(log, batch(b"searched for"))
+    size = log.size
+    wanted = _ComparedByAThread(0)
+    wanted.loop = lambda: append(log, batch(b"appended meanwhile"))
+    segment = log.segments.active
+    assert segment.locate(wanted, segment.read) == (0, size)
+
+
 class _LateWorkers(QueuedWorkers):
     """The work is done, but the loop has not heard of it yet."""
 
