@@ -52,10 +52,13 @@ class LogSegments:
             self.active = self._segments[-1]
 
     def replace(self, old: list[LogSegment], new: LogSegment) -> None:
-        """Replace consecutive sealed segments by one."""
-        for segment in old:
-            self.remove(segment)
-        self.add(new)
+        """Replace consecutive sealed segments by one with the same base offset.
+
+        Checkpoints look at `first` from another thread: at no moment may it be a later segment.
+        """
+        slot = bisect_left(self._bases, new.base_offset)
+        self._bases[slot : slot + len(old)] = [new.base_offset]
+        self._segments[slot : slot + len(old)] = [new]
 
     def replace_all(self, segment: LogSegment) -> None:
         """Replace all segments by this one."""

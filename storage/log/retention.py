@@ -80,10 +80,11 @@ def _remove(log: PartitionLog, high_watermark: int, breaches: Breaches, reason: 
     if following is None:
         raise AssertionError("the active segment was rolled")
     log.increment_log_start_offset(following.base_offset)
+    snapshots = [log.producers.snapshots.forget(segment.base_offset) for segment in doomed]
+    # First: as long as a crash may bring the segments back, checkpoints must have the log's start.
+    log.removal.remove(doomed, [path for path in snapshots if path is not None], log.config.file_delete_delay_ms)
     for segment in doomed:
         log.segments.remove(segment)
-    snapshots = [log.producers.snapshots.forget(segment.base_offset) for segment in doomed]
-    log.removal.remove(doomed, [path for path in snapshots if path is not None], log.config.file_delete_delay_ms)
     logger.info(
         "removing segments",
         partition=log.name,

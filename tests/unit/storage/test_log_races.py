@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from array import array
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from protocol.errors import KafkaStorage, NotLeaderOrFollower
 from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
-from storage.folders.checkpoints import RECOVERY_POINT, OffsetCheckpoint
+from storage.folders.checkpoints import LOG_START, RECOVERY_POINT, OffsetCheckpoint
+from storage.log.partition_log import PartitionLog
 from storage.log.retention import delete_old_segments
 from storage.segments.index import OffsetIndex, TimeIndex, TimestampOffset
+from storage.segments.segment import LogSegment
 from tests.doubles.files import Fault, MemoryFileSystem
 from tests.doubles.workers import QueuedWorkers
 from tests.unit.storage.cleaning import end_txn, put
 from tests.unit.storage.support import TOPIC_ID, Rig, append, batch, headers_in, now
+
+T = TypeVar("T")
 
 
 def test_aborted_transactions_of_a_segment_that_goes_while_it_is_read_are_told() -> None:
@@ -88,6 +93,57 @@ def test_the_last_batch_is_found_although_another_one_is_appended_meanwhile() ->
     wanted.loop = lambda: append(log, batch(b"appended meanwhile"))
     segment = log.segments.active
     assert segment.locate(wanted, segment.read) == (0, size)
+
+
+def _seen_meanwhile(action: Callable[[], Any], look: Callable[[], T]) -> list[T]:
+    """What another thread may see while this is done: one look before each of its lines."""
+    seen: list[T] = []
+
+    def trace(*_: Any) -> Any:
+        seen.append(look())
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        action()
+    finally:
+        sys.settrace(before)
+    return seen
+
+
+def _checkpointed_start(rig: Rig) -> int | None:
+    """What a checkpoint that is written now has as the start of t-0."""
+    rig.manager.checkpoint_log_start_offsets()
+    return OffsetCheckpoint(rig.fs, rig.root, LOG_START).read().get(TopicPartition("t", 0))
+
+
+def _segments_of_two_batches() -> tuple[Rig, PartitionLog]:
+    rig = Rig(config=LogConfig(retention_ms=-1))
+    log = rig.log()
+    for _ in range(3):
+        append(log)
+        append(log)
+        log.roll()
+    return rig, log
+
+
+def test_a_start_in_the_middle_of_a_segment_is_in_a_checkpoint_written_while_segments_are_replaced() -> None:
+    rig, log = _segments_of_two_batches()
+    log.increment_log_start_offset(1)
+    replaced = list(log.segments)[:2]
+    compacted = LogSegment.open(rig.fs, log.folder, 0, rig.config)
+    seen = _seen_meanwhile(lambda: log.segments.replace(replaced, compacted), lambda: _checkpointed_start(rig))
+    assert set(seen) == {1}
+    assert [segment.base_offset for segment in log.segments] == [0, 4, 6]
+
+
+def test_the_start_is_in_a_checkpoint_written_while_the_segments_before_it_are_removed() -> None:
+    rig, log = _segments_of_two_batches()
+    log.increment_log_start_offset(4)
+    seen = _seen_meanwhile(lambda: delete_old_segments(log, log.log_end_offset), lambda: _checkpointed_start(rig))
+    assert set(seen) == {4}, "until their files are renamed a crash may bring them back"
+    assert rig.kill().log_start_offset == 4
 
 
 class _LateWorkers(QueuedWorkers):
