@@ -291,8 +291,8 @@ class Fetch:
             one.start, one.idle_at = partition.place(end_offset), bounds
             return None
         max_bytes = min(target.max_bytes, self._left)
-        plan = partition.plan_read(target.fetch_offset, max_bytes, end_offset, self._read_bytes == 0)
-        plan.at_once = READ_AT_ONCE - self._read_bytes
+        at_once = READ_AT_ONCE - self._read_bytes
+        plan = partition.plan_read(target.fetch_offset, max_bytes, end_offset, self._read_bytes == 0, at_once)
         if max_bytes < 0 and plan.segment is not None:
             raise UnknownServerError  # as Kafka's segments do, where there is something to read
         return plan

@@ -210,12 +210,14 @@ class Partition:
 
     # -- reading
 
-    def plan_read(self, start_offset: int, max_bytes: int, end_offset: int, min_one_message: bool) -> ReadPlan:
+    def plan_read(
+        self, start_offset: int, max_bytes: int, end_offset: int, min_one_message: bool, at_once: int
+    ) -> ReadPlan:
         """What a Fetch at `start_offset` may read up to `end_offset`, the high watermark or last stable offset.
 
         Raises OffsetOutOfRange below the log's start or past its end, KafkaStorage.
         """
-        return self.log.plan_read(start_offset, max_bytes, self.place(end_offset), min_one_message)
+        return self.log.plan_read(start_offset, max_bytes, self.place(end_offset), min_one_message, at_once)
 
     def aborted_transactions(self, plan: ReadPlan, size: int) -> list[AbortedTxn]:
         """The aborted transactions that touch the `size` bytes read by `plan` (KIP-98).

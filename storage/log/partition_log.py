@@ -259,7 +259,9 @@ class PartitionLog:
 
     # -- reading
 
-    def plan_read(self, start_offset: int, max_bytes: int, upper: LogOffsetMetadata, min_one_message: bool) -> ReadPlan:
+    def plan_read(
+        self, start_offset: int, max_bytes: int, upper: LogOffsetMetadata, min_one_message: bool, at_once: int = 0
+    ) -> ReadPlan:
         """The plan of a read from `start_offset` of at most `max_bytes`, not past `upper` (Kafka's LocalLog.read).
 
         Raises OffsetOutOfRange outside [log start, log end], KafkaStorage when the log is offline.
@@ -278,6 +280,7 @@ class PartitionLog:
             max_bytes=max_bytes,
             upper=upper,
             min_one_message=min_one_message,
+            at_once=at_once,
         )
 
     async def offset_for_timestamp(self, timestamp: int) -> TimestampOffsetEpoch | None:

@@ -28,22 +28,21 @@ class ReadPlan:
     """Bytes from the batch that holds `start_offset` on, at most `max_bytes`, never past `upper`.
 
     The range may end inside a batch, as Kafka's answers do. With `min_one_message` the first batch comes whole even if
-    it is larger than `max_bytes`.
+    it is larger than `max_bytes`. `records` and `try_records` leave data of more than `at_once` bytes in its file.
 
-    Attributes (all but the first two are known once the read is done):
+    Attributes (all but the first are known once the read is done):
         upper: the latest point at which the read ends.
-        at_once: how many bytes `records` and `try_records` put into memory.
         start: where the data starts: the requested offset, its segment and position.
         segment: the segment read; None if nothing was.
         first_entry_incomplete: the data ends inside its first batch; Kafka then sends nothing (Fetch v3 and later).
     """
 
     __slots__ = (
+        "_at_once",
         "_failure",
         "_min_one",
         "_segments",
         "_workers",
-        "at_once",
         "first_entry_incomplete",
         "max_bytes",
         "segment",
@@ -63,6 +62,7 @@ class ReadPlan:
         max_bytes: int,
         upper: LogOffsetMetadata,
         min_one_message: bool,
+        at_once: int,
     ) -> None:
         self._segments = segments
         self._workers = workers
@@ -71,7 +71,7 @@ class ReadPlan:
         self.start_offset = start_offset
         self.max_bytes = max_bytes
         self.upper = upper
-        self.at_once = 0
+        self._at_once = at_once
         self._min_one = min_one_message
         self.start = LogOffsetMetadata(start_offset)
         self.first_entry_incomplete = False
@@ -85,11 +85,11 @@ class ReadPlan:
         return await self._later(self._read)
 
     def try_records(self) -> Records | None:
-        """The same as `try_read`, but more than `at_once` bytes stay in their file."""
+        """The same as `try_read`, but data of more than `at_once` bytes stays in its file."""
         return self._now(self._read_or_leave)
 
     async def records(self) -> Records:
-        """The same as `read`, but more than `at_once` bytes stay in their file."""
+        """The same as `read`, but data of more than `at_once` bytes stays in its file."""
         return await self._later(self._read_or_leave)
 
     def _now(self, take: Callable[[LogSegment, Read], T | None]) -> T | bytes | None:
@@ -165,7 +165,7 @@ class ReadPlan:
         count = self._locate(segment, read)
         if count is None:
             return None
-        if count > max(self.at_once, WORTH_LEAVING):
+        if count > max(self._at_once, WORTH_LEAVING):
             return FileRecords(segment, self.start.position, count, self._workers, self._failure)
         return read(count, self.start.position) if count > 0 else b""
 
