@@ -7,13 +7,12 @@ from importlib import import_module
 
 import pytest
 
-from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
-from storage.append_types import AppendOrigin, LogConfig
+from storage.append_types import LogConfig
 from storage.files import read_file, write_file_atomically
-from storage.log.partition_log import PartitionLog
 from tests.doubles.files import MemoryFileSystem
 from tests.unit.storage.cleaning import end_txn, put
-from tests.unit.storage.support import NOW, Rig, append, batch, contents, read
+from tests.unit.storage.loading import SMALL, filled
+from tests.unit.storage.support import Rig, append, batch, contents, read
 
 CASES: dict[str, tuple[str, str]] = {
     "testLogRecoveryIsCalledUponBrokerCrash": (
@@ -21,7 +20,7 @@ CASES: dict[str, tuple[str, str]] = {
         "test_a_torn_last_batch_is_cut_off",
     ),
     "testProducerSnapshotsRecoveryAfterUncleanShutdownCurrentMessageFormat": (
-        "test_log_loader",
+        "test_producers_after_loading",
         "test_snapshots_are_taken_anew_for_what_is_recovered",
     ),
     "testSkipLoadingIfEmptyProducerStateBeforeTruncation": (
@@ -29,7 +28,7 @@ CASES: dict[str, tuple[str, str]] = {
         "test_truncation_forgets_epochs_and_producers_too",
     ),
     "testRecoverAfterNonMonotonicCoordinatorEpochWrite": (
-        "test_log_loader",
+        "test_producers_after_loading",
         "test_a_marker_of_an_old_coordinator_is_replayed",
     ),
     "testSkipTruncateAndReloadIfNewMessageFormatAndCleanShutdown": (
@@ -37,15 +36,15 @@ CASES: dict[str, tuple[str, str]] = {
         "test_after_a_clean_stop_no_log_is_read",
     ),
     "testLoadProducersAfterDeleteRecordsMidSegment": (
-        "test_log_loader",
+        "test_producers_after_loading",
         "test_producers_are_known_from_the_log_start_on",
     ),
     "testLoadProducersAfterDeleteRecordsOnSegment": (
-        "test_log_loader",
+        "test_producers_after_loading",
         "test_producers_are_known_from_the_log_start_on",
     ),
     "testLoadingLogKeepsLargestStrayProducerStateSnapshot": (
-        "test_log_loader",
+        "test_producers_after_loading",
         "test_a_stray_snapshot_is_of_use",
     ),
     "testLogRecoversToCorrectOffset": (
@@ -101,7 +100,7 @@ CASES: dict[str, tuple[str, str]] = {
         "test_only_what_lies_past_the_recovery_point_is_scanned",
     ),
     "testRecoverLastSegmentWithNoSnapshots": (
-        "test_log_loader",
+        "test_producers_after_loading",
         "test_without_snapshots_producers_are_found_in_the_log",
     ),
     "testLogEndLessThanStartAfterReopen": (
@@ -109,7 +108,7 @@ CASES: dict[str, tuple[str, str]] = {
         "test_a_log_start_checkpointed_survives_and_one_past_the_end_starts_anew",
     ),
     "testCorruptedLogRecoveryDoesNotDeleteProducerStateSnapshotsPostRecovery": (
-        "test_log_loader",
+        "test_producers_after_loading",
         "test_snapshots_past_a_cut_go_and_those_before_it_stay",
     ),
     "testRecoverWithEmptyActiveSegment": (
@@ -126,7 +125,6 @@ Kafka 4; segments whose offsets do not fit their index and their splitting, whic
 """
 
 BASE = "/data/t-0/00000000000000000000"
-SMALL = LogConfig(segment_bytes=250, index_interval_bytes=1)
 
 
 def test_every_case_has_its_test() -> None:
@@ -137,15 +135,6 @@ def test_every_case_has_its_test() -> None:
 @pytest.fixture
 def fs() -> MemoryFileSystem:
     return MemoryFileSystem()
-
-
-def filled(rig: Rig, count: int = 9, **options: int) -> PartitionLog:
-    """Segments of two batches; everything of them on disk."""
-    log = rig.log()
-    for number in range(count):
-        append(log, batch(b"x" * 20, producer_id=7, sequence=number), epoch=number // 4)
-    rig.workers.run_all()
-    return log
 
 
 def opened(fs: MemoryFileSystem, start: Callable[[], object]) -> list[str]:
@@ -241,98 +230,6 @@ def test_an_empty_active_segment_without_indexes_is_fine(fs: MemoryFileSystem) -
     log = rig.reopen()
     assert append(log).first_offset == 1
     assert len(contents(rig.restart())) == 2
-
-
-# -- producers
-
-
-def test_snapshots_are_taken_anew_for_what_is_recovered(fs: MemoryFileSystem) -> None:
-    rig = Rig(fs, SMALL)
-    filled(rig)
-    for name in fs.listdir("/data/t-0"):
-        if name.endswith(".snapshot"):
-            fs.unlink(f"/data/t-0/{name}")
-    log = rig.kill()
-    assert log.producers.snapshots.offsets == (2, 4, 6, 8, 9)
-    assert log.producers.producers[7].last_sequence == 8
-
-
-def test_without_snapshots_producers_are_found_in_the_log(fs: MemoryFileSystem) -> None:
-    rig = Rig(fs, SMALL)
-    filled(rig)
-    rig.manager.close()
-    for name in fs.listdir("/data/t-0"):
-        if name.endswith(".snapshot"):
-            fs.unlink(f"/data/t-0/{name}")
-    assert rig.reopen().producers.producers[7].last_sequence == 8
-
-
-def test_no_snapshot_is_kept_of_a_log_that_never_had_a_record(fs: MemoryFileSystem) -> None:
-    """As in Kafka: such a file would stay for as long as the log starts at 0."""
-    rig = Rig(fs, SMALL)
-    rig.log()
-    log = rig.restart()
-    assert log.producers.snapshots.offsets == ()
-    assert not any(name.endswith(".snapshot") for name in fs.listdir("/data/t-0"))
-
-
-def test_a_stray_snapshot_is_of_use(fs: MemoryFileSystem) -> None:
-    rig = Rig(fs, SMALL)
-    log = filled(rig, 3)
-    log.producers.take_snapshot(log.log_end_offset)  # no segment starts there
-    log = rig.restart()
-    assert 3 in log.producers.snapshots.offsets
-    assert log.producers.producers[7].last_sequence == 2
-
-
-def test_snapshots_of_the_future_are_removed(fs: MemoryFileSystem) -> None:
-    rig = Rig(fs, SMALL)
-    filled(rig, 3)
-    write_file_atomically(fs, "/data/t-0/00000000000000000077.snapshot", b"\x00\x01 of something else")
-    log = rig.restart()
-    assert 77 not in log.producers.snapshots.offsets
-    assert not fs.exists("/data/t-0/00000000000000000077.snapshot")
-
-
-def test_snapshots_past_a_cut_go_and_those_before_it_stay(fs: MemoryFileSystem) -> None:
-    rig = Rig(fs, SMALL)
-    filled(rig)
-    rig.manager.release()
-    file = fs.open("/data/t-0/00000000000000000004.log")
-    file.pwrite(b"\xff", file.size() - 5)
-    log = rig.reopen()
-    assert log.log_end_offset == 5
-    assert log.producers.snapshots.offsets == (2, 4, 5)
-    assert append(log, batch(b"y", producer_id=7, sequence=5)).first_offset == 5
-
-
-@pytest.mark.parametrize("start", [3, 4], ids=["middle of a segment", "start of a segment"])
-def test_producers_are_known_from_the_log_start_on(fs: MemoryFileSystem, start: int) -> None:
-    rig = Rig(fs, LogConfig(segment_bytes=250))
-    log = rig.log()
-    for number in range(6):
-        append(log, batch(b"x" * 20, producer_id=100 + number))
-    rig.workers.run_all()
-    log.increment_log_start_offset(start)
-    rig.manager.checkpoint_log_start_offsets()
-    for name in fs.listdir("/data/t-0"):
-        if name.endswith(".snapshot"):
-            fs.unlink(f"/data/t-0/{name}")
-    log = rig.kill()
-    assert log.log_start_offset == start
-    assert {100 + number for number in range(start, 6)} <= set(log.producers.producers)
-
-
-def test_a_marker_of_an_old_coordinator_is_replayed(fs: MemoryFileSystem) -> None:
-    rig = Rig(fs)
-    log = rig.log()
-    for epoch, origin in ((5, AppendOrigin.COORDINATOR), (4, AppendOrigin.REPLICATION)):
-        marker = EndTransactionMarker(ControlRecordType.ABORT, epoch)
-        data = memoryview(build_end_marker(marker, producer_id=7, producer_epoch=0, timestamp=NOW))
-        log.append_as_leader(data, leader_epoch=0, origin=origin, now_ms=NOW)
-    log = rig.kill()
-    assert log.log_end_offset == 2
-    assert log.producers.producers[7].coordinator_epoch == 4
 
 
 # -- what else is beside the log
