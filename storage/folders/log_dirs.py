@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
@@ -79,32 +79,18 @@ class LogDirs:
         any is in use by another broker, belongs to another node or cluster, or has an invalid `meta.properties`.
         """
         unlock: list[Callable[[], None]] = []
-        failures: dict[str, OSError] = {}
-
-        def attempt(path: str, step: Callable[[str], T]) -> T | None:
-            if path in failures:
-                return None
-            try:
-                return step(path)
-            except OSError as error:
-                if path == paths[0]:
-                    raise
-                failures[path] = error
-                logger.error("log directory offline", path=path, error=str(error))
-                return None
-
-        def prepare(path: str) -> LogDir:
-            new = MetaProperties(common, node_id, uuids.to_text(new_id()))
-            return _prepare(fs, path, found[path], new, now_ms)
-
+        dirs = [LogDir(path, "", clean=False) for path in paths]
         try:
-            for path in paths:
-                release = attempt(path, lambda path: _lock(fs, path))
-                if release is not None:
-                    unlock.append(release)
-            found = {path: attempt(path, lambda path: meta_properties.read(fs, path)) for path in paths}
-            common = _one_cluster(found, cluster_id, node_id) or uuids.to_text(new_id())
-            dirs = [attempt(path, prepare) or LogDir(path, "", clean=False, failed=True) for path in paths]
+            each_usable(dirs, lambda log_dir: unlock.append(_lock(fs, log_dir.path)), _fail)
+            found = each_usable(dirs, lambda log_dir: meta_properties.read(fs, log_dir.path), _fail)
+            known = {log_dir.path: properties for log_dir, properties in found}
+            common = _one_cluster(known, cluster_id, node_id) or uuids.to_text(new_id())
+
+            def prepare(log_dir: LogDir) -> None:
+                new = MetaProperties(common, node_id, uuids.to_text(new_id()))
+                _prepare(fs, log_dir, known[log_dir.path], new, now_ms)
+
+            each_usable(dirs, prepare, _fail)
         except (OSError, MetaPropertiesError) as error:
             _release(unlock)
             raise LogDirError(f"Log directories {', '.join(paths)} cannot be used: {error}") from error
@@ -130,6 +116,31 @@ class LogDirs:
     def unlock(self) -> None:
         """Unlock the folders for another process."""
         _release(self._unlock)
+
+
+def each_usable(
+    dirs: Sequence[LogDir], step: Callable[[LogDir], T], fail: Callable[[LogDir, OSError], None]
+) -> list[tuple[LogDir, T]]:
+    """Each folder that has not failed, with what the step returns for it.
+
+    A folder for which it raises OSError is left out, and `fail` is called; but the error of the first one is raised.
+    """
+    results = []
+    for log_dir in dirs:
+        if log_dir.failed:
+            continue
+        try:
+            results.append((log_dir, step(log_dir)))
+        except OSError as error:
+            if log_dir is dirs[0]:
+                raise
+            fail(log_dir, error)
+    return results
+
+
+def _fail(log_dir: LogDir, error: OSError) -> None:
+    log_dir.failed = True
+    logger.error("log directory offline", path=log_dir.path, error=str(error))
 
 
 def _release(unlock: list[Callable[[], None]]) -> None:
@@ -171,9 +182,12 @@ def _one_cluster(found: Mapping[str, MetaProperties | None], cluster_id: str | N
     return cluster_id
 
 
-def _prepare(fs: FileSystem, path: str, known: MetaProperties | None, new: MetaProperties, now_ms: int) -> LogDir:
+def _prepare(fs: FileSystem, log_dir: LogDir, known: MetaProperties | None, new: MetaProperties, now_ms: int) -> None:
+    """Note what is known of the folder; one that has no `meta.properties`, or one without an id, gets a new one."""
+    path = log_dir.path
     if known is None or known.directory_id is None:
         meta_properties.write(fs, path, new, now_ms)
         logger.info("log directory formatted", path=path, cluster_id=new.cluster_id, directory_id=new.directory_id)
         known = new
-    return LogDir(path, known.directory_id or "", fs.exists(f"{path}/{CLEAN_SHUTDOWN_FILE}"))
+    log_dir.directory_id = known.directory_id or ""
+    log_dir.clean = fs.exists(f"{path}/{CLEAN_SHUTDOWN_FILE}")

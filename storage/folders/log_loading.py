@@ -16,6 +16,7 @@ from protocol.topic_partition import TopicPartition
 from storage.folders import log_names, partition_metadata
 from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT
 from storage.folders.folder_removal import remove_folder
+from storage.folders.log_dirs import each_usable
 from storage.folders.log_opening import Found, read_topic_id
 
 if TYPE_CHECKING:
@@ -163,25 +164,11 @@ def find_all(
 
     A folder with an I/O error is skipped (`fail`), unless it is the first. Blocking; raises OSError.
     """
-
-    def each(look: Callable[[LogDir], T]) -> list[tuple[LogDir, T]]:
-        results = []
-        for number, log_dir in enumerate(dirs.dirs):
-            if log_dir.failed:
-                continue
-            try:
-                results.append((log_dir, look(log_dir)))
-            except OSError as error:
-                if number == 0:
-                    raise
-                fail(log_dir, error)
-        return results
-
-    for log_dir, moved in each(partial(moved_logs, fs)):
+    for log_dir, moved in each_usable(dirs.dirs, partial(moved_logs, fs), fail):
         others = [one for one in dirs.dirs if one is not log_dir and not one.failed]
         finish_moves(fs, log_dir, moved, others, new_id)
-    found = each(partial(find_logs, fs, checkpoints))
-    each(dirs.forget_clean_shutdown)
+    found = each_usable(dirs.dirs, partial(find_logs, fs, checkpoints), fail)
+    each_usable(dirs.dirs, dirs.forget_clean_shutdown, fail)
     return [item for log_dir, items in found for item in items if not log_dir.failed]
 
 
