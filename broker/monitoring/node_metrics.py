@@ -21,6 +21,7 @@ def register_gauges(node: Node) -> None:
     _partitions(node)
     _connections(node)
     _waiting(node)
+    _fetch_sessions(node)
     _throttled(node)
 
 
@@ -99,7 +100,10 @@ def _waiting(node: Node) -> None:
         ("delayedOperation",),
         lambda: [((one.name,), one.delayed) for one in purgatories],
     )
-    sessions = node.fetch_sessions
+
+
+def _fetch_sessions(node: Node) -> None:
+    gauge, sessions = node.metrics.gauge, node.fetch_sessions
     gauge(
         "kafka_server_fetchsessioncache_numincrementalfetchsessions",
         "Incremental fetch sessions.",

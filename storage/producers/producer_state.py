@@ -248,7 +248,7 @@ class ProducerStateManager:
         """Note a batch found in the log while loading; `batch` is read only if it is a control batch.
 
         Batches without a producer id change nothing. Raises InvalidTxnState and InvalidRecord for what no leader would
-        appends.
+        append.
         """
         if not header.has_producer_id:
             return None

@@ -117,7 +117,10 @@ class Timeouts:
         )
 
     def _fence(self, key: tuple[str, str, str], reason: str) -> Outcome[None] | None:
-        """Remove the member. `key` is that of the expired timer; a removal that fails is retried under it."""
+        """Remove the member. `key` is that of the expired timer; a removal that cannot be written is retried under it.
+
+        As in Kafka, one that must not be made, since the group cannot become a classic one, is not tried again.
+        """
         kind, group_id, member_id = key
         group = self._groups.find(group_id)
         member = None if group is None else group.members.get(member_id)
