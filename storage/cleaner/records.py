@@ -12,8 +12,6 @@ from protocol.records.build import encode_varint, read_varint
 from protocol.records.compression import Compression, compress, decompress
 from storage.log.record_checks import as_long
 
-_NULL = 1  # the varint -1
-
 View = tuple[int, bytes | None, bool, int, int, int, int]
 """One record: its offset delta, its key, whether it has a value, and four positions in its section: where it starts,
 where its timestamp delta starts, where what follows that starts, and where the record ends."""
@@ -53,8 +51,8 @@ def views(section: bytes, count: int, at: int = 0) -> Iterator[View]:
         else:
             offset, at = read_varint(section, at)
         byte = section[at]
-        if byte == _NULL:
-            key, at = None, at + 1
+        if byte & 1:  # any negative length means null
+            key, at = None, read_varint(section, at)[1]
         else:
             if byte < 0x80:
                 key_size, at = byte >> 1, at + 1
@@ -64,7 +62,7 @@ def views(section: bytes, count: int, at: int = 0) -> Iterator[View]:
             at += key_size
         if at >= end or end > limit:
             raise ValueError("a record's size is not that of its fields")
-        yield offset, key, section[at] != _NULL, start, time_at, rest_at, end
+        yield offset, key, not section[at] & 1, start, time_at, rest_at, end
         at = end
 
 
