@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import compress
+from operator import lt
 
 from protocol.primitives import Buffer
 from protocol.records.batch import BatchHeader
@@ -43,19 +45,33 @@ def map_keys(
 
 def _map_batch(header: BatchHeader, batch: Buffer, start: int, offsets: OffsetMap) -> Steps[bool]:
     section = section_of(batch, header)
-    at, left = 0, header.record_count
+    at, left, before = 0, header.record_count, header.base_offset - 1
     while left > 0:
-        keys, of_keys, has_tombstone, at = keys_of(section, at, min(left, RECORDS_A_STEP), header.base_offset)
-        if len(keys) < min(left, RECORDS_A_STEP):
+        count = min(left, RECORDS_A_STEP)
+        keys, of_keys, has_tombstone, at = keys_of(section, at, count, header.base_offset)
+        if len(keys) < count:
             offsets.note_record_without_key()
         if has_tombstone:
             offsets.note_tombstone(header.base_offset)
-        if of_keys and of_keys[0] < start:
+        if not _ascend(of_keys, before, header.last_offset):
+            offsets.note_disorder()
+            wanted = [offset >= start for offset in of_keys]
+            keys, of_keys = list(compress(keys, wanted)), list(compress(of_keys, wanted))
+        elif of_keys and of_keys[0] < start:
             first = bisect_left(of_keys, start)
             keys, of_keys = keys[first:], of_keys[first:]
         if not offsets.put_all(keys, of_keys):
             return False
+        before = of_keys[-1] if of_keys else before
         left -= RECORDS_A_STEP
         if left > 0:
             yield 0
     return True
+
+
+def _ascend(offsets: Sequence[int], before: int, last: int) -> bool:
+    """Whether the offsets rise from one to the next, all of them after `before` and none after `last`.
+
+    In an uncompressed batch nothing else is certain: Kafka stores it whatever offsets its records claim.
+    """
+    return not offsets or (before < offsets[0] and offsets[-1] <= last and all(map(lt, offsets, offsets[1:])))

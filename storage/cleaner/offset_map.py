@@ -62,7 +62,7 @@ class OffsetMap:
         return sum(map(len, self._tables))
 
     def put_all(self, keys: Sequence[bytes], offsets: Sequence[int]) -> bool:
-        """Note later records of keys, offsets ascending; return False if the map was full before all were noted."""
+        """Note later records of keys, in the log's order; return False if the map was full before all were noted."""
         if keys and max(map(len, keys)) >= _DIGEST_BYTES:
             keys = [key if len(key) < _DIGEST_BYTES else _digest(key) for key in keys]
         tables = self._tables
@@ -122,6 +122,10 @@ class OffsetMap:
 
     def note_record_without_key(self) -> None:
         """Note that there are records without a key: the cleaner must see them again."""
+        self._flaggable = False
+
+    def note_disorder(self) -> None:
+        """Note that a batch's offsets do not ascend within its range: one flag per offset cannot tell its records."""
         self._flaggable = False
 
     def flag_latest(self, start: int) -> Steps[None]:

@@ -44,9 +44,9 @@ def views(section: bytes, count: int, at: int = 0) -> Iterator[View]:
         at += 1
         rest_at = at
         byte = section[at]
-        if byte < 0x80:
+        if not byte & 0x81:  # neither negative nor longer
             offset, at = byte >> 1, at + 1
-        elif (second := section[at + 1]) < 0x80:
+        elif byte & 0x81 == 0x80 and (second := section[at + 1]) < 0x80:
             offset, at = (second << 7 | byte & 0x7F) >> 1, at + 2
         else:
             offset, at = read_varint(section, at)

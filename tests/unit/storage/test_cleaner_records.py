@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from protocol.records.build import encode_varint, pack_batch
@@ -34,3 +36,33 @@ def test_any_negative_length_means_null(length: int) -> None:
         assert clean(rig)
         rig.clock.advance(1)
     assert records(log)[:2] == [Kept(1, b"b", b"1"), Kept(4, b"c", b"1")]
+
+
+@pytest.mark.parametrize(
+    ("deltas", "left"),
+    [
+        ((0, 5), [Kept(7, b"b", b"new")]),
+        ((0, -3), [Kept(1, b"b", b"old")]),
+        ((1, 0), [Kept(2, b"b", b"new")]),
+        ((0, 0), [Kept(2, b"b", b"new")]),
+        ((-(2**31), 1), [Kept(3, b"b", b"new")]),
+        ((7,), [Kept(1, b"b", b"old"), Kept(9, b"a", b"new")]),
+    ],
+)
+def test_offsets_in_disorder_cost_no_key_its_latest_value(deltas: Sequence[int], left: list[Kept]) -> None:
+    """What Apache Kafka 4.1 leaves of the same records."""
+    rig = Rig(config=COMPACT)
+    log = rig.log()
+    put(log, (b"a", b"old"), (b"b", b"old"))
+    section = b"".join(record(delta, key, b"new") for delta, key in zip(deltas, (b"a", b"b"), strict=False))
+    count = len(deltas)
+    append(
+        log, memoryview(pack_batch(section, count, last_offset_delta=count - 1, base_timestamp=NOW, max_timestamp=NOW))
+    )
+    put(log, (b"a", b"last"))
+    latest = Kept(log.log_end_offset - 1, b"a", b"last")
+    for _ in range(3):
+        log.roll()
+        put(log, (b"z", b"active"))
+        assert clean(rig)
+    assert [one for one in records(log) if one.key != b"z"] == [*left, latest]
