@@ -1,7 +1,7 @@
 """The codecs of record batches, framed as Kafka's Java client and broker frame them (Kafka's CompressionType).
 
-Decompression stops at a limit given by the caller, so that a small batch which unpacks to gigabytes cannot take the
-process's memory. Every function works on a whole records section at once.
+Decompression stops at a limit, so that a small batch which unpacks to gigabytes cannot take the process's memory. Every
+function works on a whole records section at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ import zstandard
 
 from protocol.primitives import Buffer
 
-DEFAULT_LIMIT = 128 << 20
+LEAST_LIMIT = 128 << 20
+LEAST_RATIO = 8
+"""Any data may unpack to this many bytes, or to this many times its size if that is more.
+
+The limit is the same for all who read batches: what was accepted must be readable later.
+"""
 
 _GZIP_HEADER = b"\x1f\x8b\x08" + bytes(6) + b"\xff"  # GZIPOutputStream's, at every level
 _GZIP_TRAILER = struct.Struct("<II")
@@ -94,11 +99,14 @@ def _compress_zstd(data: Buffer, level: int) -> bytes:
     return stream.compress(data) + stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) + stream.flush()
 
 
-def decompress(codec: Compression, data: Buffer, limit: int = DEFAULT_LIMIT) -> bytes:
+def decompress(codec: Compression, data: Buffer, limit: int | None = None) -> bytes:
     """Decompress a records section.
 
-    Raises DecompressionLimitError if it unpacks to more than `limit` bytes, DecompressionError if malformed or cut off.
+    Raises DecompressionLimitError if it unpacks to more than `limit` bytes (None: what any data may unpack to),
+    DecompressionError if malformed or cut off.
     """
+    if limit is None:
+        limit = max(LEAST_LIMIT, LEAST_RATIO * len(data))
     match codec:
         case Compression.NONE:
             return bytes(data)

@@ -29,13 +29,7 @@ from protocol.records.batch import (
     set_max_timestamp,
 )
 from protocol.records.build import Record, build_batch, decode_section
-from protocol.records.compression import (
-    DEFAULT_LIMIT,
-    Compression,
-    DecompressionError,
-    DecompressionLimitError,
-    decompress,
-)
+from protocol.records.compression import Compression, DecompressionError, DecompressionLimitError, decompress
 from storage.append_types import AppendOrigin, LogConfig
 from storage.log.record_checks import as_long, check_records
 
@@ -227,10 +221,9 @@ def _validate_records(
 
 
 def _unpack(batch: memoryview, source: int, topic_partition: str) -> bytes:
-    """The records section; a batch may unpack to 128 MiB, or to eight times its size if that is more."""
     codec = Compression(source)
     try:
-        return decompress(codec, batch[HEADER_SIZE:], max(DEFAULT_LIMIT, 8 * len(batch)))
+        return decompress(codec, batch[HEADER_SIZE:])
     except DecompressionLimitError as error:
         raise MessageTooLarge(f"A {codec.name.lower()} batch for {topic_partition} {error}.") from error
     except DecompressionError as error:

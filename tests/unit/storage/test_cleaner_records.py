@@ -1,4 +1,4 @@
-"""What compaction makes of records that are valid, but that no usual client writes."""
+"""What compaction makes of batches that are valid, but that few clients write."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from protocol.records import compression
 from protocol.records.build import encode_varint, pack_batch
+from protocol.records.compression import Compression
 from storage.append_types import LogConfig
+from storage.log.time_lookup import TimestampOffsetEpoch
 from tests.unit.storage.cleaning import Kept, clean, put, records
-from tests.unit.storage.support import NOW, Rig, append
+from tests.unit.storage.support import NOW, Rig, append, now
 
 COMPACT = LogConfig(compact=True, delete=False, min_cleanable_dirty_ratio=0.0, delete_retention_ms=0)
 
@@ -66,3 +69,18 @@ def test_offsets_in_disorder_cost_no_key_its_latest_value(deltas: Sequence[int],
         put(log, (b"z", b"active"))
         assert clean(rig)
     assert [one for one in records(log) if one.key != b"z"] == [*left, latest]
+
+
+def test_a_batch_that_was_accepted_because_of_its_size_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "LEAST_LIMIT", 1000)
+    rig = Rig(config=COMPACT)
+    log = rig.log()
+    large = b"".join(b"%d" % number for number in range(10_000))
+    put(log, (b"a", large), (b"b", large[::-1]), compression=Compression.ZSTD)
+    put(log, (b"b", b"new"))
+    log.roll()
+    put(log, (b"z", b"active"))
+    assert now(log.offset_for_timestamp(NOW)) == TimestampOffsetEpoch(NOW, 0, 0)
+    assert clean(rig)
+    assert log.cleaned_to == 3
+    assert records(log)[:2] == [Kept(0, b"a", large), Kept(2, b"b", b"new")]

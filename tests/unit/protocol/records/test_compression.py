@@ -14,6 +14,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocol.records import compression
 from protocol.records.compression import Compression, DecompressionError, DecompressionLimitError, compress, decompress
 
 PACKED = [codec for codec in Compression if codec is not Compression.NONE]
@@ -55,6 +56,14 @@ def test_the_limit_is_exact(codec: Compression) -> None:
     assert decompress(codec, packed, len(data)) == data
     with pytest.raises(DecompressionLimitError):
         decompress(codec, packed, len(data) - 1)
+
+
+def test_large_data_may_unpack_to_several_times_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compression, "LEAST_LIMIT", 1000)
+    dense = b"".join(b"%d" % number for number in range(10_000))
+    assert decompress(Compression.GZIP, compress(Compression.GZIP, dense)) == dense
+    with pytest.raises(DecompressionLimitError):
+        decompress(Compression.GZIP, compress(Compression.GZIP, bytes(len(dense))))
 
 
 @pytest.mark.parametrize("codec", PACKED)
