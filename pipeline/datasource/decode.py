@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pipeline.datasource.columns import COLUMNS, HEADER_FIELDS
 from protocol.records.batch import NO_SEQUENCE, BatchHeader
-from protocol.records.build import read_varint
+from protocol.records.build import INT_BITS, LONG_BITS, read_varint
 
 Longs = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -76,15 +76,18 @@ def record_starts(data: bytes, chunk: Chunk) -> list[int]:
             elif (second := data[position + 1]) < 0x80:
                 position += 2 + ((size & 0x7F | second << 7) >> 1)
             else:
-                size, position = read_varint(data, position)
+                size, position = read_varint(data, position, INT_BITS)
                 position += size
         if position != end:
             raise ValueError(f"the records of the batch at offset {header.base_offset} do not fill it")
     return starts
 
 
-def varints(data: Bytes, at: Longs) -> tuple[Longs, Longs]:
-    """The zigzag varints at these places, and where they end. Raises IndexError, ValueError."""
+def varints(data: Bytes, at: Longs, bits: int) -> tuple[Longs, Longs]:
+    """The zigzag varints at these places, as `read_varint` reads them, and where they end.
+
+    Raises IndexError, ValueError.
+    """
     byte = data[at]
     value = byte.astype(np.uint64)
     after = at + 1
@@ -93,10 +96,12 @@ def varints(data: Bytes, at: Longs) -> tuple[Longs, Longs]:
         value[more] &= 0x7F
         shift = 7
         while more.size:
-            if shift > 63:
+            if shift >= bits:
                 raise ValueError("a varint is too long")
             byte = data[after[more]]
             value[more] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
+            if shift + 7 > bits:
+                value[more] &= np.uint64((1 << bits) - 1)
             after[more] += 1
             more = more[byte >= 0x80]
             shift += 7
@@ -114,12 +119,12 @@ class _Records:
         starts = np.array(record_starts(data, chunk), np.int64)
         self._ends = np.append(starts[1:], len(data)) if len(starts) else starts
         self._batch = np.repeat(np.arange(len(counts)), counts)
-        _, at = varints(view, starts)
-        self._time_delta, at = varints(view, at + 1)  # after the attributes, which are unused
-        self._offset_delta, at = varints(view, at)
-        self._key_size, self._key_at = varints(view, at)
-        self._value_size, self._value_at = varints(view, self._key_at + np.maximum(self._key_size, 0))
-        self._header_count, self._headers_at = varints(view, self._value_at + np.maximum(self._value_size, 0))
+        _, at = varints(view, starts, INT_BITS)
+        self._time_delta, at = varints(view, at + 1, LONG_BITS)  # after the attributes, which are unused
+        self._offset_delta, at = varints(view, at, INT_BITS)
+        self._key_size, self._key_at = varints(view, at, INT_BITS)
+        self._value_size, self._value_at = varints(view, self._key_at + np.maximum(self._key_size, 0), INT_BITS)
+        self._header_count, self._headers_at = varints(view, self._value_at + np.maximum(self._value_size, 0), INT_BITS)
         self.offsets = self._of_batch("base_offset") + self._offset_delta
         self._check()
 
@@ -205,10 +210,10 @@ class _Records:
         number = 0
         while active.size:
             slot = bounds[active] + number
-            key_size[slot], key_at[slot] = size, after = varints(self._data, at[active])
+            key_size[slot], key_at[slot] = size, after = varints(self._data, at[active], INT_BITS)
             if (size < 0).any():
                 raise ValueError("a header without a key")
-            value_size[slot], value_at[slot] = size, after = varints(self._data, after + size)
+            value_size[slot], value_at[slot] = size, after = varints(self._data, after + size, INT_BITS)
             at[active] = after + np.maximum(size, 0)
             number += 1
             active = active[counts[active] > number]

@@ -46,8 +46,8 @@ def encode_varint(number: int) -> bytes:
 _ONE_BYTE = [bytes((i,)) for i in range(128)]
 _NULL = encode_varint(-1)
 _NO_HEADERS = encode_varint(0)
-_LAST_SHIFT = 63
-"""That of a varint's tenth byte."""
+INT_BITS = 32
+LONG_BITS = 64
 
 
 def _sized(data: bytes | None) -> bytes:
@@ -177,12 +177,12 @@ def decode_section(section: bytes, header: BatchHeader) -> Iterator[Record]:
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     at = 0
     for _ in range(header.record_count):
-        size, at = read_varint(section, at)
+        size, at = read_varint(section, at, INT_BITS)
         end = at + size
         if size < 0 or end > len(section):
             raise ValueError("a record ends behind the batch")
-        timestamp_delta, at = read_varint(section, at + 1)
-        offset_delta, at = read_varint(section, at)
+        timestamp_delta, at = read_varint(section, at + 1, LONG_BITS)
+        offset_delta, at = read_varint(section, at, INT_BITS)
         key, at = _read_sized(section, at, end)
         value, at = _read_sized(section, at, end)
         headers: Headers = ()
@@ -196,24 +196,30 @@ def decode_section(section: bytes, header: BatchHeader) -> Iterator[Record]:
         yield _new_record((base_offset + offset_delta, timestamp, key, value, headers))
 
 
-def read_varint(buf: bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint of up to ten bytes at `at`, and the position after it. Raises ValueError if malformed or cut."""
+def read_varint(buf: bytes, at: int, bits: int) -> tuple[int, int]:
+    """A zigzag varint at `at`, and the position after it (Kafka's ByteUtils.readVarint and readVarlong).
+
+    `bits` is INT_BITS, for up to five bytes, or LONG_BITS, for up to ten. Bits beyond them are lost, as in Java. Raises
+    ValueError if the varint is longer, or cut.
+    """
     number = shift = 0
     try:
         while (byte := buf[at]) & 0x80:
             number |= (byte & 0x7F) << shift
             shift += 7
             at += 1
-            if shift > _LAST_SHIFT:  # here, not after the loop: a long one would take quadratic time
+            if shift >= bits:  # here, not after the loop: a long one would take quadratic time
                 raise ValueError("a varint is too long")
     except IndexError as error:
         raise ValueError("a varint is cut short") from error
     number |= byte << shift
+    if shift + 7 > bits:
+        number &= (1 << bits) - 1
     return (number >> 1) ^ -(number & 1), at + 1
 
 
 def _read_sized(section: bytes, at: int, end: int) -> tuple[bytes | None, int]:
-    size, at = read_varint(section, at)
+    size, at = read_varint(section, at, INT_BITS)
     if size < 0:
         return None, at
     if at + size > end:
@@ -222,7 +228,7 @@ def _read_sized(section: bytes, at: int, end: int) -> tuple[bytes | None, int]:
 
 
 def _read_headers(section: bytes, at: int, end: int) -> tuple[Headers, int]:
-    count, at = read_varint(section, at)
+    count, at = read_varint(section, at, INT_BITS)
     if not 0 <= count <= end - at:
         raise ValueError("an impossible number of headers")
     headers: list[tuple[bytes, bytes | None]] = []

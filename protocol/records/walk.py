@@ -12,10 +12,8 @@ from functools import partial
 from typing import NamedTuple
 
 from protocol.errors import InvalidRecord, UnknownServerError
-from protocol.records.build import read_varint
+from protocol.records.build import INT_BITS, LONG_BITS, read_varint
 
-_INT_BITS = 32
-_LONG_BITS = 64
 _BEYOND_KAFKAS_HEAP = 1 << 30
 """In bytes: what its start scripts give it."""
 
@@ -185,7 +183,7 @@ def exact_walk(section: bytes, count: int, *, partial: bool, compressed: bool) -
     pos = 0
     for _ in range(count):
         try:
-            size, pos = _read_number(section, pos, _INT_BITS)
+            size, pos = read_varint(section, pos, INT_BITS)
         except ValueError as error:
             if compressed or pos >= len(section) or not _has_long_varint(section, pos):
                 raise InvalidRecord(f"The batch has fewer bytes than its records: {error}.") from error
@@ -213,11 +211,11 @@ def _has_long_varint(section: bytes, pos: int) -> bool:
 def _read_shape(section: bytes, pos: int, end: int) -> tuple[RecordShape, int]:
     if pos >= end:
         raise ValueError("a record without attributes")
-    timestamp_delta, pos = _read_number(section, pos + 1, _LONG_BITS)
-    offset_delta, pos = _read_number(section, pos, _INT_BITS)
+    timestamp_delta, pos = read_varint(section, pos + 1, LONG_BITS)
+    offset_delta, pos = read_varint(section, pos, INT_BITS)
     key_size, pos = _skip_sized(section, pos, end)
     value_size, pos = _skip_sized(section, pos, end)
-    headers, pos = _read_number(section, pos, _INT_BITS)
+    headers, pos = read_varint(section, pos, INT_BITS)
     if not 0 <= headers <= end - pos:
         raise ValueError(f"{headers} headers")
     for _ in range(headers):
@@ -229,20 +227,9 @@ def _read_shape(section: bytes, pos: int, end: int) -> tuple[RecordShape, int]:
 
 
 def _skip_sized(section: bytes, pos: int, end: int) -> tuple[int, int]:
-    size, pos = _read_number(section, pos, _INT_BITS)
+    size, pos = read_varint(section, pos, INT_BITS)
     if size > 0:
         pos += size
     if pos > end:
         raise ValueError("a field ends behind its record")
     return size, pos
-
-
-def _read_number(section: bytes, pos: int, bits: int) -> tuple[int, int]:
-    """A zigzag varint of Java's int (five bytes at most) or long (ten); excess bits are lost, as in Java."""
-    number, after = read_varint(section, pos)
-    if (after - pos) * 7 > bits + 6:
-        raise ValueError("a varint is too long")
-    if not -(1 << bits - 1) <= number < 1 << bits - 1:
-        raw = ((number << 1) ^ (number >> 80)) & (1 << bits) - 1
-        number = (raw >> 1) ^ -(raw & 1)
-    return number, after

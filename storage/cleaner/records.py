@@ -8,7 +8,7 @@ from typing import NamedTuple
 from protocol.primitives import Buffer
 from protocol.records import batch as batches
 from protocol.records.batch import BatchHeader
-from protocol.records.build import encode_varint, read_varint
+from protocol.records.build import INT_BITS, LONG_BITS, encode_varint, read_varint
 from protocol.records.compression import Compression, compress, decompress
 from storage.log.record_checks import as_long
 
@@ -36,7 +36,7 @@ def views(section: bytes, count: int, at: int = 0) -> Iterator[View]:
         elif (second := section[at + 1]) < 0x80:
             size, at = (second << 7 | byte & 0x7F) >> 1, at + 2
         else:
-            size, at = read_varint(section, at)
+            size, at = read_varint(section, at, INT_BITS)
         end = at + size
         time_at = at = at + 1  # attributes are unused
         while section[at] >= 0x80:
@@ -49,15 +49,15 @@ def views(section: bytes, count: int, at: int = 0) -> Iterator[View]:
         elif byte & 0x81 == 0x80 and (second := section[at + 1]) < 0x80:
             offset, at = (second << 7 | byte & 0x7F) >> 1, at + 2
         else:
-            offset, at = read_varint(section, at)
+            offset, at = read_varint(section, at, INT_BITS)
         byte = section[at]
         if byte & 1:  # any negative length means null
-            key, at = None, read_varint(section, at)[1]
+            key, at = None, read_varint(section, at, INT_BITS)[1]
         else:
             if byte < 0x80:
                 key_size, at = byte >> 1, at + 1
             else:
-                key_size, at = read_varint(section, at)
+                key_size, at = read_varint(section, at, INT_BITS)
             key = section[at : at + key_size]
             at += key_size
         if at >= end or end > limit:
@@ -101,7 +101,8 @@ def rebuild(header: BatchHeader, section: bytes, kept: list[View], delete_horizo
         times = [header.max_timestamp] * len(kept)
         max_timestamp = header.max_timestamp
     else:
-        times = [as_long(header.base_timestamp + read_varint(section, time_at)[0]) for *_, time_at, _, _ in kept]
+        deltas = [read_varint(section, time_at, LONG_BITS)[0] for *_, time_at, _, _ in kept]
+        times = [as_long(header.base_timestamp + delta) for delta in deltas]
         max_timestamp = max(times)
     base_timestamp = times[0] if delete_horizon_ms is None else delete_horizon_ms
     parts: list[bytes] = []

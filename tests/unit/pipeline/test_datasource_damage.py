@@ -15,7 +15,8 @@ from protocol.records.batch import HEADER_SIZE, read_header, set_offsets_and_epo
 from protocol.records.build import Record, build_batch
 from storage.files import OsFileSystem
 from tests.unit.pipeline.source_files import CONFIG, fill, folder, read, reader_of, segments
-from tests.unit.storage.support import NOW, Rig
+from tests.unit.storage.log.validator_cases import EXCESS_BITS, with_section
+from tests.unit.storage.support import NOW, Rig, append
 
 
 @pytest.fixture
@@ -104,6 +105,14 @@ def test_records_that_do_not_fill_their_batch_are_an_error_or_left_out(rig: Rig)
     with pytest.raises(CorruptLogError, match="do not fill it"):
         read(reader_of(rig.root))
     assert read(reader_of(rig.root, failOnCorruption="false")) == [0, 1, 2, 5]
+
+
+@pytest.mark.parametrize("record", EXCESS_BITS.values(), ids=EXCESS_BITS)
+def test_excess_bits_of_a_number_are_lost_as_in_kafka(rig: Rig, record: bytes) -> None:
+    append(rig.log(), memoryview(with_section(NOW, record, 1)))
+    (split,) = (reader := reader_of(rig.root)).partitions()
+    (row,) = [row for batch in reader.read(split) for row in batch.to_pylist()]
+    assert row == {"offset": 0, "key": b"k", "value": b"v"}
 
 
 def test_a_gap_that_no_compaction_explains_is_an_error_or_passed_over(rig: Rig) -> None:

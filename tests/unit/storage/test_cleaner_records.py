@@ -12,6 +12,7 @@ from protocol.records.compression import Compression
 from storage.append_types import LogConfig
 from storage.log.time_lookup import TimestampOffsetEpoch
 from tests.unit.storage.cleaning import Kept, clean, put, records
+from tests.unit.storage.log.validator_cases import EXCESS_BITS, with_section
 from tests.unit.storage.support import NOW, Rig, append, now
 
 COMPACT = LogConfig(compact=True, delete=False, min_cleanable_dirty_ratio=0.0, delete_retention_ms=0)
@@ -69,6 +70,18 @@ def test_offsets_in_disorder_cost_no_key_its_latest_value(deltas: Sequence[int],
         put(log, (b"z", b"active"))
         assert clean(rig)
     assert [one for one in records(log) if one.key != b"z"] == [*left, latest]
+
+
+@pytest.mark.parametrize("excessive", EXCESS_BITS.values(), ids=EXCESS_BITS)
+def test_excess_bits_of_a_number_are_lost(excessive: bytes) -> None:
+    rig = Rig(config=COMPACT)
+    log = rig.log()
+    put(log, (b"k", b"old"), (b"other", b"1"))
+    append(log, memoryview(with_section(NOW, excessive, 1)))
+    log.roll()
+    put(log, (b"z", b"active"))
+    assert clean(rig)
+    assert records(log)[:2] == [Kept(1, b"other", b"1"), Kept(2, b"k", b"v")]
 
 
 def test_a_batch_that_was_accepted_because_of_its_size_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:

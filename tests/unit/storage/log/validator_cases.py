@@ -80,6 +80,22 @@ def sized(body: bytes) -> bytes:
     return bytes((len(body) * 2,)) + body
 
 
+def excess(number: int) -> bytes:
+    """A varint of five bytes, of a number from 0 to 63; Java's int has no room for the fifth one's uppermost bit."""
+    return bytes((number * 2 | 0x80, 0x80, 0x80, 0x80, 0x10))
+
+
+EXCESS_BITS = {
+    "length": excess(8) + b"\0\0\0\x02k\x02v\0",
+    "timestamp": sized(b"\0" + b"\x80" * 9 + b"\x7e" + b"\0\x02k\x02v\0"),
+    "offset": sized(b"\0\0" + excess(0) + b"\x02k\x02v\0"),
+    "key length": sized(b"\0\0\0" + excess(1) + b"k\x02v\0"),
+    "value length": sized(b"\0\0\0\x02k" + excess(1) + b"v\0"),
+    "header count": sized(b"\0\0\0\x02k\x02v" + excess(1) + b"\x02h\x02x"),
+    "header key length": sized(b"\0\0\0\x02k\x02v\x02" + excess(1) + b"h\x02x"),
+}
+"""Records with excess bits in one of their varints."""
+
 LAT = {"message.timestamp.type": "LogAppendTime"}
 COMPACT = {"cleanup.policy": "compact"}
 GZIPPED = {"compression.type": "gzip"}
@@ -289,6 +305,16 @@ def _twice(codec: Compression) -> Callable[[int], bytes]:
 
     return make
 
+
+def _by_hand(section: bytes) -> Callable[[int], bytes]:
+    return lambda now: with_section(now, section, 1)
+
+
+for _field, _record in EXCESS_BITS.items():
+    CASES += [
+        Case(f"excess bits, {_field}", _by_hand(_record)),
+        Case(f"excess bits, {_field}, to gzip", _by_hand(_record), GZIPPED),
+    ]
 
 for _codec in list(Compression)[1:]:
     _name = _codec.name.lower()
