@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from broker.config.broker_config import BrokerConfig
-from broker.config.definition import ConfigDef, UpdateMode, to_text
+from broker.config.definition import ConfigDef, InvalidValueError, Synonym, UpdateMode, to_text
 from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
 from broker.config.defs.not_needed import ALTERED_ONLY, NOT_NEEDED
 from broker.config.kafka_names import definition_of, described_names
@@ -49,6 +49,7 @@ class ConfigEntry:
 
 
 Keys = Collection[str] | None
+Describe = Callable[[BrokerConfig, Mapping[str, str | None], Keys], list[ConfigEntry]]
 
 
 def describe_topic(
@@ -56,9 +57,8 @@ def describe_topic(
 ) -> list[ConfigEntry]:
     """The topic's configurations: all of them, or those of `keys`. Raises InvalidConfiguration for wrong overrides."""
     values = topic_values(broker_config, overrides)
-    names = [name for name, definition in TOPIC_CONFIGS.items() if not definition.internal or name in overrides]
     entries: list[ConfigEntry] = []
-    for name in _chosen(names, keys):
+    for name in _chosen(_names_of_topic(overrides), keys):
         definition = TOPIC_CONFIGS[name]
         text = to_text(values[name])
         synonyms = _synonyms(broker_config, definition.synonyms[0].name) if definition.synonyms else ()
@@ -68,21 +68,54 @@ def describe_topic(
     return entries
 
 
+def describe_new_topic(
+    broker_config: BrokerConfig, overrides: Mapping[str, str | None], keys: Keys = None
+) -> list[ConfigEntry]:
+    """As CreateTopics tells them: as the text that was given, by whichever name (Kafka's `KafkaConfigSchema`)."""
+    entries: list[ConfigEntry] = []
+    for name in _chosen(_names_of_topic(overrides), keys):
+        definition = TOPIC_CONFIGS[name]
+        text, source = overrides.get(name), ConfigSource.TOPIC
+        if text is None:
+            text, source = _inherited(broker_config, definition)
+        entries.append(_entry(name, text, (ConfigSynonym(name, text, source),), definition, read_only=False))
+    return entries
+
+
+def _inherited(config: BrokerConfig, definition: ConfigDef) -> tuple[str | None, ConfigSource]:
+    """What a topic has that does not set it: in the topic's unit, otherwise as it was given."""
+    for values, source in _layers(config):
+        for synonym in definition.synonyms:
+            text = values.get(synonym.name)
+            if text is not None:
+                return _in_topics_unit(text, synonym), source
+    return definition.default_text, ConfigSource.DEFAULT
+
+
+def _in_topics_unit(text: str, synonym: Synonym) -> str:
+    if synonym.factor == 1:
+        return text
+    number = BROKER_CONFIGS[synonym.name].parse(text)
+    assert isinstance(number, int)
+    return str(number * synonym.factor)
+
+
 class TopicDescriber:
     """`describe_topic` for the topics of one request; topics with the same configuration are described only once.
 
     Otherwise a request for a thousand topics would block the loop for half a second.
     """
 
-    def __init__(self, broker_config: BrokerConfig) -> None:
+    def __init__(self, broker_config: BrokerConfig, describe: Describe = describe_topic) -> None:
         self._broker_config = broker_config
+        self._describe = describe
         self._described: dict[tuple[frozenset[tuple[str, str | None]], Keys], list[ConfigEntry]] = {}
 
     def describe(self, overrides: Mapping[str, str | None], keys: Keys = None) -> list[ConfigEntry]:
         alike = frozenset(overrides.items()), None if keys is None else tuple(keys)
         entries = self._described.get(alike)
         if entries is None:
-            entries = self._described[alike] = describe_topic(self._broker_config, overrides, keys)
+            entries = self._described[alike] = self._describe(self._broker_config, overrides, keys)
         return entries
 
 
@@ -119,11 +152,25 @@ def _broker_entry(
 ) -> ConfigEntry:
     definition = _definition(name)
     if text is None:
-        text = to_text(config.values[name]) if name in config.values else next((s.value for s in synonyms), None)
+        text = _broker_text(config, name, synonyms)
     own = definition_of(name)
     read_only = own is None or own.mode is UpdateMode.READ_ONLY
     entry = _entry(name, text, synonyms, definition, read_only=read_only)
     return entry if own else replace(entry, documentation=None)
+
+
+def _broker_text(config: BrokerConfig, name: str, synonyms: tuple[ConfigSynonym, ...]) -> str | None:
+    """The value in force, written as Kafka writes parsed ones; what has no definition is told as it was given."""
+    if name in config.values:
+        return to_text(config.values[name])
+    text = next((synonym.value for synonym in synonyms), None)
+    unused = NOT_NEEDED.get(name)
+    if unused is None or text is None:
+        return text
+    try:
+        return to_text(unused.parse(text))
+    except InvalidValueError:  # of a file: what is not needed is not checked at the start
+        return text
 
 
 def _definition(name: str) -> ConfigDef | None:
@@ -154,18 +201,26 @@ def _synonyms(config: BrokerConfig, name: str) -> tuple[ConfigSynonym, ...]:
     definition = _definition(name)
     hidden = definition is None or definition.sensitive
     defaults = {other: known.default_text for other in names if (known := definition_of(other))}
-    for values, source in (
-        (config.dynamic_broker, ConfigSource.DYNAMIC_BROKER),
-        (config.dynamic_default, ConfigSource.DYNAMIC_DEFAULT_BROKER),
-        (config.static, ConfigSource.STATIC_BROKER),
-        (defaults, ConfigSource.DEFAULT),
-    ):
+    for values, source in (*_layers(config), (defaults, ConfigSource.DEFAULT)):
         for other in names:
             value = values.get(other)
             if value is not None:
                 found.append(ConfigSynonym(other, None if hidden else value, source))
     own = next((index for index, synonym in enumerate(found) if synonym.name == name), len(found))
     return tuple(found[own:])
+
+
+def _layers(config: BrokerConfig) -> tuple[tuple[Mapping[str, str], ConfigSource], ...]:
+    """All that was set, highest precedence first."""
+    return (
+        (config.dynamic_broker, ConfigSource.DYNAMIC_BROKER),
+        (config.dynamic_default, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        (config.static, ConfigSource.STATIC_BROKER),
+    )
+
+
+def _names_of_topic(overrides: Collection[str]) -> list[str]:
+    return [name for name, definition in TOPIC_CONFIGS.items() if not definition.internal or name in overrides]
 
 
 def _chosen(names: Iterable[str], keys: Keys) -> list[str]:

@@ -14,7 +14,7 @@ from kio.schema.create_topics.v7.request import CreatableTopic
 from kio.schema.create_topics.v7.response import CreatableTopicConfigs, CreatableTopicResult
 from kio.schema.errors import ErrorCode
 
-from broker.config.describe import TopicDescriber
+from broker.config.describe import TopicDescriber, describe_new_topic
 from broker.metadata.store import retrying
 from broker.metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
 from broker.metadata.topic_planning import check_partition_total, check_record_total, plan_topic, require_time_left
@@ -44,7 +44,7 @@ async def _create(node: Node, request: CreateTopicsRequest, quota: MutationQuota
     check_partition_total(sum(_partition_count(node, topic) for topic in allowed))
     results: list[CreatableTopicResult] = []
     planned: list[Topic] = []
-    describer = TopicDescriber(node.config)
+    describer = TopicDescriber(node.config, describe_new_topic)
     for wanted in allowed:
         try:
             topic = _plan(node, wanted)
@@ -94,7 +94,7 @@ def _created(describer: TopicDescriber, topic: Topic) -> CreatableTopicResult:
         configs=tuple(
             CreatableTopicConfigs(
                 name=entry.name,
-                value=topic.configs.get(entry.name, entry.value),
+                value=entry.value,
                 read_only=entry.read_only,
                 config_source=int(entry.source),
                 is_sensitive=entry.sensitive,

@@ -14,9 +14,11 @@ from broker.config.defs.not_needed import NOT_NEEDED
 from broker.config.defs.quotas import QUOTA_DEFS
 from broker.config.describe import (
     ConfigEntry,
+    ConfigSource,
     TopicDescriber,
     describe_broker,
     describe_broker_default,
+    describe_new_topic,
     describe_topic,
     require_this_broker,
 )
@@ -98,6 +100,31 @@ def test_chosen_keys_alone_and_no_keys_for_all() -> None:
     config = BrokerConfig.of()
     assert [e.name for e in describe_broker(config, ["node.id", "nope"])] == ["node.id"]
     assert len(describe_broker(config, [])) == len(describe_broker(config)) > 100
+
+
+def test_what_this_broker_has_no_use_for_is_told_as_it_was_parsed() -> None:
+    config = BrokerConfig.of({"num.io.threads": " +4"}).with_dynamic({}, {"background.threads": "+07"})
+    entries = describe_broker(config, ["num.io.threads", "background.threads"])
+    told = {entry.name: (entry.value, entry.synonyms[0].value) for entry in entries}
+    assert told["num.io.threads"] == ("4", " +4")
+    assert told["background.threads"] == ("7", "+07")
+    unchecked = BrokerConfig.of({"num.io.threads": "many"})
+    assert describe_broker(unchecked, ["num.io.threads"])[0].value == "many"
+
+
+def test_a_new_topic_is_told_what_was_given_by_whichever_name() -> None:
+    static = {"log.retention.hours": "+5", "log.roll.ms": "+77", "log.roll.hours": "9", "log.segment.bytes": "+3000000"}
+    static |= {"log.flush.scheduler.interval.ms": "+1000"}
+    config = BrokerConfig.of(static).with_dynamic({"log.preallocate": " TRUE "}, {"log.cleanup.policy": " compact "})
+    told = {e.name: (e.value, e.source) for e in describe_new_topic(config, {"flush.messages": " +7"})}
+    assert told["retention.ms"] == ("18000000", ConfigSource.STATIC_BROKER)
+    assert told["segment.ms"] == ("+77", ConfigSource.STATIC_BROKER)
+    assert told["segment.bytes"] == ("+3000000", ConfigSource.STATIC_BROKER)
+    assert told["flush.ms"] == ("+1000", ConfigSource.STATIC_BROKER)
+    assert told["preallocate"] == (" TRUE ", ConfigSource.DYNAMIC_BROKER)
+    assert told["cleanup.policy"] == (" compact ", ConfigSource.DYNAMIC_DEFAULT_BROKER)
+    assert told["flush.messages"] == (" +7", ConfigSource.TOPIC)
+    assert told["retention.bytes"] == ("-1", ConfigSource.DEFAULT)
 
 
 def test_internal_configurations_show_only_where_set() -> None:
