@@ -13,7 +13,6 @@ from broker.network.context import RequestContext
 from broker.quotas.entities import CLIENT_ID, DEFAULT, IP, USER, Entity
 from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError, UnsupportedVersion
-from protocol.java_collections import in_bucket_order
 
 MATCH_EXACT, MATCH_DEFAULT, MATCH_SPECIFIED = 0, 1, 2
 
@@ -21,11 +20,8 @@ MATCH_EXACT, MATCH_DEFAULT, MATCH_SPECIFIED = 0, 1, 2
 def handle(ctx: RequestContext, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
     _check(request.components)
     quotas = ctx.node.client_quotas
-    every = list(quotas)
-    matching = [entity for entity in every if _matches(entity, request.components, request.strict)]
-    # Kafka's map has room for all, whatever matches
-    ordered = in_bucket_order(matching, Entity.java_hash, capacity=-(-len(every) * 4 // 3))
-    entries = [_entry(entity, quotas.of(entity)) for entity in ordered]
+    matching = (entity for entity in quotas if _matches(entity, request.components, request.strict))
+    entries = [_entry(entity, quotas.of(entity)) for entity in matching]
     return DescribeClientQuotasResponse(
         throttle_time=ZERO, error_code=ErrorCode.none, error_message="", entries=tuple(entries)
     )

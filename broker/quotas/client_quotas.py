@@ -12,7 +12,7 @@ from broker.metadata.store import MetadataStore, retrying
 from broker.metadata.stored_entries import StoredEntries
 from broker.quotas.entities import CLIENT_ID, DEFAULT, IP, IP_KEYS, USER, USER_AND_CLIENT_KEYS, Entity, Number
 from protocol.errors import InvalidRequest, KafkaError
-from protocol.java_collections import in_computed_order, in_java_order
+from protocol.java_collections import in_bucket_order, in_computed_order, in_java_order
 
 PREFIX = "/quotas/"
 
@@ -51,15 +51,18 @@ class ClientQuotas:
         self._stored: StoredEntries[Entity] = StoredEntries(store, PREFIX, Entity.path, Entity.at)
         """`quotas` of each entity; for a host name, also its `address`."""
         self._resolve = resolve
+        self._told: list[Entity] = []
 
     @classmethod
     async def open(cls, store: MetadataStore, resolve: Resolve = resolve) -> ClientQuotas:
         quotas = cls(store, resolve)
         await quotas._stored.open()
+        quotas._told = in_bucket_order(list(quotas._stored), Entity.java_hash, capacity=0)
         return quotas
 
     def __iter__(self) -> Iterator[Entity]:
-        return iter(self._stored)
+        """In the order of Kafka's hash map, as far as it can be known after a restart."""
+        return (entity for entity in self._told if entity in self._stored)
 
     def of(self, entity: Entity) -> Mapping[str, float]:
         """The quotas set for exactly this entity."""
@@ -103,8 +106,17 @@ class ClientQuotas:
                 outcome[one.entity] = None
                 changed[entity] = {"quotas": quotas, "address": address} if quotas else {}
         if not validate_only:
-            await self._stored.set({entity: changed[entity] for entity in in_computed_order(changed, Entity.java_hash)})
+            recorded = [entity for entity, new in changed.items() if new.get("quotas", {}) != self.of(entity)]
+            await self._stored.set(changed)
+            if recorded:
+                self._told = self._told_after(recorded)
         return outcome
+
+    def _told_after(self, recorded: Sequence[Entity]) -> list[Entity]:
+        """Kafka makes a new map from the one before, with room for as many (`ClientQuotasDelta.apply`)."""
+        were = dict.fromkeys((*self._told, *in_computed_order(recorded, Entity.java_hash)))
+        left = [entity for entity in were if entity in self._stored]
+        return in_bucket_order(left, Entity.java_hash, capacity=len(self._told))
 
 
 def _as_java_shows(entity: WireEntity) -> str:

@@ -93,6 +93,15 @@ async def test_quotas_are_told_in_the_order_of_kafkas_hash_maps() -> None:
     ]
 
 
+async def test_the_order_of_a_bucket_is_that_of_the_alterations() -> None:
+    rig = await Rig.open()
+    for together in (("u5", "u11"), ("u10", "u8")):
+        await alter(rig, *[entry({"user": user}, producer_byte_rate=1e9) for user in together])
+    answer = await rig.ask("describe_client_quotas", components=(), strict=False)
+    told = [one.entity_name for each in answer.entries for one in each.entity]
+    assert told == ["u8", "u10", "u11", "u5"]  # as Kafka 4.1 told them
+
+
 async def test_values_are_changed_and_removed_one_by_one(rig: Rig) -> None:
     user: Named = {"user": "u"}
     asked = (("user", EXACT, "u"),)
