@@ -1,7 +1,7 @@
 """The topics in which coordinators keep their state: created on first use, with configurations of their own.
 
-Kafka's `DefaultAutoTopicCreationManager`, `GroupCoordinatorService.groupMetadataTopicConfigs` and
-`TransactionStateManager.transactionTopicConfigs`.
+Kafka's `DefaultAutoTopicCreationManager`, `GroupCoordinatorService.groupMetadataTopicConfigs`,
+`TransactionStateManager.transactionTopicConfigs` and `ShareCoordinatorService.shareGroupStateTopicConfigs`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING
 import structlog
 
 from broker.metadata.store import VersionConflictError
-from broker.metadata.topic_names import GROUP_METADATA_TOPIC_NAME, TRANSACTION_STATE_TOPIC_NAME
+from broker.metadata.topic_names import (
+    GROUP_METADATA_TOPIC_NAME,
+    SHARE_GROUP_STATE_TOPIC_NAME,
+    TRANSACTION_STATE_TOPIC_NAME,
+)
 from broker.metadata.topic_planning import plan_topic
 from protocol.errors import CoordinatorNotAvailable, KafkaError
 
@@ -36,6 +40,14 @@ def plan_internal_topic(node: Node, name: str) -> Topic | None:
             "compression.type": "uncompressed",
             "min.insync.replicas": str(config.integer("transaction.state.log.min.isr")),
             "unclean.leader.election.enable": "false",
+        }
+    elif name == SHARE_GROUP_STATE_TOPIC_NAME:  # nobody here writes it, but clients can have it made
+        prefix = "share.coordinator.state.topic"
+        configs = {
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "min.insync.replicas": str(config.integer("share.coordinator.state.topic.min.isr")),
+            "retention.ms": "-1",
         }
     else:
         return None

@@ -13,6 +13,7 @@ from broker.config.defs.network import NETWORK_DEFS
 from broker.config.defs.node import NODE_DEFS, REPLICATION_DEFS, TOPIC_DEFAULT_DEFS
 from broker.config.defs.odradek import ODRADEK_DEFS
 from broker.config.defs.quotas import QUOTA_DEFS
+from broker.config.defs.share import SHARE_DEFS
 from broker.config.defs.topics import TOPIC_DEFS
 from broker.config.defs.transactions import TRANSACTION_DEFS
 
@@ -26,6 +27,7 @@ BROKER_SECTIONS: tuple[tuple[str, tuple[ConfigDef, ...]], ...] = (
     ("Groups", GROUP_DEFS),
     ("Committed offsets", OFFSET_DEFS),
     ("Transactions", TRANSACTION_DEFS),
+    ("Share groups", SHARE_DEFS),
     ("Client quotas", QUOTA_DEFS),
     ("Odradek's own", ODRADEK_DEFS),
 )

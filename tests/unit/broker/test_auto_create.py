@@ -44,6 +44,26 @@ async def test_the_metadata_log_is_no_topic_to_be_made() -> None:
         assert rig.node.topics.get("__cluster_metadata") is None
 
 
+async def test_the_state_of_share_groups_has_configurations_of_its_own() -> None:
+    name = "__share_group_state"
+    async with Rig() as rig:  # three replicas are more than there are brokers
+        assert await asked(rig.connect(), name) == ["unknown_topic_or_partition"]
+    prefix = "share.coordinator.state.topic."
+    config = {"replication.factor": "1", "num.partitions": "3", "min.isr": "1", "segment.bytes": "2000000"}
+    async with Rig(config={prefix + key: value for key, value in config.items()}) as rig:
+        assert await asked(rig.connect(), name) == ["none"]
+        topic = rig.node.topics.get(name)
+        assert topic is not None
+        assert len(topic.partitions) == 3
+        assert topic.configs == {  # as Kafka 4.1 makes it
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "min.insync.replicas": "1",
+            "retention.ms": "-1",
+            "segment.bytes": "2000000",
+        }
+
+
 async def test_a_topic_that_somebody_else_makes_meanwhile_counts_as_made() -> None:
     async with Rig() as rig:
         creating = asyncio.ensure_future(rig.create("y"))
