@@ -139,6 +139,11 @@ def describe_broker_default(config: BrokerConfig, keys: Keys = None) -> list[Con
     return entries
 
 
+def broker_settings(config: BrokerConfig, name: str) -> list[ConfigSynonym]:
+    """What is set for the broker under exactly this name, even if no broker has such a configuration."""
+    return [ConfigSynonym(name, values[name], source) for values, source in _layers(config) if name in values]
+
+
 def require_this_broker(config: BrokerConfig, resource_name: str) -> None:
     """Raises InvalidRequest unless the resource is this broker."""
     if node_id_of(resource_name, called="Broker") != config.node_id:

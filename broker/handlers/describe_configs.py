@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kio.schema.describe_configs.v4 import DescribeConfigsRequest, DescribeConfigsResponse
@@ -18,6 +19,7 @@ from broker.config.definition import ConfigDef, to_text
 from broker.config.describe import (
     ConfigEntry,
     TopicDescriber,
+    broker_settings,
     describe_broker,
     describe_broker_default,
     require_this_broker,
@@ -84,7 +86,8 @@ def _configs(
             if not name:
                 raise InvalidRequest("Group name must not be empty")
             values = node.resource_configs.get(ResourceType.GROUP, name)
-            return _of_resource(request, group_configs(node.config), values, keys, GROUP_SOURCE)
+            configs = _of_resource(request, group_configs(node.config), values, keys, GROUP_SOURCE)
+            return [_with_broker_settings(node, config) for config in configs] if request.include_synonyms else configs
         case ResourceType.CLIENT_METRICS:
             if not name:
                 raise InvalidRequest("Client metrics subscription name must not be empty")
@@ -158,6 +161,15 @@ def _of_resource(
             )
         )
     return described
+
+
+def _with_broker_settings(node: Node, config: DescribeConfigsResourceResult) -> DescribeConfigsResourceResult:
+    """Kafka also names what the broker has under a group configuration's name, although that has no effect."""
+    settings = (
+        DescribeConfigsSynonym(name=one.name, value=one.value, source=int(one.source))
+        for one in broker_settings(node.config, config.name)
+    )
+    return replace(config, synonyms=(*config.synonyms, *settings))
 
 
 def _described(request: DescribeConfigsRequest, entry: ConfigEntry) -> DescribeConfigsResourceResult:

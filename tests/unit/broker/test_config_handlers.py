@@ -211,6 +211,16 @@ async def test_describe_configs_of_every_type() -> None:
     ]
 
 
+async def test_what_the_broker_has_under_a_groups_name_is_told_among_the_synonyms() -> None:
+    rig = await opened(**{"consumer.session.timeout.ms": "5"})
+    key = "consumer.session.timeout.ms"
+    await change(rig, (BROKER, "1", [(key, SET, "0")]), (BROKER, "", [(key, SET, "7")]))
+    (timeout,) = (await describe(rig, GROUP, "g", key, include_synonyms=True)).configs
+    assert (timeout.value, timeout.config_source) == ("45000", 5)  # it has no effect
+    assert [(s.value, s.source) for s in timeout.synonyms] == [("45000", 5), ("0", 2), ("7", 3), ("5", 4)]
+    assert (await describe(rig, GROUP, "g", key)).configs[0].synonyms == ()
+
+
 async def test_describe_configs_gives_synonyms_and_documentation_only_if_asked() -> None:
     rig = await opened()
     plain = (await describe(rig, TOPIC, "t", "retention.ms")).configs[0]
