@@ -19,10 +19,13 @@ def parse_topic_configs(broker_config: BrokerConfig, overrides: Mapping[str, str
     return values
 
 
-def topic_values(broker_config: BrokerConfig, overrides: Mapping[str, str | None]) -> dict[str, Value]:
+def topic_values(
+    broker_config: BrokerConfig, overrides: Mapping[str, str | None], *, check_inherited: bool = True
+) -> dict[str, Value]:
     """Every topic configuration's value, in order of definition: the overrides over the broker's defaults.
 
-    Raises InvalidConfiguration, with Kafka's texts, for an unknown name and for a null or wrong value.
+    Raises InvalidConfiguration, with Kafka's texts, for an unknown name and for a null or wrong value. A value that a
+    broker may have can be wrong for a topic: a negative `log.flush.interval.ms`.
     """
     nulls = [name for name, value in overrides.items() if value is None]
     if nulls:
@@ -34,7 +37,12 @@ def topic_values(broker_config: BrokerConfig, overrides: Mapping[str, str | None
     for name, definition in TOPIC_CONFIGS.items():
         text = overrides.get(name)
         try:
-            values[name] = broker_config.topic_default(name) if text is None else definition.parse(text)
+            if text is not None:
+                values[name] = definition.parse(text)
+                continue
+            values[name] = broker_config.topic_default(name)
+            if check_inherited and values[name] is not None:
+                definition.validate(values[name])
         except InvalidValueError as error:
             raise InvalidConfiguration(str(error)) from error
     return values
@@ -55,7 +63,7 @@ def _check_together(values: Mapping[str, Value]) -> None:
 
 def log_config(broker_config: BrokerConfig, overrides: Mapping[str, str | None]) -> LogConfig:
     """The log's configuration for a topic with these overrides. Raises InvalidConfiguration."""
-    values = topic_values(broker_config, overrides)
+    values = topic_values(broker_config, overrides, check_inherited=False)
     policies = values["cleanup.policy"]
     ratio = values["min.cleanable.dirty.ratio"]
     assert isinstance(policies, tuple)

@@ -31,7 +31,14 @@ from broker.metadata.config_changes import loggers
 from broker.metadata.resource_configs import ResourceType
 from broker.network.context import RequestContext
 from protocol.durations import ZERO
-from protocol.errors import InvalidRequest, InvalidTopic, KafkaError, UnknownTopicOrPartition
+from protocol.errors import (
+    InvalidConfiguration,
+    InvalidRequest,
+    InvalidTopic,
+    KafkaError,
+    UnknownServerError,
+    UnknownTopicOrPartition,
+)
 from protocol.java_collections import in_hash_order
 
 if TYPE_CHECKING:
@@ -64,7 +71,7 @@ def _result(
         error = refused
     return DescribeConfigsResult(
         error_code=ErrorCode.none if error is None else error.code,
-        error_message="" if error is None else error.explicit_message or "",
+        error_message=None if isinstance(error, UnknownServerError) else (error and error.explicit_message) or "",
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=tuple(configs),
@@ -103,7 +110,10 @@ def _topic(node: Node, name: str, keys: Collection[str] | None, describer: Topic
     topic = node.topics.get(name)
     if topic is None:
         raise UnknownTopicOrPartition
-    return describer.describe(topic.configs, keys)
+    try:
+        return describer.describe(topic.configs, keys)
+    except InvalidConfiguration as error:  # inherited from the broker; Kafka fails
+        raise UnknownServerError from error
 
 
 def _broker(node: Node, name: str, keys: Collection[str] | None) -> list[ConfigEntry]:

@@ -83,7 +83,8 @@ def plan_topic(
     """
     _check_name(node, name, beside)
     overrides = _overrides(configs)
-    parse_topic_configs(node.config, overrides)
+    if overrides:  # what the broker has may be wrong for a topic; without any override Kafka does not look
+        parse_topic_configs(node.config, overrides)
     if assignments:
         partitions = _assigned(node, partition_count, replication_factor, assignments)
     else:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from kio.schema.alter_configs.v2 import request as alter
-from kio.schema.create_topics.v7.request import CreatableTopic
+from kio.schema.create_topics.v7.request import CreatableTopic, CreatableTopicConfig
 from kio.schema.describe_configs.v4.request import DescribeConfigsResource
 from kio.schema.incremental_alter_configs.v1 import request as incremental
 
@@ -219,6 +219,23 @@ async def test_what_the_broker_has_under_a_groups_name_is_told_among_the_synonym
     assert (timeout.value, timeout.config_source) == ("45000", 5)  # it has no effect
     assert [(s.value, s.source) for s in timeout.synonyms] == [("45000", 5), ("0", 2), ("7", 3), ("5", 4)]
     assert (await describe(rig, GROUP, "g", key)).configs[0].synonyms == ()
+
+
+async def test_what_a_broker_may_have_and_a_topic_may_not() -> None:
+    rig = await opened()
+    await change(rig, (BROKER, "1", [("log.flush.interval.ms", SET, "-1")]))
+    told = await describe(rig, TOPIC, "t")
+    assert (told.error_code.name, told.error_message) == ("unknown_server_error", None)
+    for wanted, code in (((), "none"), ((("flush.messages", "5"),), "invalid_config"), ((("flush.ms", "5"),), "none")):
+        configs = tuple(CreatableTopicConfig(name=name, value=value) for name, value in wanted)
+        topic = CreatableTopic(
+            name=f"new{len(wanted)}{code}", num_partitions=1, replication_factor=1, assignments=(), configs=configs
+        )
+        answer = await rig.ask("create_topics", topics=(topic,), timeout=datetime.timedelta(seconds=1))
+        assert answer.topics[0].error_code.name == code
+    assert await change(rig, (TOPIC, "t", [("retention.ms", SET, "5")])) == ["invalid_config"]
+    assert await change(rig, (TOPIC, "t", [("flush.ms", SET, "5")])) == ["none"]
+    assert (await describe(rig, TOPIC, "t")).error_code.name == "none"
 
 
 async def test_describe_configs_gives_synonyms_and_documentation_only_if_asked() -> None:
