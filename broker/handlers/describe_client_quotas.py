@@ -20,8 +20,11 @@ MATCH_EXACT, MATCH_DEFAULT, MATCH_SPECIFIED = 0, 1, 2
 def handle(ctx: RequestContext, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
     _check(request.components)
     quotas = ctx.node.client_quotas
-    matching = (entity for entity in quotas if _matches(entity, request.components, request.strict))
-    entries = [_entry(entity, quotas.of(entity)) for entity in matching]
+    entries = [
+        _entry(entity, quotas.of(entity))
+        for entity in quotas.in_kafkas_order()
+        if _matches(entity, request.components, request.strict)
+    ]
     return DescribeClientQuotasResponse(
         throttle_time=ZERO, error_code=ErrorCode.none, error_message="", entries=tuple(entries)
     )

@@ -61,8 +61,11 @@ class ClientQuotas:
         return quotas
 
     def __iter__(self) -> Iterator[Entity]:
-        """In the order of Kafka's hash map, as far as it can be known after a restart."""
-        return (entity for entity in self._told if entity in self._stored)
+        return iter(self._stored)
+
+    def in_kafkas_order(self) -> list[Entity]:
+        """All entities, in the order of Kafka's hash map as far as it can be known after a restart."""
+        return [entity for entity in self._told if entity in self._stored]
 
     def of(self, entity: Entity) -> Mapping[str, float]:
         """The quotas set for exactly this entity."""
