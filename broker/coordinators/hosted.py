@@ -62,6 +62,11 @@ class HostedCoordinator(Generic[S]):
     def topic_exists(self) -> bool:
         return self._node.topics.get(self._topic) is not None
 
+    @property
+    def partition_count(self) -> int:
+        """The number of partitions of the internal topic over which keys are spread."""
+        return self._partitions
+
     def partition_for(self, key: str) -> int:
         """The partition of the internal topic that a group or transactional id belongs to."""
         return partition_for(key, self._partitions)

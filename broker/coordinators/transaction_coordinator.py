@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
+from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.coordinators.hosted import HostedCoordinator
 from broker.coordinators.transaction_markers import TransactionMarkers
 from broker.metadata.topic_names import TRANSACTION_STATE_TOPIC_NAME
@@ -55,6 +56,15 @@ class TransactionCoordinator(HostedCoordinator[TransactionShard]):
         )
         partitions = config.integer("transaction.state.log.num.partitions")
         super().__init__(node, TRANSACTION_STATE_TOPIC_NAME, partitions, runtime)
+        self._hanging = HangingTransactions(node)
+
+    def start(self) -> None:
+        super().start()
+        self._hanging.start()
+
+    def stop(self) -> None:
+        self._hanging.stop()
+        super().stop()
 
     def _new_state(self, shard: Shard[TransactionShard]) -> TransactionShard:
         partition = self._node.partitions.get(TRANSACTION_STATE_TOPIC_NAME, shard.partition)

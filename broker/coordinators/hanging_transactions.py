@@ -1,0 +1,128 @@
+"""Ends transactions that are open in a partition while no coordinator knows them any more (KIP-664).
+
+A power failure may take a transaction from the end of `__transaction_state` and leave its records in a partition. Then
+nobody would write their marker, and readers of committed records would wait there for ever. Kafka leaves that to an
+admin (`kafka-transactions find-hanging`, `abort`); it has replicas against such losses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import Task
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import structlog
+
+from coordinator.runtime.shard import ShardStatus
+from coordinator.transaction.hanging import end_of_unknown
+from coordinator.transaction.marker_port import EndMarker
+from protocol.errors import KafkaError
+from storage.producers.producer_entry import NO_OFFSET
+
+if TYPE_CHECKING:
+    from broker.coordinators.transaction_coordinator import TransactionCoordinator
+    from broker.node import Node
+    from broker.partitions.partition import Partition
+    from coordinator.transaction.metadata import TransactionMetadata
+    from storage.producers.producer_entry import ProducerStateEntry
+
+logger = structlog.get_logger(__name__)
+
+RETRY_MS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A transaction found open at startup."""
+
+    partition: Partition
+    producer_id: int
+    first_offset: int
+
+    def entry(self) -> ProducerStateEntry | None:
+        """Its producer, unless the transaction has ended, or nothing can be written to the partition."""
+        if self.partition.is_deleted or self.partition.log.is_offline:
+            return None
+        entry = self.partition.log.producers.producers.get(self.producer_id)
+        return entry if entry is not None and entry.txn_first_offset == self.first_offset else None
+
+
+class HangingTransactions:
+    """Looks once at what was open when the node started; later transactions are in their coordinator before a log."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._task: Task[None] | None = None
+
+    def start(self) -> None:
+        """Note what is open, and end what hangs once the coordinators have loaded. Call it before anyone is served."""
+        if not self._node.transaction_coordinator.topic_exists:
+            return
+        found = [
+            _Open(partition, entry.producer_id, entry.txn_first_offset)
+            for partition in self._node.partitions
+            for entry in partition.log.producers.producers.values()
+            if entry.txn_first_offset != NO_OFFSET
+        ]
+        if found:
+            self._task = asyncio.ensure_future(self._end(found))
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _end(self, found: list[_Open]) -> None:
+        node = self._node
+        while True:
+            await node.group_coordinator.runtime.loaded()
+            await node.transaction_coordinator.runtime.loaded()
+            if not _is_complete(node.transaction_coordinator):
+                return  # a shard that is missing may know them; the next start looks again
+            by_producer = _by_producer(node.transaction_coordinator)
+            failed = [one for one in found if not await self._is_settled(one, by_producer.get(one.producer_id))]
+            if not failed:
+                return
+            found = failed
+            await node.clock.sleep(RETRY_MS)
+
+    async def _is_settled(self, found: _Open, known: TransactionMetadata | None) -> bool:
+        """Whether nothing is left to do: the transaction is its coordinator's, has ended before, or has just ended."""
+        entry = found.entry()
+        if entry is None:
+            return True
+        partition = found.partition
+        committed = end_of_unknown(known, found.producer_id, entry.producer_epoch, partition.key)
+        if committed is None:
+            return True
+        # An admin's marker has the coordinator epoch of the last one, too.
+        marker = EndMarker(found.producer_id, entry.producer_epoch, max(entry.coordinator_epoch, 0), committed)
+        log = logger.bind(
+            partition=f"{partition.topic}-{partition.index}",
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            committed=committed,
+        )
+        try:
+            written = self._node.transaction_coordinator.markers.marker_writer(marker)(*partition.key)
+            if written is not None:
+                await written
+        except KafkaError as error:
+            log.warning("hanging transaction not ended yet", code=error.code.name)
+            return False
+        log.warning("hanging transaction ended: its coordinator's log has lost it")
+        return True
+
+
+def _is_complete(coordinator: TransactionCoordinator) -> bool:
+    """Whether every transactional id is known, as all of `__transaction_state` has been loaded."""
+    shards = [coordinator.runtime.shard(index) for index in range(coordinator.partition_count)]
+    return all(one is not None and one.status is ShardStatus.ACTIVE for one in shards)
+
+
+def _by_producer(coordinator: TransactionCoordinator) -> dict[int, TransactionMetadata]:
+    known: dict[int, TransactionMetadata] = {}
+    for _, metadata in coordinator.metadata():
+        known.setdefault(metadata.previous_producer_id, metadata)
+        known[metadata.producer_id] = metadata
+    return known

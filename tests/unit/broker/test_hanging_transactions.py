@@ -1,0 +1,160 @@
+"""Transactions of which a power failure left only the records: they end at the next start, as their outcome allows."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from broker.coordinators.hanging_transactions import RETRY_MS
+from broker.metadata.topic_names import TRANSACTION_STATE_TOPIC_NAME
+from coordinator.transaction.hanging import end_of_unknown
+from coordinator.transaction.metadata import LAST_EPOCH_FOR_CLIENTS, TV_0, TV_2, TransactionMetadata
+from coordinator.transaction.states import TransactionState
+from protocol.topic_partition import PartitionKey
+from storage.files import File
+from tests.doubles.clock import settle
+from tests.doubles.files import Fault, Unsynced
+from tests.unit.broker.rig import Rig
+from tests.unit.broker.test_transactions import CONFIG, Producer, begun, opened
+from tests.unit.broker.wire import fetch
+
+STATE_LOG = f"/data/{TRANSACTION_STATE_TOPIC_NAME}-0/00000000000000000000.log"
+DATA_LOG = "/data/t-0/00000000000000000000.log"
+HERE, ELSEWHERE = ("t", 0), ("t", 1)
+
+
+def cut(rig: Rig, path: str, size: int) -> None:
+    """What a power failure leaves of a file whose end was not synced."""
+    file: File = rig.fs.open(path)
+    file.truncate(size)
+    file.close()
+
+
+async def after_losing(rig: Rig, path: str, size: int) -> Rig:
+    """The next node, without what the file had beyond `size`; its first tasks have run."""
+    cut(rig, path, size)
+    following = await rig.crash(Unsynced.KEPT)
+    for _ in range(20):
+        await settle()
+    return following
+
+
+def stable(rig: Rig) -> bool:
+    partition = rig.node.partitions.get("t", 0)
+    assert partition is not None
+    return partition.last_stable_offset == partition.high_watermark
+
+
+async def test_a_transaction_that_its_coordinator_has_lost_is_aborted_at_the_next_start() -> None:
+    rig = Rig(config=CONFIG)
+    await rig.start()
+    producer = await opened(rig)
+    known = rig.fs.size(STATE_LOG)  # the producer, but no transaction
+    assert await producer.produce(b"lost", 0) == ["none"]
+    after = await after_losing(rig, STATE_LOG, known)
+    assert stable(after)
+    assert b"lost" not in await committed(after)
+    again = await begun(after)
+    assert await again.produce(b"kept", 0) == ["none"]
+    assert await again.end(commit=True) == "none"
+    assert b"kept" in await committed(after, 2)
+    await after.stop()
+
+
+async def test_a_transaction_that_its_coordinator_knows_stays_open() -> None:
+    rig = Rig(config=CONFIG)
+    await rig.start()
+    producer = await opened(rig)
+    assert await producer.produce(b"open", 0) == ["none"]
+    after = await after_losing(rig, STATE_LOG, rig.fs.size(STATE_LOG))
+    assert not stable(after)
+    producer = continued(after, producer)
+    assert await producer.end(commit=True) == "none"
+    assert stable(after)
+    assert b"open" in await committed(after)
+    await after.stop()
+
+
+async def test_a_committed_transaction_without_its_marker_is_committed_again() -> None:
+    rig = Rig(config=CONFIG)
+    await rig.start()
+    producer = await opened(rig)
+    assert await producer.produce(b"kept", 0) == ["none"]
+    without_marker = rig.fs.size(DATA_LOG)
+    assert await producer.end(commit=True) == "none"
+    after = await after_losing(rig, DATA_LOG, without_marker)
+    assert stable(after)
+    assert b"kept" in await committed(after)
+    await after.stop()
+
+
+def continued(rig: Rig, producer: Producer) -> Producer:
+    """The same producer, connected to the next node."""
+    other = Producer(rig.connect(), producer.name)
+    other.producer_id, other.epoch = producer.producer_id, producer.epoch
+    return other
+
+
+async def committed(rig: Rig, offset: int = 0) -> bytes:
+    """What a consumer of committed records gets, without the batches that the answer calls aborted."""
+    told = await rig.connect().ask("fetch", 12, **fetch([("t", 0, offset)], max_wait_ms=0, isolation_level=1))
+    partition = told.responses[0].partitions[0]
+    return b"" if partition.aborted_transactions else bytes(partition.records or b"")
+
+
+async def test_without_room_the_marker_is_written_later() -> None:
+    rig = Rig(config=CONFIG)
+    await rig.start()
+    producer = await opened(rig)
+    known = rig.fs.size(STATE_LOG)
+    assert await producer.produce(b"lost", 0) == ["none"]
+    cut(rig, STATE_LOG, known)
+    rig.fs.crash(Unsynced.KEPT)
+    following = Rig(fs=rig.fs, clock=rig.clock, seed=2, config=CONFIG)
+    await following.start()
+    following.fs.inject(Fault("pwrite", 1, errno.ENOSPC, path_part="/t-0/"))
+    await settle()
+    assert not stable(following)
+    await following.clock.run(RETRY_MS)
+    assert stable(following)
+    await following.stop()
+
+
+PREPARE_COMMIT, COMPLETE_COMMIT = TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT
+ONGOING, COMPLETE_ABORT = TransactionState.ONGOING, TransactionState.COMPLETE_ABORT
+
+
+@pytest.mark.parametrize(
+    ("state", "known_epoch", "version", "partition", "expected"),
+    [
+        (ONGOING, 3, TV_2, HERE, None),
+        (ONGOING, 3, TV_2, ELSEWHERE, False),
+        (ONGOING, 2, TV_2, HERE, False),  # an older one: the partition would refuse its marker
+        (PREPARE_COMMIT, 4, TV_2, HERE, None),
+        (PREPARE_COMMIT, 3, TV_0, HERE, None),
+        (PREPARE_COMMIT, 3, TV_0, ELSEWHERE, False),
+        (COMPLETE_COMMIT, 4, TV_2, HERE, True),
+        (COMPLETE_COMMIT, 3, TV_2, HERE, False),  # the one before it
+        (COMPLETE_COMMIT, 3, TV_0, HERE, False),  # this one, or the one before it
+        (COMPLETE_ABORT, 4, TV_2, HERE, False),
+        (TransactionState.EMPTY, 4, TV_2, HERE, False),
+    ],
+)
+def test_the_end_follows_from_what_the_coordinator_knows(
+    state: TransactionState, known_epoch: int, version: int, partition: PartitionKey, expected: bool | None
+) -> None:
+    """The partition has producer 7 with epoch 3."""
+    partitions = frozenset({HERE}) if state in (ONGOING, PREPARE_COMMIT) else frozenset()
+    known = TransactionMetadata(7, known_epoch, 1, state, partitions, 0, client_version=version)
+    assert end_of_unknown(known, 7, 3, partition) is expected
+
+
+def test_a_producer_id_whose_epochs_were_used_up_is_known_by_the_one_after_it() -> None:
+    known = TransactionMetadata(8, 0, 1, COMPLETE_COMMIT, frozenset(), 0, previous_producer_id=7, client_version=TV_2)
+    assert end_of_unknown(known, 7, LAST_EPOCH_FOR_CLIENTS, HERE) is True
+    assert end_of_unknown(known, 7, LAST_EPOCH_FOR_CLIENTS - 1, HERE) is False
+
+
+def test_a_producer_that_nobody_knows_is_aborted() -> None:
+    assert end_of_unknown(None, 7, 3, HERE) is False
