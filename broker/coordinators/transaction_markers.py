@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from broker.metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from coordinator.runtime.batches import encode_end_marker
 from coordinator.runtime.outcome import ProducerEpoch
-from protocol.errors import KafkaError, Timeout, UnknownTopicOrPartition
+from protocol.errors import InvalidProducerEpoch, KafkaError, Timeout, UnknownTopicOrPartition
 from storage.append_types import AppendOrigin
+from storage.producers.producer_entry import NO_OFFSET
 
 if TYPE_CHECKING:
     from broker.partitions.hosted import Partitions
@@ -47,6 +48,8 @@ class TransactionMarkers:
         partition = self._partitions.get(topic, index)
         if partition is None:
             raise UnknownTopicOrPartition
+        if marker.bumped and _is_later(partition, marker):
+            raise InvalidProducerEpoch
         if topic == GROUP_METADATA_TOPIC_NAME:
             return self._groups.end_transaction(
                 index,
@@ -78,3 +81,9 @@ class TransactionMarkers:
 
         future.add_done_callback(over)
         return future
+
+
+def _is_later(partition: Partition, marker: EndMarker) -> bool:
+    """Whether the producer's open transaction, if any, came after the one that the marker ends."""
+    entry = partition.log.producers.producers.get(marker.producer_id)
+    return entry is not None and entry.txn_first_offset != NO_OFFSET and entry.producer_epoch >= marker.producer_epoch

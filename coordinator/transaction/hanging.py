@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coordinator.transaction.metadata import LAST_EPOCH_FOR_CLIENTS, TV_2, TransactionMetadata
-from coordinator.transaction.states import AT_REST, TransactionState
+from coordinator.transaction.states import AT_REST, PREPARED, TransactionState
 from protocol.topic_partition import PartitionKey
 
 
@@ -22,7 +22,8 @@ def end_of_unknown(
     if known is None:
         return False
     if known.state not in AT_REST:
-        is_its_own = known.producer_id == producer_id and known.producer_epoch >= producer_epoch
+        bumped = known.state in PREPARED and known.client_version >= TV_2
+        is_its_own = known.producer_id == producer_id and known.producer_epoch >= producer_epoch + bumped
         return None if is_its_own and partition in known.partitions else False
     if known.state is not TransactionState.COMPLETE_COMMIT or known.client_version < TV_2:
         return False

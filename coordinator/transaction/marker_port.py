@@ -8,12 +8,17 @@ from typing import NamedTuple, Protocol
 
 
 class EndMarker(NamedTuple):
-    """A marker that ends a producer's transaction in a partition (KIP-98)."""
+    """A marker that ends a producer's transaction in a partition (KIP-98).
+
+    `bumped`: its epoch is newer than that of the transaction's records (KIP-890). A transaction that already has this
+    epoch is a later one, of which the coordinator's log has lost everything; the marker must not end it.
+    """
 
     producer_id: int
     producer_epoch: int
     coordinator_epoch: int
     committed: bool
+    bumped: bool = False
 
 
 WriteMarker = Callable[[str, int], Future[None] | None]

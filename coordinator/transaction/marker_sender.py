@@ -11,7 +11,7 @@ import structlog
 
 from coordinator.runtime.outcome import Outcome
 from coordinator.transaction.marker_port import EndMarker
-from coordinator.transaction.metadata import NO_PARTITIONS, TransactionMetadata
+from coordinator.transaction.metadata import NO_PARTITIONS, TV_2, TransactionMetadata
 from protocol.errors import (
     InvalidProducerEpoch,
     KafkaError,
@@ -88,7 +88,13 @@ class MarkerSender:
         sending.tries += 1
         prepared = sending.prepared
         write = self._port.marker_writer(
-            EndMarker(prepared.producer_id, prepared.producer_epoch, self._coordinator_epoch, prepared.committed)
+            EndMarker(
+                prepared.producer_id,
+                prepared.producer_epoch,
+                self._coordinator_epoch,
+                prepared.committed,
+                bumped=prepared.client_version >= TV_2,
+            )
         )
         for partition in sorted(sending.left - sending.in_flight):
             try:

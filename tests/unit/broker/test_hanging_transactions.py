@@ -12,7 +12,7 @@ from coordinator.transaction.hanging import end_of_unknown
 from coordinator.transaction.metadata import LAST_EPOCH_FOR_CLIENTS, TV_0, TV_2, TransactionMetadata
 from coordinator.transaction.states import TransactionState
 from protocol.topic_partition import PartitionKey
-from storage.files import File
+from storage.files import File, read_file
 from tests.doubles.clock import settle
 from tests.doubles.files import Fault, Unsynced
 from tests.unit.broker.rig import Rig
@@ -29,6 +29,15 @@ def cut(rig: Rig, path: str, size: int) -> None:
     file: File = rig.fs.open(path)
     file.truncate(size)
     file.close()
+
+
+def end_of_batch(rig: Rig, path: str, number: int) -> int:
+    """The position after the file's n-th batch (1: the first)."""
+    data = read_file(rig.fs, path)
+    end = 0
+    for _ in range(number):
+        end += 12 + int.from_bytes(data[end + 8 : end + 12], "big")
+    return end
 
 
 async def after_losing(rig: Rig, path: str, size: int) -> Rig:
@@ -103,6 +112,20 @@ async def committed(rig: Rig, offset: int = 0) -> bytes:
     return b"" if partition.aborted_transactions else bytes(partition.records or b"")
 
 
+async def test_a_commit_that_is_carried_on_does_not_commit_a_later_transaction() -> None:
+    rig = Rig(config=CONFIG)
+    await rig.start()
+    producer = await opened(rig)
+    assert await producer.produce(b"first", 0) == ["none"]
+    assert await producer.end(commit=True) == "none"
+    prepared = end_of_batch(rig, STATE_LOG, 3)  # after the producer's and the open transaction's
+    assert await producer.produce(b"second", 0) == ["none"]
+    after = await after_losing(rig, STATE_LOG, prepared)
+    assert stable(after)
+    assert b"second" not in await committed(after, 2)
+    await after.stop()
+
+
 async def test_without_room_the_marker_is_written_later() -> None:
     rig = Rig(config=CONFIG)
     await rig.start()
@@ -132,6 +155,7 @@ ONGOING, COMPLETE_ABORT = TransactionState.ONGOING, TransactionState.COMPLETE_AB
         (ONGOING, 3, TV_2, ELSEWHERE, False),
         (ONGOING, 2, TV_2, HERE, False),  # an older one: the partition would refuse its marker
         (PREPARE_COMMIT, 4, TV_2, HERE, None),
+        (PREPARE_COMMIT, 3, TV_2, HERE, False),  # that of the transaction before it
         (PREPARE_COMMIT, 3, TV_0, HERE, None),
         (PREPARE_COMMIT, 3, TV_0, ELSEWHERE, False),
         (COMPLETE_COMMIT, 4, TV_2, HERE, True),
