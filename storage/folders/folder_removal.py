@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import structlog
@@ -23,8 +24,8 @@ def remove_folder(fs: FileSystem, path: str) -> None:
     fs.rmdir(path)
 
 
-def remove_folder_later(services: LogServices, folder: str, delay_ms: int) -> None:
-    """Remove a folder `delay_ms` from now. The next start removes what is left."""
+def remove_folder_later(services: LogServices, folder: str, delay_ms: int, stopped: Callable[[], bool]) -> None:
+    """Remove a folder `delay_ms` from now, unless the broker has `stopped` by then; the next start does it then."""
 
     def failed(error: Exception) -> None:
         logger.error("folder not removed", folder=folder, error=str(error))
@@ -32,6 +33,8 @@ def remove_folder_later(services: LogServices, folder: str, delay_ms: int) -> No
             services.clock.call_later(delay_ms + DESCRIPTORS_RETRY_MS, remove)
 
     def remove() -> None:
+        if stopped():  # the workers take nothing more, and the folder may be another broker's
+            return
         work = partial(remove_folder, services.fs, folder)
         services.workers.submit(work, lambda _: logger.info("folder removed", folder=folder), failed)
 

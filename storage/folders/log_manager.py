@@ -70,6 +70,7 @@ class LogManager:
         self.any_failed = False
         self.on_folder_failed: Callable[[LogDir], None] = lambda _: None
         self.closed = 0
+        self._released = False
         self._producer_expiration_ms = producer_expiration_ms
         self.placement = LogPlacement(dirs)
         self.moving: dict[TopicPartition, str] = {}
@@ -225,7 +226,7 @@ class LogManager:
         The new name is not synced: a folder that a crash leaves behind is removed at startup, as its topic is gone.
         """
         log, folder = self._retire(TopicPartition(topic, partition))
-        remove_folder_later(self.services, folder, log.config.file_delete_delay_ms)
+        remove_folder_later(self.services, folder, log.config.file_delete_delay_ms, self.is_released)
 
     async def delete_log(self, partition: TopicPartition) -> None:
         """Close the log and remove its folder. Raises KafkaStorage, OSError."""
@@ -349,8 +350,12 @@ class LogManager:
         finally:
             self.release()
 
+    def is_released(self) -> bool:
+        return self._released
+
     def release(self) -> None:
         """Close the files and unlock the folders, and no more: the disk is left as a kill would leave it."""
+        self._released = True
         for log in self.logs.values():
             log.removal.stop()
             log.release_files()

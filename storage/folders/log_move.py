@@ -273,7 +273,8 @@ class LogMove:
             await self._take_final_name()
             await self._retried(partial(self._fs.fsync_dir, target.path))
         self.log.flusher.note_synced(end)
-        remove_folder_later(self._manager.services, doomed, self.log.config.file_delete_delay_ms)
+        delay_ms = self.log.config.file_delete_delay_ms
+        remove_folder_later(self._manager.services, doomed, delay_ms, self._manager.is_released)
 
     @contextmanager
     def _failing(self, log_dir: LogDir) -> Iterator[None]:

@@ -312,6 +312,18 @@ def test_a_deletion_cut_short_is_finished_at_the_next_start(fs: MemoryFileSystem
     assert [name for name in fs.listdir("/data") if fs.is_dir(f"/data/{name}")] == []
 
 
+def test_a_deletion_due_after_the_stop_is_left_to_the_next_start(fs: MemoryFileSystem) -> None:
+    rig = Rig(fs)
+    append(rig.log())
+    rig.manager.delete_log_soon("t", 0)
+    rig.manager.close()
+    rig.workers.drop_all()
+    rig.clock.advance(60_000)
+    assert rig.workers.waiting == 0
+    rig.manager = rig.open()
+    assert [name for name in fs.listdir("/data") if fs.is_dir(f"/data/{name}")] == []
+
+
 def test_a_deletion_may_be_waited_for(fs: MemoryFileSystem) -> None:
     rig = Rig(fs)
     append(rig.log())
