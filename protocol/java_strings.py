@@ -27,10 +27,18 @@ def _replace(error: UnicodeError) -> tuple[str, int]:
 
 codecs.register_error(_REPLACING, _replace)
 
+for _encoding in ("utf-16-be", "utf-16-le"):
+    codecs.lookup(_encoding)  # Python opens their modules at first use, when no descriptor may be left
+
 
 def utf16_length(text: str) -> int:
     """Java's String.length(): characters outside the basic plane count twice."""
     return len(text) if text.isascii() else len(text.encode("utf-16-be", "surrogatepass")) >> 1
+
+
+def utf16(text: str) -> bytes:
+    """The UTF-16 units, little-endian."""
+    return text.encode("utf-16-le")
 
 
 def java_string_hash(text: str) -> int:

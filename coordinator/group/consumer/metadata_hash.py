@@ -12,6 +12,7 @@ from struct import Struct
 from xxhash import xxh3_64_intdigest
 
 from coordinator.group.consumer.topics_port import TopicImage
+from protocol.java_strings import utf16
 
 _MAGIC = b"\x00"
 _INT32 = Struct("<i")
@@ -44,7 +45,7 @@ def group_hash(hashes: Mapping[str, int]) -> int:
 
 
 def _string(text: str) -> bytes:
-    units = text.encode("utf-16-le")
+    units = utf16(text)
     return units + _INT32.pack(len(units) // 2)
 
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from protocol.java_strings import decode_utf8, java_string_hash, utf16_length
+from protocol.java_strings import decode_utf8, java_string_hash, utf16, utf16_length
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(
@@ -44,3 +50,13 @@ def test_length_counts_utf16_units(text: str, length: int) -> None:
 )
 def test_what_is_not_utf8_is_replaced_as_by_java_17(data: str, text: str) -> None:
     assert decode_utf8(bytes.fromhex(data)) == text.replace("?", "\ufffd")
+
+
+def test_no_descriptor_is_needed_later() -> None:
+    """Python opens the module of an encoding at its first use: that must not be when too many files are open."""
+    code = (
+        "import resource; from protocol.java_strings import utf16, utf16_length;"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3));"
+        "assert utf16('é') == b'\\xe9\\x00'; assert utf16_length('é') == 1"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
