@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.java_strings import decode_utf8, java_string_hash, utf16, utf16_length
+from protocol.java_strings import decode_utf8, java_string_hash, utf16_length
 
 ROOT = Path(__file__).parents[3]
 
