@@ -48,7 +48,7 @@ class TransactionMarkers:
         partition = self._partitions.get(topic, index)
         if partition is None:
             raise UnknownTopicOrPartition
-        if marker.bumped and _is_later(partition, marker):
+        if marker.records_epoch is not None and _is_another(partition, marker):
             raise InvalidProducerEpoch
         if topic == GROUP_METADATA_TOPIC_NAME:
             return self._groups.end_transaction(
@@ -83,7 +83,7 @@ class TransactionMarkers:
         return future
 
 
-def _is_later(partition: Partition, marker: EndMarker) -> bool:
-    """Whether the producer's open transaction, if any, came after the one that the marker ends."""
+def _is_another(partition: Partition, marker: EndMarker) -> bool:
+    """Whether the producer's open transaction, if any, is not the one that the marker ends."""
     entry = partition.log.producers.producers.get(marker.producer_id)
-    return entry is not None and entry.txn_first_offset != NO_OFFSET and entry.producer_epoch >= marker.producer_epoch
+    return entry is not None and entry.txn_first_offset != NO_OFFSET and entry.producer_epoch != marker.records_epoch

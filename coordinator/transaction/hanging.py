@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coordinator.transaction.metadata import LAST_EPOCH_FOR_CLIENTS, TV_2, TransactionMetadata
-from coordinator.transaction.states import AT_REST, PREPARED, TransactionState
+from coordinator.transaction.states import AT_REST, TransactionState
 from protocol.topic_partition import PartitionKey
 
 
@@ -13,8 +13,8 @@ def end_of_unknown(
     """Whether to commit an open transaction of which the coordinator's log has no open one; None if it has.
 
     `known` is the transactional id that has the producer id, or had it before its current one; `producer_epoch` is the
-    one in the partition. A log that lost its end may know an older transaction of the same producer, whose marker the
-    partition would refuse.
+    one in the partition. A coordinator's log that lost its end may know an older transaction of the same producer, and
+    a partition that lost its own may have one open that ended long ago.
 
     Without a decision in the log, nobody may read the records. It can only be told from that of an earlier transaction
     if each has an epoch of its own (KIP-890).
@@ -22,9 +22,10 @@ def end_of_unknown(
     if known is None:
         return False
     if known.state not in AT_REST:
-        bumped = known.state in PREPARED and known.client_version >= TV_2
-        is_its_own = known.producer_id == producer_id and known.producer_epoch >= producer_epoch + bumped
-        return None if is_its_own and partition in known.partitions else False
+        same = known.producer_id == producer_id and partition in known.partitions
+        if known.state is TransactionState.PREPARE_ABORT:
+            return None if same and known.producer_epoch >= producer_epoch else False
+        return None if same and known.records_epoch == producer_epoch else False
     if known.state is not TransactionState.COMPLETE_COMMIT or known.client_version < TV_2:
         return False
     if known.producer_id == producer_id:

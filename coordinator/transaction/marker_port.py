@@ -10,15 +10,16 @@ from typing import NamedTuple, Protocol
 class EndMarker(NamedTuple):
     """A marker that ends a producer's transaction in a partition (KIP-98).
 
-    `bumped`: its epoch is newer than that of the transaction's records (KIP-890). A transaction that already has this
-    epoch is a later one, of which the coordinator's log has lost everything; the marker must not end it.
+    `records_epoch` of a commit: the epoch of the transaction's records. If the partition's open transaction has
+    another, a power failure took something from one of the logs, and the decision is not about that one. None if an
+    admin sends the marker, and for an abort, which suits any transaction whose end is unknown.
     """
 
     producer_id: int
     producer_epoch: int
     coordinator_epoch: int
     committed: bool
-    bumped: bool = False
+    records_epoch: int | None = None
 
 
 WriteMarker = Callable[[str, int], Future[None] | None]

@@ -11,7 +11,7 @@ import structlog
 
 from coordinator.runtime.outcome import Outcome
 from coordinator.transaction.marker_port import EndMarker
-from coordinator.transaction.metadata import NO_PARTITIONS, TV_2, TransactionMetadata
+from coordinator.transaction.metadata import NO_PARTITIONS, TransactionMetadata
 from protocol.errors import (
     InvalidProducerEpoch,
     KafkaError,
@@ -93,7 +93,7 @@ class MarkerSender:
                 prepared.producer_epoch,
                 self._coordinator_epoch,
                 prepared.committed,
-                bumped=prepared.client_version >= TV_2,
+                prepared.records_epoch if prepared.committed else None,
             )
         )
         for partition in sorted(sending.left - sending.in_flight):

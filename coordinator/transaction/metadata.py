@@ -60,6 +60,12 @@ class TransactionMetadata(NamedTuple):
     def committed(self) -> bool:
         return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 
+    @property
+    def records_epoch(self) -> int:
+        """The epoch of the records of an open or committed transaction; transactions V2 end it with a bump."""
+        bumped = self.state is not TransactionState.ONGOING and self.client_version >= TV_2
+        return self.producer_epoch - 1 if bumped else self.producer_epoch
+
     def to(self, state: TransactionState, **changes: Any) -> TransactionMetadata:
         """The same id in another state, with `changes` of other fields. Raises IllegalTransitionError."""
         if self.state not in PREDECESSORS[state]:

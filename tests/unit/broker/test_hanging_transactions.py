@@ -126,6 +126,23 @@ async def test_a_commit_that_is_carried_on_does_not_commit_a_later_transaction()
     await after.stop()
 
 
+async def test_a_commit_that_is_carried_on_does_not_commit_an_aborted_transaction() -> None:
+    """The partition's log has lost the abort, and the transaction that was committed later."""
+    rig = Rig(config=CONFIG)
+    await rig.start()
+    producer = await opened(rig)
+    assert await producer.produce(b"aborted", 0) == ["none"]
+    size = rig.fs.size(DATA_LOG)
+    assert await producer.end(commit=False) == "none"
+    assert await producer.produce(b"committed", 0) == ["none"]
+    assert await producer.end(commit=True) == "none"
+    cut(rig, STATE_LOG, end_of_batch(rig, STATE_LOG, 6))  # all but the last one, which completes the commit
+    after = await after_losing(rig, DATA_LOG, size)
+    assert stable(after)
+    assert b"aborted" not in await committed(after)
+    await after.stop()
+
+
 async def test_without_room_the_marker_is_written_later() -> None:
     rig = Rig(config=CONFIG)
     await rig.start()
@@ -144,7 +161,8 @@ async def test_without_room_the_marker_is_written_later() -> None:
     await following.stop()
 
 
-PREPARE_COMMIT, COMPLETE_COMMIT = TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT
+PREPARE_COMMIT, PREPARE_ABORT = TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT
+COMPLETE_COMMIT = TransactionState.COMPLETE_COMMIT
 ONGOING, COMPLETE_ABORT = TransactionState.ONGOING, TransactionState.COMPLETE_ABORT
 
 
@@ -154,6 +172,11 @@ ONGOING, COMPLETE_ABORT = TransactionState.ONGOING, TransactionState.COMPLETE_AB
         (ONGOING, 3, TV_2, HERE, None),
         (ONGOING, 3, TV_2, ELSEWHERE, False),
         (ONGOING, 2, TV_2, HERE, False),  # an older one: the partition would refuse its marker
+        (ONGOING, 4, TV_2, HERE, False),  # a newer one
+        (PREPARE_COMMIT, 5, TV_2, HERE, False),
+        (PREPARE_COMMIT, 4, TV_0, HERE, False),
+        (PREPARE_ABORT, 5, TV_2, HERE, None),  # its marker will do
+        (PREPARE_ABORT, 2, TV_0, HERE, False),
         (PREPARE_COMMIT, 4, TV_2, HERE, None),
         (PREPARE_COMMIT, 3, TV_2, HERE, False),  # that of the transaction before it
         (PREPARE_COMMIT, 3, TV_0, HERE, None),
@@ -169,7 +192,7 @@ def test_the_end_follows_from_what_the_coordinator_knows(
     state: TransactionState, known_epoch: int, version: int, partition: PartitionKey, expected: bool | None
 ) -> None:
     """The partition has producer 7 with epoch 3."""
-    partitions = frozenset({HERE}) if state in (ONGOING, PREPARE_COMMIT) else frozenset()
+    partitions = frozenset({HERE}) if state in (ONGOING, PREPARE_COMMIT, PREPARE_ABORT) else frozenset()
     known = TransactionMetadata(7, known_epoch, 1, state, partitions, 0, client_version=version)
     assert end_of_unknown(known, 7, 3, partition) is expected
 
