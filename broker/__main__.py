@@ -50,7 +50,7 @@ def main() -> None:
 @click.option("--config", "config_file", type=click.Path(exists=True, dir_okay=False), help="Read this file.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set one configuration; may be repeated.")
 @click.option("--ready-fd", type=int, help="Write one JSON line to this descriptor once the broker serves.")
-@click.option("--exit-with-parent", is_flag=True, help="Stop when standard input ends.")
+@click.option("--exit-with-parent", is_flag=True, help="Stop when standard input or the parent ends.")
 def serve(config_file: str | None, settings: tuple[str, ...], ready_fd: int | None, exit_with_parent: bool) -> None:
     """Run a broker until SIGTERM or SIGINT."""
     properties = Path(config_file).read_text("iso-8859-1") if config_file else ""
@@ -110,7 +110,7 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready_fd: int |
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, stop.set)
     if exit_with_parent:
-        loop.add_reader(sys.stdin.fileno(), _watch_parent, loop, stop)
+        process.stop_with_parent(loop, stop)
     descriptors, allowed = process.allow_many_descriptors()
     if descriptors != allowed:
         logger.info("open file limit raised", before=descriptors, now=allowed)
@@ -152,13 +152,6 @@ def _leave(status: int) -> NoReturn:
     """End the process at once: the interpreter would wait for its threads, which may hang in a read."""
     logging.flush_last_lines()
     os._exit(status)
-
-
-def _watch_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """Set `stop` when standard input, a pipe held by the parent, ends."""
-    if not os.read(sys.stdin.fileno(), 4096):
-        loop.remove_reader(sys.stdin.fileno())
-        stop.set()
 
 
 def _tell_ready(ready_fd: int, node: Node, http_port: int | None) -> None:

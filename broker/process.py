@@ -1,11 +1,16 @@
-"""What a broker does to its own process: descriptors, reuse of memory, short garbage collections, an early end."""
+"""What a broker does to its own process: descriptors, reuse of memory, short garbage collections, an early end.
+
+It also ends with the process that started it, if that is wanted.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
 import gc
+import os
 import resource
+import sys
 from collections.abc import Coroutine
 from typing import Any
 
@@ -69,3 +74,30 @@ async def first_of(*events: asyncio.Event) -> None:
 def exempt_loaded_modules_from_collection() -> None:
     """Keep full garbage collections, several milliseconds each, from walking everything loaded at startup."""
     gc.freeze()
+
+
+def stop_with_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Set `stop` when the parent has ended: standard input, a pipe that it holds, ends, or its process does.
+
+    The pipe alone is not enough: a forked child of the parent holds it too, and may live longer.
+    """
+    pipe = sys.stdin.fileno()
+
+    def has_input() -> None:
+        if not os.read(pipe, 4096):
+            loop.remove_reader(pipe)
+            stop.set()
+
+    loop.add_reader(pipe, has_input)
+    if hasattr(os, "pidfd_open"):
+        try:
+            parent = os.pidfd_open(os.getppid())
+        except OSError:
+            return  # an old kernel, or a sandbox that does not allow it
+
+        def has_ended() -> None:
+            loop.remove_reader(parent)
+            os.close(parent)
+            stop.set()
+
+        loop.add_reader(parent, has_ended)
