@@ -7,10 +7,12 @@ import contextlib
 import json
 import os
 import selectors
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -31,7 +33,8 @@ class Broker:
     HTTP is off unless `odradek.http.port` is set (0: a port that the system chooses).
     A context manager, plain and async. `settings` are Kafka's `server.properties` names; this process's `KAFKA_*`,
     `ODRADEK_*` and `CLUSTER_ID` variables are not passed on. Data and ports survive `stop`, `kill` and `restart`;
-    `close` (the end of the `with` block) removes the temporary folder. When this process dies, the broker ends too.
+    `close` (the end of the `with` block) removes the temporary folder. When this process dies, the broker ends too;
+    Ctrl-C reaches this process alone.
     """
 
     def __init__(
@@ -42,16 +45,19 @@ class Broker:
         start_timeout: float = 30.0,
         stop_timeout: float = 15.0,
     ) -> None:
-        """Times are seconds. Nothing is started yet."""
-        self._workplace = tempfile.TemporaryDirectory(prefix="odradek-", ignore_cleanup_errors=True)
-        workplace = Path(self._workplace.name)
+        """Times are seconds. Nothing is started yet. Raises ValueError for a folder that `log.dirs` cannot name."""
+        workplace = Path(tempfile.mkdtemp(prefix="odradek-"))
+        self._remove_workplace = weakref.finalize(self, _remove, workplace, os.getpid())
         self.data_dir = Path(data_dir).absolute() if data_dir is not None else workplace / "data"
         self.log_path = workplace / "broker.log"
         defaults = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(self.data_dir), "odradek.http.port": "-1"}
         self._settings = defaults | {key: str(value) for key, value in (settings or {}).items()}
+        if self._settings["log.dirs"] == str(self.data_dir) and [str(self.data_dir)] != _as_list(str(self.data_dir)):
+            raise ValueError(f"{str(self.data_dir)!r}: log.dirs has commas between folders, and no space around them")
         self._start_timeout = start_timeout
         self._stop_timeout = stop_timeout
         self._child: subprocess.Popen[bytes] | None = None
+        self._closed = False
         self._listeners: dict[str, str] = {}
         self._http_port: int | None = None
 
@@ -74,14 +80,16 @@ class Broker:
 
     @property
     def running(self) -> bool:
-        return self._child is not None and self._child.poll() is None
+        child = self._child
+        return child is not None and child.poll() is None
 
     @property
     def pid(self) -> int:
         """The process id of the running broker; RuntimeError if it is not running."""
-        if self._child is None or self._child.poll() is not None:
+        child = self._child
+        if child is None or child.poll() is not None:
             raise RuntimeError("the broker is not running")
-        return self._child.pid
+        return child.pid
 
     def log(self) -> str:
         """Everything that the broker has logged so far, across all its starts."""
@@ -91,6 +99,8 @@ class Broker:
         """Start it, and return once it accepts connections. Raises BrokerStartError if it ends or takes too long."""
         if self.running:
             raise RuntimeError("the broker is running already")
+        self._check_open()
+        self._discard()
         self.data_dir.mkdir(parents=True, exist_ok=True)
         read_end, write_end = os.pipe()
         try:
@@ -101,13 +111,17 @@ class Broker:
                     stdout=log,
                     stderr=log,
                     pass_fds=(write_end,),
+                    process_group=0,  # or Ctrl-C would stop it while this process, in a debugger, say, still needs it
                     env={k: v for k, v in os.environ.items() if not k.startswith(SETTINGS_IN_ENVIRONMENT)},
                 )
             os.close(write_end)
             write_end = -1
+            self._check_open()
             self._note_ready(_read_line(read_end, self._start_timeout))
         except BaseException:
             self._discard()
+            if self._closed:
+                _remove(self.log_path.parent, os.getpid())
             raise
         finally:
             os.close(read_end)
@@ -117,11 +131,12 @@ class Broker:
 
     def stop(self) -> int:
         """Send SIGTERM, and return the exit status: 0 after a clean shutdown. On a hang, SIGKILL and TimeoutError."""
-        if self._child is None:
+        child = self._child
+        if child is None:
             raise RuntimeError("the broker is not running")
-        self._child.terminate()
+        child.terminate()
         try:
-            status = self._child.wait(self._stop_timeout)
+            status = child.wait(self._stop_timeout)
         except subprocess.TimeoutExpired:
             self._discard()
             raise TimeoutError(f"the broker did not stop within {self._stop_timeout} s\n{self._log_end()}") from None
@@ -141,19 +156,20 @@ class Broker:
         return self.start()
 
     def close(self) -> None:
-        """Stop the broker if it is running, and remove the temporary folder (never a given `data_dir`)."""
+        """Stop the broker for good if it is running, and remove the temporary folder (never a given `data_dir`)."""
+        self._closed = True  # before anything else: another thread may be about to start it again
         try:
             if self.running:
                 self.stop()
         finally:
             self._discard()
-            self._workplace.cleanup()
+            self._remove_workplace()
 
     def __enter__(self) -> Self:
         try:
             return self.start()
         except BaseException:
-            self._workplace.cleanup()
+            self.close()
             raise
 
     def __exit__(
@@ -162,7 +178,14 @@ class Broker:
         self.close()
 
     async def __aenter__(self) -> Self:
-        return await asyncio.to_thread(self.__enter__)
+        starting = asyncio.ensure_future(asyncio.to_thread(self.__enter__))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # The thread goes on, and nobody would ever stop what it starts.
+            await asyncio.to_thread(self.close)
+            await asyncio.gather(starting, return_exceptions=True)
+            raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -190,16 +213,31 @@ class Broker:
     def _log_end(self) -> str:
         return "\n".join(self.log().splitlines()[-LOG_LINES_SHOWN:])
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("the broker was closed")
+
     def _discard(self) -> None:
-        if self._child is None:
+        child, self._child = self._child, None
+        if child is None:
             return
-        if self._child.poll() is None:
-            self._child.kill()
-        self._child.wait()
-        if self._child.stdin is not None:
+        if child.poll() is None:
+            child.kill()
+        child.wait()
+        if child.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
-                self._child.stdin.close()
-        self._child = None
+                child.stdin.close()
+
+
+def _as_list(value: str) -> list[str]:
+    """The folders that a broker takes `log.dirs` for."""
+    return [one.strip() for one in value.split(",")]
+
+
+def _remove(folder: Path, owner: int) -> None:
+    """Remove the folder, but not at the end of a forked child: it is its parent's (`owner`, a process id)."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _read_line(descriptor: int, timeout: float) -> bytes | None:

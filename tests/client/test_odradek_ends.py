@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 import signal
@@ -10,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from odradek import Broker
 
 pytestmark = pytest.mark.usefixtures("own_cluster")
 
@@ -25,6 +28,31 @@ if not (child := os.fork()):
     signal.pause()
 print(broker.pid, child, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+WITH_A_FORKED_CHILD_THAT_EXITS = """
+import os, sys
+from odradek import Broker
+
+with Broker() as broker:
+    if not (child := os.fork()):
+        sys.exit()
+    os.waitpid(child, 0)
+    broker.restart()
+    print(broker.running, broker.data_dir.exists())
+"""
+
+STARTED_AGAIN_AFTER_A_DEATH_OF_ITS_OWN = """
+import gc, os, signal
+from odradek import Broker
+
+with Broker() as broker:
+    death = os.pidfd_open(broker.pid)
+    os.kill(broker.pid, signal.SIGKILL)
+    os.waitid(os.P_PIDFD, death, os.WEXITED | os.WNOWAIT)
+    os.close(death)
+    broker.start()
+    gc.collect()
 """
 
 
@@ -55,3 +83,49 @@ def test_a_forked_child_that_outlives_the_process_does_not_keep_the_broker(tmp_p
         assert ends(broker)
     finally:
         os.kill(child, signal.SIGKILL)
+
+
+def test_a_forked_child_that_exits_takes_nothing_away(tmp_path: Path) -> None:
+    ran = run(WITH_A_FORKED_CHILD_THAT_EXITS, tmp_path)
+    assert ran.stdout == "True True\n", ran.stderr
+
+
+def test_a_broker_that_died_is_started_again_without_a_warning(tmp_path: Path) -> None:
+    ran = run(STARTED_AGAIN_AFTER_A_DEATH_OF_ITS_OWN, tmp_path, "-X", "dev", "-W", "error")
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_ctrl_c_does_not_reach_the_broker() -> None:
+    with Broker() as broker:
+        assert os.getpgid(broker.pid) != os.getpgid(0)
+
+
+def test_a_closed_broker_is_not_started_again() -> None:
+    with Broker() as broker:
+        broker.kill()
+    with pytest.raises(RuntimeError, match="closed"):
+        broker.restart()
+    assert not broker.log_path.parent.exists()
+
+
+async def test_a_start_that_is_cancelled_leaves_no_process() -> None:
+    broker = Broker()
+    starting = asyncio.ensure_future(broker.__aenter__())
+    await asyncio.sleep(0)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert not broker.running
+    assert not broker.log_path.parent.exists()
+
+
+@pytest.mark.parametrize("name", ["a,b", "a "])
+def test_a_folder_that_log_dirs_cannot_name_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="commas"):
+        Broker(data_dir=tmp_path / name)
+
+
+def test_a_folder_may_have_spaces_and_other_letters_in_its_name(tmp_path: Path) -> None:
+    folder = tmp_path / "daten für = #1 \\ %s ${x}"
+    with Broker(data_dir=folder):
+        assert (folder / "meta.properties").exists()
