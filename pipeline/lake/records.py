@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.lake.schemas import required_paths
+from pipeline.lake.schemas import decimals_as_text, required_paths
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -18,6 +18,10 @@ PROBLEM = "_problem"
 CORRUPT = "_corrupt"
 VALUES = "odradek values"
 OPENED, CLOSED = f'{{"{VALUES}":[[', "],[null,null,null]]}"
+LONG_EXPONENT = r"[eE][+,-]*[\p{Nd},]{4}"
+MAY_HAVE_LONG_EXPONENT = rf"{LONG_EXPONENT}|[eE][+,-]*[\p{{Nd}},]*\\u|\\u00[46]5"
+"""For JSON, in which any character of a string may be written as a `\\u`."""
+
 DAY_MS = 86_400_000
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 """0001-01-01 and 9999-12-31, in days since 1970."""
@@ -38,13 +42,12 @@ def json_judged(batch: DataFrame, schema: StructType) -> DataFrame:
     on (`{"n":1}]}`) does not end with the three nulls, or not after exactly one array.
     """
     from pyspark.sql import functions as F
-    from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-    document = StructType([StructField(VALUES, ArrayType(ArrayType(schema))), StructField(CORRUPT, StringType())])
     text = F.concat(F.lit(OPENED), F.col("value").cast("string"), F.lit(CLOSED))
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-    parsed = F.from_json(text, document, options)
-    return batch.withColumn(PARSED, parsed).withColumn(PROBLEM, _problem(schema))
+    decimals = decimals_as_text(schema)
+    if decimals is not None:
+        text = F.when(~_has_long_exponent(text, decimals), text)
+    return batch.withColumn(PARSED, _parsed(text, schema)).withColumn(PROBLEM, _problem(schema))
 
 
 def json_rows(judged: DataFrame) -> DataFrame:
@@ -62,6 +65,28 @@ def dead_letters(judged: DataFrame) -> DataFrame:
     return bad.select(*_common(), F.col("value"), F.col(PROBLEM).alias("reason"), _date())
 
 
+def _parsed(text: Column, schema: StructType) -> Column:
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+
+    document = StructType([StructField(VALUES, ArrayType(ArrayType(schema))), StructField(CORRUPT, StringType())])
+    return F.from_json(text, document, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT})
+
+
+def _has_long_exponent(text: Column, decimals: StructType) -> Column:
+    """Whether a decimal has an exponent of four digits or more, or cannot be told apart because the JSON is damaged.
+
+    No decimal can have one, but Spark's parser first writes out all the digits: minutes and gigabytes for 1e999999999.
+    `decimals` are the schema's decimals, as text, alone.
+    """
+    from pyspark.sql import functions as F
+
+    parsed = _parsed(text, decimals)
+    numbers = F.to_json(F.struct(parsed[VALUES]))
+    a_value_has = numbers.rlike(rf'{LONG_EXPONENT}[^"]*"(?!:)')  # and not the key of a map
+    return F.when(text.rlike(MAY_HAVE_LONG_EXPONENT), parsed[CORRUPT].isNotNull() | a_value_has).otherwise(False)
+
+
 def _problem(schema: StructType) -> Column:
     from pyspark.sql import functions as F
 
@@ -73,7 +98,7 @@ def _problem(schema: StructType) -> Column:
     problem = (
         F.when(F.col("value").isNull(), None)
         .when(~F.expr("is_valid_utf8(value)"), "not UTF-8")
-        .when(F.col(PARSED)[CORRUPT].isNotNull(), shape)
+        .when(F.col(PARSED).isNull() | F.col(PARSED)[CORRUPT].isNotNull(), shape)
         .when(~F.coalesce((F.size(lists) == 2) & (F.size(end) == 3), F.lit(False)), "not JSON")
         .when(F.size(elements) != 1, F.when(F.size(elements) == 0, "empty").otherwise("more than one JSON value"))
     )

@@ -190,6 +190,26 @@ def required_paths(schema: StructType, prefix: tuple[str, ...] = ()) -> Iterator
             yield from required_paths(part.dataType, path)
 
 
+def decimals_as_text(kind: Any) -> Any:
+    """The type with its decimals alone, at any depth, as strings; None if it has none."""
+    from pyspark.sql.types import ArrayType, DecimalType, MapType, StringType, StructField, StructType
+
+    match kind:
+        case DecimalType():
+            return StringType()
+        case StructType():
+            parts = ((part.name, decimals_as_text(part.dataType)) for part in kind.fields)
+            fields = [StructField(name, part) for name, part in parts if part is not None]
+            return StructType(fields) if fields else None
+        case ArrayType():
+            inner = decimals_as_text(kind.elementType)
+            return None if inner is None else ArrayType(inner)
+        case MapType():
+            inner = decimals_as_text(kind.valueType)
+            return None if inner is None else MapType(StringType(), inner)
+    return None
+
+
 def _types(kind: DataType, path: str = "") -> Iterator[tuple[str, DataType]]:
     """The type and all types nested in it, with the path of the field that has each."""
     from pyspark.sql.types import ArrayType, MapType, StructType
