@@ -8,7 +8,7 @@ admin (`kafka-transactions find-hanging`, `abort`); it has replicas against such
 from __future__ import annotations
 
 import asyncio
-from asyncio import Task
+from asyncio import Future, Task
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -80,33 +80,50 @@ class HangingTransactions:
             if not _is_complete(node.transaction_coordinator):
                 return  # a shard that is missing may know them; the next start looks again
             by_producer = _by_producer(node.transaction_coordinator)
-            failed = [one for one in found if not await self._is_settled(one, by_producer.get(one.producer_id))]
-            if not failed:
+            # All begun at once: while this waits, a producer may open a transaction where its old one hangs.
+            endings = [self._begin(one, by_producer.get(one.producer_id)) for one in found]
+            found = [one for one, ending in zip(found, endings, strict=True) if ending and not await ending.is_over()]
+            if not found:
                 return
-            found = failed
             await node.clock.sleep(RETRY_MS)
 
-    async def _is_settled(self, found: _Open, known: TransactionMetadata | None) -> bool:
-        """Whether nothing is left to do: the transaction is its coordinator's, has ended before, or has just ended."""
+    def _begin(self, found: _Open, known: TransactionMetadata | None) -> _Ending | None:
+        """End it, unless the transaction is its coordinator's or has ended before: then None."""
         entry = found.entry()
         if entry is None:
-            return True
+            return None
         partition = found.partition
         committed = end_of_unknown(known, found.producer_id, entry.producer_epoch, partition.key)
         if committed is None:
-            return True
+            return None
         # An admin's marker has the coordinator epoch of the last one, too.
         marker = EndMarker(found.producer_id, entry.producer_epoch, max(entry.coordinator_epoch, 0), committed)
-        log = logger.bind(
-            partition=f"{partition.topic}-{partition.index}",
-            producer_id=marker.producer_id,
-            producer_epoch=marker.producer_epoch,
-            committed=committed,
-        )
         try:
             written = self._node.transaction_coordinator.markers.marker_writer(marker)(*partition.key)
-            if written is not None:
-                await written
+        except KafkaError as error:
+            written = asyncio.get_running_loop().create_future()
+            written.set_exception(error)
+        return _Ending(partition, marker, written)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """A marker on its way; `written` is None if it is there."""
+
+    partition: Partition
+    marker: EndMarker
+    written: Future[None] | None
+
+    async def is_over(self) -> bool:
+        log = logger.bind(
+            partition=f"{self.partition.topic}-{self.partition.index}",
+            producer_id=self.marker.producer_id,
+            producer_epoch=self.marker.producer_epoch,
+            committed=self.marker.committed,
+        )
+        try:
+            if self.written is not None:
+                await self.written
         except KafkaError as error:
             log.warning("hanging transaction not ended yet", code=error.code.name)
             return False
