@@ -22,6 +22,8 @@ LONG_EXPONENT = r"[eE][+,-]*[\p{Nd},]{4}"
 MAY_HAVE_LONG_EXPONENT = rf"{LONG_EXPONENT}|[eE][+,-]*[\p{{Nd}},]*\\u|\\u00[46]5"
 """For JSON, in which any character of a string may be written as a `\\u`."""
 
+ESCAPES, STRINGS = r"(?s)\\.", r"""(?s)"[^"]*"|'[^']*'"""
+
 DAY_MS = 86_400_000
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 """0001-01-01 and 9999-12-31, in days since 1970."""
@@ -74,17 +76,22 @@ def _parsed(text: Column, schema: StructType) -> Column:
 
 
 def _has_long_exponent(text: Column, decimals: StructType) -> Column:
-    """Whether a decimal has an exponent of four digits or more, or cannot be told apart because the JSON is damaged.
+    """Whether a number, or the text of a decimal, has an exponent of four digits or more; also if damage hides it.
 
-    No decimal can have one, but Spark's parser first writes out all the digits: minutes and gigabytes for 1e999999999.
-    `decimals` are the schema's decimals, as text, alone.
+    No decimal can have one, but Spark's parser first writes out the digits: minutes and gigabytes for 1e99999999.
+    `decimals` are the schema's decimals, as text, alone. A number does not even reach a text as it was written.
     """
     from pyspark.sql import functions as F
 
+    outside_of_strings = F.regexp_replace(F.regexp_replace(text, ESCAPES, ""), STRINGS, "")
     parsed = _parsed(text, decimals)
-    numbers = F.to_json(F.struct(parsed[VALUES]))
-    a_value_has = numbers.rlike(rf'{LONG_EXPONENT}[^"]*"(?!:)')  # and not the key of a map
-    return F.when(text.rlike(MAY_HAVE_LONG_EXPONENT), parsed[CORRUPT].isNotNull() | a_value_has).otherwise(False)
+    texts = F.to_json(F.struct(parsed[VALUES]))
+    found = (
+        outside_of_strings.rlike(LONG_EXPONENT)
+        | parsed[CORRUPT].isNotNull()
+        | texts.rlike(rf'{LONG_EXPONENT}[^"]*"(?!:)')  # but no key of a map
+    )
+    return F.when(text.rlike(MAY_HAVE_LONG_EXPONENT), found).otherwise(False)
 
 
 def _problem(schema: StructType) -> Column:

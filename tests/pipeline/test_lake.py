@@ -91,16 +91,16 @@ def test_a_decimal_with_a_long_exponent_is_a_dead_letter_at_once(lake: Lake, top
     """Spark's parser writes out its digits: this would take longer than the test may, or more memory than there is."""
     good = [
         b'{"d": 1.5e2, "s": "7e123456", "l": [1, null], "m": {"7e123456": "2.5"}}',
-        b'{"d": 2, "other": 1e999999999, "s": 1e999999999}',
+        b'{"d": 2, "other": "1e99999999", "s": "1e99999999"}',
         b'{"s": "caf\\u00e9, 1e\\u0039999999"}',
     ]
     bad = {
-        b'{"d": 1e999999999}': "JSON that does not fit the schema",
-        b'{"d": "-1E+9,9999,9999"}': "JSON that does not fit the schema",
+        b'{"d": 1e99999999}': "JSON that does not fit the schema",
+        b'{"d": "-1E+9,999,9999"}': "JSON that does not fit the schema",
         b'{"d": "1e\\u0039\\u003999999"}': "JSON that does not fit the schema",
-        b'{"l": [1, 1e-999999999]}': "JSON that does not fit the schema",
-        b'{"m": {"x": 1e999999999}}': "JSON that does not fit the schema",
-        b'{"d": 1e999999999': "not JSON",
+        b'{"l": [1, 1e-99999999]}': "JSON that does not fit the schema",
+        b'{"m": {"x": 1e99999999}}': "JSON that does not fit the schema",
+        b'{"d": 1e99999999': "not JSON",
     }
     create_topic(lake.bootstrap, topic)
     produce(lake.bootstrap, topic, [*good, *bad])
