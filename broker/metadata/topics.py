@@ -212,7 +212,7 @@ class Topics:
         old = self._by_name.get(name)
         if old is not None:
             del self._by_id[old.id], self._versions[name]
-            self._collisions[topic_names.collision_key(name)].discard(name)
+            self._forget_collisions(name)
         if versioned is None:
             self._by_name.pop(name, None)
             return None
@@ -223,6 +223,12 @@ class Topics:
         self._versions[name] = versioned.version
         self._collisions[topic_names.collision_key(name)].add(name)
         return topic
+
+    def _forget_collisions(self, name: str) -> None:
+        key = topic_names.collision_key(name)
+        self._collisions[key].discard(name)
+        if not self._collisions[key]:
+            del self._collisions[key]
 
 
 def _encode(topic: Topic) -> bytes:

@@ -96,6 +96,7 @@ async def test_collisions_are_among_existing_names_with_dots_or_underscores() ->
     assert rig.node.topics.colliding_with("a-b") is None
     await rig.node.topics.delete([rig.node.topics.get("a.b")])
     assert rig.node.topics.colliding_with("a_b") is None
+    assert not rig.node.topics._collisions
 
 
 @given(st.text(max_size=260))
