@@ -38,7 +38,8 @@ class OpenSource:
 def open_source(spark: SparkSession, source: Source, begun: Mapping[str, Any] | None) -> OpenSource:
     """Open the source. `begun` is its identity when the job began: a table that has changed is read in that version.
 
-    Raises ReplayRefused for files that come, go or change between our listing and Spark's.
+    Raises ReplayRefused for files that come, go or change between our listing and Spark's, and for an Iceberg table
+    without a version.
     """
     same = begun if begun is not None and begun.get("path") == source.path else {}
     options = OUR_OPTIONS.get(source.format, {}) | dict(source.options)
@@ -81,8 +82,10 @@ def _delta_id(spark: SparkSession, path: str) -> str:
 
 def _iceberg_snapshot(spark: SparkSession, path: str) -> int:
     references = spark.read.format("iceberg").load(f"{path}#refs" if "/" in path else f"{path}.refs")
-    (row,) = references.where(F.col("name") == "main").select("snapshot_id").collect()
-    return int(row.snapshot_id)
+    found = references.where(F.col("name") == "main").select("snapshot_id").collect()
+    if not found:
+        raise ReplayRefused(f"{path} has no snapshot yet: nothing was ever written to it")
+    return int(found[0].snapshot_id)
 
 
 def _files(spark: SparkSession, path: str) -> dict[str, Any]:

@@ -159,6 +159,13 @@ def test_an_empty_source_is_a_finished_job(spark: SparkSession, broker: Broker, 
     assert committed(broker.bootstrap_servers, topic) == []
 
 
+def test_an_iceberg_table_without_a_version_is_refused(spark: SparkSession) -> None:
+    name = f"{session.ICEBERG_CATALOG}.replay.t{uuid.uuid4().hex}"
+    spark.sql(f"CREATE TABLE {name} ({COLUMNS}) USING iceberg")
+    with pytest.raises(ReplayRefused, match="no snapshot yet"):
+        source_module.open_source(spark, Source(name, "iceberg"), None)
+
+
 def test_a_failed_job_goes_on(spark: SparkSession, broker: Broker, topic: str, tmp_path: Path) -> None:
     """A record that the producer takes for too large fails the job in the middle."""
     rows = shuffled(900, keys=4)
