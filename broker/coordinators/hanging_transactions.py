@@ -18,7 +18,6 @@ from coordinator.runtime.shard import ShardStatus
 from coordinator.transaction.hanging import end_of_unknown
 from coordinator.transaction.marker_port import EndMarker
 from protocol.errors import KafkaError
-from storage.producers.producer_entry import NO_OFFSET
 
 if TYPE_CHECKING:
     from broker.coordinators.transaction_coordinator import TransactionCoordinator
@@ -60,10 +59,9 @@ class HangingTransactions:
         if not self._node.transaction_coordinator.topic_exists:
             return
         found = [
-            _Open(partition, entry.producer_id, entry.txn_first_offset)
+            _Open(partition, producer_id, first_offset)
             for partition in self._node.partitions
-            for entry in partition.log.producers.producers.values()
-            if entry.txn_first_offset != NO_OFFSET
+            for first_offset, producer_id in partition.log.producers.open_transactions.items()
         ]
         if found:
             self._task = asyncio.ensure_future(self._end(found))
@@ -101,18 +99,17 @@ class HangingTransactions:
         try:
             written = self._node.transaction_coordinator.markers.marker_writer(marker)(*partition.key)
         except KafkaError as error:
-            written = asyncio.get_running_loop().create_future()
-            written.set_exception(error)
+            return _Ending(partition, marker, error)
         return _Ending(partition, marker, written)
 
 
 @dataclass(frozen=True, slots=True)
 class _Ending:
-    """A marker on its way; `written` is None if it is there."""
+    """A marker on its way; `written` is None if it is there, an error if it could not be appended."""
 
     partition: Partition
     marker: EndMarker
-    written: Future[None] | None
+    written: Future[None] | KafkaError | None
 
     async def is_over(self) -> bool:
         log = logger.bind(
@@ -122,6 +119,8 @@ class _Ending:
             committed=self.marker.committed,
         )
         try:
+            if isinstance(self.written, KafkaError):
+                raise self.written
             if self.written is not None:
                 await self.written
         except KafkaError as error:

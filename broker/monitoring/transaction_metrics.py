@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from broker.monitoring.metrics import Values
 from coordinator.transaction.states import AT_REST, TransactionState
-from storage.producers.producer_entry import NO_OFFSET, ProducerStateEntry
+from storage.producers.producer_entry import ProducerStateEntry
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -78,9 +78,6 @@ def _oldest_open(node: Node) -> Iterator[tuple[Partition, ProducerStateEntry]]:
     """Partitions with open transactions, each with the producer of the oldest."""
     for partition in node.partitions:
         producers = partition.log.producers
-        if producers.first_unstable_offset is None:
-            continue
-        opened = (one for one in producers.producers.values() if one.txn_first_offset != NO_OFFSET)
-        oldest = min(opened, key=lambda one: one.txn_first_offset, default=None)
+        oldest = next(iter(producers.open_transactions.values()), None)
         if oldest is not None:
-            yield partition, oldest
+            yield partition, producers.producers[oldest]

@@ -89,6 +89,7 @@ class ProducerStateManager:
     Attributes:
         producers: by producer id.
         expiration_ms: `producer.id.expiration.ms`.
+        open_transactions: the producer id of each open transaction by its first offset, ascending.
         first_unstable_offset: the first offset of the earliest transaction that is open, or whose marker the high
             watermark has not passed; None if there is none.
         snapshots: the files in the partition's folder from which the producers are restored.
@@ -100,7 +101,7 @@ class ProducerStateManager:
         self.expiration_ms = expiration_ms
         self.producers: dict[int, ProducerStateEntry] = {}
         self.verifications = Verifications()
-        self._open: dict[int, int] = {}  # first offset of each open transaction, ascending -> producer id
+        self.open_transactions: dict[int, int] = {}
         self._unreplicated: dict[int, int] = {}  # first offset of ended transactions -> offset of their marker
         self.first_unstable_offset: int | None = None
         self.snapshots = SnapshotFiles(fs, folder)
@@ -221,7 +222,7 @@ class ProducerStateManager:
             self.verifications.end(entry.producer_id)
             if entry.txn_first_offset == NO_OFFSET:
                 entry.txn_first_offset = base_offset
-                self._open[base_offset] = entry.producer_id
+                self.open_transactions[base_offset] = entry.producer_id
                 if self.first_unstable_offset is None:
                     self.first_unstable_offset = base_offset
         return None
@@ -238,9 +239,9 @@ class ProducerStateManager:
         self.verifications.end_by_marker(entry.producer_id, epoch)
         if first_offset == NO_OFFSET:
             return None
-        del self._open[first_offset]
+        del self.open_transactions[first_offset]
         self._unreplicated[first_offset] = offset
-        next_open = next(iter(self._open), offset + 1)
+        next_open = next(iter(self.open_transactions), offset + 1)
         aborted = marker.type is ControlRecordType.ABORT
         return _new_completed((entry.producer_id, first_offset, offset, aborted, next_open))
 
@@ -271,7 +272,7 @@ class ProducerStateManager:
         self._find_first_unstable()
 
     def _find_first_unstable(self) -> None:
-        self.first_unstable_offset = next(iter(self._open), None)
+        self.first_unstable_offset = next(iter(self.open_transactions), None)
         if self._unreplicated:
             ended = min(self._unreplicated)
             if self.first_unstable_offset is None or ended < self.first_unstable_offset:
@@ -322,14 +323,14 @@ class ProducerStateManager:
                 continue
             entry = ProducerStateEntry.restored(of_producer)
             if entry.txn_first_offset != NO_OFFSET:
-                self._open[entry.txn_first_offset] = entry.producer_id
+                self.open_transactions[entry.txn_first_offset] = entry.producer_id
             self.producers[entry.producer_id] = entry
         self._find_first_unstable()
 
     def clear(self) -> None:
         """Forget all producers and transactions; snapshot files stay."""
         self.producers = {}
-        self._open = {}
+        self.open_transactions = {}
         self._unreplicated = {}
         self.first_unstable_offset = None
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+from asyncio import Future
 
 import pytest
 
 from broker.coordinators.hanging_transactions import RETRY_MS
 from broker.metadata.topic_names import TRANSACTION_STATE_TOPIC_NAME
 from coordinator.transaction.hanging import end_of_unknown
+from coordinator.transaction.marker_port import EndMarker, WriteMarker
 from coordinator.transaction.metadata import LAST_EPOCH_FOR_CLIENTS, TV_0, TV_2, TransactionMetadata
 from coordinator.transaction.states import TransactionState
 from protocol.topic_partition import PartitionKey
@@ -16,8 +19,8 @@ from storage.files import File, read_file
 from tests.doubles.clock import settle
 from tests.doubles.files import Fault, Unsynced
 from tests.unit.broker.rig import Rig
-from tests.unit.broker.test_transactions import CONFIG, Producer, begun, opened
-from tests.unit.broker.wire import fetch
+from tests.unit.broker.test_transactions import CONFIG, V2, Producer, begun, opened
+from tests.unit.broker.wire import fetch, produce
 
 STATE_LOG = f"/data/{TRANSACTION_STATE_TOPIC_NAME}-0/00000000000000000000.log"
 DATA_LOG = "/data/t-0/00000000000000000000.log"
@@ -141,6 +144,34 @@ async def test_a_commit_that_is_carried_on_does_not_commit_an_aborted_transactio
     assert stable(after)
     assert b"aborted" not in await committed(after)
     await after.stop()
+
+
+async def test_all_are_ended_from_one_look_at_the_coordinators(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a producer could go on in the next partition while the marker of the first is being flushed."""
+    rig = Rig(config=CONFIG)
+    await rig.start()
+    await rig.create("t", 2)
+    producer = await begun(rig)
+    known = rig.fs.size(STATE_LOG)
+    for index in (0, 1):
+        records = producer.fields(b"lost", 0)["topic_data"][0].partition_data[0].records
+        await producer.client.ask("produce", V2, **{**produce("t", {index: records}), "transactional_id": "tx"})
+    cut(rig, STATE_LOG, known)
+    rig.fs.crash(Unsynced.KEPT)
+    following = Rig(fs=rig.fs, clock=rig.clock, seed=2, config=CONFIG)
+    await following.start()
+    flushes: dict[PartitionKey, Future[None]] = {}
+
+    def marker_writer(_marker: EndMarker) -> WriteMarker:
+        return lambda topic, index: flushes.setdefault((topic, index), asyncio.get_running_loop().create_future())
+
+    monkeypatch.setattr(following.node.transaction_coordinator.markers, "marker_writer", marker_writer)
+    for _ in range(20):
+        await settle()
+    assert set(flushes) == {HERE, ELSEWHERE}
+    for flush in flushes.values():
+        flush.set_result(None)
+    await following.stop()
 
 
 async def test_without_room_the_marker_is_written_later() -> None:
