@@ -33,6 +33,13 @@ def _job_name(ctx: click.Context, parameter: click.Parameter, value: str) -> str
 @click.option("--topic", help="the topic of all rows")
 @click.option("--topic-column", metavar="COL", help="column with a row's topic; instead of --topic")
 @click.option("--partitions", type=click.IntRange(1), help="partitions of --topic if it does not exist and is created")
+@click.option(
+    "--topic-config",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=options.pairs,
+    help="configuration of --topic if it is created, such as retention.ms=-1 for records with old times",
+)
 @click.option("--key-column", metavar="COL", help="column with the key  [default: no key]")
 @click.option("--key-expr", metavar="SQL", help="expression for the key; instead of --key-column")
 @click.option("--value", metavar="COL", help="column with the value  [default: the other columns as a JSON object]")
@@ -88,6 +95,8 @@ def command(**given: Any) -> None:
     """
     if (given["topic"] is None) == (given["topic_column"] is None):
         raise click.UsageError("one of --topic and --topic-column is needed")
+    if given["topic_config"] and (given["topic"] is None or given["partitions"] is None):
+        raise click.UsageError("--topic-config needs --topic and --partitions, without which no topic is created")
     if given["key_column"] is not None and given["key_expr"] is not None:
         raise click.UsageError("--key-column and --key-expr exclude each other")
     session.check_packages("pyspark", "tqdm", "pyarrow", "confluent_kafka")
@@ -133,6 +142,7 @@ def _run(spark: Any, given: dict[str, Any]) -> None:
             producer=given["producer_config"],
             tasks=given["tasks"],
             partitions=given["partitions"],
+            topic_config=given["topic_config"],
             limits=Limits(given["transaction_rows"], given["transaction_bytes"], given["transaction_seconds"]),
             bar=terminal,
         ),

@@ -48,8 +48,9 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A job. `tasks` None: as many as it began with, else by the size of the source. `partitions`: for a topic that
-    does not exist yet. `client` and `producer` are librdkafka's configuration, `bootstrap.servers` in the former.
+    """A job. `tasks` None: as many as it began with, else by the size of the source. `partitions` and `topic_config`:
+    for a topic that does not exist yet. `client` and `producer` are librdkafka's configuration, `bootstrap.servers` in
+    the former.
     """
 
     job: str
@@ -59,6 +60,7 @@ class Replay:
     producer: Mapping[str, Any] = field(default_factory=dict)
     tasks: int | None = None
     partitions: int | None = None
+    topic_config: Mapping[str, str] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     bar: bool = False
 
@@ -92,7 +94,7 @@ def _replay(session: SparkSession, job: Replay, plan: TaskPlan) -> Totals:
     shaped = records(source.frame, job.recipe, tasks)  # refuses what does not fit before anything has begun
     begun = ledger.begin(plan, Manifest(tasks, source.identity, job.recipe.manifest()))
     if job.partitions is not None and job.recipe.topic is not None:
-        ledger.create_topic(plan, job.recipe.topic, job.partitions, {})
+        ledger.create_topic(plan, job.recipe.topic, job.partitions, job.topic_config)
     done = begun.done
     logger.info(
         "replay", job=job.job, tasks=tasks, tasks_done=len(done), rows_before=begun.rows, source=source.identity

@@ -65,8 +65,8 @@ def spark(warehouse: Path) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
-    """A broker of this checkout; tests that kill it start their own."""
-    with sound_broker() as started:
+    """A broker of this checkout that keeps records of any age; tests that kill it start their own."""
+    with sound_broker({"log.retention.ms": -1}) as started:
         yield started
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource
 from kafka.partitioner.default import murmur2
 
 pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
@@ -157,6 +158,17 @@ def test_an_empty_source_is_a_finished_job(spark: SparkSession, broker: Broker, 
     asked = job(broker.bootstrap_servers, topic, Source(str(tmp_path / "in"), "parquet"))
     assert replay(spark, asked) == Totals(rows=0, size=0, rows_before=0, tasks=3)
     assert committed(broker.bootstrap_servers, topic) == []
+
+
+def test_a_topic_gets_its_configuration_when_it_is_created(
+    spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
+) -> None:
+    spark.createDataFrame([], COLUMNS).write.parquet(str(tmp_path / "in"))
+    asked = job(broker.bootstrap_servers, topic, Source(str(tmp_path / "in"), "parquet"))
+    replay(spark, dataclasses.replace(asked, topic_config={"retention.ms": "86400000"}))
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    resource = ConfigResource("topic", topic)
+    assert admin.describe_configs([resource])[resource].result(30)["retention.ms"].value == "86400000"
 
 
 def test_an_iceberg_table_without_a_version_is_refused(spark: SparkSession) -> None:

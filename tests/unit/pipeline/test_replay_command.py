@@ -16,6 +16,8 @@ NEEDED = ["--bootstrap", "localhost:1", "--source", "/in"]
         (["--job", "a"], "one of --topic and --topic-column is needed"),
         (["--job", "a", "--topic", "t", "--topic-column", "c"], "one of --topic and --topic-column is needed"),
         (["--job", "a", "--topic", "t", "--key-column", "k", "--key-expr", "k + 1"], "exclude each other"),
+        (["--job", "a", "--topic", "t", "--topic-config", "a=b"], "--topic-config needs --topic and --partitions"),
+        (["--job", "a", "--topic-column", "c", "--partitions", "1", "--topic-config", "a=b"], "needs --topic and"),
         (["--job", "a:b", "--topic", "t"], "letters, digits, '.', '_' and '-'"),
         (["--job", "a", "--topic", "t", "--format", "orc"], "'orc' is not one of"),
         (["--topic", "t"], "Missing option '--job'"),
