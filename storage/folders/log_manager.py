@@ -194,7 +194,7 @@ class LogManager:
             self._fs.mkdir(folder)
             log = self.open_log(Found(key, log_dir), topic_id, config, clean=True)
             partition_metadata.write(self._fs, folder, topic_id)
-            log.assign_epoch(leader_epoch, 0)  # syncs the folder, and with it the other names
+            log.leader_epochs.assign(leader_epoch, 0)  # syncs the folder, and with it the other names
         return log
 
     def sync_folders(self) -> None:

@@ -128,13 +128,10 @@ class PartitionLog:
         last_offset = base_offset + header.last_offset_delta
         size = len(data)
         if size > config.segment_bytes:
-            raise RecordBatchTooLarge(
-                f"Message batch size is {size} bytes in append to partition {self.name}, which exceeds the maximum "
-                f"configured segment size of {config.segment_bytes}."
-            )
+            raise self._larger_than_a_segment(size)
         try:
             if leader_epoch != self.leader_epochs.latest:
-                self.assign_epoch(leader_epoch, base_offset)
+                self.leader_epochs.assign(leader_epoch, base_offset)
             segment = self.segments.active
             if segment.should_roll(config, size, max_timestamp, last_offset, now_ms):
                 segment = self.roll()
@@ -158,6 +155,12 @@ class PartitionLog:
             self.flusher.request()
         return new_append_info((base_offset, last_offset, log_append_time, self.log_start_offset, False))
 
+    def _larger_than_a_segment(self, size: int) -> RecordBatchTooLarge:
+        return RecordBatchTooLarge(
+            f"Message batch size is {size} bytes in append to partition {self.name}, which exceeds the maximum "
+            f"configured segment size of {self.config.segment_bytes}."
+        )
+
     def _note_aborted(self, segment: LogSegment, completed: CompletedTxn) -> None:
         """Note an aborted transaction; without room it is written with the next one, or when the segment is sealed."""
         try:
@@ -174,10 +177,6 @@ class PartitionLog:
             logger.error("failed append left a partial batch", partition=self.name, error=str(second))
             return self.fail(error)
         return self.failure(error)
-
-    def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
-        """Note that `leader_epoch` starts at an offset, unless it already is the latest."""
-        self.leader_epochs.assign(leader_epoch, start_offset)
 
     def begin_epoch(self, leader_epoch: int) -> None:
         """Note that `leader_epoch` starts at the log's end; it is written with its first flushed records."""
