@@ -5,7 +5,7 @@ of refused entries come first, then those of the deleted topics.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 FIRST_VERSION_THAT_KNOWS_DISABLED = 3
 FIRST_VERSION_THAT_KNOWS_QUOTAS = 5
-
-
 ONCE = 1
 
 
@@ -51,30 +49,10 @@ async def _delete(node: Node, request: DeleteTopicsRequest, quota: MutationQuota
     ids, names = _ids(request), _names(request)
     if ONCE in (*ids.values(), *names.values()):
         require_time_left(request.timeout)
-    results = list(_malformed(request))
-    found: dict[str, Topic] = {}
-    for topic_id, times in ids.items():
-        topic = node.topics.by_id(topic_id)
-        if times > 1:
-            results.append(_failed(None, topic_id, InvalidRequest("Duplicate topic id.")))
-        elif topic is None:
-            results.append(_failed(None, topic_id, UnknownTopicId()))
-        else:
-            found[topic.name] = topic
-    for name, times in names.items():
-        topic = node.topics.get(name)
-        if times > 1:
-            results.append(_failed(name, None, InvalidRequest("Duplicate topic name.")))
-        elif topic is None:
-            results.append(_failed(name, None, UnknownTopicOrPartition()))
-        elif topic.id in ids:
-            found.pop(name, None)
-            error = InvalidRequest("The provided topic name maps to an ID that was already supplied.")
-            results.append(_failed(name, topic.id, error))
-        else:
-            found[name] = topic
+    found, refused = _find(node, ids, names)
+    results = [*_malformed(request), *refused]
     deleted: list[Topic] = []
-    for topic in found.values():
+    for topic in found:
         try:
             quota.charge(topic.name, len(topic.partitions))
         except ThrottlingQuotaExceeded as error:
@@ -87,6 +65,33 @@ async def _delete(node: Node, request: DeleteTopicsRequest, quota: MutationQuota
         for topic in deleted
     ]
     return DeleteTopicsResponse(throttle_time=quota.throttle_time, responses=tuple(results))
+
+
+def _find(node: Node, ids: Counter[UUID], names: Counter[str]) -> tuple[Collection[Topic], list[DeletableTopicResult]]:
+    """The topics to delete, and what is refused: unknown ones, and those that the request has more than once."""
+    found: dict[str, Topic] = {}
+    refused: list[DeletableTopicResult] = []
+    for topic_id, times in ids.items():
+        topic = node.topics.by_id(topic_id)
+        if times > 1:
+            refused.append(_failed(None, topic_id, InvalidRequest("Duplicate topic id.")))
+        elif topic is None:
+            refused.append(_failed(None, topic_id, UnknownTopicId()))
+        else:
+            found[topic.name] = topic
+    for name, times in names.items():
+        topic = node.topics.get(name)
+        if times > 1:
+            refused.append(_failed(name, None, InvalidRequest("Duplicate topic name.")))
+        elif topic is None:
+            refused.append(_failed(name, None, UnknownTopicOrPartition()))
+        elif topic.id in ids:
+            found.pop(name, None)
+            error = InvalidRequest("The provided topic name maps to an ID that was already supplied.")
+            refused.append(_failed(name, topic.id, error))
+        else:
+            found[name] = topic
+    return found.values(), refused
 
 
 def _malformed(request: DeleteTopicsRequest) -> Iterator[DeletableTopicResult]:
