@@ -47,23 +47,11 @@ def _describing(group_id: str) -> Callable[[GroupShard], GroupDescription]:
 def _group(
     ctx: RequestContext, request: DescribeGroupsRequest, group_id: str, found: GroupDescription | KafkaError
 ) -> DescribedGroup:
-    operations = authorized_operations.UNKNOWN
     if isinstance(found, GroupIdNotFound) and ctx.version < FIRST_VERSION_WITH_NOT_FOUND:
         found = GroupDescription(DEAD, "", "", ())
     if isinstance(found, KafkaError):
-        not_found = isinstance(found, GroupIdNotFound)
-        return DescribedGroup(
-            error_code=found.code,
-            error_message=found.explicit_message,
-            group_id=group_id,
-            group_state=DEAD if not_found else "",
-            protocol_type="",
-            protocol_data="",
-            members=(),
-            authorized_operations=operations,
-        )
-    if request.include_authorized_operations:
-        operations = authorized_operations.GROUP
+        return _failed(group_id, found)
+    operations = authorized_operations.GROUP if request.include_authorized_operations else authorized_operations.UNKNOWN
     return DescribedGroup(
         error_code=ErrorCode.none,
         error_message=None,
@@ -83,6 +71,19 @@ def _group(
             for member in found.members
         ),
         authorized_operations=operations,
+    )
+
+
+def _failed(group_id: str, error: KafkaError) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=error.code,
+        error_message=error.explicit_message,
+        group_id=group_id,
+        group_state=DEAD if isinstance(error, GroupIdNotFound) else "",
+        protocol_type="",
+        protocol_data="",
+        members=(),
+        authorized_operations=authorized_operations.UNKNOWN,
     )
 
 
