@@ -109,7 +109,8 @@ def decode_request(version: int, buf: Buffer, pos: int) -> ProduceRequest:
 
 
 def _decode_flexible(version: int, buf: memoryview, pos: int) -> ProduceRequest:
-    # One-byte lengths are read in place: a call for each would double the time of a small request.
+    # One-byte lengths are read in place: a call for each would double the time of a small request. In one piece: a
+    # function for the partitions of a topic took 2 to 4 % longer.
     transactional_id = None
     if buf[pos]:
         transactional_id, pos = read_compact_text(buf, pos, "transactional id")
