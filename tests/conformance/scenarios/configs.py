@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tests.conformance.runner import Talk, scenario
@@ -178,43 +179,58 @@ def increments(t: Talk, v: int) -> None:
         body = {"resources": [resource], "validate_only": False} | fields
         t.call(step, "incremental_alter_configs", v, body)
 
-    change("set", TOPIC, a.name, ("max.message.bytes", SET, "1234"))
-    change("set two", TOPIC, a.name, ("max.message.bytes", SET, "1235"), ("retention.ms", SET, "2000"))
-    change("append", TOPIC, a.name, ("cleanup.policy", APPEND, "delete"))
-    change("append what is there", TOPIC, a.name, ("cleanup.policy", APPEND, "delete"))
-    _settled(t, a.name, "cleanup.policy", "compact,delete")
-    state(t, "so far", a.name)
-    change("subtract", TOPIC, a.name, ("cleanup.policy", SUBTRACT, "compact"))
-    change("subtract what is not there", TOPIC, a.name, ("cleanup.policy", SUBTRACT, "compact"))
-    change("append to a default", TOPIC, a.name, ("leader.replication.throttled.replicas", APPEND, "0:1"))
-    change("append a second", TOPIC, a.name, ("leader.replication.throttled.replicas", APPEND, "1:1"))
-    change("append to no list", TOPIC, a.name, ("retention.ms", APPEND, "1"))
-    change("subtract from no list", TOPIC, a.name, ("retention.ms", SUBTRACT, "1"))
-    change("append a wrong one", TOPIC, a.name, ("cleanup.policy", APPEND, "shred"))
-    change("delete", TOPIC, a.name, ("retention.ms", DELETE, None))
-    change("delete what is not set", TOPIC, a.name, ("retention.ms", DELETE, None))
-    change("delete with a value", TOPIC, a.name, ("retention.ms", DELETE, "5"))
-    change("set to null", TOPIC, a.name, ("retention.ms", SET, None))
-    change("append null", TOPIC, a.name, ("cleanup.policy", APPEND, None))
-    change("set to nothing", TOPIC, a.name, ("retention.ms", SET, ""))
+    _one_topic(t, change, a.name)
+    _refused_of_a_topic(t, change, a.name)
+    _other_resources(t, change)
+    _several_at_once(t, v, a.name)
+
+
+def _one_topic(t: Talk, change: Callable[..., None], topic: str) -> None:
+    change("set", TOPIC, topic, ("max.message.bytes", SET, "1234"))
+    change("set two", TOPIC, topic, ("max.message.bytes", SET, "1235"), ("retention.ms", SET, "2000"))
+    change("append", TOPIC, topic, ("cleanup.policy", APPEND, "delete"))
+    change("append what is there", TOPIC, topic, ("cleanup.policy", APPEND, "delete"))
+    _settled(t, topic, "cleanup.policy", "compact,delete")
+    state(t, "so far", topic)
+    change("subtract", TOPIC, topic, ("cleanup.policy", SUBTRACT, "compact"))
+    change("subtract what is not there", TOPIC, topic, ("cleanup.policy", SUBTRACT, "compact"))
+    change("append to a default", TOPIC, topic, ("leader.replication.throttled.replicas", APPEND, "0:1"))
+    change("append a second", TOPIC, topic, ("leader.replication.throttled.replicas", APPEND, "1:1"))
+    change("append to no list", TOPIC, topic, ("retention.ms", APPEND, "1"))
+    change("subtract from no list", TOPIC, topic, ("retention.ms", SUBTRACT, "1"))
+    change("append a wrong one", TOPIC, topic, ("cleanup.policy", APPEND, "shred"))
+    change("delete", TOPIC, topic, ("retention.ms", DELETE, None))
+    change("delete what is not set", TOPIC, topic, ("retention.ms", DELETE, None))
+    change("delete with a value", TOPIC, topic, ("retention.ms", DELETE, "5"))
+    change("set to null", TOPIC, topic, ("retention.ms", SET, None))
+    change("append null", TOPIC, topic, ("cleanup.policy", APPEND, None))
+    change("set to nothing", TOPIC, topic, ("retention.ms", SET, ""))
+
+
+def _refused_of_a_topic(t: Talk, change: Callable[..., None], topic: str) -> None:
+    """Most of these are refused; what counts shows in the end."""
     # An operation that is none breaks Kafka's channel to its controller, and answers of others are lost: not asked.
-    change("same key twice", TOPIC, a.name, ("retention.ms", SET, "1"), ("retention.ms", SET, "2"))
-    change("set and delete of one key", TOPIC, a.name, ("retention.ms", SET, "1"), ("retention.ms", DELETE, None))
-    change("unknown key", TOPIC, a.name, ("no.such", SET, "1"))
-    change("unknown key deleted", TOPIC, a.name, ("no.such", DELETE, None))
-    change("wrong value", TOPIC, a.name, ("max.message.bytes", SET, "x"))
-    change("wrong value beside a good one", TOPIC, a.name, ("max.message.bytes", SET, "x"), ("retention.ms", SET, "9"))
-    change("validate only", TOPIC, a.name, ("max.message.bytes", SET, "7"), validate_only=True)
-    change("nothing", TOPIC, a.name)
+    change("same key twice", TOPIC, topic, ("retention.ms", SET, "1"), ("retention.ms", SET, "2"))
+    change("set and delete of one key", TOPIC, topic, ("retention.ms", SET, "1"), ("retention.ms", DELETE, None))
+    change("unknown key", TOPIC, topic, ("no.such", SET, "1"))
+    change("unknown key deleted", TOPIC, topic, ("no.such", DELETE, None))
+    change("wrong value", TOPIC, topic, ("max.message.bytes", SET, "x"))
+    change("wrong value beside a good one", TOPIC, topic, ("max.message.bytes", SET, "x"), ("retention.ms", SET, "9"))
+    change("validate only", TOPIC, topic, ("max.message.bytes", SET, "7"), validate_only=True)
+    change("nothing", TOPIC, topic)
     change("unknown topic", TOPIC, t.name("ghost"), ("retention.ms", SET, "5"))
     change("invalid topic name", TOPIC, "a b", ("retention.ms", SET, "5"))
     change("empty topic name", TOPIC, "", ("retention.ms", SET, "5"))
-    change("all of cleanup subtracted", TOPIC, a.name, ("cleanup.policy", SUBTRACT, "delete"))
-    change("last", TOPIC, a.name, ("max.message.bytes", SET, "4321"))
-    _settled(t, a.name, "max.message.bytes", "4321")
-    state(t, "in the end", a.name)
+    change("all of cleanup subtracted", TOPIC, topic, ("cleanup.policy", SUBTRACT, "delete"))
+    change("last", TOPIC, topic, ("max.message.bytes", SET, "4321"))
+    _settled(t, topic, "max.message.bytes", "4321")
+    state(t, "in the end", topic)
     for kind in (0, 1, 3, 64):
         change(f"type {kind}", kind, "x", ("retention.ms", SET, "5"))
+
+
+def _other_resources(t: Talk, change: Callable[..., None]) -> None:
+    """Brokers, loggers, client metrics and groups; nothing is changed."""
     dry = {"validate_only": True}
     change("broker", BROKER, "1", ("log.cleaner.threads", SET, "2"), **dry)
     change("default broker", BROKER, "", ("log.cleaner.threads", SET, "2"), **dry)
@@ -238,9 +254,12 @@ def increments(t: Talk, v: int) -> None:
     change("group", GROUP, t.prefix + "g", ("consumer.session.timeout.ms", SET, "50000"), **dry)
     change("group, wrong", GROUP, t.prefix + "g", ("consumer.session.timeout.ms", SET, "1"), **dry)
     change("group, unknown key", GROUP, t.prefix + "g", ("no.such", SET, "1"), **dry)
+
+
+def _several_at_once(t: Talk, v: int, topic: str) -> None:
     one = {
         "resource_type": TOPIC,
-        "resource_name": a.name,
+        "resource_name": topic,
         "configs": [{"name": "retention.ms", "config_operation": SET, "value": "7"}],
     }
     t.call("resource twice", "incremental_alter_configs", v, {"resources": [one, one]}, unordered=("responses",))
