@@ -153,9 +153,9 @@ async def test_checkpoints_are_written_when_they_change() -> None:
     await hosted.pass_ms(55_000)
     assert checkpoint(hosted.rig, "recovery-point-offset-checkpoint") == ["t 0 3"]
     assert checkpoint(hosted.rig, "log-start-offset-checkpoint") == ["t 0 2"]
-    before = dict(hosted.rig.fs.operations)  # type: ignore[attr-defined]
+    before = dict(hosted.rig.files.operations)
     await hosted.pass_ms(60_000)
-    assert hosted.rig.fs.operations == before  # type: ignore[attr-defined]
+    assert hosted.rig.files.operations == before
 
 
 async def test_flushes_by_time() -> None:

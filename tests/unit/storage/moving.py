@@ -27,11 +27,6 @@ class MovingRig(TwoFolders):
     def move(self, path: str = "/two") -> LogMove:
         return LogMove(self.manager, self.log(), self.manager.log_dir(path), UNIQUE, lambda _: False)
 
-    @property
-    def files(self) -> MemoryFileSystem:
-        assert isinstance(self.fs, MemoryFileSystem)
-        return self.fs
-
 
 async def finish(rig: Rig, moving: Coroutine[Any, Any, None]) -> None:
     """Run it to its end, with the flushes and the time that it waits for."""

@@ -39,6 +39,12 @@ class Rig:
         self._ids = itertools.count(1)
         self.manager = self.open()
 
+    @property
+    def files(self) -> MemoryFileSystem:
+        """The file system of a rig whose files are in memory, for what only such a one can do."""
+        assert isinstance(self.fs, MemoryFileSystem)
+        return self.fs
+
     def new_id(self) -> UUID:
         return UUID(int=next(self._ids))
 

@@ -138,7 +138,7 @@ def test_files_change_their_names_first_and_go_after_the_delay() -> None:
     assert not names(rig, ".deleted")
     assert names(rig) == [*(f"{6:020d}{suffix}" for suffix in (".index", ".log", ".snapshot", ".timeindex")),
                           "leader-epoch-checkpoint", "partition.metadata"]  # fmt: skip
-    assert rig.fs.open_files <= 2  # type: ignore[attr-defined]
+    assert rig.files.open_files <= 2
 
 
 def test_files_whose_delay_ends_after_a_stop_are_left_to_the_next_start() -> None:
@@ -149,7 +149,7 @@ def test_files_whose_delay_ends_after_a_stop_are_left_to_the_next_start() -> Non
     rig.clock.advance(1000)
     assert not rig.workers.waiting
     assert names(rig, ".deleted")
-    assert rig.fs.open_files == 0  # type: ignore[attr-defined]
+    assert rig.files.open_files == 0
     rig.reopen()
     assert not names(rig, ".deleted")
 
@@ -172,7 +172,7 @@ def test_reads_below_the_new_start_are_out_of_range() -> None:
 
 def test_a_read_planned_before_finds_the_files_until_they_go() -> None:
     rig, log = filled(3, retention_bytes=0, file_delete_delay_ms=0)
-    rig.fs.page_cache_cold = True  # type: ignore[attr-defined]
+    rig.files.page_cache_cold = True
     plan, late = (log.plan_read(0, 1 << 20, log.end, True) for _ in range(2))
     delete(log)
     assert plan.try_read() is None
@@ -202,7 +202,7 @@ def test_what_was_deleted_on_request_stays_deleted_after_a_power_failure(unsynce
                 rig.workers.run_all()
                 rig.manager.checkpoint_log_start_offsets()
             rig.workers.drop_all()
-            rig.fs.crash(unsynced, seed)  # type: ignore[attr-defined]
+            rig.files.crash(unsynced, seed)
             log = rig.reopen()
             assert (log.log_start_offset, log.log_end_offset) == (4, 8)
             assert len(contents(log)) == 4
@@ -238,7 +238,7 @@ def test_a_partition_made_anew_keeps_its_files() -> None:
 def test_a_disk_error_takes_the_log_offline(operation: str) -> None:
     rig, log = filled(3, retention_bytes=0)
     delete(log)
-    rig.fs.inject(Fault(operation, 1, path_part=FOLDER))  # type: ignore[attr-defined]
+    rig.files.inject(Fault(operation, 1, path_part=FOLDER))
     rig.workers.run_all()
     rig.clock.advance(1000)
     rig.workers.run_all()
@@ -246,45 +246,48 @@ def test_a_disk_error_takes_the_log_offline(operation: str) -> None:
     assert delete_old_segments(log, 8) == 0
 
 
-def test_a_crash_at_any_operation_leaves_a_log_that_ends_where_it_ended() -> None:
-    class MachineStopped(BaseException):
-        pass
+class MachineStopped(BaseException):
+    """The power fails."""
 
-    def play(stop_at: int) -> bool:
+
+def delete_until(rig: Rig, log: PartitionLog, stop_at: int) -> bool:
+    """Delete old segments and what follows from it; whether the machine stopped before, at its operation `stop_at`."""
+    left = stop_at
+
+    def count(_name: str, _path: str) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise MachineStopped
+
+    rig.files.hook = count
+    try:
+        delete(log)
+        rig.workers.run_all()
+        rig.clock.advance(0)
+        rig.workers.run_all()
+        rig.manager.checkpoint_log_start_offsets()
+    except MachineStopped:
+        return True
+    finally:
+        rig.files.hook = None
+    return False
+
+
+def test_a_crash_at_any_operation_leaves_a_log_that_ends_where_it_ended() -> None:
+    stopped, stop_at = True, 0
+    while stopped:
         rig, log = filled(4)
         log.flush()
         rig.workers.run_all()
-        left = stop_at
-
-        def stop(_name: str, _path: str) -> None:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise MachineStopped
-
-        rig.fs.hook = stop  # type: ignore[attr-defined]
         log.config = LogConfig(retention_ms=-1, retention_bytes=300, file_delete_delay_ms=0)
-        try:
-            delete(log)
-            rig.workers.run_all()
-            rig.clock.advance(0)
-            rig.workers.run_all()
-            rig.manager.checkpoint_log_start_offsets()
-            return False
-        except MachineStopped:
-            return True
-        finally:
-            rig.fs.hook = None  # type: ignore[attr-defined]
-            for unsynced in Unsynced:
-                rig.workers.drop_all()
-                rig.fs.crash(unsynced, stop_at)  # type: ignore[attr-defined]
-                log = rig.reopen()
-                assert log.log_end_offset == 8
-                found = contents(log)
-                assert len(found) == 8 - log.log_start_offset
-                assert not names(rig, ".deleted")
-
-    stops = 0
-    while play(stops):
-        stops += 1
-    assert stops > 20
+        stopped = delete_until(rig, log, stop_at)
+        for unsynced in Unsynced:
+            rig.workers.drop_all()
+            rig.files.crash(unsynced, stop_at)
+            log = rig.reopen()
+            assert log.log_end_offset == 8
+            assert len(contents(log)) == 8 - log.log_start_offset
+            assert not names(rig, ".deleted")
+        stop_at += 1
+    assert stop_at > 20
