@@ -1,17 +1,17 @@
-"""The timing wheel with a million tasks: rates of adding, cancelling and expiring, and memory per task.
+"""The timing wheel alone, with many tasks: `python -m benchmarks.timing_wheel --help`.
 
-Run it from the repository's root: `python -m benchmarks.timing_wheel [tasks]`. Time is virtual, so the figures are the
-wheel's own cost; delays are distributed like a broker's (long polls, sessions, transactions). `asyncio` is the same
-work with `loop.call_later` and `handle.cancel`, where a cancelled timer stays in the heap.
+Rates of adding, cancelling and expiring, and memory per task. Time is virtual, so the figures are the wheel's own cost;
+delays are distributed like a broker's (long polls, sessions, transactions). `asyncio` is the same work with
+`loop.call_later` and `handle.cancel`, where a cancelled timer stays in the heap.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import gc
 import random
 import resource
-import sys
 import time
 from collections.abc import Callable, Sequence
 
@@ -76,4 +76,6 @@ def main(count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)
+    parser = argparse.ArgumentParser("python -m benchmarks.timing_wheel", description=__doc__)
+    parser.add_argument("--tasks", type=int, default=1_000_000)
+    main(parser.parse_args().tasks)
