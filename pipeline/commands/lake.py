@@ -120,15 +120,7 @@ def command(
     Every committed record is in its table once, also after any crash; records that are not what the schema says are in
     the table NAME@dead-letters with the reason. Started again with the same --lake, it continues where it was.
     """
-    if bool(rest["topics"]) == bool(rest["pattern"]):
-        raise click.UsageError("give either --topic or --pattern")
-    try:
-        re.compile(rest["pattern"] or "")
-    except re.error as error:
-        raise click.UsageError(f"--pattern: {error}") from None
-    if rest["catalog"] and rest["table_format"] != "iceberg":
-        raise click.UsageError("--catalog is for --format iceberg")
-
+    _check(rest)
     session.check_packages("pyspark", "tqdm")
     from pipeline.kafka import Cluster
     from pipeline.lake import progress
@@ -147,3 +139,15 @@ def command(
     failed = run(settings, asked, reporter)
     if failed:
         raise click.ClickException("; ".join(failed.values()))
+
+
+def _check(given: dict[str, Any]) -> None:
+    """Raises UsageError for options that contradict each other, and for a pattern that is none."""
+    if bool(given["topics"]) == bool(given["pattern"]):
+        raise click.UsageError("give either --topic or --pattern")
+    try:
+        re.compile(given["pattern"] or "")
+    except re.error as error:
+        raise click.UsageError(f"--pattern: {error}") from None
+    if given["catalog"] and given["table_format"] != "iceberg":
+        raise click.UsageError("--catalog is for --format iceberg")
