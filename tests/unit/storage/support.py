@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -25,6 +25,21 @@ TOPIC_ID = UUID(int=0x1234)
 T = TypeVar("T")
 
 NOW = 1_700_000_000_000
+
+
+class MachineStopped(BaseException):
+    """The power went in the middle of an operation."""
+
+
+def stop_after(survived: int) -> Callable[..., None]:
+    """What a file system is to call before each operation: it lets `survived` of them pass, then stops the machine."""
+    calls = itertools.count()
+
+    def before(*_: object) -> None:
+        if next(calls) >= survived:
+            raise MachineStopped
+
+    return before
 
 
 class Rig:

@@ -17,7 +17,7 @@ from storage.log.partition_log import PartitionLog
 from storage.segments.txn_index import collect_aborted
 from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.unit.storage.cleaning import Kept, batches, cleaner, end_txn, last_stable_offset, put, records, run
-from tests.unit.storage.support import Rig
+from tests.unit.storage.support import MachineStopped, Rig, stop_after
 
 CONFIG = LogConfig(
     segment_bytes=1000,
@@ -30,10 +30,6 @@ CONFIG = LogConfig(
 )
 KEYS = st.sampled_from([b"a", b"b", b"c", b"d" * 40])
 PRODUCERS = (1, 2)
-
-
-class MachineStopped(BaseException):
-    """The power went in the middle of a cleaning."""
 
 
 @dataclass(slots=True)
@@ -161,16 +157,8 @@ class CleanerMachine(RuleBasedStateMachine):
 
     @rule(survived=st.integers(0, 60), unsynced=st.sampled_from(Unsynced), seed=st.integers(0, 1000))
     def crash_while_cleaning(self, survived: int, unsynced: Unsynced, seed: int) -> None:
-        left = survived
-
-        def stop(_name: str, _path: str) -> None:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise MachineStopped
-
         self.seal()
-        self.fs.hook = stop
+        self.fs.hook = stop_after(survived)
         try:
             self.clean(1000, sealed=False)
         except MachineStopped:

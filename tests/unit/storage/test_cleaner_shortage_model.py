@@ -12,7 +12,8 @@ from protocol.errors import KafkaStorage
 from tests.doubles.files import Unsynced
 from tests.doubles.flaky import FlakyFileSystem, Trouble
 from tests.unit.storage.cleaning import end_txn
-from tests.unit.storage.test_cleaner_model import PRODUCERS, CleanerMachine, MachineStopped
+from tests.unit.storage.support import MachineStopped, stop_after
+from tests.unit.storage.test_cleaner_model import PRODUCERS, CleanerMachine
 
 
 class ShortCleanerMachine(CleanerMachine):
@@ -60,16 +61,8 @@ class ShortCleanerMachine(CleanerMachine):
 
     @rule(survived=st.integers(0, 60), unsynced=st.sampled_from(Unsynced), seed=st.integers(0, 1000))
     def crash_while_cleaning(self, survived: int, unsynced: Unsynced, seed: int) -> None:
-        left = survived
-
-        def stop() -> None:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise MachineStopped
-
         self.seal()
-        self.fs.before = stop
+        self.fs.before = stop_after(survived)
         with suppress(MachineStopped):
             self.clean(1000, sealed=False)
         self.fs.before = None

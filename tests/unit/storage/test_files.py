@@ -10,6 +10,7 @@ import pytest
 
 from storage.files import FileSystem, OsFile, OsFileSystem, read_file, write_file_atomically, write_fully
 from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
+from tests.unit.storage.support import MachineStopped, stop_after
 
 Make = Callable[[], tuple[FileSystem, str]]
 
@@ -174,19 +175,11 @@ def test_an_atomic_write_leaves_the_old_or_the_new_content() -> None:
         for unsynced in (Unsynced.LOST, Unsynced.KEPT, Unsynced.TORN):
             fs = MemoryFileSystem()
             write_file_atomically(fs, "/a", b"old content")
-            left = operations
-
-            def stop(_name: str, _path: str) -> None:
-                nonlocal left
-                left -= 1
-                if left < 0:
-                    raise KeyboardInterrupt
-
-            fs.hook = stop
+            fs.hook = stop_after(operations)
             try:
                 write_file_atomically(fs, "/a", b"new content, and longer")
                 finished = True
-            except KeyboardInterrupt:
+            except MachineStopped:
                 finished = False
             fs.hook = None
             fs.crash(unsynced, seed=operations)

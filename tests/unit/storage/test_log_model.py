@@ -11,13 +11,9 @@ from storage.append_types import LogConfig
 from storage.log.partition_log import PartitionLog
 from storage.log.segment_recovery import whole_batches
 from tests.doubles.files import MemoryFileSystem, Unsynced
-from tests.unit.storage.support import NOW, Rig, append, batch, contents
+from tests.unit.storage.support import NOW, MachineStopped, Rig, append, batch, contents, stop_after
 
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=100, segment_index_bytes=96)
-
-
-class MachineStopped(BaseException):
-    """The power went in the middle of an operation."""
 
 
 def check_indexes(log: PartitionLog) -> None:
@@ -122,15 +118,7 @@ class LogMachine(RuleBasedStateMachine):
     )
     def crash_within(self, operation: str, survived: int, unsynced: Unsynced, seed: int) -> None:
         """The power fails after some of the disk operations of an append, a roll, a flush, a truncation, a stop."""
-        left = survived
-
-        def stop(_name: str, _path: str) -> None:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise MachineStopped
-
-        self.fs.hook = stop
+        self.fs.hook = stop_after(survived)
         data = batch(b"in flight" * 9)
         try:
             match operation:

@@ -33,9 +33,8 @@ def refuse(rig: Rig) -> MemoryFileSystem:
         if operation in ("open", "fsync_dir"):
             raise OSError(errno.EMFILE, "too many open files", path)
 
-    assert isinstance(rig.fs, MemoryFileSystem)
-    rig.fs.hook = hook
-    return rig.fs
+    rig.files.hook = hook
+    return rig.files
 
 
 def test_an_append_to_an_idle_log_may_be_tried_again(rig: Rig) -> None:

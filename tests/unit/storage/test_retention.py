@@ -10,7 +10,18 @@ from storage.append_types import LogConfig
 from storage.log.partition_log import PartitionLog
 from storage.log.retention import delete_old_segments
 from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
-from tests.unit.storage.support import NOW, Rig, append, batch, contents, headers_in, now, read
+from tests.unit.storage.support import (
+    NOW,
+    MachineStopped,
+    Rig,
+    append,
+    batch,
+    contents,
+    headers_in,
+    now,
+    read,
+    stop_after,
+)
 
 FOLDER = "/data/t-0"
 DAY = 24 * 3600 * 1000
@@ -246,21 +257,9 @@ def test_a_disk_error_takes_the_log_offline(operation: str) -> None:
     assert delete_old_segments(log, 8) == 0
 
 
-class MachineStopped(BaseException):
-    """The power fails."""
-
-
 def delete_until(rig: Rig, log: PartitionLog, stop_at: int) -> bool:
     """Delete old segments and what follows from it; whether the machine stopped before, at its operation `stop_at`."""
-    left = stop_at
-
-    def count(_name: str, _path: str) -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise MachineStopped
-
-    rig.files.hook = count
+    rig.files.hook = stop_after(stop_at)
     try:
         delete(log)
         rig.workers.run_all()
