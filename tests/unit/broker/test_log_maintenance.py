@@ -18,7 +18,7 @@ from protocol.errors import OffsetOutOfRange, PolicyViolation
 from storage.append_types import LogConfig
 from storage.log.partition_log import PartitionLog
 from storage.log.retention import delete_old_segments
-from tests.doubles.files import Fault, MemoryFileSystem
+from tests.doubles.files import Fault
 from tests.unit.storage.cleaning import end_txn, put, records
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents
 
@@ -101,8 +101,7 @@ async def test_records_not_yet_below_the_high_watermark_stay() -> None:
 
 async def test_a_checkpoint_that_finds_no_room_is_no_bug_and_is_written_the_next_time() -> None:
     hosted = Hosted()
-    fs = hosted.rig.fs
-    assert isinstance(fs, MemoryFileSystem)
+    fs = hosted.rig.files
     append(hosted.log)
     await hosted.start()
     fs.inject(Fault("open", 1, errno.ENOSPC, path_part="replication-offset-checkpoint"))

@@ -361,12 +361,11 @@ def test_a_failure_before_the_swap_leaves_the_log_as_it_was(rig: Rig, operation:
     roll(log)
     rig.workers.run_all()
     before = records(log)
-    assert isinstance(rig.fs, MemoryFileSystem)
-    rig.fs.inject(Fault(operation, 1, errno.ENOSPC, path_part=".cleaned"))
+    rig.files.inject(Fault(operation, 1, errno.ENOSPC, path_part=".cleaned"))
     clean(rig)
     assert records(log) == before
     assert not log.is_offline
-    assert not any(name.endswith(".cleaned") for name in rig.fs.listdir(log.folder)) or operation == "open"
+    assert not any(name.endswith(".cleaned") for name in rig.files.listdir(log.folder)) or operation == "open"
     assert clean(rig)
     assert [one.value for one in kept(log)] == [b"2"]
 
@@ -377,11 +376,10 @@ def test_a_failed_swap_takes_the_log_offline_and_the_next_start_finishes_it(rig:
     put(log, (b"a", b"2"))
     roll(log)
     rig.workers.run_all()
-    assert isinstance(rig.fs, MemoryFileSystem)
-    rig.fs.inject(Fault("rename", 1, path_part=".swap"))
+    rig.files.inject(Fault("rename", 1, path_part=".swap"))
     clean(rig)
     assert log.is_offline
-    rig.fs.crash(Unsynced.LOST)
+    rig.files.crash(Unsynced.LOST)
     assert [one.value for one in kept(rig.reopen())] == [b"2"]
 
 

@@ -18,7 +18,7 @@ from storage.cleaner import cleaner as cleaner_module
 from storage.cleaner.copying import copy_segment
 from storage.cleaner.log_cleaner import CleanerConfig
 from storage.log.log_services import DESCRIPTORS_RETRY_MS
-from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
+from tests.doubles.files import Fault, Unsynced
 from tests.doubles.workers import QueuedWorkers
 from tests.unit.storage.cleaning import clean, cleaner, keyed, put, records, run
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, contents
@@ -47,43 +47,40 @@ def test_a_segment_that_cannot_be_read_to_its_end_is_not_cleaned() -> None:
 
 def test_a_full_disk_leaves_no_half_made_segment() -> None:
     rig = Rig(config=COMPACT)
-    assert isinstance(rig.fs, MemoryFileSystem)
     log = rig.log()
     put(log, (b"a", b"1"))
     put(log, (b"a", b"2"))
     roll(log)
     rig.workers.run_all()
-    rig.fs.inject(Fault("open", 1, errno.ENOSPC, path_part=".index.cleaned"))
+    rig.files.inject(Fault("open", 1, errno.ENOSPC, path_part=".index.cleaned"))
     clean(rig)
-    assert not [name for name in rig.fs.listdir(log.folder) if name.endswith(".cleaned")]
+    assert not [name for name in rig.files.listdir(log.folder) if name.endswith(".cleaned")]
 
 
 def test_a_device_that_fails_before_the_swap_takes_its_folder_offline() -> None:
     rig = Rig(config=COMPACT)
-    assert isinstance(rig.fs, MemoryFileSystem)
     log, other = rig.log(), rig.log("other")
     put(log, (b"a", b"1"))
     put(log, (b"a", b"2"))
     roll(log)
     rig.workers.run_all()
-    rig.fs.inject(Fault("pwrite", 1, errno.EIO, path_part=".cleaned"))
+    rig.files.inject(Fault("pwrite", 1, errno.EIO, path_part=".cleaned"))
     clean(rig)
     assert log.is_offline and other.is_offline
-    rig.fs.crash(Unsynced.LOST)
+    rig.files.crash(Unsynced.LOST)
     assert [one.value for one in kept(rig.reopen())] == [b"1", b"2"]
 
 
 def test_rolls_that_find_no_room_hold_no_descriptors() -> None:
     rig = Rig(config=COMPACT)
-    assert isinstance(rig.fs, MemoryFileSystem)
     log = rig.log()
     put(log, (b"a", b"1"))
-    before = rig.fs.open_files
+    before = rig.files.open_files
     for _ in range(3):
-        rig.fs.inject(Fault("open", 1, errno.ENOSPC, path_part="1.index"))
+        rig.files.inject(Fault("open", 1, errno.ENOSPC, path_part="1.index"))
         with pytest.raises(OSError, match="injected"):
             log.roll()
-    assert rig.fs.open_files == before
+    assert rig.files.open_files == before
 
 
 class _Meanwhile(QueuedWorkers):
@@ -166,7 +163,6 @@ def test_settings_with_which_nothing_can_be_cleaned_may_be_mended(config: Cleane
 
 def test_a_recreated_topic_is_not_left_alone_for_its_predecessors_failure() -> None:
     rig = Rig(config=COMPACT)
-    assert isinstance(rig.fs, MemoryFileSystem)
     one = cleaner(rig)
     for succeeds in (False, True):
         log = rig.log()
@@ -175,7 +171,7 @@ def test_a_recreated_topic_is_not_left_alone_for_its_predecessors_failure() -> N
         roll(log)
         rig.workers.run_all()
         if not succeeds:
-            rig.fs.inject(Fault("open", 1, errno.ENOSPC, path_part=".index.cleaned"))
+            rig.files.inject(Fault("open", 1, errno.ENOSPC, path_part=".index.cleaned"))
         assert run(rig, one.run_once())
         assert (len(records(log)) == 2) is succeeds
         rig.manager.delete_log_soon(log.topic, log.partition)
@@ -216,14 +212,13 @@ def test_timestamps_that_overflow_are_kept_as_java_reads_them() -> None:
 def test_what_passes_fails_no_log_wherever_cleaning_is(operation: str, error: int) -> None:
     for failing in itertools.count(1):
         rig = Rig(config=COMPACT)
-        assert isinstance(rig.fs, MemoryFileSystem)
         log = rig.log()
         put(log, (b"a", b"1"), (b"b", b"1"))
         put(log, (b"a", b"2"))
         roll(log)
         rig.workers.run_all()
         fault = Fault(operation, failing, error)
-        rig.fs.inject(fault)
+        rig.files.inject(fault)
         with contextlib.suppress(OSError):  # of a checkpoint, which is written again with the next log
             clean(rig)
         if fault.number:  # it was through before
@@ -231,13 +226,12 @@ def test_what_passes_fails_no_log_wherever_cleaning_is(operation: str, error: in
         assert not log.is_offline
         clean(rig)
         assert [(one.key, one.value) for one in kept(log)] == [(b"b", b"1"), (b"a", b"2")]
-        assert not [name for name in rig.fs.listdir(log.folder) if name.endswith((".cleaned", ".swap"))]
+        assert not [name for name in rig.files.listdir(log.folder) if name.endswith((".cleaned", ".swap"))]
     assert failing > 3
 
 
 def test_a_stop_while_a_swap_waits_for_room_lets_the_next_start_finish_it() -> None:
     rig = Rig(config=COMPACT)
-    assert isinstance(rig.fs, MemoryFileSystem)
     log = rig.log()
     put(log, (b"a", b"1"))
     put(log, (b"a", b"2"))
@@ -253,7 +247,7 @@ def test_a_stop_while_a_swap_waits_for_room_lets_the_next_start_finish_it() -> N
             refused += 1
             raise OSError(errno.ENOSPC, "no space left on device", path)
 
-    rig.fs.hook = full
+    rig.files.hook = full
     cleaning = cleaner(rig)
 
     async def stop_meanwhile() -> None:
@@ -266,6 +260,6 @@ def test_a_stop_while_a_swap_waits_for_room_lets_the_next_start_finish_it() -> N
             await cleaning.stop()
 
     run(rig, stop_meanwhile())
-    rig.fs.hook = None
+    rig.files.hook = None
     assert not log.is_offline
     assert [(one.key, one.value) for one in kept(rig.restart())] == [(b"a", b"2")]

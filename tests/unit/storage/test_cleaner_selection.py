@@ -14,7 +14,6 @@ from storage.append_types import LogConfig
 from storage.cleaner.selection import LogToClean, examine
 from storage.log.partition_log import PartitionLog
 from tests.doubles.clock import ManualClock
-from tests.doubles.files import MemoryFileSystem
 from tests.unit.storage.cleaning import clean, cleaner, end_txn, last_stable_offset, put, records, run
 from tests.unit.storage.support import NOW, Rig
 
@@ -94,8 +93,7 @@ def test_nothing_is_cleaned_before_all_of_the_log_is_on_disk(rig: Rig) -> None:
     put(log, (b"a", b"2"), producer_id=4, transactional=True)
     log.roll()
     end_txn(log, 4, commit=True)
-    fs = rig.fs
-    assert isinstance(fs, MemoryFileSystem)
+    fs = rig.files
     flushed_before: list[int] = []
     fs.hook = lambda _, path: flushed_before.append(log.flushed.offset) if path.endswith(".cleaned") else None
     assert clean(rig)
@@ -158,8 +156,7 @@ def test_logs_that_do_not_compact_and_offline_ones_are_passed_over(rig: Rig) -> 
 def test_a_failing_log_does_not_hold_up_the_others(rig: Rig) -> None:
     segments(rig, 8, "bad")
     good = segments(rig, 4, "good")
-    fs = rig.fs
-    assert isinstance(fs, MemoryFileSystem)
+    fs = rig.files
 
     def full_disk(operation: str, path: str) -> None:
         if operation == "pwrite" and "/bad-0/" in path and path.endswith(".cleaned"):

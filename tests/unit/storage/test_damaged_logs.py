@@ -12,7 +12,7 @@ from storage.append_types import LogConfig
 from storage.files import read_file, write_file_atomically
 from storage.folders import partition_metadata
 from storage.tools.repair import repair_partition
-from tests.doubles.files import Fault, MemoryFileSystem
+from tests.doubles.files import Fault
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents
 from tests.unit.storage.test_unusable_folders import TwoFolders
 
@@ -61,12 +61,11 @@ def test_a_missing_topic_id_that_finds_no_room_is_written_by_the_next_start(rig:
     before = contents(rig.log())
     rig.manager.close()
     rig.fs.unlink(f"{FOLDER}/partition.metadata")
-    assert isinstance(rig.fs, MemoryFileSystem)
-    rig.fs.inject(Fault("pwrite", 1, errno.ENOSPC, path_part="partition.metadata"))
+    rig.files.inject(Fault("pwrite", 1, errno.ENOSPC, path_part="partition.metadata"))
     assert contents(rig.reopen()) == before
-    assert partition_metadata.read(rig.fs, FOLDER) is None
+    assert partition_metadata.read(rig.files, FOLDER) is None
     rig.restart()
-    assert partition_metadata.read(rig.fs, FOLDER) == TOPIC_ID
+    assert partition_metadata.read(rig.files, FOLDER) == TOPIC_ID
 
 
 def test_a_log_that_makes_no_sense_is_offline_alone_and_as_it_was(rig: Rig) -> None:
@@ -96,9 +95,8 @@ def test_what_nobody_knows_hinders_no_start(rig: Rig) -> None:
         write_file_atomically(rig.fs, f"{FOLDER}/{name}", b"")
     rig.fs.mkdir("/data/x-0.11111111111111111111111111111111-delete")
     rig.fs.mkdir("/data/x-0.11111111111111111111111111111111-delete/below")
-    assert isinstance(rig.fs, MemoryFileSystem)
     assert contents(rig.reopen()) == before
-    assert sorted(name for name in rig.fs.listdir("/data") if name.startswith("x-0")) == []
+    assert sorted(name for name in rig.files.listdir("/data") if name.startswith("x-0")) == []
 
 
 def test_a_damaged_stray_says_nothing_of_the_log_that_stays() -> None:

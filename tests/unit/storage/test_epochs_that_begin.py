@@ -29,9 +29,8 @@ def refuse_epochs(rig: Rig, operation: str, error: int) -> MemoryFileSystem:
         if kind == operation and "leader-epoch" in path:
             raise OSError(error, "injected", path)
 
-    assert isinstance(rig.fs, MemoryFileSystem)
-    rig.fs.hook = hook
-    return rig.fs
+    rig.files.hook = hook
+    return rig.files
 
 
 @pytest.mark.parametrize("operation, error", [("open", errno.EMFILE), ("pwrite", errno.ENOSPC)])

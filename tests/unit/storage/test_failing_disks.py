@@ -50,8 +50,7 @@ def rig() -> Rig:
 
 
 def memory(rig: Rig) -> MemoryFileSystem:
-    assert isinstance(rig.fs, MemoryFileSystem)
-    return rig.fs
+    return rig.files
 
 
 # -- a full disk

@@ -167,8 +167,7 @@ def test_a_flush_that_failed_just_before_a_stop_is_not_made_good_by_another() ->
     rig = Rig(config=LogConfig(flush_messages=1))
     log = rig.log()
     rig.workers.run_all()
-    assert isinstance(rig.fs, MemoryFileSystem)
-    rig.fs.inject(Fault("fdatasync", 1, path_part=".log"))
+    rig.files.inject(Fault("fdatasync", 1, path_part=".log"))
     late = _LateWorkers()
     object.__setattr__(rig.services, "workers", late)
     append(log)
@@ -217,7 +216,6 @@ def test_a_deleted_log_reads_nothing_of_the_one_that_took_its_place() -> None:
 
 def test_a_deleted_log_leaves_no_descriptor_open() -> None:
     rig = Rig()
-    assert isinstance(rig.fs, MemoryFileSystem)
     log = rig.log()
     append(log)
     plan = log.plan_read(0, 1 << 20, log.end, True)
@@ -225,4 +223,4 @@ def test_a_deleted_log_leaves_no_descriptor_open() -> None:
     rig.manager.create_log("t", 0, TOPIC_ID, rig.config).release_files()
     with pytest.raises(NotLeaderOrFollower):
         now(plan.read())
-    assert rig.fs.open_files == 0
+    assert rig.files.open_files == 0

@@ -174,8 +174,7 @@ def test_requests_meanwhile_wait_for_the_one_retry(rig: Rig) -> None:
 
 def test_the_folder_of_a_deleted_log_goes_in_the_end(rig: Rig) -> None:
     append(rig.log())
-    fs = rig.fs
-    assert isinstance(fs, MemoryFileSystem)
+    fs = rig.files
     rig.manager.delete_log_soon("t", 0)
     fs.inject(Fault("listdir", 1, errno.EMFILE, path_part="-delete"))
     for _ in range(2):
@@ -192,8 +191,7 @@ def test_a_removal_that_finds_no_room_for_a_longer_name_goes_on_where_it_was(rig
     append(log)
     rig.workers.run_all()
     log.config = LogConfig(retention_bytes=0, file_delete_delay_ms=0)
-    fs = rig.fs
-    assert isinstance(fs, MemoryFileSystem)
+    fs = rig.files
     fs.inject(Fault("rename", 1, errno.ENOSPC, path_part=path))
     delete_old_segments(log, log.log_end_offset)
     for _ in range(3):

@@ -20,8 +20,7 @@ from tests.unit.storage.test_retention import DAY, bases, filled, names
 
 
 def memory(rig: Rig) -> MemoryFileSystem:
-    assert isinstance(rig.fs, MemoryFileSystem)
-    return rig.fs
+    return rig.files
 
 
 def test_retention_without_room_for_a_new_segment_removes_the_others() -> None:

@@ -47,12 +47,10 @@ class TwoFolders(Rig):
             if asked == operation and where.startswith(path):
                 raise OSError(error, "refused")
 
-        assert isinstance(self.fs, MemoryFileSystem)
-        self.fs.hook = hook
+        self.files.hook = hook
 
     def heal(self) -> None:
-        assert isinstance(self.fs, MemoryFileSystem)
-        self.fs.hook = None
+        self.files.hook = None
 
     def start(self) -> None:
         self.manager = self.open()
