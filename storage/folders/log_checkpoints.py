@@ -81,7 +81,7 @@ class LogCheckpoints:
             raise CheckpointError(failures)
 
     def write_truncated(self, log_dir: LogDir) -> None:
-        """Write the checkpoints that must be lowered before a log of the folder is shortened. Raises OSError."""
+        """Write what recovery must know of a log of the folder that is cut or compacted next. Raises OSError."""
         for name in (RECOVERY_POINT, CLEANER):
             self._write(log_dir, name, _OFFSETS[name])
 

@@ -304,7 +304,7 @@ class LogManager:
         self._checkpoints.write_all(CLEANER)
 
     def checkpoint_truncated(self, log_dir: LogDir) -> None:
-        """Write the checkpoints of a folder in which a log is about to be shortened; blocking. Raises OSError."""
+        """Write the checkpoints of a folder in which a log is cut or compacted next; blocking. Raises OSError."""
         self._checkpoints.write_truncated(log_dir)
 
     def fail_folder(self, log_dir: LogDir, error: Exception) -> None:
