@@ -11,7 +11,6 @@ from coordinator.group.offsets.store import CommittedOffset, OffsetStore
 from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, ProducerEpoch
 from protocol.errors import GroupIdNotFound, IllegalGeneration, KafkaError, StaleMemberEpoch
 from protocol.internal.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
-from protocol.java_collections import in_java_order
 from protocol.java_strings import utf16_length
 from protocol.records.batch import NO_TIMESTAMP
 from protocol.topic_partition import PartitionKey
@@ -203,7 +202,7 @@ class Offsets:
 
     def topics_deleted(self, topics: Collection[str]) -> Outcome[None]:
         """Remove every group's offsets of topics that are gone."""
-        places = self.store.places_of_topics(in_java_order(topics))
+        places = self.store.places_of_topics(frozenset(topics))
         return Outcome([tombstone(*place) for place in places], atomic=False)
 
     def _deleted(self, offsets: int) -> Effects:

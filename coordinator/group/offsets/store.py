@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Set
 from typing import Any, NamedTuple, TypeVar
 
 from coordinator.runtime.outcome import Position
@@ -92,12 +92,14 @@ class OffsetStore:
         """Topic, partition and offset of all commits of a group, in the order of Kafka's maps."""
         return _in_order(self._by_group.get(group, _NOTHING))
 
-    def places_of_topics(self, topics: Sequence[str]) -> Iterator[tuple[str, str, int]]:
-        """(group, topic, partition) of each commit, pending or not, in the order of Kafka's maps."""
+    def places_of_topics(self, topics: Set[str]) -> Iterator[tuple[str, str, int]]:
+        """(group, topic, partition) of each commit, pending or not: topics in the order of each group's own map."""
         for of_groups in (self._by_group, *[self._pending[producer_id] for producer_id in self._pending.in_order()]):
             for group in of_groups.in_order():
-                for topic in topics:
-                    yield from ((group, topic, partition) for partition in sorted(of_groups[group].get(topic, ())))
+                offsets = of_groups[group]
+                for topic in offsets.in_order() if not topics.isdisjoint(offsets) else ():
+                    if topic in topics:
+                        yield from ((group, topic, partition) for partition in sorted(offsets[topic]))
 
     def _pending_of(self, group: str) -> Iterator[OfTopics]:
         for producer_id in self._open_transactions.get(group, ()):

@@ -107,6 +107,13 @@ async def test_offsets_of_topics_deleted_together_are_one_batch_partitions_ascen
     assert [index for _, _, index in deleted(rig)] == [1, 7, 15] * 4 + [3]
 
 
+async def test_topics_deleted_together_go_in_the_order_of_the_groups_own_map() -> None:
+    rig = await OffsetRig.started()
+    rig.commit(*(offset(0, 1, topic=topic) for topic in ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")))
+    rig.topics_deleted("beta", "zeta", "gamma", "delta")
+    assert [topic for _, topic, _ in deleted(rig)] == ["gamma", "zeta", "delta", "beta"]  # as Kafka 4.1 did
+
+
 async def test_what_is_left_after_a_deletion_keeps_its_order() -> None:
     rig = await OffsetRig.started()
     topics = ("x", "BB", "orders", "zeta-topic", "another.topic", "u5", "u6", "aa", "y")
