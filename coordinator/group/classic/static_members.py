@@ -77,7 +77,7 @@ def take_place_in_stable_group(groups: ClassicGroups, group: ClassicGroup, reque
         _fence(groups, group, old)
         member = group.members[new.member_id]
         group.set_protocols(member, request.protocols)
-        groups.sessions.restart(group, member)
+        _start_session(groups, group, member, old)
         answer = present_generation(group, member)
         if request.can_skip_assignment:
             waiter.answer(answer._replace(skip_assignment=group.leader_id == member.member_id))
@@ -94,7 +94,7 @@ def take_place(groups: ClassicGroups, group: ClassicGroup, request: JoinRequest,
     new = _successor(groups, old, request)
     _fence(groups, group, old)
     group.replace(old, new)
-    groups.sessions.restart(group, new)
+    _start_session(groups, group, new, old)
     group.rejoin(new, request, reply)
     which = f"static member {new.member_id} with instance id {new.group_instance_id}"
     match group.state:
@@ -120,6 +120,11 @@ def _successor(groups: ClassicGroups, old: Member, request: JoinRequest) -> Memb
         request.protocols,
         old.assignment,
     )
+
+
+def _start_session(groups: ClassicGroups, group: ClassicGroup, new: Member, old: Member) -> None:
+    """Start the new member's first session: as in Kafka it lasts as long as the old one's, until a sign of life."""
+    groups.sessions.restart(group, new, old.session_timeout_ms)
 
 
 def _fence(groups: ClassicGroups, group: ClassicGroup, old: Member) -> None:

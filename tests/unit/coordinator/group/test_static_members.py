@@ -5,7 +5,7 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.classic.messages import MemberIdentity
-from tests.unit.coordinator.group.rig import PREPARING, STABLE, Client, Rig
+from tests.unit.coordinator.group.rig import EMPTY, PREPARING, STABLE, Client, Rig
 from tests.unit.coordinator.group.steps import assign_all, completing, refused, stable, told, waits
 
 
@@ -175,3 +175,19 @@ async def test_no_instance_id_is_not_the_empty_one() -> None:
     waits(newcomer.join())
     assert rig.group.static_ids == {"": member.member_id}
     assert rig.group.state is PREPARING
+
+
+async def test_its_first_session_lasts_as_long_as_its_predecessors_as_in_kafka() -> None:
+    rig = await Rig.started()
+    before = static(rig, 1)
+    before.session_ms = 30_000
+    await stable(rig, before)
+    again = static(rig, 1)
+    again.session_ms = 10_000
+    told(again.join())
+    await rig.pass_ms(29_000)
+    assert told(again.heartbeat()) is ErrorCode.none
+    await rig.pass_ms(9_000)
+    assert rig.states == []
+    await rig.pass_ms(1_100)
+    assert rig.states == [PREPARING, EMPTY]
