@@ -56,8 +56,10 @@ def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> Answer | Awa
 
 def _groups_partition(ctx: RequestContext, group_id: str) -> Partition:
     index = ctx.node.group_coordinator.partition_for(group_id)
-    partition = ctx.node.partitions.online(GROUP_METADATA_TOPIC_NAME, index)
+    partition = ctx.node.partitions.get(GROUP_METADATA_TOPIC_NAME, index)
     if partition is None:
+        raise CoordinatorNotAvailable  # as in Kafka, to which the partition is unknown
+    if partition.log.is_offline:
         raise NotCoordinator
     return partition
 
