@@ -96,7 +96,8 @@ def _next_epoch(current: TransactionMetadata, expected: ProducerEpoch | None) ->
 
 def fence(current: TransactionMetadata, server_version: int, now_ms: int) -> TransactionMetadata:
     """Abort the transaction of a producer that is gone or took too long, using an epoch that it does not have."""
-    return current.fenced(server_version).prepared(False, server_version, now_ms)
+    client_version = TV_2 if server_version >= TV_2 else TV_0  # as in Kafka, which writes no version 1
+    return current.fenced(client_version).prepared(False, client_version, now_ms)
 
 
 # -- partitions

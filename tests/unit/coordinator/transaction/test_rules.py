@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction import rules
-from coordinator.transaction.metadata import LAST_EPOCH_FOR_CLIENTS, TV_2, TransactionMetadata
+from coordinator.transaction.metadata import LAST_EPOCH_FOR_CLIENTS, TV_0, TV_1, TV_2, TransactionMetadata
 from coordinator.transaction.states import TransactionState
 from protocol.errors import ProducerFenced
 
@@ -56,6 +56,17 @@ def test_partitions_that_are_there_already_change_nothing() -> None:
     both = rules.add_partitions(ongoing, PRODUCER, {P, ("topic", 1)}, TV_2, NOW)
     assert both is not None
     assert both.partitions == {P, ("topic", 1)}
+
+
+@pytest.mark.parametrize(("server_version", "written"), [(TV_0, TV_0), (TV_1, TV_0), (TV_2, TV_2)])
+def test_a_fence_is_written_as_of_a_client_of_transactions_v2_or_of_an_old_one(
+    server_version: int, written: int
+) -> None:
+    ongoing = rules.add_partitions(empty(), PRODUCER, {P}, TV_0, NOW)
+    assert ongoing is not None
+    fenced = rules.fence(ongoing, server_version, NOW)
+    assert (fenced.state, fenced.client_version) == (TransactionState.PREPARE_ABORT, written)
+    assert fenced.producer_epoch == PRODUCER.producer_epoch + 1
 
 
 @pytest.mark.parametrize(
