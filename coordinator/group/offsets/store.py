@@ -103,9 +103,7 @@ class OffsetStore:
 
     def _pending_of(self, group: str) -> Iterator[OfTopics]:
         for producer_id in self._open_transactions.get(group, ()):
-            pending = self._pending[producer_id].get(group)
-            if pending is not None:
-                yield pending
+            yield self._pending[producer_id][group]
 
     # -- replay
 
@@ -129,16 +127,24 @@ class OffsetStore:
                 del one[topic]
         if not offsets:
             self._by_group.pop(group, None)
+        for producer_id in list(self._open_transactions.get(group, ())):
+            pending = self._pending[producer_id]
+            if not pending[group]:
+                del pending[group]
+                self._has_nothing_pending(producer_id, group)
+
+    def _has_nothing_pending(self, producer_id: int, group: str) -> None:
+        transactions = self._open_transactions[group]
+        transactions.discard(producer_id)
+        if not transactions:
+            del self._open_transactions[group]
 
     def replay_end_marker(self, producer_id: int, committed: bool) -> None:
         """Apply a marker. Of a pending and a plain commit the later record counts: compaction may remove the other."""
         ended = self._pending.pop(producer_id, None)
         for group, pending in () if ended is None else ended.items():
-            transactions = self._open_transactions[group]
-            transactions.discard(producer_id)
-            if not transactions:
-                del self._open_transactions[group]
-            if committed and pending:
+            self._has_nothing_pending(producer_id, group)
+            if committed:
                 self._take_over(group, pending)
 
     def _take_over(self, group: str, pending: OfTopics) -> None:

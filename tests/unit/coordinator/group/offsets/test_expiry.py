@@ -101,6 +101,18 @@ async def test_a_group_whose_only_commits_are_pending_stays() -> None:
     assert rig.group_ids() == set()
 
 
+async def test_a_group_whose_pending_commits_were_deleted_goes_before_the_transaction_ends() -> None:
+    rig = await expiring()
+    rig.commit_in_transaction(9, offset(0, 2))
+    rig.commit_in_transaction(9, offset(0, 3), group="other")
+    rig.delete({"topic": [0]})
+    await rig.pass_ms(CHECK)
+    assert rig.group_ids() == {"other"}
+    rig.commit_in_transaction(9, offset(0, 4))
+    rig.end(9, committed=True)
+    assert (rig.committed(), rig.committed("other")) == ({("topic", 0): 4}, {("topic", 0): 3})
+
+
 async def test_nothing_expires_of_a_group_that_rebalances() -> None:
     rig = await expiring()
     member = Client(rig)

@@ -85,6 +85,7 @@ async def work(steps: list[tuple[Any, ...]]) -> None:
             pending = {(topic, index) for _, one, topic, index in model.pending if one == group}
             asked = [(topic, index) for topic in ("t", "u") for index in range(3)]
             assert set(rig.fetch(group, asked, stable=True).unstable) == pending
+            assert rig.shard.offsets.store.has_open_transactions(group) is bool(pending)
     await assert_the_log_says_the_same(rig)
 
 
