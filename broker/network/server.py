@@ -21,6 +21,8 @@ logger = structlog.get_logger(__name__)
 
 LEAST_BACKLOG = 1024
 """The listen backlog: after a restart all clients come back at once, before the loop can accept them."""
+EVERY_ADDRESS = ("", "0.0.0.0", "::")
+"""Hosts that stand for all addresses of this machine, IPv4 and IPv6, as in Java, whose one socket takes both."""
 DEFAULT_RECEIVE_BUFFER = 100 << 10
 FINISH_MS = 3000
 """How long a stopping server waits for answers in flight."""
@@ -78,7 +80,7 @@ class Server:
 
         return await asyncio.get_running_loop().create_server(
             accept,
-            listener.host or None,
+            None if listener.host in EVERY_ADDRESS else listener.host,
             port,
             backlog=self._backlog,
             reuse_address=True,

@@ -12,8 +12,8 @@ NETWORK_DEFS: tuple[ConfigDef, ...] = (
         "listeners",
         STRING,
         "PLAINTEXT://127.0.0.1:9092",
-        "Comma separated addresses to accept connections on, each `NAME://host:port`. An empty host means every "
-        "interface, an IPv6 address stands in brackets, and port 0 takes a free one.",
+        "Comma separated addresses to accept connections on, each `NAME://host:port`. An empty host, 0.0.0.0 and "
+        "[::] all mean every IPv4 and IPv6 address, an IPv6 address stands in brackets, and port 0 takes a free one.",
         mode=UpdateMode.PER_BROKER,
     ),
     ConfigDef(

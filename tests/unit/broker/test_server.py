@@ -271,12 +271,14 @@ async def test_nobody_is_served_before_every_listener_is_bound(monkeypatch: pyte
     await rig.stop()
 
 
-async def test_a_listener_on_every_address_has_one_port() -> None:
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "::"])
+async def test_a_listener_on_every_address_has_one_port_for_ipv4_and_ipv6(host: str) -> None:
     rig = Rig()
-    rig.listeners = (Listener("ANY", "PLAINTEXT", "", 0),)
+    rig.listeners = (Listener("ANY", "PLAINTEXT", host, 0),)
     await rig.start()
-    ports = {sock.getsockname()[1] for _, server in rig.node.server._servers for sock in server.sockets}
-    assert ports == {rig.node.server.bound["ANY"]} != {0}
+    sockets = [sock for _, server in rig.node.server._servers for sock in server.sockets]
+    assert {sock.getsockname()[1] for sock in sockets} == {rig.node.server.bound["ANY"]} != {0}
+    assert {sock.family for sock in sockets} == {socket.AF_INET, socket.AF_INET6 if socket.has_ipv6 else socket.AF_INET}
     await rig.stop()
 
 
