@@ -260,8 +260,11 @@ class Node:
     def _new_id(self) -> UUID:
         return uuids.random_uuid(self.random)
 
-    async def start_http(self) -> int | None:
-        """Open the port for metrics and health; return its number, or None if it is switched off."""
+    async def bind_http(self) -> int | None:
+        """Take the port for metrics and health; return its number, or None if it is switched off.
+
+        To be called before `start`, so that no broker says that it started that will not. Raises ListenError.
+        """
         port = self.config.integer("odradek.http.port")
         if port < 0:
             return None
@@ -269,9 +272,17 @@ class Node:
 
         self._http = HttpServer(self.config.string("odradek.http.host"), port, self.metrics, lambda: self.not_ready)
         try:
-            return await self._http.start()
+            return await self._http.bind()
         except OSError as error:
             raise ListenError(f"odradek.http.port = {port} cannot be opened: {error.strerror or error}") from error
+
+    async def serve_http(self) -> None:
+        """Answer on the port that `bind_http` took. Raises ListenError if another process was faster."""
+        if self._http is not None:
+            try:
+                await self._http.serve()
+            except OSError as error:
+                raise ListenError(f"odradek.http.port cannot be opened: {error.strerror or error}") from error
 
     # -- events of partitions
 

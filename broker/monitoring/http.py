@@ -31,30 +31,41 @@ class HttpServer:
         self._port = port
         self._metrics = metrics
         self._is_ready = is_ready
+        self._server: asyncio.Server | None = None
         self._runner: AppRunner | None = None
 
-    async def start(self) -> int:
-        """Bind and serve; return the port, chosen by the system if 0 was given. Raises OSError."""
+    async def bind(self) -> int:
+        """Take the port, without answering yet; return it, chosen by the system if 0 was given. Raises OSError."""
+        self._server = await asyncio.get_running_loop().create_server(
+            self._accept, self._host, self._port, start_serving=False
+        )
+        self._port = self._server.sockets[0].getsockname()[1]
+        return self._port
+
+    async def serve(self) -> None:
+        """Answer from now on. Raises OSError if another process was faster."""
+        assert self._server is not None
         # The libraries take a quarter of a second to load, so a thread does it while the loop serves Kafka's clients.
         await asyncio.to_thread(importlib.import_module, "broker.monitoring.http_app")
-        from aiohttp.web import AppRunner, TCPSite
+        from aiohttp.web import AppRunner
 
         from broker.monitoring.http_app import make_app
 
         app = make_app(self._metrics, self._is_ready)
         self._runner = AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=FINISH_S)
         await self._runner.setup()
-        try:
-            await TCPSite(self._runner, self._host, self._port).start()
-        except OSError:
-            await self.stop()
-            raise
-        port: int = self._runner.addresses[0][1]
-        logger.info("http server listening", host=self._host, port=port)
-        return port
+        await self._server.start_serving()
+        logger.info("http server listening", host=self._host, port=self._port)
+
+    def _accept(self) -> asyncio.Protocol:
+        assert self._runner is not None
+        assert self._runner.server is not None
+        return self._runner.server()
 
     async def stop(self) -> None:
         """Stop accepting, finish the responses in flight, close every connection. Harmless if not started."""
+        if self._server is not None:
+            self._server.close()
         if self._runner is not None:
             runner, self._runner = self._runner, None
             await runner.cleanup()

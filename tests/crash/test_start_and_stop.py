@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -82,6 +83,16 @@ def test_second_broker_on_a_folder_refuses_and_names_it(tmp_path: Path) -> None:
             Broker(data_dir=tmp_path).start()
         assert str(tmp_path) in str(refused.value)
         assert len(read_partition(first.bootstrap_servers, "t", 0)) == 10
+
+
+def test_a_broker_whose_http_port_is_taken_never_says_that_it_started() -> None:
+    """Scripts and Testcontainers wait for the line that says so."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        broker = Broker({"odradek.http.port": port})
+        with pytest.raises(BrokerStartError, match=f"odradek.http.port = {port} cannot be opened") as refused:
+            broker.start()
+    assert "like_kafka" not in str(refused.value)
 
 
 def test_folder_is_free_again_after_kill_9(tmp_path: Path) -> None:

@@ -26,7 +26,8 @@ class State:
 @asynccontextmanager
 async def serving(metrics: Metrics, state: State) -> AsyncIterator[aiohttp.ClientSession]:
     server = HttpServer("127.0.0.1", 0, metrics, state)
-    port = await server.start()
+    port = await server.bind()
+    await server.serve()
     try:
         async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
             yield session
@@ -103,13 +104,24 @@ async def test_a_taken_port_is_an_error_and_leaves_nothing_open() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         server = HttpServer("127.0.0.1", other.getsockname()[1], Metrics(), State())
         with pytest.raises(OSError, match="address already in use"):
-            await server.start()
+            await server.bind()
         await server.stop()
+
+
+async def test_a_port_is_taken_before_it_is_served() -> None:
+    server = HttpServer("127.0.0.1", 0, Metrics(), State())
+    port = await server.bind()
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", port)
+    with socket.socket() as other, pytest.raises(OSError, match="already in use"):
+        other.bind(("127.0.0.1", port))
+    await server.stop()
 
 
 async def test_stop_closes_idle_connections_and_the_port() -> None:
     server = HttpServer("127.0.0.1", 0, Metrics(), State())
-    port = await server.start()
+    port = await server.bind()
+    await server.serve()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
     await reader.readuntil(b"ok")
