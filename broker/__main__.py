@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import random
@@ -53,6 +52,9 @@ def main() -> None:
 @click.option("--exit-with-parent", is_flag=True, help="Stop when standard input or the parent ends.")
 def serve(config_file: str | None, settings: tuple[str, ...], ready_fd: int | None, exit_with_parent: bool) -> None:
     """Run a broker until SIGTERM or SIGINT."""
+    process.open_standard_descriptors()
+    if ready_fd is not None and not process.is_open(ready_fd):
+        raise click.BadParameter(f"descriptor {ready_fd} is not open", param_hint="--ready-fd")
     properties = Path(config_file).read_text("iso-8859-1") if config_file else ""
     try:
         loaded = load(properties, os.environ, settings, file_name=config_file or "server.properties")
@@ -161,8 +163,13 @@ def _tell_ready(ready_fd: int, node: Node, http_port: int | None) -> None:
         host = f"[{address.host}]" if ":" in address.host else address.host
         listeners[name] = f"{host}:{address.port}"
     line = {"ready": True, "listeners": listeners, "bound": node.bound_listeners, "http": http_port, "pid": os.getpid()}
-    with contextlib.suppress(BrokenPipeError), os.fdopen(ready_fd, "w") as descriptor:  # the reader may be gone
-        descriptor.write(json.dumps(line) + "\n")
+    try:
+        with os.fdopen(ready_fd, "w", closefd=ready_fd > process.STDERR) as descriptor:  # see open_standard_descriptors
+            descriptor.write(json.dumps(line) + "\n")
+    except BrokenPipeError:
+        pass  # the reader is gone
+    except OSError as error:
+        logger.warning("ready line not written", descriptor=ready_fd, error=str(error))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ M_TRIM_THRESHOLD = -1
 M_MMAP_THRESHOLD = -3
 """Parameters of glibc's mallopt(3)."""
 
+STDOUT, STDERR = 1, 2
 REUSED_BUFFER_BYTES = 4 * 1024 * 1024
 KEPT_FREE_BYTES = 16 * 1024 * 1024
 
@@ -30,6 +31,27 @@ def allow_many_descriptors() -> tuple[int, int]:
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return soft, hard
+
+
+def open_standard_descriptors() -> None:
+    """Open /dev/null for those of 0, 1 and 2 that the process was started without.
+
+    Otherwise a segment or a socket would get such a number: log lines would go there, and libuv ends the process.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= STDERR:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    sys.stdout = sys.stdout or os.fdopen(STDOUT, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(STDERR, "w", closefd=False)
+
+
+def is_open(descriptor: int) -> bool:
+    """Whether this process has the descriptor."""
+    try:
+        os.fstat(descriptor)
+    except (OSError, OverflowError):
+        return False
+    return True
 
 
 def reuse_freed_memory() -> None:

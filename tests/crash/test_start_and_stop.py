@@ -148,6 +148,41 @@ def test_console_script_becomes_the_broker_and_stops_on_sigterm(tmp_path: Path) 
         assert process.wait(PATIENCE_SECONDS) == 0
 
 
+def test_a_ready_descriptor_that_is_not_open_is_told_before_anything_is_done(tmp_path: Path) -> None:
+    command = [sys.executable, "-I", "-m", "odradek", "serve", "--ready-fd", "99", "--set", f"log.dirs={tmp_path}"]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
+    assert ended.returncode == 2
+    assert "descriptor 99 is not open" in ended.stderr
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_broker_that_was_started_without_standard_descriptors_serves_and_stops_cleanly(tmp_path: Path) -> None:
+    """Else a segment would have the number to which log lines go."""
+    read_end, write_end = os.pipe()
+    serve = f"{sys.executable} -I -m odradek serve --ready-fd {write_end}"
+    settings = f"--set listeners=PLAINTEXT://127.0.0.1:0 --set log.dirs={tmp_path} --set odradek.http.port=-1"
+    with subprocess.Popen(["sh", "-c", f"exec {serve} {settings} <&- >&- 2>&-"], pass_fds=(write_end,)) as process:
+        os.close(write_end)
+        with os.fdopen(read_end, "rb") as ready:
+            assert json.loads(ready.readline())["ready"] is True
+        for number in range(3):
+            assert os.readlink(f"/proc/{process.pid}/fd/{number}") == os.devnull
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_SECONDS) == 0
+
+
+def test_the_ready_line_may_go_to_standard_error_which_stays_open(tmp_path: Path) -> None:
+    command = [sys.executable, "-I", "-m", "odradek", "serve", "--ready-fd", "2", "--set", "odradek.http.port=-1"]
+    command += ["--set", "listeners=PLAINTEXT://127.0.0.1:0", "--set", f"log.dirs={tmp_path}"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        while "ready" not in (line := json.loads(process.stderr.readline())):
+            pass
+        process.send_signal(signal.SIGTERM)
+        assert '"event": "stopped"' in process.stderr.read()
+    assert line["ready"] is True
+
+
 def test_a_broker_whose_log_lines_find_no_room_serves_and_stops_cleanly(tmp_path: Path) -> None:
     with console_broker(tmp_path, "/dev/full") as (process, address):
         admin = AdminClient({"bootstrap.servers": address})
