@@ -79,7 +79,8 @@ def _is_nobodys(marker: WritableTxnMarker) -> bool:
 
 
 def _partitions(marker: WritableTxnMarker) -> list[PartitionKey]:
-    return [(topic.name, index) for topic in marker.topics for index in topic.partition_indexes]
+    """The marker's partitions; one that is named twice gets one marker, as in Kafka."""
+    return list(dict.fromkeys((topic.name, index) for topic in marker.topics for index in topic.partition_indexes))
 
 
 def _note(codes: Codes, producer_id: int, partition: PartitionKey, error: KafkaError | None) -> None:

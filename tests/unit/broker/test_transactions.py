@@ -10,7 +10,6 @@ from kio.schema.add_partitions_to_txn.v3.request import AddPartitionsToTxnTopic
 from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnTopic as AddPartitionsToTxnTopicOfBrokers
 from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnTransaction
 from kio.schema.find_coordinator.v4.response import Coordinator
-from kio.schema.txn_offset_commit.v4.request import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 
 from broker.metadata.topic_names import TRANSACTION_STATE_TOPIC_NAME
 from broker.network.frames import LARGEST_SCRATCH_BYTES, SCRATCH_BYTES
@@ -393,30 +392,3 @@ async def test_a_coordinator_that_could_not_be_loaded_hides_no_other_transaction
         listed = await producer.client.ask("list_transactions", 0, state_filters=(), producer_id_filters=())
         assert listed.error_code.name == "none"
         assert [one.transactional_id for one in listed.transaction_states] == [producer.name]
-
-
-async def test_offsets_before_the_first_group_find_no_coordinator_yet_as_in_kafka() -> None:
-    async with Rig(config=CONFIG) as rig:
-        producer = await opened(rig)
-        told = await producer.client.ask(
-            "txn_offset_commit",
-            4,
-            transactional_id=producer.name,
-            group_id="readers",
-            producer_id=producer.producer_id,
-            producer_epoch=producer.epoch,
-            generation_id=-1,
-            member_id="",
-            group_instance_id=None,
-            topics=(
-                TxnOffsetCommitRequestTopic(
-                    name="t",
-                    partitions=(
-                        TxnOffsetCommitRequestPartition(
-                            partition_index=0, committed_offset=5, committed_leader_epoch=-1, committed_metadata=""
-                        ),
-                    ),
-                ),
-            ),
-        )
-        assert told.topics[0].partitions[0].error_code.name == "coordinator_not_available"
