@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import sys
@@ -96,11 +97,17 @@ def flush_last_lines() -> None:
 
 
 def log_loop_exceptions(loop: asyncio.AbstractEventLoop) -> None:
-    """Log and count every exception that reaches the loop (from a callback, or a task nobody awaits)."""
+    """Log and count every exception that reaches the loop (from a callback, or a task nobody awaits).
+
+    That a connection cannot be accepted for lack of descriptors is no bug; plain asyncio tells of it every second.
+    """
     log = structlog.get_logger("asyncio")
 
     def handle(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            log.warning(context["message"], error=str(error))
+            return
         source = {key: repr(value) for key, value in context.items() if key not in ("message", "exception")}
         log.error(context["message"], exc_info=error, **source)
 

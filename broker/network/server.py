@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter
-from socket import SO_RCVBUF, SO_SNDBUF, SOL_SOCKET
+from socket import SO_RCVBUF, SO_SNDBUF, SOL_SOCKET, socket
 from typing import TYPE_CHECKING
 
 import structlog
@@ -23,6 +24,9 @@ LEAST_BACKLOG = 1024
 """The listen backlog: after a restart all clients come back at once, before the loop can accept them."""
 EVERY_ADDRESS = ("", "0.0.0.0", "::")
 """Hosts that stand for all addresses of this machine, IPv4 and IPv6, as in Java, whose one socket takes both."""
+ACCEPTED_AT_ONCE = 1
+"""Connections that asyncio accepts before others get a turn: it takes the backlog for that. With more, a lack of
+descriptors would set a timer for each attempt that fails, whose attempts set more, until nothing else is done."""
 DEFAULT_RECEIVE_BUFFER = 100 << 10
 FINISH_MS = 3000
 """How long a stopping server waits for answers in flight."""
@@ -82,7 +86,7 @@ class Server:
             accept,
             None if listener.host in EVERY_ADDRESS else listener.host,
             port,
-            backlog=self._backlog,
+            backlog=ACCEPTED_AT_ONCE,
             reuse_address=True,
             start_serving=False,
         )
@@ -92,6 +96,7 @@ class Server:
         for listener, server in self._servers:
             try:
                 await server.start_serving()
+                _lengthen_backlog(server, self._backlog)
             except OSError as error:
                 raise _cannot_listen(listener, error) from error
             logger.info("listening", listener=listener.name, host=listener.host or "*", port=self.bound[listener.name])
@@ -210,6 +215,12 @@ class Server:
             await self.clock.sleep(5)
         for connection in tuple(self.connections):
             connection.abort()
+
+
+def _lengthen_backlog(server: asyncio.Server, backlog: int) -> None:
+    for listening in server.sockets:
+        with socket(fileno=os.dup(listening.fileno())) as same:
+            same.listen(backlog)
 
 
 def _cannot_listen(listener: Listener, error: OSError) -> ListenError:

@@ -128,18 +128,24 @@ def test_broker_ends_when_its_parent_is_killed() -> None:
 
 
 @contextmanager
-def console_broker(folder: Path, log: str = os.devnull) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+def console_broker(
+    folder: Path, log: str | Path = os.devnull, loop: str = "auto"
+) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """A broker by the console script, and its address; its log goes nowhere, unless to the file `log`."""
     read_end, write_end = os.pipe()
     command = [sys.executable, "-I", "-m", "odradek", "serve", "--ready-fd", str(write_end)]
     command += ["--set", "listeners=PLAINTEXT://127.0.0.1:0", "--set", f"log.dirs={folder}"]
-    command += ["--set", "odradek.http.port=-1"]
+    command += ["--set", "odradek.http.port=-1", "--set", f"odradek.loop={loop}"]
     with open(log, "wb") as lines, subprocess.Popen(command, pass_fds=(write_end,), stderr=lines) as process:
         os.close(write_end)
         with os.fdopen(read_end, "rb") as ready:
             line = json.loads(ready.readline())
         assert line["ready"] is True
-        yield process, line["listeners"]["PLAINTEXT"]
+        try:
+            yield process, line["listeners"]["PLAINTEXT"]
+        except BaseException:
+            process.kill()
+            raise
 
 
 def test_console_script_becomes_the_broker_and_stops_on_sigterm(tmp_path: Path) -> None:
@@ -190,6 +196,29 @@ def test_a_broker_whose_log_lines_find_no_room_serves_and_stops_cleanly(tmp_path
         Producer({"bootstrap.servers": address, "transactional.id": "t"}).init_transactions(PATIENCE_SECONDS)
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_SECONDS) == 0
+
+
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+def test_more_connections_than_descriptors_leave_the_broker_and_its_log_in_peace(tmp_path: Path, loop: str) -> None:
+    log = tmp_path / "log"
+    with console_broker(tmp_path / "data", log, loop) as (process, address):
+        first = RawConnection(address)
+        first.ask()
+        has = len(os.listdir(f"/proc/{process.pid}/fd"))
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (has + 20, has + 20))
+        others = [RawConnection(address) for _ in range(100)]
+        for number in range(200):
+            first.ask(number)
+        for one in others:
+            one.socket.close()
+        wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/fd")) <= has, "the connections are still open")
+        admin = AdminClient({"bootstrap.servers": address})
+        admin.create_topics([NewTopic("t", 1)])["t"].result(PATIENCE_SECONDS)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_SECONDS) == 0
+    lines = log.read_text().splitlines()
+    assert len(lines) < 20 + PATIENCE_SECONDS
+    assert not any("Traceback" in line for line in lines)
 
 
 def test_broker_ends_with_status_1_when_its_metadata_cannot_be_written(tmp_path: Path) -> None:
