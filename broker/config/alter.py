@@ -3,8 +3,8 @@
 Rules and texts are those of Kafka's `ConfigAdminManager`, `DynamicBrokerConfig` and `ConfigurationControlManager`.
 Nothing is stored here: each function returns the new overrides, or raises InvalidRequest or InvalidConfiguration.
 
-As in Kafka, an operation that does not exist (except on a broker), and APPEND or SUBTRACT of an unknown broker name or
-of `process.roles`, fail with UNKNOWN_SERVER_ERROR.
+As in Kafka, an operation that does not exist (except on a broker) fails with UNKNOWN_SERVER_ERROR, and so does APPEND
+or SUBTRACT of an unknown broker name or of `process.roles`.
 """
 
 from __future__ import annotations
@@ -61,11 +61,16 @@ def require_well_formed(changes: Sequence[Change]) -> None:
         raise InvalidRequest(f"Null value not supported for : {', '.join(nulls)}")
 
 
-def require_known_operations(changes: Iterable[Change], *, of_broker: bool) -> None:
-    """Raises InvalidRequest for an unknown operation on a broker, UnknownServerError on others, as Kafka."""
-    for change in changes:
-        if change.operation not in AlterOp.__members__.values():
-            raise InvalidRequest(f"Unknown operations type {change.operation}") if of_broker else UnknownServerError
+class UnknownOperationError(UnknownServerError):
+    """An operation that does not exist, which Kafka's controller does not expect: all that it was sent fails."""
+
+
+def known_operation(change: Change) -> AlterOp:
+    """Raises UnknownOperationError for one that does not exist."""
+    try:
+        return AlterOp(change.operation)
+    except ValueError:
+        raise UnknownOperationError from None
 
 
 def changed_topic(overrides: Mapping[str, str], changes: Iterable[Change]) -> dict[str, str]:
@@ -83,6 +88,9 @@ def changed_broker(
 ) -> dict[str, str]:
     """This broker's dynamic configurations, or the cluster's, after the changes (all replaced unless incremental)."""
     current = config.dynamic_broker if per_broker else config.dynamic_default
+    for change in changes:
+        if change.operation not in AlterOp.__members__.values():
+            raise InvalidRequest(f"Unknown operations type {change.operation}")
     for change in changes:
         _require_list(change)
     altered = _changed(current if incremental else {}, changes, _BROKER)
@@ -107,7 +115,7 @@ def _changed(
     by_name = {change.name: change for change in changes}
     for name in in_java_order(by_name):  # if several are wrong, Kafka's controller names the first in a hash map
         change = by_name[name]
-        operation, value = AlterOp(change.operation), change.value or ""
+        operation, value = known_operation(change), change.value or ""
         match operation:
             case AlterOp.SET:
                 altered[change.name] = value

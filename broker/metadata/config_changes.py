@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from broker.config import alter
-from broker.config.alter import AlterOp, Change
+from broker.config.alter import AlterOp, Change, UnknownOperationError
 from broker.config.resource_defs import parse_client_metrics_configs, parse_group_configs
 from broker.config.resource_names import node_id_of
 from broker.config.topic_config import parse_topic_configs
@@ -21,6 +21,7 @@ from protocol.errors import (
     InvalidRequest,
     InvalidTopic,
     KafkaError,
+    UnknownServerError,
     UnknownTopicOrPartition,
 )
 
@@ -47,33 +48,51 @@ async def change_configs(
 
     async def attempt() -> list[KafkaError | None]:
         named = Counter((change.resource_type, change.name) for change in wanted)
-        errors: list[KafkaError | None] = []
         topics: dict[str, Mapping[str, str]] = {}
         others: dict[Resource, Mapping[str, str]] = {}
-        for change in wanted:
-            try:
-                if named[change.resource_type, change.name] > 1:
-                    raise InvalidRequest("Each resource must appear at most once.")
-                alter.require_well_formed(change.changes)
-                resource_type = _type_of(change)
-                alter.require_known_operations(change.changes, of_broker=resource_type is ResourceType.BROKER)
-                match resource_type:
-                    case ResourceType.TOPIC:
-                        topics[change.name] = _topic(node, change)
-                    case ResourceType.BROKER_LOGGER:
-                        _logger(node, change, validate_only=validate_only)
-                    case _:
-                        others[resource_type, _key(node, change)] = _other(node, change)
-            except KafkaError as error:
-                errors.append(error)
-            else:
-                errors.append(None)
+
+        def check_first(change: ResourceChange) -> None:
+            """Check what Kafka's broker checks before it sends the other resources on to the controller."""
+            if named[change.resource_type, change.name] > 1:
+                raise InvalidRequest("Each resource must appear at most once.")
+            alter.require_well_formed(change.changes)
+            match _type_of(change):
+                case ResourceType.BROKER_LOGGER:
+                    _logger(node, change, validate_only=validate_only)
+                case ResourceType.BROKER:
+                    others[ResourceType.BROKER, _key(node, change)] = _broker(node, change)
+
+        def plan(change: ResourceChange) -> None:
+            match ResourceType(change.resource_type):
+                case ResourceType.TOPIC:
+                    topics[change.name] = _topic(node, change)
+                case ResourceType.GROUP | ResourceType.CLIENT_METRICS as resource_type:
+                    others[resource_type, change.name] = _other(node, change)
+
+        errors = [_error_of(check_first, change) for change in wanted]
+        sent_on = [
+            number
+            for number, change in enumerate(wanted)
+            if errors[number] is None and change.resource_type != ResourceType.BROKER_LOGGER
+        ]
+        for number in sent_on:
+            errors[number] = _error_of(plan, wanted[number])
+        if any(isinstance(errors[number], UnknownOperationError) for number in sent_on):
+            return [UnknownServerError() if number in sent_on else error for number, error in enumerate(errors)]
         if not validate_only:
             await node.topics.set_configs(topics)
             await node.resource_configs.set(others)
         return errors
 
     return await retrying(attempt)
+
+
+def _error_of(check: Callable[[ResourceChange], None], change: ResourceChange) -> KafkaError | None:
+    try:
+        check(change)
+    except KafkaError as error:
+        return error
+    return None
 
 
 def _type_of(change: ResourceChange) -> ResourceType:
@@ -99,18 +118,17 @@ def _topic(node: Node, change: ResourceChange) -> Mapping[str, str]:
 
 
 def _key(node: Node, change: ResourceChange) -> str:
-    """The resource's name as stored: an alias of this broker's id (`+1`, `01`) becomes the id."""
-    if change.resource_type == ResourceType.BROKER and change.name:
-        alter.is_per_broker(node.config, change.name)
-        return str(node.node_id)
-    return change.name
+    """A broker's name as stored: an alias of this broker's id (`+1`, `01`) becomes the id."""
+    return str(node.node_id) if alter.is_per_broker(node.config, change.name) else change.name
+
+
+def _broker(node: Node, change: ResourceChange) -> Mapping[str, str]:
+    per_broker = alter.is_per_broker(node.config, change.name)
+    return alter.changed_broker(node.config, change.changes, per_broker=per_broker, incremental=change.incremental)
 
 
 def _other(node: Node, change: ResourceChange) -> Mapping[str, str]:
     resource_type = ResourceType(change.resource_type)
-    if resource_type is ResourceType.BROKER:
-        per_broker = alter.is_per_broker(node.config, change.name)
-        return alter.changed_broker(node.config, change.changes, per_broker=per_broker, incremental=change.incremental)
     current = node.resource_configs.get(resource_type, change.name) if change.incremental else {}
     altered = alter.changed_scalars(current, change.changes)
     if resource_type is ResourceType.GROUP:
@@ -130,6 +148,7 @@ def _logger(node: Node, change: ResourceChange, *, validate_only: bool) -> None:
     if node_id != node.node_id:
         raise InvalidRequest(f"Unexpected node id. Expected {node.node_id}, but received {node_id}")
     for each in change.changes:
+        alter.known_operation(each)
         if each.operation == AlterOp.DELETE and each.name == "root":
             raise InvalidRequest("Removing the log level of the root logger is not allowed")
         if each.operation in {AlterOp.APPEND, AlterOp.SUBTRACT}:

@@ -274,3 +274,25 @@ async def test_twelve_configurations_stand_in_a_map_twice_as_large_as_eleven() -
     rig = await opened()
     for answered in (ELEVEN.split(), TWELVE.split()):
         assert [one.name for one in (await describe(rig, TOPIC, "t", *sorted(answered))).configs] == answered
+
+
+async def test_an_operation_that_does_not_exist_fails_all_that_kafkas_controller_would_get() -> None:
+    rig = await opened()
+    nine = 9
+    codes = await change(
+        rig,
+        (TOPIC, "t", [("flush.ms", SET, "1000")]),
+        (METRICS, "m", [("interval.ms", nine, "1000")]),
+        (BROKER, "", [("log.retention.ms", SET, "1000000000")]),
+        (BROKER, "1", [("log.retention.ms", SET, "junk")]),
+        (BROKER, "somebody", [("log.retention.ms", nine, "1000")]),
+        (LOGGER, "somebody", [("root", nine, "INFO")]),
+    )
+    assert codes == ["unknown_server_error"] * 3 + ["invalid_request"] * 3
+    assert [one.value for one in (await describe(rig, TOPIC, "t", "flush.ms")).configs] != ["1000"]
+    assert (await describe(rig, BROKER, "", "log.retention.ms")).configs == ()
+
+
+async def test_an_operation_that_does_not_exist_matters_only_if_kafka_comes_to_it() -> None:
+    rig = await opened()
+    assert await change(rig, (METRICS, "m", [("interval.ms", APPEND, "1000"), ("match", 7, "a")])) == ["invalid_config"]

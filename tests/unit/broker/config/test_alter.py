@@ -10,7 +10,6 @@ from broker.config.alter import (
     changed_broker,
     changed_topic,
     is_per_broker,
-    require_known_operations,
     require_well_formed,
 )
 from broker.config.broker_config import BrokerConfig
@@ -70,9 +69,9 @@ def test_operations_that_there_are_not() -> None:
     for operation in (-1, 4):
         changes = [Change("retention.ms", DELETE, None), Change("retention.ms", operation, "1")]
         with pytest.raises(InvalidRequest, match=f"Unknown operations type {operation}"):
-            require_known_operations(changes, of_broker=True)
+            changed_broker(CONFIG, changes, per_broker=False, incremental=True)
         with pytest.raises(UnknownServerError):
-            require_known_operations(changes, of_broker=False)
+            changed_topic({}, changes)
 
 
 def test_a_deletion_needs_no_value_and_the_empty_one_can_be_set() -> None:
