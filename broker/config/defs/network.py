@@ -13,7 +13,8 @@ NETWORK_DEFS: tuple[ConfigDef, ...] = (
         STRING,
         "PLAINTEXT://127.0.0.1:9092",
         "Comma separated addresses to accept connections on, each `NAME://host:port`. An empty host, 0.0.0.0 and "
-        "[::] all mean every IPv4 and IPv6 address, an IPv6 address stands in brackets, and port 0 takes a free one.",
+        "[::] all mean every IPv4 and IPv6 address, an IPv6 address stands in brackets, and port 0 takes a free one. "
+        "Altering it has no effect.",
         mode=UpdateMode.PER_BROKER,
     ),
     ConfigDef(
@@ -27,7 +28,8 @@ NETWORK_DEFS: tuple[ConfigDef, ...] = (
         "listener.security.protocol.map",
         STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "Security protocol of each listener name, as `NAME:PROTOCOL` pairs. Only PLAINTEXT is served.",
+        "Security protocol of each listener name, as `NAME:PROTOCOL` pairs. Only PLAINTEXT is served. "
+        "Altering it has no effect.",
         mode=UpdateMode.PER_BROKER,
     ),
     ConfigDef(
