@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from socket import AF_INET6, inet_pton
 
 _REPLACING = "as-java-replaces"
 _INT_MASK = 0xFFFFFFFF
@@ -57,3 +58,12 @@ def java_string_hash(text: str) -> int:
 def java_trim(text: str) -> str:
     """Java's String.trim(), which removes spaces and control characters, and no other white space."""
     return text.strip(_TRIMMED)
+
+
+def java_address(host: str, scope_id: int = 0) -> str:
+    """Java's `InetAddress.getHostAddress()` of an IP address: in IPv6 all eight parts, and the scope if it has one."""
+    if ":" not in host:
+        return host
+    packed = inet_pton(AF_INET6, host)
+    parts = ":".join(f"{int.from_bytes(packed[at : at + 2], 'big'):x}" for at in range(0, 16, 2))
+    return f"{parts}%{scope_id}" if scope_id else parts

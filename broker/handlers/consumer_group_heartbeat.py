@@ -45,7 +45,7 @@ def prepare(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Cons
         request.server_assignor,
         None if request.topic_partitions is None else _owned(request.topic_partitions),
         ctx.client_id or "",
-        f"/{ctx.connection.client_host}",
+        f"/{ctx.connection.client_address}",
         names_itself=ctx.version >= FIRST_VERSION_WITH_OWN_MEMBER_IDS,
     )
 

@@ -36,7 +36,7 @@ def handle(ctx: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse 
         request.member_id,
         request.group_instance_id,
         ctx.client_id or "",
-        f"/{ctx.connection.client_host}",
+        f"/{ctx.connection.client_address}",
         session_timeout,
         # Version 0 has no separate rebalance timeout.
         request.rebalance_timeout // MILLISECOND if ctx.version > 0 else session_timeout,

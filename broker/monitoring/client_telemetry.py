@@ -156,7 +156,8 @@ class ClientTelemetry:
             "client_id": ctx.client_id or "",
             "client_software_name": ctx.connection.client_software[0],
             "client_software_version": ctx.connection.client_software[1],
-            "client_source_address": ctx.connection.client_host,
+            "client_source_address": ctx.connection.client_address,
+            "client_source_port": str(ctx.connection.client_port),
         }
         metrics: dict[str, None] = {}
         interval_ms = DEFAULT_INTERVAL_MS
@@ -180,7 +181,7 @@ class ClientTelemetry:
 
 
 def _matches(patterns: dict[str, re.Pattern[str]], attributes: dict[str, str]) -> bool:
-    return all(_is_match(pattern, attributes.get(name, "")) for name, pattern in patterns.items())
+    return all(_is_match(pattern, attributes[name]) for name, pattern in patterns.items())
 
 
 def _is_match(pattern: re.Pattern[str], text: str) -> bool:

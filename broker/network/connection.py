@@ -14,6 +14,7 @@ from broker.network.dispatch import Buffers, Pending
 from broker.network.frames import FrameBuffer
 from broker.network.gradual_reply import GradualReply
 from protocol.errors import KafkaError
+from protocol.java_strings import java_address
 from protocol.primitives import UnreadBytes
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class Connection(asyncio.BufferedProtocol):
         self.listener_name = listener_name
         self.principal = "User:ANONYMOUS"
         self.client_host = ""
+        self.client_address = ""
+        self.client_port = 0
         self.last_active_ms = 0.0
         self.client_software = ("unknown", "unknown")
         self.repeated: Repeated | None = None
@@ -93,7 +96,9 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
-        self.client_host = peer[0] if peer else ""
+        if peer:
+            self.client_host, self.client_port = peer[:2]
+            self.client_address = java_address(*peer[::3])  # the fourth part, which IPv6 has, is the scope
         self.last_active_ms = self._monotonic_ms()
         self._server.size_buffers(transport)
         self._server.admit(self)

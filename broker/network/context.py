@@ -17,10 +17,12 @@ class CloseConnectionError(Exception):
 
 
 class Peer(Protocol):
-    """The connection as handlers see it."""
+    """The connection as handlers see it. `client_address` is its `client_host` as Java shows it."""
 
     listener_name: str
     client_host: str
+    client_address: str
+    client_port: int
     principal: str
     client_software: tuple[str, str]
 

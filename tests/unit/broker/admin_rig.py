@@ -34,6 +34,8 @@ from tests.doubles.workers import LoopWorkers
 class FakePeer:
     listener_name: str = "PLAINTEXT"
     client_host: str = "10.0.0.7"
+    client_address: str = "10.0.0.7"
+    client_port: int = 50000
     principal: str = "User:ANONYMOUS"
     client_software: tuple[str, str] = ("apache-kafka-java", "4.1.0")
 

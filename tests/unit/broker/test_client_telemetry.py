@@ -131,6 +131,21 @@ async def test_what_is_subscribed_to_depends_on_who_asks_and_changes_at_once() -
     assert (await subscribe(rig)).requested_metrics == ("*",)
 
 
+@pytest.mark.parametrize(
+    ("match", "matches"),
+    [
+        ("client_source_port=[0-9]+,client_source_address=0:0:0:0:0:0:0:1", True),
+        ("client_source_port=1234", False),
+        ("client_source_address=::1", False),
+    ],
+)
+async def test_a_subscription_may_name_address_and_port_of_clients(match: str, matches: bool) -> None:
+    rig = await Rig.open()
+    rig.peer.client_address = "0:0:0:0:0:0:0:1"
+    await rig.node.resource_configs.set({(ResourceType.CLIENT_METRICS, "m"): {"match": match, "metrics": "a"}})
+    assert bool((await subscribe(rig)).requested_metrics) is matches
+
+
 async def test_metrics_come_in_the_order_of_a_hash_set_as_in_kafka() -> None:
     rig = await Rig.open()
     wanted = {"cm-one": "org.b,org.a", "cm-two": "zz,aa", "x": "org.c"}

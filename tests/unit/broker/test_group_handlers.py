@@ -171,3 +171,16 @@ async def test_keys_of_share_groups_partitions_are_read_as_kafka_reads_them() ->
         answer = await rig.connect().ask("find_coordinator", 6, key_type=2, coordinator_keys=tuple(SHARE_KEYS))
     well_formed = {one.key: one.error_code is not ErrorCode.invalid_request for one in answer.coordinators}
     assert well_formed == SHARE_KEYS
+
+
+async def test_a_members_ipv6_address_is_told_as_java_shows_it() -> None:
+    async with Rig(config={"group.initial.rebalance.delay.ms": "0"}) as rig:
+        await rig.node.group_coordinator.ensure_topic()
+        client = rig.connect("::1")
+        fields = {**ASKED["join_group"][1], "group_instance_id": "i"}
+        del fields["reason"]
+        client.send("join_group", 5, **fields)
+        await rig.clock.run(10)
+        assert len(client.replies()) == 1
+        described = await client.ask("describe_groups", 5, groups=(GROUP,), include_authorized_operations=False)
+        assert [member.client_host for member in described.groups[0].members] == ["/0:0:0:0:0:0:0:1"]

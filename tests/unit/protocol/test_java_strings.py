@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.java_strings import decode_utf8, java_string_hash, utf16_length
+from protocol.java_strings import decode_utf8, java_address, java_string_hash, utf16_length
 
 ROOT = Path(__file__).parents[3]
 
@@ -50,6 +50,19 @@ def test_length_counts_utf16_units(text: str, length: int) -> None:
 )
 def test_what_is_not_utf8_is_replaced_as_by_java_17(data: str, text: str) -> None:
     assert decode_utf8(bytes.fromhex(data)) == text.replace("?", "\ufffd")
+
+
+@pytest.mark.parametrize(
+    ("host", "scope_id", "shown"),
+    [
+        ("127.0.0.1", 0, "127.0.0.1"),
+        ("::1", 0, "0:0:0:0:0:0:0:1"),
+        ("fd00::2", 0, "fd00:0:0:0:0:0:0:2"),
+        ("fe80::fc:ff:fe00:1", 4, "fe80:0:0:0:fc:ff:fe00:1%4"),
+    ],
+)
+def test_addresses_as_kafka_shows_them(host: str, scope_id: int, shown: str) -> None:
+    assert java_address(host, scope_id) == shown
 
 
 def test_no_descriptor_is_needed_later() -> None:
