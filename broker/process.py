@@ -6,6 +6,7 @@ It also ends with the process that started it, if that is wanted.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import gc
 import os
@@ -20,7 +21,7 @@ M_TRIM_THRESHOLD = -1
 M_MMAP_THRESHOLD = -3
 """Parameters of glibc's mallopt(3)."""
 
-STDOUT, STDERR = 1, 2
+STDIN, STDOUT, STDERR = 0, 1, 2
 REUSED_BUFFER_BYTES = 4 * 1024 * 1024
 KEPT_FREE_BYTES = 16 * 1024 * 1024
 
@@ -101,16 +102,17 @@ def exempt_loaded_modules_from_collection() -> None:
 def stop_with_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
     """Set `stop` when the parent has ended: standard input, a pipe that it holds, ends, or its process does.
 
-    The pipe alone is not enough: a forked child of the parent holds it too, and may live longer.
+    The pipe alone is not enough: a forked child of the parent holds it too, and may live longer. A file or /dev/null in
+    its place says nothing.
     """
-    pipe = sys.stdin.fileno()
 
     def has_input() -> None:
-        if not os.read(pipe, 4096):
-            loop.remove_reader(pipe)
+        if not os.read(STDIN, 4096):
+            loop.remove_reader(STDIN)
             stop.set()
 
-    loop.add_reader(pipe, has_input)
+    with contextlib.suppress(PermissionError):  # of a file
+        loop.add_reader(STDIN, has_input)
     if hasattr(os, "pidfd_open"):
         try:
             parent = os.pidfd_open(os.getppid())

@@ -154,6 +154,22 @@ def test_console_script_becomes_the_broker_and_stops_on_sigterm(tmp_path: Path) 
         assert process.wait(PATIENCE_SECONDS) == 0
 
 
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+def test_exit_with_parent_without_a_pipe_as_standard_input_only_minds_the_process(tmp_path: Path, loop: str) -> None:
+    read_end, write_end = os.pipe()
+    command = f"{sys.executable} -I -m odradek serve --exit-with-parent --ready-fd {write_end}"
+    command += f" --set odradek.loop={loop} --set listeners=PLAINTEXT://127.0.0.1:0 --set log.dirs={tmp_path}"
+    command += " --set odradek.http.port=-1"
+    script = f"{command} & wait"
+    with subprocess.Popen(["sh", "-c", script], stdin=subprocess.DEVNULL, pass_fds=(write_end,)) as parent:
+        os.close(write_end)
+        with os.fdopen(read_end, "rb") as ready:
+            pid = json.loads(ready.readline())["pid"]
+        assert not gone(pid)
+        parent.kill()
+    wait_until(lambda: gone(pid), "the broker outlived its parent")
+
+
 def test_a_ready_descriptor_that_is_not_open_is_told_before_anything_is_done(tmp_path: Path) -> None:
     command = [sys.executable, "-I", "-m", "odradek", "serve", "--ready-fd", "99", "--set", f"log.dirs={tmp_path}"]
     ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
