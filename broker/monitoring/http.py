@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 import structlog
 
 from broker.monitoring.metrics import Metrics
+from broker.network.server import ACCEPTED_AT_ONCE, lengthen_backlog
 
 if TYPE_CHECKING:
     from aiohttp.web import AppRunner
 
 logger = structlog.get_logger(__name__)
 
+BACKLOG = 128
 FINISH_S = 1.0
 """How long a stopping server waits for responses in flight."""
 
@@ -37,7 +39,7 @@ class HttpServer:
     async def bind(self) -> int:
         """Take the port, without answering yet; return it, chosen by the system if 0 was given. Raises OSError."""
         self._server = await asyncio.get_running_loop().create_server(
-            self._accept, self._host, self._port, start_serving=False
+            self._accept, self._host, self._port, backlog=ACCEPTED_AT_ONCE, start_serving=False
         )
         self._port = self._server.sockets[0].getsockname()[1]
         return self._port
@@ -55,6 +57,7 @@ class HttpServer:
         self._runner = AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=FINISH_S)
         await self._runner.setup()
         await self._server.start_serving()
+        lengthen_backlog(self._server, BACKLOG)
         logger.info("http server listening", host=self._host, port=self._port)
 
     def _accept(self) -> asyncio.Protocol:

@@ -96,7 +96,7 @@ class Server:
         for listener, server in self._servers:
             try:
                 await server.start_serving()
-                _lengthen_backlog(server, self._backlog)
+                lengthen_backlog(server, self._backlog)
             except OSError as error:
                 raise _cannot_listen(listener, error) from error
             logger.info("listening", listener=listener.name, host=listener.host or "*", port=self.bound[listener.name])
@@ -217,7 +217,8 @@ class Server:
             connection.abort()
 
 
-def _lengthen_backlog(server: asyncio.Server, backlog: int) -> None:
+def lengthen_backlog(server: asyncio.Server, backlog: int) -> None:
+    """Let more connections wait than are accepted at once; the server must be serving."""
     for listening in server.sockets:
         with socket(fileno=os.dup(listening.fileno())) as same:
             same.listen(backlog)

@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import aiohttp
 import pytest
@@ -131,3 +132,17 @@ async def test_stop_closes_idle_connections_and_the_port() -> None:
     writer.close()
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", port)
+
+
+async def test_a_lack_of_descriptors_is_one_failure_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """asyncio tries as often as it is told to accept at once, and sets a timer for each attempt that fails."""
+    asked: list[int] = []
+    bind = asyncio.get_running_loop().create_server
+
+    async def create_server(*args: Any, backlog: int, **kwargs: Any) -> Any:
+        asked.append(backlog)
+        return await bind(*args, backlog=backlog, **kwargs)
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_server", create_server)
+    async with serving(Metrics(), State()):
+        assert asked == [1]
