@@ -24,6 +24,7 @@ LEAST_BACKLOG = 1024
 """The listen backlog: after a restart all clients come back at once, before the loop can accept them."""
 EVERY_ADDRESS = ("", "0.0.0.0", "::")
 """Hosts that stand for all addresses of this machine, IPv4 and IPv6, as in Java, whose one socket takes both."""
+PORT_ATTEMPTS = 10
 ACCEPTED_AT_ONCE = 1
 """Connections that asyncio accepts before others get a turn: it takes the backlog for that. With more, a lack of
 descriptors would set a timer for each attempt that fails, whose attempts set more, until nothing else is done."""
@@ -68,15 +69,27 @@ class Server:
         """
         for listener in listeners:
             try:
-                server = await self._bind(listener, listener.port)
-                port = self.bound[listener.name] = server.sockets[0].getsockname()[1]
-                if not listener.port and len(server.sockets) > 1:  # each address family chose a port of its own
-                    server.close()
-                    await server.wait_closed()
-                    server = await self._bind(listener, port)
+                server = await (self._bind(listener, listener.port) if listener.port else self._bind_any(listener))
             except OSError as error:
                 raise _cannot_listen(listener, error) from error
+            self.bound[listener.name] = server.sockets[0].getsockname()[1]
             self._servers.append((listener, server))
+
+    async def _bind_any(self, listener: Listener) -> asyncio.Server:
+        """Bind to a port that is free in every address family, each of which at first chooses one of its own."""
+        for attempts_left in reversed(range(PORT_ATTEMPTS)):
+            server = await self._bind(listener, 0)
+            if len(server.sockets) == 1:
+                break
+            port = server.sockets[0].getsockname()[1]
+            server.close()
+            await server.wait_closed()
+            try:
+                return await self._bind(listener, port)
+            except OSError:
+                if not attempts_left:
+                    raise
+        return server
 
     async def _bind(self, listener: Listener, port: int) -> asyncio.Server:
         def accept() -> Connection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from typing import Any
 
@@ -279,6 +280,25 @@ async def test_a_listener_on_every_address_has_one_port_for_ipv4_and_ipv6(host: 
     sockets = [sock for _, server in rig.node.server._servers for sock in server.sockets]
     assert {sock.getsockname()[1] for sock in sockets} == {rig.node.server.bound["ANY"]} != {0}
     assert {sock.family for sock in sockets} == {socket.AF_INET, socket.AF_INET6 if socket.has_ipv6 else socket.AF_INET}
+    await rig.stop()
+
+
+async def test_a_port_that_only_one_address_family_has_free_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig()
+    rig.listeners = (Listener("ANY", "PLAINTEXT", "", 0),)
+    bind = asyncio.get_running_loop().create_server
+    refused: list[int] = []
+
+    async def create_server(factory: Any, host: str | None, port: int, **kwargs: Any) -> Any:
+        if port and not refused:
+            refused.append(port)
+            raise OSError(errno.EADDRINUSE, "in use")
+        return await bind(factory, host, port, **kwargs)
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_server", create_server)
+    await rig.start()
+    assert len(refused) == 1
+    assert rig.node.server.bound["ANY"] > 0
     await rig.stop()
 
 
