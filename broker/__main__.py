@@ -51,7 +51,7 @@ def main() -> None:
 @click.option("--ready-fd", type=int, help="Write one JSON line to this descriptor once the broker serves.")
 @click.option("--exit-with-parent", is_flag=True, help="Stop when standard input or the parent ends.")
 def serve(config_file: str | None, settings: tuple[str, ...], ready_fd: int | None, exit_with_parent: bool) -> None:
-    """Run a broker until SIGTERM or SIGINT."""
+    """Run a broker until SIGTERM, SIGINT or SIGHUP."""
     process.open_standard_descriptors()
     if ready_fd is not None and not process.is_open(ready_fd):
         raise click.BadParameter(f"descriptor {ready_fd} is not open", param_hint="--ready-fd")
@@ -111,6 +111,8 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready_fd: int |
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, stop.set)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as in a JVM; nohup ignores it
+        loop.add_signal_handler(signal.SIGHUP, stop.set)
     if exit_with_parent:
         process.stop_with_parent(loop, stop)
     descriptors, allowed = process.allow_many_descriptors()

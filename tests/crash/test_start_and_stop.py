@@ -148,10 +148,24 @@ def console_broker(
             raise
 
 
-def test_console_script_becomes_the_broker_and_stops_on_sigterm(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_console_script_becomes_the_broker_and_stops_on_signals(tmp_path: Path, number: signal.Signals) -> None:
     with console_broker(tmp_path) as (process, _):
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         assert process.wait(PATIENCE_SECONDS) == 0
+
+
+def test_a_broker_that_ignores_sighup_goes_on(tmp_path: Path) -> None:
+    """As with nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with console_broker(tmp_path) as (process, address):
+            process.send_signal(signal.SIGHUP)
+            RawConnection(address).ask()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE_SECONDS) == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
