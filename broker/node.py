@@ -70,6 +70,13 @@ STARTED_LIKE_KAFKA = "[KafkaServer id={}] started; Kafka Server started; Transit
 """What Testcontainers looks for in the lines of Kafka's images, depending on its language and version."""
 
 
+NO_METADATA = (
+    "there is no metadata in {}, the first folder of log.dirs. Name the folder first that has a metadata.log with "
+    "content, or restore it; otherwise all partitions would be removed. Data of Apache Kafka cannot be taken over."
+)
+"""After a change of the order of `log.dirs`, say, or if the first folder's disk is not mounted."""
+
+
 @dataclass(frozen=True, slots=True)
 class Seams:
     """The outside world as a node sees it; tests pass their own."""
@@ -149,7 +156,7 @@ class Node:
         """
         async with AsyncExitStack() as undo:
             dirs = self._lock_folders(undo)
-            await self._read_metadata(undo)
+            await self._read_metadata(dirs, undo)
             await self._open_logs(dirs, undo)
             self._start_coordinators(undo)
             self.dispatcher = Dispatcher(self)
@@ -187,11 +194,16 @@ class Node:
         self._metadata_dir = dirs.dirs[0]
         return dirs
 
-    async def _read_metadata(self, undo: AsyncExitStack) -> None:
-        """Read the metadata store; from here on the dynamic configurations count."""
+    async def _read_metadata(self, dirs: LogDirs, undo: AsyncExitStack) -> None:
+        """Read the metadata store; from here on the dynamic configurations count.
+
+        Raises LogDirError if there are partitions and no metadata: they would all be removed as strays.
+        """
         config, seams = self.config, self._seams
         self.metadata = await LocalMetadataStore.open(seams.fs, config.log_dirs[0], seams.workers.lane("metadata"))
         undo.push_async_callback(self.metadata.close)
+        if not self.metadata.revision:
+            dirs.require_no_partitions(NO_METADATA.format(config.log_dirs[0]))
         self.metadata.on_failure = self._cannot_go_on
         self.topics = await Topics.open(self.metadata)
         self.producer_ids = ProducerIds(self.metadata)

@@ -12,7 +12,7 @@ import structlog
 
 from protocol import uuids
 from storage.files import FileSystem, write_file_atomically
-from storage.folders import meta_properties
+from storage.folders import log_names, meta_properties
 from storage.folders.meta_properties import MetaProperties, MetaPropertiesError
 
 logger = structlog.get_logger(__name__)
@@ -98,6 +98,14 @@ class LogDirs:
             _release(unlock)
             raise
         return cls(fs, common, node_id, dirs, unlock)
+
+    def require_no_partitions(self, reason: str) -> None:
+        """Raises LogDirError, with the reason, if a folder of a partition is there. Blocking; raises OSError."""
+        for log_dir, names in each_usable(self.dirs, lambda one: sorted(self._fs.listdir(one.path)), _fail):
+            for name in names:
+                partition = log_names.parse(name)
+                if partition is not None and partition.topic != "__cluster_metadata":
+                    raise LogDirError(f"{log_dir.path} has the partition {name}, but {reason}")
 
     def forget_clean_shutdown(self, log_dir: LogDir) -> None:
         """Make every stop count as unclean for this folder until `mark_clean`. Raises OSError."""

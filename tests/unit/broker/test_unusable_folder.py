@@ -14,6 +14,7 @@ from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartiti
 from broker.metadata.store import MetadataStoreError
 from broker.metadata.topic_planning import plan_topic
 from protocol.errors import KafkaStorage
+from storage.folders.log_dirs import LogDirError
 from tests.doubles.clock import settle
 from tests.doubles.files import Fault
 from tests.unit.broker.rig import Client, Rig
@@ -261,3 +262,17 @@ async def test_a_node_does_not_start_that_could_only_end(error: int, starts: boo
         assert again.node.not_ready
     async with Rig(fs=rig.fs, clock=rig.clock, seed=3, config=FOLDERS) as third:
         assert await append(third.connect(), "t", 0) == "none"
+
+
+@pytest.mark.parametrize("folders", ["/two,/one", "/new,/one,/two"])
+async def test_partitions_are_not_removed_for_lack_of_metadata(folders: str) -> None:
+    """As after a change of the order of `log.dirs`, or when the first folder's disk is not mounted."""
+    async with Rig(config=FOLDERS) as rig:
+        await rig.create("t", 2)
+        assert [await append(rig.connect(), "t", index) for index in (0, 1)] == ["none", "none"]
+    for _ in range(2):
+        with pytest.raises(LogDirError, match=r"has the partition t-[01], but there is no metadata in"):
+            await Rig(fs=rig.fs, clock=rig.clock, config={**FOLDERS, "log.dirs": folders}).start()
+    assert rig.fs.open_files == 0
+    async with Rig(fs=rig.fs, clock=rig.clock, config=FOLDERS) as again:
+        assert [await end_of(again.connect(), "t", index) for index in (0, 1)] == [("none", 1), ("none", 1)]
