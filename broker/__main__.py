@@ -120,7 +120,6 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready_fd: int |
         logger.info("open file limit raised", before=descriptors, now=allowed)
     process.reuse_freed_memory()
     try:
-        http_port = await node.bind_http()
         if not await process.unless_stopped(node.start(), stop, seams.clock, START_PATIENCE_MS):
             logger.warning("stopped during startup; the next start recovers the logs again")
             _leave(1)
@@ -128,7 +127,7 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready_fd: int |
         logger.error("cannot start", error=str(error))
         return 1
     try:
-        await node.serve_http()
+        http_port = await node.serve_http()
     except ListenError as error:
         logger.error("cannot start", error=str(error))
         await node.stop()

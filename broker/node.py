@@ -152,10 +152,11 @@ class Node:
         """Recover the data and open the listeners. A failure leaves nothing open, and the data as after a stop.
 
         Raises LogDirError if a data folder cannot be used, MetadataStoreError if no metadata can be written any more,
-        ListenError if a listener cannot be bound.
+        ListenError if a listener, or the port for metrics and health, cannot be bound.
         """
         async with AsyncExitStack() as undo:
             dirs = self._lock_folders(undo)
+            await self._bind_http(undo)
             await self._read_metadata(dirs, undo)
             await self._open_logs(dirs, undo)
             self._start_coordinators(undo)
@@ -272,29 +273,32 @@ class Node:
     def _new_id(self) -> UUID:
         return uuids.random_uuid(self.random)
 
-    async def bind_http(self) -> int | None:
-        """Take the port for metrics and health; return its number, or None if it is switched off.
-
-        To be called before `start`, so that no broker says that it started that will not. Raises ListenError.
-        """
+    async def _bind_http(self, undo: AsyncExitStack) -> None:
+        """Take the port for metrics and health now, so that no broker says that it started that will not."""
         port = self.config.integer("odradek.http.port")
         if port < 0:
-            return None
+            return
         from broker.monitoring.http import HttpServer
 
         self._http = HttpServer(self.config.string("odradek.http.host"), port, self.metrics, lambda: self.not_ready)
+        undo.push_async_callback(self._http.stop)
         try:
-            return await self._http.bind()
+            await self._http.bind()
         except OSError as error:
-            raise ListenError(f"odradek.http.port = {port} cannot be opened: {error.strerror or error}") from error
+            raise _cannot_open_http(port, error) from error
 
-    async def serve_http(self) -> None:
-        """Answer on the port that `bind_http` took. Raises ListenError if another process was faster."""
-        if self._http is not None:
-            try:
-                await self._http.serve()
-            except OSError as error:
-                raise ListenError(f"odradek.http.port cannot be opened: {error.strerror or error}") from error
+    async def serve_http(self) -> int | None:
+        """Answer on the port for metrics and health; return its number, or None if it is switched off.
+
+        Raises ListenError if another process was faster.
+        """
+        if self._http is None:
+            return None
+        try:
+            await self._http.serve()
+        except OSError as error:
+            raise _cannot_open_http(self._http.port, error) from error
+        return self._http.port
 
     # -- events of partitions
 
@@ -380,3 +384,7 @@ class Node:
             self.logs.checkpoint_high_watermarks(lambda one: one.log_end_offset)
         finally:
             self.logs.close()
+
+
+def _cannot_open_http(port: int, error: OSError) -> ListenError:
+    return ListenError(f"odradek.http.port = {port} cannot be opened: {error.strerror or error}")

@@ -26,11 +26,14 @@ class HttpServer:
     """Serves `/metrics`, `/healthz` and `/v1/status/ready` on the broker's loop.
 
     `is_ready` returns None while the node serves clients, else the reason why it does not.
+
+    Attributes:
+        port: once it is bound, the one that was chosen if 0 was given.
     """
 
     def __init__(self, host: str, port: int, metrics: Metrics, is_ready: Callable[[], str | None]) -> None:
         self._host = host
-        self._port = port
+        self.port = port
         self._metrics = metrics
         self._is_ready = is_ready
         self._server: asyncio.Server | None = None
@@ -39,10 +42,10 @@ class HttpServer:
     async def bind(self) -> int:
         """Take the port, without answering yet; return it, chosen by the system if 0 was given. Raises OSError."""
         self._server = await asyncio.get_running_loop().create_server(
-            self._accept, self._host, self._port, backlog=ACCEPTED_AT_ONCE, start_serving=False
+            self._accept, self._host, self.port, backlog=ACCEPTED_AT_ONCE, start_serving=False
         )
-        self._port = self._server.sockets[0].getsockname()[1]
-        return self._port
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self.port
 
     async def serve(self) -> None:
         """Answer from now on. Raises OSError if another process was faster."""
@@ -58,7 +61,7 @@ class HttpServer:
         await self._runner.setup()
         await self._server.start_serving()
         lengthen_backlog(self._server, BACKLOG)
-        logger.info("http server listening", host=self._host, port=self._port)
+        logger.info("http server listening", host=self._host, port=self.port)
 
     def _accept(self) -> asyncio.Protocol:
         assert self._runner is not None

@@ -191,7 +191,7 @@ class Rig:
         self.node: Node
 
     async def start(self) -> None:
-        config = BrokerConfig.of({"node.id": "1", "log.dirs": "/data", **self.config})
+        config = BrokerConfig.of({"node.id": "1", "log.dirs": "/data", "odradek.http.port": "-1", **self.config})
         address = Listener("PLAINTEXT", "PLAINTEXT", "broker.example", 9092)
         seams = Seams(self.clock, self.fs, self.workers, random.Random(self.seed))
         self.node = Node(config, Listeners(self.listeners, self.listeners or (address,), ()), seams)
