@@ -205,9 +205,10 @@ def _check_old_compressions(ctx: RequestContext, request: ProduceRequest) -> Non
         for index, records in partitions:
             try:
                 _partition(ctx, key, index)
+                codec = 0 if records is None else _first_compression(records)
             except KafkaError:
                 continue  # reported for that partition alone
-            if records is not None and _first_compression(records) > Compression.ZSTD:
+            if codec > Compression.ZSTD:
                 raise UnknownServerError
 
 

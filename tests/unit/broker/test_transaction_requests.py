@@ -5,7 +5,9 @@ from __future__ import annotations
 from kio.schema.txn_offset_commit.v4.request import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 from kio.schema.write_txn_markers.v1.request import WritableTxnMarker, WritableTxnMarkerTopic
 
+from protocol.records.batch import MAGIC_AT
 from tests.unit.broker.rig import Rig
+from tests.unit.broker.wire import batch, produce
 
 
 async def test_offsets_before_the_first_group_find_no_coordinator_yet_as_in_kafka() -> None:
@@ -42,3 +44,19 @@ async def test_a_partition_that_is_named_twice_gets_one_marker() -> None:
         partition = rig.node.partitions.get("t", 0)
         assert partition is not None
         assert partition.log_end_offset == 1
+
+
+async def test_a_wrong_magic_behind_a_transactional_batch_is_that_partitions_error_before_zstd_too() -> None:
+    """Kafka looks for one transactional batch, not at what follows; from version 7 on nothing else is looked at."""
+    async with Rig() as rig:
+        await rig.create("t", 2)
+        client = rig.connect()
+        await client.ask("find_coordinator", 4, key_type=1, coordinator_keys=("tx",))
+        unknown = batch(b"a", producer_id=12345, producer_epoch=0, base_sequence=0, transactional=True)
+        wrong = bytearray(batch(b"b"))
+        wrong[MAGIC_AT] = 3
+        fields = produce("t", {0: unknown, 1: bytes(wrong)})
+        for version in (6, 7):
+            told = await client.ask("produce", version, transactional_id="tx", **fields)
+            codes = [one.error_code.name for one in told.responses[0].partition_responses]
+            assert codes == ["invalid_producer_id_mapping", "corrupt_message"]
