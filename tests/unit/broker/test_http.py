@@ -134,8 +134,8 @@ async def test_stop_closes_idle_connections_and_the_port() -> None:
         await asyncio.open_connection("127.0.0.1", port)
 
 
-async def test_a_lack_of_descriptors_is_one_failure_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    """asyncio tries as often as it is told to accept at once, and sets a timer for each attempt that fails."""
+async def test_connections_are_accepted_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without descriptors asyncio tries as often as that, and sets a timer for each attempt that fails."""
     asked: list[int] = []
     bind = asyncio.get_running_loop().create_server
 

@@ -272,6 +272,15 @@ async def test_nobody_is_served_before_every_listener_is_bound(monkeypatch: pyte
     await rig.stop()
 
 
+def ipv6() -> list[socket.AddressFamily]:
+    """The address family, if the kernel has it (`socket.has_ipv6` only tells how Python was compiled)."""
+    try:
+        socket.socket(socket.AF_INET6).close()
+    except OSError:
+        return []
+    return [socket.AF_INET6]
+
+
 @pytest.mark.parametrize("host", ["", "0.0.0.0", "::"])
 async def test_a_listener_on_every_address_has_one_port_for_ipv4_and_ipv6(host: str) -> None:
     rig = Rig()
@@ -279,7 +288,7 @@ async def test_a_listener_on_every_address_has_one_port_for_ipv4_and_ipv6(host: 
     await rig.start()
     sockets = [sock for _, server in rig.node.server._servers for sock in server.sockets]
     assert {sock.getsockname()[1] for sock in sockets} == {rig.node.server.bound["ANY"]} != {0}
-    assert {sock.family for sock in sockets} == {socket.AF_INET, socket.AF_INET6 if socket.has_ipv6 else socket.AF_INET}
+    assert {sock.family for sock in sockets} == {socket.AF_INET, *ipv6()}
     await rig.stop()
 
 
