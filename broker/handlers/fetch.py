@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kio.schema.errors import ErrorCode
 
 from broker.network.context import RequestContext
-from broker.partitions.delayed_fetch import DelayedFetch, PartitionFetch
+from broker.partitions.delayed_fetch import NOWHERE, DelayedFetch, PartitionFetch
 from broker.partitions.fetch_session import FetchContext, Results, Target
 from broker.partitions.partition import NO_LEADER_EPOCH, READ_COMMITTED, READ_UNCOMMITTED, Partition
 from protocol.errors import (
@@ -288,7 +288,8 @@ class Fetch:
             result.aborted_transactions = ()
         end_offset = stable if self._committed else high_watermark
         if start <= target.fetch_offset == end_offset:
-            one.start, one.idle_at = partition.place(end_offset), bounds
+            one.offset, one.idle_at = end_offset, bounds
+            one.start = NOWHERE if self._min_bytes <= 1 <= target.max_bytes else partition.place(end_offset)
             return None
         max_bytes = min(target.max_bytes, self._left)
         at_once = READ_AT_ONCE - self._read_bytes
@@ -306,6 +307,7 @@ class Fetch:
                 result.aborted_transactions = None
         result.records = data
         one.start = plan.upper if plan.segment is None else plan.start
+        one.offset = one.start.offset
         if self._committed and result.aborted_transactions is not None:
             result.aborted_transactions = [
                 AbortedTransaction(found.producer_id, found.first_offset)

@@ -25,13 +25,15 @@ class PartitionFetch:
     """What a Fetch reads of one partition.
 
     Attributes:
-        start: where the read starts in the log.
+        offset: where the read starts.
+        start: its place in the log; nowhere if it need not be known, as any byte that comes is enough.
         idle_at: the partition's bounds if there was nothing to read; as long as they stay, there still is nothing.
     """
 
     target: Target
     partition: Partition
     result: FetchPartitionResponse
+    offset: int = -1
     start: LogOffsetMetadata = NOWHERE
     idle_at: Bounds | None = None
 
@@ -65,15 +67,14 @@ class DelayedFetch(DelayedOperation):
                     continue
                 log_start_offset, stable, high_watermark = bounds
                 end_offset = stable if self._committed else high_watermark
-                start = one.start
-                if bounds is UNREADABLE or not log_start_offset <= start.offset <= end_offset:
+                if bounds is UNREADABLE or not log_start_offset <= one.offset <= end_offset:
                     return self.force_complete()
-                if end_offset == start.offset:
+                if end_offset == one.offset:
                     continue
                 end = partition.place(end_offset)
-                if end.segment_base != start.segment_base:
+                if end.segment_base != one.start.segment_base:  # also if that is nowhere
                     return self.force_complete()
-                available += min(end.position - start.position, one.target.max_bytes)
+                available += min(end.position - one.start.position, one.target.max_bytes)
                 if available >= self._min_bytes:
                     return self.force_complete()
         except KafkaError:
