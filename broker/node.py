@@ -72,7 +72,7 @@ STARTED_LIKE_KAFKA = "[KafkaServer id={}] started; Kafka Server started; Transit
 
 NO_METADATA = (
     "there is no metadata in {}, the first folder of log.dirs. Name the folder first that has a metadata.log with "
-    "content, or restore it; otherwise all partitions would be removed. Data of Apache Kafka cannot be taken over."
+    "content, or restore it; otherwise all partitions would become strays. Data of Apache Kafka cannot be taken over."
 )
 """After a change of the order of `log.dirs`, say, or if the first folder's disk is not mounted."""
 
@@ -198,7 +198,7 @@ class Node:
     async def _read_metadata(self, dirs: LogDirs, undo: AsyncExitStack) -> None:
         """Read the metadata store; from here on the dynamic configurations count.
 
-        Raises LogDirError if there are partitions and no metadata: they would all be removed as strays.
+        Raises LogDirError if there are partitions and no metadata: they would all become strays.
         """
         config, seams = self.config, self._seams
         self.metadata = await LocalMetadataStore.open(seams.fs, config.log_dirs[0], seams.workers.lane("metadata"))
@@ -230,6 +230,7 @@ class Node:
                 self._topic_config,
                 new_id=self._new_id,
                 topic_id_of=self._topic_id,
+                standing_of=self.topics.standing,
                 recovery_threads=config.integer("num.recovery.threads.per.data.dir"),
                 producer_expiration_ms=config.integer("producer.id.expiration.ms"),
             )
@@ -246,7 +247,7 @@ class Node:
         self.partitions = Partitions(
             self.topics, self.logs, self._log_config, self._partition_advanced, self._partition_deleted
         )
-        await self.partitions.start()
+        self.partitions.start()
         self._maintenance = LogMaintenance(self.logs, self.partitions)
         self.log_moves = LogMoves(self.logs, self._maintenance.cleaner.is_busy_with, self._new_id)
 
@@ -363,6 +364,7 @@ class Node:
             "moves of logs": self.log_moves.stop,
             "compaction": self._maintenance.stop,
             "periodic jobs": self._periodic.stop,
+            "deleted topics": self.partitions.deleted_topics.stop,
             "the metadata log": self.metadata.close,
             "the logs": lambda: self._seams.workers.lane("stop").call(self._close_logs),
         }

@@ -1,4 +1,7 @@
-"""The existing topics: a view of `/topics/<name>` in the metadata store, and its only writer."""
+"""The existing topics: a view of `/topics/<name>` in the metadata store, and its only writer.
+
+A deleted topic leaves `/deleted-topics/<id>`, until none of its folders has its name any more.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,11 @@ from broker.metadata import topic_names
 from broker.metadata.store import Change, MetadataStore, VersionConflictError, Versioned
 from protocol.errors import UnknownTopicOrPartition
 from protocol.java_collections import LEAST_SLOTS, in_timeline_order, timeline_slots
+from protocol.topic_partition import TopicPartition
+from storage.folders.strays import Standing
 
 PREFIX = "/topics/"
+DELETED_PREFIX = "/deleted-topics/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,9 @@ class Topics:
     `revision` is that of the store's last commit seen here: the store itself may be ahead for a moment. A topic is one
     key, so after a crash every change is whole or absent. Each change raises VersionConflictError if another writer
     came between (see `store.retrying`), and MetadataStoreError if it cannot be made durable.
+
+    Attributes:
+        deleted: the ids of deleted topics of which a folder may still be there.
     """
 
     def __init__(self, store: MetadataStore) -> None:
@@ -80,6 +89,7 @@ class Topics:
         self._by_name: dict[str, Topic] = {}  # in the order in which they were made
         self._slots = LEAST_SLOTS
         self._by_id: dict[uuid.UUID, Topic] = {}
+        self.deleted: set[uuid.UUID] = set()
         self._versions: dict[str, int] = {}
         self._collisions: defaultdict[str, set[str]] = defaultdict(set)
         self._listeners: list[Listener] = []
@@ -89,7 +99,9 @@ class Topics:
     @classmethod
     async def open(cls, store: MetadataStore) -> Topics:
         topics = cls(store)
+        store.watch(DELETED_PREFIX, topics._on_deleted)
         store.watch(PREFIX, topics._on_change)
+        topics._on_deleted(Change(store.revision, await store.list(DELETED_PREFIX)))
         for key, versioned in (await store.list(PREFIX)).items():
             topics._put(key, versioned)
         return topics
@@ -99,6 +111,13 @@ class Topics:
 
     def by_id(self, topic_id: uuid.UUID | None) -> Topic | None:
         return None if topic_id is None else self._by_id.get(topic_id)
+
+    def standing(self, partition: TopicPartition, topic_id: uuid.UUID | None) -> Standing:
+        """Whether a folder of that partition and topic id, if it has one, is a topic's."""
+        topic = self.get(partition.topic)
+        if topic is not None and partition.partition < len(topic.partitions) and topic_id in (topic.id, None):
+            return Standing.HOSTED
+        return Standing.DELETED if topic_id in self.deleted else Standing.STRAY
 
     def all(self) -> Collection[Topic]:
         """Every topic, in no particular order."""
@@ -139,8 +158,17 @@ class Topics:
         for topic in topics:
             if self.get(topic.name) is None or self._by_name[topic.name].id != topic.id:
                 raise UnknownTopicOrPartition("This server does not host this topic-partition.")
-        names = [topic.name for topic in topics]
-        await self._commit({name: self._versions[name] for name in names}, deletes=names)
+        if not topics:
+            return
+        await self._store.commit(
+            {PREFIX + topic.name: self._versions[topic.name] for topic in topics},
+            {DELETED_PREFIX + str(topic.id): b"{}" for topic in topics},
+            [PREFIX + topic.name for topic in topics],
+        )
+
+    async def forget_deleted(self, topic_ids: Collection[uuid.UUID]) -> None:
+        """Forget deleted topics of which no folder is left under its name."""
+        await self._store.commit({}, {}, [DELETED_PREFIX + str(topic_id) for topic_id in topic_ids])
 
     async def create_partitions(self, added: Mapping[str, Collection[PartitionAssignment]]) -> None:
         """Append partitions to existing topics, all or none. Raises KafkaStorage if a log cannot be made."""
@@ -189,16 +217,18 @@ class Topics:
             raise UnknownTopicOrPartition("This server does not host this topic-partition.")
         return topic
 
-    async def _commit(
-        self, expected: Mapping[str, int], puts: Collection[Topic] = (), deletes: Collection[str] = ()
-    ) -> None:
+    async def _commit(self, expected: Mapping[str, int], puts: Collection[Topic]) -> None:
         if not expected:
             return
         await self._store.commit(
             {PREFIX + name: version for name, version in expected.items()},
             {PREFIX + topic.name: _encode(topic) for topic in puts},
-            [PREFIX + name for name in deletes],
         )
+
+    def _on_deleted(self, change: Change) -> None:
+        for key, versioned in change.keys.items():
+            topic_id = uuid.UUID(key.removeprefix(DELETED_PREFIX))
+            (self.deleted.discard if versioned is None else self.deleted.add)(topic_id)
 
     def _on_change(self, change: Change) -> None:
         self.revision = change.revision

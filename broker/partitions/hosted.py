@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from broker.partitions.deleted_topics import DeletedTopics
 from broker.partitions.partition import Partition
 from protocol.errors import KafkaStorage
 from storage.append_types import LogConfig
@@ -29,9 +30,8 @@ PREPARING = 3
 class Partitions:
     """Opens, creates and deletes the logs that the topics require (this node's part of Kafka's `ReplicaManager`).
 
-    The store is the truth: a folder whose topic is gone is removed, a partition without a folder gets an empty one. But
-    while a folder of `log.dirs` cannot be used, a partition without a folder may be in there: it is offline, not
-    recreated.
+    The store is the truth: a partition without a folder gets an empty one. But while a folder of `log.dirs` cannot be
+    used, a partition without a folder may be in there: it is offline, not recreated.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class Partitions:
         """The largest number of partitions hosted at once so far."""
         self._by_key: dict[PartitionKey, Partition] = {}
         self._prepared: dict[PartitionKey, PartitionLog | None] = {}
+        self.deleted_topics = DeletedTopics(topics, logs)
 
     def get(self, topic: str, index: int) -> Partition | None:
         return self._by_key.get((topic, index))
@@ -73,25 +74,13 @@ class Partitions:
     def __len__(self) -> int:
         return len(self._by_key)
 
-    async def start(self) -> None:
-        """Reconcile logs and topics, then follow the topics' changes."""
-        for topic_partition, found in list(self._logs.logs.items()):
-            topic = self._topics.get(topic_partition.topic)
-            stray = (
-                topic is None
-                or topic_partition.partition >= len(topic.partitions)
-                or (found.topic_id is not None and found.topic_id != topic.id)
-            )
-            if stray:
-                logger.warning("removing a stray partition", partition=str(topic_partition))
-                try:
-                    await self._logs.delete_log(topic_partition)
-                except (KafkaStorage, OSError) as error:  # the next start removes it
-                    logger.error("stray partition not removed", partition=str(topic_partition), error=str(error))
+    def start(self) -> None:
+        """Host the partitions of all topics, then follow the topics' changes."""
         for topic in self._topics.all():
             self._open(topic)
         self._topics.host_by(self)
         self._topics.subscribe(self._changed)
+        self.deleted_topics.start()
 
     def reconfigure(self) -> None:
         """Apply changed broker defaults to every log."""
@@ -183,13 +172,18 @@ class Partitions:
             self._by_key[topic.name, index].configure(config)
 
     def _delete(self, topic: Topic) -> None:
+        renamed = True
         for index in range(len(topic.partitions)):
             partition = self._by_key.pop((topic.name, index), None)
             if partition is None:
                 continue
+            renamed &= (topic.name, index) not in self._logs.moving  # a move has two folders
             try:
                 self._logs.delete_log_soon(topic.name, index)
             except KafkaStorage as error:  # the next start removes it
+                renamed = False
                 logger.error("partition not removed", partition=f"{topic.name}-{index}", error=error.message)
             partition.deleted()
             self._on_delete(partition)
+        if renamed:
+            self.deleted_topics.renamed(topic.id)

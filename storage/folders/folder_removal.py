@@ -14,8 +14,11 @@ logger = structlog.get_logger(__name__)
 
 
 def remove_folder(fs: FileSystem, path: str) -> None:
-    """Remove a folder and everything in it; blocking. Raises OSError."""
-    for name in fs.listdir(path):
+    """Remove a folder and everything in it; blocking. Raises OSError.
+
+    In the order of names: after a crash, what is left has no record any more, or still its `partition.metadata`.
+    """
+    for name in sorted(fs.listdir(path)):
         below = f"{path}/{name}"
         if fs.is_dir(below):
             remove_folder(fs, below)

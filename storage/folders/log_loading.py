@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from enum import IntEnum
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
@@ -18,6 +18,7 @@ from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT
 from storage.folders.folder_removal import remove_folder
 from storage.folders.log_dirs import each_usable
 from storage.folders.log_opening import Found, read_topic_id
+from storage.folders.strays import Standing, StandingOf, clear_away
 
 if TYPE_CHECKING:
     from storage.append_types import LogConfig
@@ -36,16 +37,8 @@ PROGRESS_MS = 2000
 """How often a long load logs its progress."""
 
 
-class _Claim(IntEnum):
-    """How a log belongs to the topic of its name: not at all if that is gone, or has another id."""
-
-    NONE = 0
-    BY_NAME = 1
-    BY_ID = 2
-
-
 class LogLoader:
-    """Loads the logs in the folders into `manager`; blocking. `config_for` and `topic_id_of` know the topics."""
+    """Loads the logs in the folders into `manager`; blocking. The three functions know the topics."""
 
     def __init__(
         self,
@@ -53,25 +46,30 @@ class LogLoader:
         dirs: LogDirs,
         config_for: Callable[[str], LogConfig],
         topic_id_of: Callable[[str], UUID | None],
+        standing_of: StandingOf,
+        new_id: Callable[[], UUID],
     ) -> None:
         self._manager = manager
         self._services: LogServices = manager.services
         self._dirs = dirs
         self._config_for = config_for
         self._topic_id_of = topic_id_of
+        self._standing_of = standing_of
+        self._new_id = new_id
 
     def load_all(self, found: Sequence[Found], recovery_threads: int) -> None:
-        """Load all logs; those of a folder that was not shut down cleanly are recovered, several at a time.
+        """Load all logs that a topic has, and clear the others away.
 
-        A damaged log is offline; so are all of a folder that fails meanwhile, unless that is the first. Raises OSError,
-        KafkaStorage.
+        Those of a folder that was not shut down cleanly are recovered, several at a time. A damaged log is offline; so
+        are all of a folder that fails meanwhile, unless that is the first. Raises OSError, KafkaStorage.
         """
         clock = self._services.clock
         started = last_logged_ms = clock.monotonic_ms()
+        found = self._hosted(found)
         unclean = [log_dir.path for log_dir in self._dirs.dirs if not log_dir.clean and not log_dir.failed]
         if found and unclean:
             logger.info("recovering logs after an unclean shutdown", log_dirs=unclean, partitions=len(found))
-        jobs = [partial(self._load, item, *self._known_of(item.partition.topic)) for item in found]
+        jobs = [partial(self._load, item, self._config_for(item.partition.topic)) for item in found]
         threads = recovery_threads if unclean else 1
         for done, (item, log) in enumerate(zip(found, run_in_order(jobs, threads), strict=True), 1):
             if isinstance(log, OSError):
@@ -87,54 +85,58 @@ class LogLoader:
             took = round(clock.monotonic_ms() - started)
             logger.info("logs loaded", partitions=len(found), took_ms=took, clean=not unclean)
 
-    def _known_of(self, topic: str) -> tuple[LogConfig, UUID | None]:
-        return self._config_for(topic), self._topic_id_of(topic)
+    def _hosted(self, found: Sequence[Found]) -> list[Found]:
+        """The logs that a topic has, with their topic ids; others are cleared away, and I/O errors fail their folders.
 
-    def _load(self, found: Found, config: LogConfig, topic_id: UUID | None) -> PartitionLog | OSError:
+        Raises KafkaStorage if two are the same partition, unless only one of them tells its topic id. Raises OSError.
+        """
+        hosted: dict[TopicPartition, Found] = {}
+        for item in found:
+            try:
+                self._host(item, hosted)
+            except OSError as error:
+                if item.log_dir is self._dirs.dirs[0]:
+                    raise
+                self._manager.fail_folder(item.log_dir, error)
+        return list(hosted.values())
+
+    def _host(self, found: Found, hosted: dict[TopicPartition, Found]) -> None:
+        if found.log_dir.failed:
+            return
+        key, fs = found.partition, self._services.fs
+        found = replace(found, topic_id=read_topic_id(fs, found, self._topic_id_of(key.topic)))
+        standing = self._standing_of(key, found.topic_id)
+        other = hosted.get(key)
+        if standing is not Standing.HOSTED:
+            clear_away(fs, found.log_dir.path, key, standing, self._new_id())
+        elif other is None:
+            hosted[key] = found
+        elif (found.topic_id is None) == (other.topic_id is None):
+            raise KafkaStorage(f"Two log directories hold {key}: {other.folder}, {found.folder}")
+        else:
+            hosted[key], doomed = (other, found) if found.topic_id is None else (found, other)
+            clear_away(fs, doomed.log_dir.path, key, Standing.STRAY, self._new_id())
+
+    def _load(self, found: Found, config: LogConfig) -> PartitionLog | OSError:
         """The log, or the error because of which its whole folder cannot be used. Any thread."""
         if found.log_dir.failed:
             return OSError("its log directory has failed")
         try:
-            topic_id = read_topic_id(self._services.fs, found, topic_id)
-            return self._manager.open_log(found, topic_id, config, clean=found.log_dir.clean)
+            return self._manager.open_log(found, found.topic_id, config, clean=found.log_dir.clean)
         except OSError as error:
             if found.log_dir is self._dirs.dirs[0]:
                 raise
             return error
         except Exception as error:  # the other logs must not wait for this one
             logger.exception("log damaged, see `odradek log repair`", folder=found.folder)
-            return self._manager.damaged_log(found, topic_id, config, error)
+            return self._manager.damaged_log(found, found.topic_id, config, error)
 
     def _take(self, log: PartitionLog, log_dir: LogDir) -> None:
-        """Register a loaded log. Of two logs of a partition, the one without the topic's id was left by a deletion.
-
-        Deletions may have left both. Raises KafkaStorage if the id does not decide.
-        """
-        manager = self._manager
         key = TopicPartition(log.topic, log.partition)
-        other = manager.logs.get(key)
-        if other is not None:
-            claim, others_claim = self._claim(log), self._claim(other)
-            if claim == others_claim != _Claim.NONE:
-                raise KafkaStorage(f"Two log directories hold {key}: {other.folder}, {log.folder}")
-            doomed = other if claim > others_claim else log
-            logger.warning("removing a stray partition", partition=str(key), folder=doomed.folder)
-            doomed.retire()
-            remove_folder(self._services.fs, doomed.folder)
-            if doomed is log:
-                manager.damaged.discard(key)
-                return
-            manager.leave(key)
-        manager.logs[key] = log
-        manager.placement.settle(key, log_dir.path)
+        self._manager.logs[key] = log
+        self._manager.placement.settle(key, log_dir.path)
         if log_dir.failed:
             log.fail(OSError("its log directory has failed"))
-
-    def _claim(self, log: PartitionLog) -> _Claim:
-        expected = self._topic_id_of(log.topic)
-        if expected is None or log.topic_id not in (expected, None):
-            return _Claim.NONE
-        return _Claim.BY_NAME if log.topic_id is None else _Claim.BY_ID
 
     def _name_topic(self, found: Found) -> None:
         """Give a log without a topic id that of its topic; Kafka would mark it as stray."""

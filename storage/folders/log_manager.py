@@ -21,8 +21,9 @@ from storage.folders.folder_removal import remove_folder, remove_folder_later
 from storage.folders.log_checkpoints import CheckpointError, LogCheckpoints
 from storage.folders.log_dirs import LogDir, LogDirs
 from storage.folders.log_loading import LogLoader, find_all
-from storage.folders.log_opening import Found, offline_log, open_log
+from storage.folders.log_opening import Found, offline_log, open_log, read_topic_id
 from storage.folders.log_placement import LogPlacement
+from storage.folders.strays import Standing, StandingOf, clear_away
 from storage.log.log_services import LogServices
 from storage.log.partition_log import PartitionLog
 from storage.producers.producer_state import DEFAULT_EXPIRATION_MS
@@ -60,6 +61,7 @@ class LogManager:
         dirs: LogDirs,
         *,
         new_id: Callable[[], UUID],
+        standing_of: StandingOf = lambda *_: Standing.HOSTED,
         producer_expiration_ms: int = DEFAULT_EXPIRATION_MS,
     ) -> None:
         self.services = services
@@ -67,6 +69,7 @@ class LogManager:
         self._dirs = dirs
         self._fs = services.fs
         self._new_id = new_id
+        self._standing_of = standing_of
         self.any_failed = False
         self.on_folder_failed: Callable[[LogDir], None] = lambda _: None
         self.closed = 0
@@ -86,17 +89,21 @@ class LogManager:
         *,
         new_id: Callable[[], UUID],
         topic_id_of: Callable[[str], UUID | None] = lambda _: None,
+        standing_of: StandingOf = lambda *_: Standing.HOSTED,
         recovery_threads: int = 2,
         producer_expiration_ms: int = DEFAULT_EXPIRATION_MS,
     ) -> LogManager:
         """Load every log; those of a folder that was not shut down cleanly are recovered, several at a time.
 
-        Blocking. `config_for` returns a topic's configuration, `topic_id_of` its id. A damaged log is offline; so are
+        Blocking. `config_for` returns a topic's configuration, `topic_id_of` its id, `standing_of` whether a topic has
+        the partition of a folder; strays are cleared away. A damaged log is offline; so are
         all logs of a folder that fails meanwhile, unless that is the first. Raises OSError, KafkaStorage.
         """
-        manager = cls(services, dirs, new_id=new_id, producer_expiration_ms=producer_expiration_ms)
+        manager = cls(
+            services, dirs, new_id=new_id, standing_of=standing_of, producer_expiration_ms=producer_expiration_ms
+        )
         found = find_all(manager._fs, manager._checkpoints, dirs, new_id, manager.fail_folder)
-        LogLoader(manager, dirs, config_for, topic_id_of).load_all(found, recovery_threads)
+        LogLoader(manager, dirs, config_for, topic_id_of, standing_of, new_id).load_all(found, recovery_threads)
         return manager
 
     # -- loading (see log_loading)
@@ -183,8 +190,9 @@ class LogManager:
     ) -> PartitionLog:
         folder = f"{log_dir.path}/{log_names.folder_name(key)}"
         with _making(log_dir):
-            if self._fs.exists(folder):
-                remove_folder(self._fs, folder)  # left behind by a failure
+            if self._fs.exists(folder):  # left behind by a failure
+                standing = self._standing_of(key, read_topic_id(self._fs, Found(key, log_dir), None))
+                clear_away(self._fs, log_dir.path, key, standing, self._new_id())
         for other in self._dirs.dirs:
             if other is not log_dir and not other.failed:  # a deleted log of that name must be gone
                 with _making(other):
@@ -223,17 +231,9 @@ class LogManager:
     def delete_log_soon(self, topic: str, partition: int) -> None:
         """Close the log and rename its folder now; remove it after `file.delete.delay.ms`. Raises KafkaStorage.
 
-        The new name is not synced: a folder that a crash leaves behind is removed at startup, as its topic is gone.
+        The new name is not synced.
         """
-        log, folder = self._retire(TopicPartition(topic, partition))
-        remove_folder_later(self.services, folder, log.config.file_delete_delay_ms, self.is_released)
-
-    async def delete_log(self, partition: TopicPartition) -> None:
-        """Close the log and remove its folder. Raises KafkaStorage, OSError."""
-        _, folder = self._retire(partition)
-        await self.services.workers.call(partial(remove_folder, self._fs, folder))
-
-    def _retire(self, key: TopicPartition) -> tuple[PartitionLog, str]:
+        key = TopicPartition(topic, partition)
         log = self.logs.pop(key)
         folder = f"{self.leave(key)}/{log_names.delete_name(key, self._new_id())}"
         log.retire()
@@ -241,7 +241,7 @@ class LogManager:
             self._fs.rename(log.folder, folder)
         except OSError as error:
             raise KafkaStorage(f"Cannot delete the log of {key}: {error}") from error
-        return log, folder
+        remove_folder_later(self.services, folder, log.config.file_delete_delay_ms, self.is_released)
 
     # -- moving (see log_move)
 

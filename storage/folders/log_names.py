@@ -24,7 +24,16 @@ def folder_name(partition: TopicPartition) -> str:
 
 def delete_name(partition: TopicPartition, unique: UUID) -> str:
     """The name of a folder to be deleted: `topic-partition.<32 hex digits>-delete`, at most 255 characters."""
-    end = f"-{partition.partition}.{unique.hex}{DELETE_SUFFIX}"
+    return _capped_name(partition, unique, DELETE_SUFFIX)
+
+
+def stray_name(partition: TopicPartition, unique: UUID) -> str:
+    """The name of a folder that no topic has: `topic-partition.<32 hex digits>-stray`, at most 255 characters."""
+    return _capped_name(partition, unique, STRAY_SUFFIX)
+
+
+def _capped_name(partition: TopicPartition, unique: UUID, suffix: str) -> str:
+    end = f"-{partition.partition}.{unique.hex}{suffix}"
     return partition.topic[: LONGEST_NAME - len(end)] + end
 
 

@@ -27,13 +27,14 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A folder with a log in it, and what the checkpoints say of that log."""
+    """A folder with a log in it, what the checkpoints say of that log, and its topic id once that has been read."""
 
     partition: TopicPartition
     log_dir: LogDir
     recovery_point: int = 0
     log_start_offset: int = 0
     cleaned_to: int | None = None
+    topic_id: UUID | None = None
 
     @property
     def folder(self) -> str:

@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 from protocol.errors import KafkaStorage
-from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
 from storage.folders.log_checkpoints import CheckpointError
 from storage.folders.log_dirs import LogDirs
@@ -18,7 +17,7 @@ from storage.log.log_services import LogServices
 from storage.log.partition_log import PartitionLog
 from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
 from tests.unit.storage.cleaning import clean, end_txn, keyed, last_stable_offset, put, records
-from tests.unit.storage.support import TOPIC_ID, Rig, append, batch, contents, now, read
+from tests.unit.storage.support import TOPIC_ID, Rig, append, batch, contents, read
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100)
 
@@ -278,7 +277,7 @@ def test_a_deleted_partition_on_a_failed_folder_is_let_go(folders: Folders) -> N
     logs = [folders.log("t", index) for index in range(2)]
     bad = next(log for log in logs if folder_of(log) == "/one")
     bad.fail(OSError(errno.EIO, "gone"))
-    now(folders.manager.delete_log(TopicPartition("t", bad.partition)))
+    folders.manager.delete_log_soon("t", bad.partition)
     assert folders.manager.get("t", bad.partition) is None
 
 

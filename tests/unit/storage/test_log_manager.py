@@ -14,7 +14,7 @@ from storage.folders.checkpoints import OffsetCheckpoint
 from storage.folders.log_dirs import LogDirError, LogDirs
 from storage.folders.log_names import delete_name, parse
 from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
-from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents, now
+from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents
 
 LOG = "/data/t-0/00000000000000000000.log"
 INDEX = "/data/t-0/00000000000000000000.index"
@@ -324,13 +324,6 @@ def test_a_deletion_due_after_the_stop_is_left_to_the_next_start(fs: MemoryFileS
     assert [name for name in fs.listdir("/data") if fs.is_dir(f"/data/{name}")] == []
 
 
-def test_a_deletion_may_be_waited_for(fs: MemoryFileSystem) -> None:
-    rig = Rig(fs)
-    append(rig.log())
-    now(rig.manager.delete_log(TopicPartition("t", 0)))
-    assert [name for name in fs.listdir("/data") if fs.is_dir(f"/data/{name}")] == []
-
-
 @pytest.mark.parametrize("restarted", [False, True], ids=["same process", "restarted between"])
 def test_a_partition_made_anew_owes_nothing_to_its_predecessors_checkpoints(
     fs: MemoryFileSystem, restarted: bool
@@ -345,7 +338,7 @@ def test_a_partition_made_anew_owes_nothing_to_its_predecessors_checkpoints(
     rig.manager.checkpoint_recovery_points()
     rig.manager.checkpoint_log_start_offsets()
     rig.manager.checkpoint_cleaned_offsets()
-    now(rig.manager.delete_log(TopicPartition("t", 0)))
+    rig.manager.delete_log_soon("t", 0)
     if restarted:
         rig.kill()
     made = rig.log()

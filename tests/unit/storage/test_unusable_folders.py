@@ -13,6 +13,7 @@ from protocol.topic_partition import TopicPartition
 from storage.folders import partition_metadata
 from storage.folders.log_dirs import LogDirError, LogDirs
 from storage.folders.log_manager import LogManager
+from storage.folders.strays import Standing
 from storage.log.log_services import LogServices
 from storage.log.partition_log import PartitionLog
 from tests.doubles.files import MemoryFileSystem
@@ -31,8 +32,17 @@ class TwoFolders(Rig):
         paths = ["/one", "/two"]
         self.dirs = LogDirs.open(self.fs, paths, node_id=1, new_id=self.new_id, now_ms=self.clock.wall_ms())
         return LogManager.open(
-            self.services, self.dirs, lambda _: self.config, new_id=self.new_id, topic_id_of=lambda _: self.topic_id
+            self.services,
+            self.dirs,
+            lambda _: self.config,
+            new_id=self.new_id,
+            topic_id_of=lambda _: self.topic_id,
+            standing_of=self.standing,
         )
+
+    def standing(self, _: TopicPartition, topic_id: UUID | None) -> Standing:
+        hosted = self.topic_id is not None and topic_id in (self.topic_id, None)
+        return Standing.HOSTED if hosted else Standing.DELETED
 
     def fill(self) -> None:
         for index in range(4):
