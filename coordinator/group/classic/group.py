@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import structlog
 
-from coordinator.group.classic import commit_rules
 from coordinator.group.classic.member import Member
 from coordinator.group.classic.messages import JoinedMember
 from coordinator.group.classic.protocols import MemberProtocol
@@ -16,6 +14,14 @@ from coordinator.group.classic.states import GroupState, path_between
 from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from coordinator.group.group_port import GroupDescription, GroupType, MemberDescription
 from protocol.consumer_protocol import SchemaError
+from protocol.errors import (
+    CoordinatorNotAvailable,
+    GroupIdNotFound,
+    GroupNotEmpty,
+    IllegalGeneration,
+    RebalanceInProgress,
+    UnknownMemberId,
+)
 from protocol.internal.group_records import GroupMetadataValue, MemberMetadata
 from protocol.records.batch import NO_TIMESTAMP
 from timing.purgatory import DelayedOperation
@@ -133,36 +139,6 @@ class ClassicGroup(Roster):
 
     # -- records
 
-    def record(
-        self, members: Iterable[Member], assignments: Mapping[str, bytes], leader_id: str | None
-    ) -> GroupMetadataValue:
-        """The current generation, Stable, with these members and assignments by member id (without any: empty ones)."""
-        assert self.protocol_name is not None, "chosen when the generation began"
-        return GroupMetadataValue(
-            protocol_type=self.protocol_type or "",
-            generation=self.generation,
-            protocol=self.protocol_name,
-            leader=leader_id,
-            current_state_timestamp=NO_TIMESTAMP if self.state_timestamp_ms is None else self.state_timestamp_ms,
-            members=tuple(
-                MemberMetadata(
-                    member.member_id,
-                    member.group_instance_id,
-                    member.client_id,
-                    member.client_host,
-                    member.rebalance_timeout_ms,
-                    member.session_timeout_ms,
-                    member.metadata(self.protocol_name),
-                    assignments.get(member.member_id, b""),
-                )
-                for member in members
-            ),
-        )
-
-    def emptied_record(self, now_ms: int) -> GroupMetadataValue:
-        """The next generation, without members."""
-        return GroupMetadataValue(self.protocol_type or "", self.generation + 1, None, None, now_ms, ())
-
     def restore(self, value: GroupMetadataValue, now_ms: int) -> None:
         """Apply a record. Members that exist keep their soft state."""
         protocol = value.protocol or ""
@@ -225,7 +201,22 @@ class ClassicGroup(Roster):
         transactional: bool,
         knows_member_epochs: bool = True,
     ) -> None:
-        commit_rules.validate_offset_commit(self, member_id, group_instance_id, generation, transactional)
+        """Without members, a group accepts commits without a generation from anyone (simple consumers, admin clients).
+
+        With members, it accepts those of its current generation, and transactional ones that name no member (KIP-447).
+        """
+        if self.state is GroupState.DEAD:
+            raise CoordinatorNotAvailable
+        if generation < 0 and self.is_empty:
+            return
+        if generation >= 0 or member_id or group_instance_id is not None:
+            self.check_member(member_id, group_instance_id)
+            if generation != self.generation:
+                raise IllegalGeneration
+        elif not transactional and not self.is_empty:
+            raise UnknownMemberId
+        if not transactional and self.state is GroupState.COMPLETING_REBALANCE:
+            raise RebalanceInProgress
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Do nothing: anyone may read a classic group's offsets."""
@@ -236,16 +227,36 @@ class ClassicGroup(Roster):
             self._keeper.restart_session(self, member)
 
     def validate_offset_delete(self) -> None:
-        commit_rules.validate_offset_delete(self)
+        """A running group of consumers protects only topics it subscribes to."""
+        self._check_not_dead()
+        if not self.is_empty and not self.uses_consumer_protocol:
+            raise GroupNotEmpty
 
     def validate_delete(self) -> None:
-        commit_rules.validate_delete(self)
+        self._check_not_dead()
+        if not self.is_empty:
+            raise GroupNotEmpty
+
+    def _check_not_dead(self) -> None:
+        if self.state is GroupState.DEAD:
+            raise GroupIdNotFound(f"Group {self.group_id} is in dead state.")
 
     def is_subscribed_to_topic(self, topic: str) -> bool:
         return self.uses_consumer_protocol if self.subscribed_topics is None else topic in self.subscribed_topics
 
     def offset_expires_from(self, commit_timestamp_ms: int) -> int | None:
-        return commit_rules.offset_expires_from(self, commit_timestamp_ms)
+        """For simple consumers, the time of the commit (KIP-211, KIP-496).
+
+        For a group it is when it became Empty (the commit if an old record does not tell), and, for topics that it no
+        longer subscribes to, the commit while it is Stable.
+        """
+        if self.protocol_type is None:
+            return commit_timestamp_ms
+        if self.is_empty:
+            return commit_timestamp_ms if self.state_timestamp_ms is None else self.state_timestamp_ms
+        if self.state is GroupState.STABLE and self.uses_consumer_protocol and self.subscribed_topics is not None:
+            return commit_timestamp_ms
+        return None
 
     def describe(self) -> GroupDescription:
         name = self.protocol_name if self.state is GroupState.STABLE else None

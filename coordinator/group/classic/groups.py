@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from coordinator.group.classic.group import ClassicGroup
-from coordinator.group.classic.heartbeat import session_ended
-from coordinator.group.classic.member import Member
+from coordinator.group.classic.member import DelayedHeartbeat, Member
 from coordinator.group.classic.metrics import GroupMetrics
 from coordinator.group.classic.protocols import MemberProtocol
 from coordinator.group.classic.rebalance import Rebalances
-from coordinator.group.classic.sessions import DelayedHeartbeat, Sessions
+from coordinator.group.classic.records import group_metadata
+from coordinator.group.classic.sessions import Sessions
 from coordinator.group.classic.states import GroupState
 from coordinator.group.config import GroupConfig
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
-from protocol.internal.group_records import GROUP_METADATA, GroupMetadataKey, GroupMetadataValue
+from protocol.internal.group_records import GroupMetadataKey, GroupMetadataValue
 from timing.purgatory import Purgatory
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class ClassicGroups:
         return self._groups.values()
 
     def deletion(self, group_id: str) -> Sequence[CoordinatorRecord]:
-        return (CoordinatorRecord(GROUP_METADATA, GroupMetadataKey(group_id), None),)
+        return (group_metadata(group_id, None),)
 
     # -- durable state
 
@@ -132,5 +132,30 @@ class ClassicGroups:
     def restart_session(self, group: ClassicGroup, member: Member) -> None:
         self.sessions.restart(group, member)
 
+    # -- the end of a session
+
     def _session_expired(self, group_id: str, member_id: str, session: DelayedHeartbeat) -> None:
-        self.shard.tell(lambda _: Outcome(effects=lambda _: session_ended(self, group_id, member_id, session)))
+        self.shard.tell(lambda _: Outcome(effects=lambda _: self._remove_silent(group_id, member_id, session)))
+
+    def _remove_silent(self, group_id: str, member_id: str, session: DelayedHeartbeat) -> None:
+        """Remove the member, or the id handed out to one, whose session expired. A stale expiry does nothing."""
+        group = self.find(group_id)
+        if group is None:
+            return
+        if group.pending.get(member_id) is session:
+            self.sessions.end_pending(group, member_id)
+            logger.info("pending member removed after session timeout", group=group_id, member=member_id)
+            self.rebalances.member_gone(group)
+            return
+        member = group.members.get(member_id)
+        if member is None or member.session is not session or self.sessions.was_prolonged(group, member, session):
+            return
+        if member.is_waiting:
+            return
+        logger.info("member session expired", group=group_id, member=member_id)
+        self.metrics.expired_members += 1
+        self.rebalances.remove(group, member)
+        if group.state is GroupState.PREPARING_REBALANCE:
+            self.rebalances.member_gone(group)
+        else:
+            self.rebalances.prepare(group, f"removing member {member_id} on heartbeat expiration")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import structlog
 from kio.schema.errors import ErrorCode
 
-from coordinator.group.classic import static_members
+from coordinator.group.classic import records, static_members
 from coordinator.group.classic.capacity import has_room
 from coordinator.group.classic.group import ClassicGroup
+from coordinator.group.classic.groups import ClassicGroups
 from coordinator.group.classic.member import Member
 from coordinator.group.classic.messages import UNKNOWN_MEMBER_ID, JoinAnswer, JoinRequest, Reply
 from coordinator.group.classic.rebalance import present_generation
@@ -17,13 +16,9 @@ from coordinator.group.classic.sessions import NEW_MEMBER_JOIN_TIMEOUT_MS
 from coordinator.group.classic.states import GroupState
 from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from coordinator.group.config import GroupConfig
-from coordinator.runtime.outcome import CoordinatorRecord, Outcome
+from coordinator.runtime.outcome import Outcome
 from protocol.consumer_protocol import ImpossibleLengthError, SchemaError
 from protocol.errors import FencedInstanceId, KafkaError, UnknownMemberId
-from protocol.internal.group_records import GROUP_METADATA, GroupMetadataKey, GroupMetadataValue
-
-if TYPE_CHECKING:
-    from coordinator.group.classic.groups import ClassicGroups
 
 logger = structlog.get_logger(__name__)
 
@@ -69,12 +64,8 @@ def join(groups: ClassicGroups, request: JoinRequest) -> Outcome[JoinAnswer]:
         if error is None and joined is not None:
             admit(groups, joined, request, waiter.answer)
 
-    return Outcome(() if group is not None else (_new_group(groups, request.group_id),), waiter, effects)
-
-
-def _new_group(groups: ClassicGroups, group_id: str) -> CoordinatorRecord:
-    value = GroupMetadataValue("", 0, None, None, groups.shard.clock.wall_ms(), ())
-    return CoordinatorRecord(GROUP_METADATA, GroupMetadataKey(group_id), value)
+    new = () if group is not None else (records.new_group(request.group_id, groups.shard.clock.wall_ms()),)
+    return Outcome(new, waiter, effects)
 
 
 def admit(groups: ClassicGroups, group: ClassicGroup, request: JoinRequest, reply: Reply[JoinAnswer]) -> None:

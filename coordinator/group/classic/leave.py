@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import structlog
 from kio.schema.errors import ErrorCode
 
 from coordinator.group.classic.group import ClassicGroup
+from coordinator.group.classic.groups import ClassicGroups
 from coordinator.group.classic.messages import LeaveRequest, MemberIdentity
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import FencedInstanceId, KafkaError, UnknownMemberId
-
-if TYPE_CHECKING:
-    from coordinator.group.classic.groups import ClassicGroups
 
 logger = structlog.get_logger(__name__)
 

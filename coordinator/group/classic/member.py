@@ -1,15 +1,29 @@
-"""A member of a classic group."""
+"""A member of a classic group, and its session."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Self
 
+from coordinator.group.classic.expiry import ExpiryAsMessage
 from coordinator.group.classic.messages import JoinAnswer, Reply, SyncAnswer
 from coordinator.group.classic.protocols import MemberProtocol
 
-if TYPE_CHECKING:
-    from coordinator.group.classic.sessions import DelayedHeartbeat
+
+class DelayedHeartbeat(ExpiryAsMessage):
+    """A session: over once there was no sign of life for its timeout (Kafka's `DelayedHeartbeat`).
+
+    A sign of life only moves `ends_ms`. If `ends_ms` is later when the timer fires at `due_ms`, the session waits on.
+    So a heartbeat needs no timer. Both are times of the monotonic clock.
+    """
+
+    __slots__ = ("due_ms", "ends_ms")
+
+    def __init__(self, ends_ms: float, expired: Callable[[Self], None]) -> None:
+        super().__init__(expired)
+        self.due_ms = ends_ms
+        self.ends_ms = ends_ms
 
 
 @dataclass(slots=True)

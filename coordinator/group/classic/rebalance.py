@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from kio.schema.errors import ErrorCode
 
+from coordinator.group.classic import records
 from coordinator.group.classic.delayed import DelayedJoin, DelayedSync, InitialDelayedJoin
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.messages import JoinAnswer, SyncAnswer
@@ -18,9 +19,8 @@ from coordinator.group.classic.metrics import GroupMetrics
 from coordinator.group.classic.sessions import Sessions
 from coordinator.group.classic.states import GroupState
 from coordinator.group.config import GroupConfig
-from coordinator.runtime.outcome import CoordinatorRecord, Outcome
+from coordinator.runtime.outcome import Outcome
 from protocol.errors import KafkaError
-from protocol.internal.group_records import GROUP_METADATA, GroupMetadataKey
 from timing.purgatory import DelayedOperation, Purgatory
 
 if TYPE_CHECKING:
@@ -132,16 +132,16 @@ class Rebalances:
         """The operation that records the empty group; it runs right after what emptied the group."""
         if group.state is not GroupState.PREPARING_REBALANCE or group.members:
             return None
-        value = group.emptied_record(self._now())
-        logger.info("group is now empty", group=group.group_id, generation=value.generation)
+        record = records.emptied(group, self._now())
+        logger.info("group is now empty", group=group.group_id, generation=record.value.generation)
 
         def effects(error: KafkaError | None) -> None:
             # As in Kafka, it is empty even if the log does not say so: else nobody could join again. After a restart
             # the log's generation counts, until the sessions of its members end.
             if error is not None:
-                group.restore(value, self._now())
+                group.restore(record.value, self._now())
 
-        return Outcome((CoordinatorRecord(GROUP_METADATA, GroupMetadataKey(group.group_id), value),), effects=effects)
+        return Outcome((record,), effects=effects)
 
     # -- the sync phase
 

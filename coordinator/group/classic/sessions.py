@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Self
 
-from coordinator.group.classic.expiry import ExpiryAsMessage
+from coordinator.group.classic.group import ClassicGroup
+from coordinator.group.classic.member import DelayedHeartbeat, Member
+from timing.clock import Clock
 from timing.purgatory import Purgatory
-
-if TYPE_CHECKING:
-    from coordinator.group.classic.group import ClassicGroup
-    from coordinator.group.classic.member import Member
-    from timing.clock import Clock
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """The longest that a new member's JoinGroup waits: without an id it sends no heartbeats, so it may have given up."""
-
-
-class DelayedHeartbeat(ExpiryAsMessage):
-    """A session: over once there was no sign of life for its timeout (Kafka's `DelayedHeartbeat`).
-
-    A sign of life only moves `ends_ms`. If `ends_ms` is later when the timer fires at `due_ms`, the session waits on.
-    So a heartbeat needs no timer. Both are times of the monotonic clock.
-    """
-
-    __slots__ = ("due_ms", "ends_ms")
-
-    def __init__(self, ends_ms: float, expired: Callable[[Self], None]) -> None:
-        super().__init__(expired)
-        self.due_ms = ends_ms
-        self.ends_ms = ends_ms
 
 
 class Sessions:

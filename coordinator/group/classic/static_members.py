@@ -5,24 +5,20 @@ Kafka's `GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import structlog
 from kio.schema.errors import ErrorCode
 
+from coordinator.group.classic import records
 from coordinator.group.classic.capacity import has_room
 from coordinator.group.classic.group import ClassicGroup
+from coordinator.group.classic.groups import ClassicGroups
 from coordinator.group.classic.member import Member
 from coordinator.group.classic.messages import JoinAnswer, JoinRequest, Reply, SyncAnswer
 from coordinator.group.classic.protocols import choose_protocol, common_protocols
 from coordinator.group.classic.rebalance import present_generation
 from coordinator.group.classic.states import GroupState
-from coordinator.runtime.outcome import CoordinatorRecord, Outcome
+from coordinator.runtime.outcome import Outcome
 from protocol.errors import KafkaError
-from protocol.internal.group_records import GROUP_METADATA, GroupMetadataKey
-
-if TYPE_CHECKING:
-    from coordinator.group.classic.groups import ClassicGroups
 
 logger = structlog.get_logger(__name__)
 
@@ -57,7 +53,8 @@ def take_place_in_stable_group(groups: ClassicGroups, group: ClassicGroup, reque
     new = _successor(groups, old, request)
     others = [member for member in group.members.values() if member is not old]
     members = group.in_order([*others, new])
-    value = group.record(
+    record = records.generation(
+        group,
         members,
         {member.member_id: member.assignment for member in members},
         new.member_id if old_leader == old.member_id else old_leader,
@@ -84,7 +81,7 @@ def take_place_in_stable_group(groups: ClassicGroups, group: ClassicGroup, reque
         else:
             waiter.answer(answer._replace(leader=old_leader or "", members=()))
 
-    return Outcome((CoordinatorRecord(GROUP_METADATA, GroupMetadataKey(group.group_id), value),), waiter, effects)
+    return Outcome((record,), waiter, effects)
 
 
 def take_place(groups: ClassicGroups, group: ClassicGroup, request: JoinRequest, reply: Reply[JoinAnswer]) -> None:

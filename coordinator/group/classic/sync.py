@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import structlog
 from kio.schema.errors import ErrorCode
 
+from coordinator.group.classic import records
 from coordinator.group.classic.group import ClassicGroup
+from coordinator.group.classic.groups import ClassicGroups
 from coordinator.group.classic.member import Member
 from coordinator.group.classic.messages import SyncAnswer, SyncRequest
 from coordinator.group.classic.rebalance import assignment_of
 from coordinator.group.classic.states import GroupState
-from coordinator.runtime.outcome import CoordinatorRecord, Outcome
+from coordinator.runtime.outcome import Outcome
 from coordinator.runtime.waiter import Waiter
 from protocol.errors import (
     IllegalGeneration,
@@ -21,10 +21,6 @@ from protocol.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
-from protocol.internal.group_records import GROUP_METADATA, GroupMetadataKey
-
-if TYPE_CHECKING:
-    from coordinator.group.classic.groups import ClassicGroups
 
 logger = structlog.get_logger(__name__)
 
@@ -83,7 +79,7 @@ def _assign(
         static=len(group.static_ids),
         without_assignment=missing,
     )
-    value = group.record(group.in_order(), request.assignments, group.leader_id)
+    record = records.generation(group, group.in_order(), request.assignments, group.leader_id)
 
     def effects(error: KafkaError | None) -> None:
         _park(groups, group, leader, waiter)
@@ -96,4 +92,4 @@ def _assign(
                 f"error {error.code.name} when storing group assignment during SyncGroup (member: {leader.member_id})",
             )
 
-    return Outcome((CoordinatorRecord(GROUP_METADATA, GroupMetadataKey(group.group_id), value),), waiter, effects)
+    return Outcome((record,), waiter, effects)

@@ -14,13 +14,13 @@ from kio.schema.errors import ErrorCode
 
 from coordinator.group.classic.messages import JoinAnswer, SyncAnswer
 from coordinator.group.classic.protocols import choose_protocol, common_protocols
+from coordinator.group.classic.records import group_metadata
 from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE
 from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
 from coordinator.group.consumer.embedded import by_topic_id, classic_metadata, encoded_assignment, protocols_of
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.records import group_creation, group_tombstones
-from coordinator.runtime.outcome import CoordinatorRecord
 from protocol.consumer_protocol import (
     ImpossibleLengthError,
     SchemaError,
@@ -28,7 +28,7 @@ from protocol.consumer_protocol import (
     deserialize_subscription,
 )
 from protocol.errors import GroupIdNotFound, KafkaError, UnknownServerError
-from protocol.internal.group_records import GROUP_METADATA, GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from protocol.internal.group_records import GroupMetadataValue, MemberMetadata
 from protocol.java_collections import in_java_order
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Migration:
         if before is None:
             return ConsumerGroup(group_id)
         if before.is_empty:
-            change.records.append(_classic_tombstone(group_id))
+            change.records.append(group_metadata(group_id, None))
             return ConsumerGroup(group_id)
         self._check_upgrade(before)
         _send_back(before)
@@ -77,7 +77,7 @@ class Migration:
         except SchemaError as error:
             logger.warning("group not upgraded", group=group_id, error=str(error))
             raise _not_upgraded(group_id, "the embedded consumer protocol is malformed.") from error
-        change.records.append(_classic_tombstone(group_id))
+        change.records.append(group_metadata(group_id, None))
         change.records += group_creation(group)
         change.after.append(lambda: self._upgraded(group))
         return group
@@ -199,7 +199,7 @@ class Migration:
         now_ms = self._groups.shard.clock.wall_ms()
         leader = next(iter(members))
         value = GroupMetadataValue(CONSUMER_PROTOCOL_TYPE, group.epoch, name, leader, now_ms, saved)
-        change.records.append(CoordinatorRecord(GROUP_METADATA, GroupMetadataKey(group_id), value))
+        change.records.append(group_metadata(group_id, value))
         gone = [*group.members]
         change.after.append(lambda: self._groups.timeouts.end_all(group_id, gone))
         change.after.append(lambda: self._classic.take_over(group_id, protocols))
@@ -233,10 +233,6 @@ def _protocol_of_all(group: ClassicGroup) -> str:
     if group.protocol_name is not None and group.protocol_name in common:
         return group.protocol_name
     return group.choose_protocol()
-
-
-def _classic_tombstone(group_id: str) -> CoordinatorRecord:
-    return CoordinatorRecord(GROUP_METADATA, GroupMetadataKey(group_id), None)
 
 
 def _not_upgraded(group_id: str, why: str) -> GroupIdNotFound:
