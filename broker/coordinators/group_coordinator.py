@@ -16,6 +16,7 @@ from coordinator.group.classic.metrics import GroupMetrics
 from coordinator.group.config import GroupConfig
 from coordinator.group.consumer.config import ConsumerGroupConfig
 from coordinator.group.consumer.groups import ConsumerGroups
+from coordinator.group.consumer.leave import fence
 from coordinator.group.consumer.metrics import ConsumerGroupMetrics
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.offsets.metrics import OffsetMetrics
@@ -139,6 +140,7 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
             lambda: uuids.to_text(uuids.random_uuid(self._random)),
             classic,
             self.consumer_metrics,
+            fence,
         )
         return GroupShard(shard, GroupDirectory(classic, consumer), self.config, self.offset_metrics)
 

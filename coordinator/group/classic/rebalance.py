@@ -6,7 +6,7 @@ All of it is soft state, changed in the effects of some operation; only a group 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 from kio.schema.errors import ErrorCode
@@ -14,18 +14,16 @@ from kio.schema.errors import ErrorCode
 from coordinator.group.classic import records
 from coordinator.group.classic.delayed import DelayedJoin, DelayedSync, InitialDelayedJoin
 from coordinator.group.classic.group import ClassicGroup
+from coordinator.group.classic.member import Member
 from coordinator.group.classic.messages import JoinAnswer, SyncAnswer
 from coordinator.group.classic.metrics import GroupMetrics
 from coordinator.group.classic.sessions import Sessions
 from coordinator.group.classic.states import GroupState
 from coordinator.group.config import GroupConfig
 from coordinator.runtime.outcome import Outcome
+from coordinator.runtime.shard import Shard
 from protocol.errors import KafkaError
 from timing.purgatory import DelayedOperation, Purgatory
-
-if TYPE_CHECKING:
-    from coordinator.group.classic.member import Member
-    from coordinator.runtime.shard import Shard
 
 logger = structlog.get_logger(__name__)
 

@@ -6,22 +6,19 @@ The common part of `GroupMetadataManager.consumerGroupHeartbeat` and `classicGro
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 import structlog
 
 from coordinator.group.consumer import records
 from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
+from coordinator.group.consumer.change import Change
 from coordinator.group.consumer.group import ConsumerGroup, is_homogeneous
+from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.preferences import preferred_assignor
 from coordinator.group.consumer.reconciliation import reconcile
 from coordinator.group.consumer.states import MemberState
 from coordinator.group.consumer.target import make_target, topics_of
-
-if TYPE_CHECKING:
-    from coordinator.group.consumer.change import Change
-    from coordinator.group.consumer.groups import ConsumerGroups
 
 logger = structlog.get_logger(__name__)
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome
 from protocol.errors import KafkaError
-
-if TYPE_CHECKING:
-    from coordinator.group.consumer.group import ConsumerGroup
 
 T = TypeVar("T")
 

@@ -7,8 +7,6 @@ SyncGroup and Heartbeat write nothing, so nothing can fail, and they set timers 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import structlog
 from kio.schema.errors import ErrorCode
 
@@ -26,8 +24,10 @@ from coordinator.group.classic.messages import (
 from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE
 from coordinator.group.consumer.advance import advance, record_member
 from coordinator.group.consumer.change import Change
+from coordinator.group.consumer.downgrade import downgrade_by, may_downgrade_by
 from coordinator.group.consumer.embedded import by_topic_id, classic_metadata, encoded_assignment
 from coordinator.group.consumer.group import ConsumerGroup
+from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.leave import remove
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.membership import check_not_fenced, check_room, known_static_member, static_member
@@ -43,10 +43,7 @@ from protocol.errors import (
     UnknownMemberId,
     UnknownServerError,
 )
-
-if TYPE_CHECKING:
-    from coordinator.group.consumer.groups import ConsumerGroups
-    from protocol.internal.consumer_group_records import ClassicMemberMetadata
+from protocol.internal.consumer_group_records import ClassicMemberMetadata
 
 logger = structlog.get_logger(__name__)
 
@@ -92,8 +89,8 @@ def _join(
     owned = by_topic_id(subscription.owned, groups.topics)
     after = advance(groups, group, before, member, owned, bump, change)
     replaced = group.static_member(request.group_instance_id)
-    if replaced is not None and groups.migration.may_downgrade_by(group, replaced):
-        groups.migration.downgrade_by(group, replaced, after, change)
+    if replaced is not None and may_downgrade_by(groups, group, replaced):
+        downgrade_by(groups, group, replaced, after, change)
     else:
         change.after.append(lambda: groups.timeouts.start_session(group.group_id, after))
         change.after.append(lambda: groups.timeouts.start_sync(group.group_id, after.member_id, timeout_ms))

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from coordinator.group.classic.protocols import MemberProtocol
 from coordinator.group.consumer.assignment import Partitions, as_stored, by_topic
 from coordinator.group.consumer.member import ConsumerMember
+from coordinator.group.consumer.topics_port import TopicsPort
 from protocol.consumer_protocol import deserialize_version, serialize_assignment
 from protocol.internal.consumer_group_records import ClassicMemberMetadata
-
-if TYPE_CHECKING:
-    from coordinator.group.consumer.topics_port import TopicsPort
 
 
 def by_topic_id(partitions: Sequence[tuple[str, Sequence[int]]], topics: TopicsPort) -> Partitions:

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from coordinator.group.consumer.change import Change
+from coordinator.group.classic.groups import ClassicGroups
 from coordinator.group.consumer.config import ConsumerGroupConfig
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.metadata_hash import group_hash, topic_hash
 from coordinator.group.consumer.metrics import ConsumerGroupMetrics
-from coordinator.group.consumer.migration import Migration
 from coordinator.group.consumer.records import group_tombstones
 from coordinator.group.consumer.states import MemberState
-from coordinator.group.consumer.timeouts import Timeouts
-from coordinator.runtime.outcome import CoordinatorRecord
-
-if TYPE_CHECKING:
-    from coordinator.group.classic.groups import ClassicGroups
-    from coordinator.group.consumer.topics_port import TopicsPort
-    from coordinator.runtime.shard import Shard
+from coordinator.group.consumer.timeouts import Overdue, Timeouts
+from coordinator.group.consumer.topics_port import TopicsPort
+from coordinator.runtime.outcome import CoordinatorRecord, Outcome
+from coordinator.runtime.shard import Shard
+from protocol.errors import GroupIdNotFound, KafkaError
 
 
 class ConsumerGroups:
     """Keeps the groups, and what operations on them need. `classic` are the shard's classic groups.
 
-    `by_id` is durable state: only the replay of records changes it.
+    `by_id` is durable state: only the replay of records changes it. `fence` is the operation that removes a member
+    whose time is over.
     """
 
     def __init__(
@@ -36,15 +34,16 @@ class ConsumerGroups:
         new_member_id: Callable[[], str],
         classic: ClassicGroups,
         metrics: ConsumerGroupMetrics,
+        fence: Callable[[ConsumerGroups, Overdue], Outcome[None] | None],
     ) -> None:
         self.shard = shard
         self.config = config
         self.topics = topics
         self.new_member_id = new_member_id
+        self.classic = classic
         self.metrics = metrics
         self.by_id: dict[str, ConsumerGroup] = {}
-        self.timeouts = Timeouts(self)
-        self.migration = Migration(self, classic)
+        self.timeouts = Timeouts(shard, config, lambda overdue: fence(self, overdue))
         self._topic_hashes: dict[str, int] = {}
 
     # -- groups
@@ -60,20 +59,14 @@ class ConsumerGroups:
         """Raises GroupIdNotFound."""
         group = self.by_id.get(group_id)
         if group is None:
-            raise self.migration.group_not_found(group_id)
+            raise self.not_found(group_id)
         return group
 
-    def obtain(self, group_id: str, create: bool, change: Change) -> ConsumerGroup:
-        """The group; for a joining member possibly a new one, or one converted from a classic group.
-
-        Raises GroupIdNotFound if there is none and it may not be created.
-        """
-        group = self.by_id.get(group_id)
-        if group is None and create:
-            group = self.migration.upgrade(group_id, change)
-        if group is None:
-            raise self.migration.group_not_found(group_id, "Consumer group")
-        return group
+    def not_found(self, group_id: str, what: str = "Group") -> KafkaError:
+        """The error for a missing consumer group; `what` is Kafka's word for the group that does not exist."""
+        if self.classic.find(group_id) is not None:
+            return GroupIdNotFound(f"Group {group_id} is not a consumer group.")
+        return GroupIdNotFound(f"{what} {group_id} not found.")
 
     def deletion(self, group_id: str) -> Sequence[CoordinatorRecord]:
         return tuple(group_tombstones(self.by_id[group_id]))

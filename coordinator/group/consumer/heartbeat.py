@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import structlog
 
 from coordinator.group.consumer.advance import advance, record_member
 from coordinator.group.consumer.change import Change
 from coordinator.group.consumer.config import ConsumerGroupConfig
+from coordinator.group.consumer.group import ConsumerGroup
+from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.leave import leave
 from coordinator.group.consumer.member import JOINING, LEFT, LEFT_FOR_A_WHILE, ConsumerMember
 from coordinator.group.consumer.membership import check_epoch, check_room, static_member
 from coordinator.group.consumer.messages import UNCHANGED, ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from coordinator.group.consumer.regexes import update_regexes
+from coordinator.group.consumer.upgrade import upgrade
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import InvalidRequest, UnsupportedAssignor
 from protocol.java_strings import java_trim
-
-if TYPE_CHECKING:
-    from coordinator.group.consumer.group import ConsumerGroup
-    from coordinator.group.consumer.groups import ConsumerGroups
 
 logger = structlog.get_logger(__name__)
 
@@ -86,7 +83,11 @@ def heartbeat_of_any(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outc
     """Handle any heartbeat of a member that joins or stays. Raises KafkaErrors."""
     joins = request.member_epoch == JOINING
     change = Change()
-    group = groups.obtain(request.group_id, joins, change)
+    group = groups.find(request.group_id)
+    if group is None:
+        if not joins:
+            raise groups.not_found(request.group_id, "Consumer group")
+        group = upgrade(groups, request.group_id, change)
     check_room(group, request.member_id, groups.config.max_size)
     before = _member(groups, group, request, joins, change)
     member = _updated(before, request)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import structlog
 
@@ -11,15 +10,16 @@ from coordinator.group.consumer import records
 from coordinator.group.consumer.advance import raise_epoch
 from coordinator.group.consumer.assignment import NO_PARTITIONS
 from coordinator.group.consumer.change import Change
+from coordinator.group.consumer.downgrade import downgrade, may_downgrade
 from coordinator.group.consumer.group import ConsumerGroup
+from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.member import LEFT_FOR_A_WHILE, ConsumerMember
 from coordinator.group.consumer.membership import known_static_member
 from coordinator.group.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from coordinator.group.consumer.target import topics_of
+from coordinator.group.consumer.timeouts import Overdue
 from coordinator.runtime.outcome import Outcome
-
-if TYPE_CHECKING:
-    from coordinator.group.consumer.groups import ConsumerGroups
+from protocol.errors import KafkaError
 
 logger = structlog.get_logger(__name__)
 
@@ -45,6 +45,26 @@ def leave(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outcome[Consume
     return remove(groups, group, [member]).outcome(answer)
 
 
+def fence(groups: ConsumerGroups, overdue: Overdue) -> Outcome[None] | None:
+    """Remove a member whose time is over; if that cannot be written, it is tried again.
+
+    As in Kafka, one that must not be removed, since the group cannot become a classic one, is not tried again.
+    """
+    group = groups.find(overdue.group_id)
+    member = None if group is None else group.members.get(overdue.member_id)
+    if group is None or member is None or overdue.epoch not in (None, member.epoch):
+        return None
+    logger.info("member fenced from the group", group=group.group_id, member=member.member_id, reason=overdue.reason)
+    try:
+        change = remove(groups, group, [member])
+    except KafkaError as error:
+        logger.error("member not removed", group=group.group_id, member=member.member_id, error=str(error))
+        return None
+    change.after.append(groups.metrics.count_expired_member)
+    change.otherwise = lambda: groups.timeouts.retry(overdue)
+    return change.outcome(None)
+
+
 def remove(groups: ConsumerGroups, group: ConsumerGroup, members: Sequence[ConsumerMember]) -> Change:
     """Remove members; if only members of the classic protocol remain, the group becomes a classic one.
 
@@ -53,8 +73,8 @@ def remove(groups: ConsumerGroups, group: ConsumerGroup, members: Sequence[Consu
     change = Change()
     if not members:
         return change
-    if groups.migration.may_downgrade(group, members):
-        groups.migration.downgrade(group, members, change)
+    if may_downgrade(groups, group, members):
+        downgrade(groups, group, members, change)
         return change
     group_id = group.group_id
     gone = dict.fromkeys(member.member_id for member in members)

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
 
 import structlog
 
 from coordinator.group.consumer import records
 from coordinator.group.consumer.advance import raise_epoch
 from coordinator.group.consumer.change import Change
+from coordinator.group.consumer.group import ConsumerGroup
+from coordinator.group.consumer.groups import ConsumerGroups
+from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.regex import NOTHING_RESOLVED, compile_regex, resolve
 from coordinator.group.consumer.target import topics_of
 from coordinator.runtime.outcome import Outcome
 from protocol.java_collections import in_buckets, in_grown_timeline_order, in_java_order, java_buckets
-
-if TYPE_CHECKING:
-    from coordinator.group.consumer.group import ConsumerGroup
-    from coordinator.group.consumer.groups import ConsumerGroups
-    from coordinator.group.consumer.member import ConsumerMember
 
 logger = structlog.get_logger(__name__)
 

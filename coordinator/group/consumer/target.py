@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 import structlog
@@ -12,15 +11,13 @@ from coordinator.group.consumer import records
 from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
 from coordinator.group.consumer.assignors import ASSIGNORS
 from coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec, PartitionAssignorError
+from coordinator.group.consumer.change import Change
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.regex import ResolvedRegex
+from coordinator.group.consumer.topics_port import TopicsPort
 from protocol.errors import UnknownServerError
 from protocol.java_collections import in_java_copy_order, in_java_order
-
-if TYPE_CHECKING:
-    from coordinator.group.consumer.change import Change
-    from coordinator.group.consumer.topics_port import TopicsPort
 
 logger = structlog.get_logger(__name__)
 

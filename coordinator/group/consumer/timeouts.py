@@ -1,22 +1,15 @@
-"""The time that members of consumer groups have; slower ones are removed."""
+"""The time that members of consumer groups have."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-import structlog
-
-from coordinator.group.consumer.leave import remove
+from coordinator.group.consumer.config import ConsumerGroupConfig
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.runtime.outcome import Outcome
-from protocol.errors import KafkaError
-
-if TYPE_CHECKING:
-    from coordinator.group.consumer.groups import ConsumerGroups
-
-logger = structlog.get_logger(__name__)
+from coordinator.runtime.shard import Shard
 
 SESSION = "session"
 REBALANCE = "rebalance"
@@ -25,6 +18,16 @@ SYNC = "sync"
 
 RETRY_MS = 500
 """Delay in ms before a removal that could not be written is retried."""
+
+
+class Overdue(NamedTuple):
+    """A member whose time is over. If it was time for leaving `epoch`, it counts only while the member is there."""
+
+    kind: str
+    group_id: str
+    member_id: str
+    reason: str
+    epoch: int | None = None
 
 
 @dataclass(slots=True)
@@ -36,22 +39,25 @@ class _Session:
 
 
 class Timeouts:
-    """The timers of one shard's members; each ends as a message.
+    """The timers of one shard's members; each ends as a message: `fence` removes the member.
 
     Every member has a session. One that speaks the consumer protocol has a rebalance timeout for giving up partitions;
     one that speaks the classic protocol has one for joining when asked to, and another for the SyncGroup after it.
     """
 
-    def __init__(self, groups: ConsumerGroups) -> None:
-        self._groups = groups
-        self._timers = groups.shard.timers
-        self._clock = groups.shard.clock
+    def __init__(
+        self, shard: Shard[Any], config: ConsumerGroupConfig, fence: Callable[[Overdue], Outcome[None] | None]
+    ) -> None:
+        self._timers = shard.timers
+        self._clock = shard.clock
+        self._config = config
+        self._fence = fence
         self._sessions: dict[tuple[str, str], _Session] = {}
 
     def start_session(self, group_id: str, member: ConsumerMember) -> None:
         """Note a sign of life, which usually only moves the end of the session: no timer is set."""
         if member.classic is None:
-            timeout_ms = self._groups.config.session_timeout_of(group_id)
+            timeout_ms = self._config.session_timeout_of(group_id)
         else:
             timeout_ms = member.classic.session_timeout_ms
         ends_ms = self._clock.monotonic_ms() + timeout_ms
@@ -70,23 +76,15 @@ class Timeouts:
                 self._wait_for_end(group_id, member_id, session, remaining_ms)
                 return None
             del self._sessions[group_id, member_id]
-            return self._fence((SESSION, group_id, member_id), "the member session expired")
+            return self._fence(Overdue(SESSION, group_id, member_id, "the member session expired"))
 
         self._timers.schedule((SESSION, group_id, member_id), delay_ms, due)
 
     def start_rebalance(self, group_id: str, member: ConsumerMember) -> None:
         """Start the time in which the member must give up partitions in order to leave its epoch."""
-
-        def expired(_: Any) -> Outcome[None] | None:
-            group = self._groups.find(group_id)
-            now = None if group is None else group.members.get(member.member_id)
-            if group is None or now is None or now.epoch != member.epoch:
-                return None
-            reason = f"it failed to transition from epoch {now.epoch} within {now.rebalance_timeout_ms}ms"
-            return self._fence(key, reason)
-
-        key = (REBALANCE, group_id, member.member_id)
-        self._timers.schedule(key, member.rebalance_timeout_ms, expired)
+        timeout_ms = member.rebalance_timeout_ms
+        reason = f"it failed to transition from epoch {member.epoch} within {timeout_ms}ms"
+        self._start(Overdue(REBALANCE, group_id, member.member_id, reason, member.epoch), timeout_ms)
 
     def end_rebalance(self, group_id: str, member_id: str) -> None:
         self._timers.cancel((REBALANCE, group_id, member_id))
@@ -95,12 +93,12 @@ class Timeouts:
         """Start the time in which a member that was asked to join must do so; asking again gives it no more time."""
         if (JOIN, group_id, member.member_id) not in self._timers:
             reason = "the classic member failed to join within the rebalance timeout"
-            self._start(JOIN, group_id, member.member_id, member.rebalance_timeout_ms, reason)
+            self._start(Overdue(JOIN, group_id, member.member_id, reason), member.rebalance_timeout_ms)
 
     def start_sync(self, group_id: str, member_id: str, timeout_ms: int) -> None:
         """Start the time in which a member that has joined must sync."""
         self._timers.cancel((JOIN, group_id, member_id))
-        self._start(SYNC, group_id, member_id, max(timeout_ms, 0), "the member failed to sync within timeout")
+        self._start(Overdue(SYNC, group_id, member_id, "the member failed to sync within timeout"), max(timeout_ms, 0))
 
     def end_sync(self, group_id: str, member_id: str) -> None:
         self._timers.cancel((SYNC, group_id, member_id))
@@ -111,27 +109,10 @@ class Timeouts:
             for kind in (SESSION, REBALANCE, JOIN, SYNC):
                 self._timers.cancel((kind, group_id, member_id))
 
-    def _start(self, kind: str, group_id: str, member_id: str, timeout_ms: int, reason: str) -> None:
-        self._timers.schedule(
-            (kind, group_id, member_id), timeout_ms, lambda _: self._fence((kind, group_id, member_id), reason)
-        )
+    def retry(self, overdue: Overdue) -> None:
+        """Let the same time be over once more soon, unless it begins anew or is ended before."""
+        self._start(overdue, RETRY_MS)
 
-    def _fence(self, key: tuple[str, str, str], reason: str) -> Outcome[None] | None:
-        """Remove the member. `key` is that of the expired timer; a removal that cannot be written is retried under it.
-
-        As in Kafka, one that must not be made, since the group cannot become a classic one, is not tried again.
-        """
-        kind, group_id, member_id = key
-        group = self._groups.find(group_id)
-        member = None if group is None else group.members.get(member_id)
-        if group is None or member is None:
-            return None
-        logger.info("member fenced from the group", group=group_id, member=member_id, reason=reason)
-        try:
-            change = remove(self._groups, group, [member])
-        except KafkaError as error:
-            logger.error("member not removed", group=group_id, member=member_id, error=str(error))
-            return None
-        change.after.append(self._groups.metrics.count_expired_member)
-        change.otherwise = lambda: self._start(kind, group_id, member_id, RETRY_MS, reason)
-        return change.outcome(None)
+    def _start(self, overdue: Overdue, timeout_ms: int) -> None:
+        key = (overdue.kind, overdue.group_id, overdue.member_id)
+        self._timers.schedule(key, timeout_ms, lambda _: self._fence(overdue))

@@ -29,6 +29,7 @@ from coordinator.group.classic.states import GroupState
 from coordinator.group.config import GroupConfig
 from coordinator.group.consumer.config import ConsumerGroupConfig
 from coordinator.group.consumer.groups import ConsumerGroups
+from coordinator.group.consumer.leave import fence
 from coordinator.group.consumer.metrics import ConsumerGroupMetrics
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.offsets.metrics import OffsetMetrics
@@ -98,7 +99,7 @@ class Rig:
         groups.trace = self.states
         new_member_id = lambda: f"member-{next(self._numbers)}"  # noqa: E731
         consumer = ConsumerGroups(
-            shard, self.consumer_config, self.topics, new_member_id, groups, self.consumer_metrics
+            shard, self.consumer_config, self.topics, new_member_id, groups, self.consumer_metrics, fence
         )
         self.shard = GroupShard(shard, GroupDirectory(groups, consumer), self.config, OffsetMetrics())
         return self.shard
