@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 from kio.schema.list_offsets.v10.request import ListOffsetsPartition, ListOffsetsRequest
@@ -25,9 +24,8 @@ from protocol.errors import (
     UnsupportedVersion,
 )
 from protocol.java_collections import in_scala_groups
-
-if TYPE_CHECKING:
-    from storage.log.time_lookup import TimestampOffsetEpoch
+from storage.log import time_lookup
+from storage.log.time_lookup import TimestampOffsetEpoch
 
 UNKNOWN_OFFSET = -1
 UNKNOWN_TIMESTAMP = -1
@@ -153,8 +151,8 @@ async def _by_time(partition: Partition, timestamp: int) -> TimestampOffsetEpoch
     if timestamp == LATEST_TIERED:
         return None  # nothing is tiered
     if timestamp == MAX_TIMESTAMP:
-        return await partition.log.max_timestamp()
-    return await partition.log.offset_for_timestamp(timestamp)
+        return await time_lookup.largest(partition.log)
+    return await time_lookup.first_at_or_after(partition.log, timestamp)
 
 
 def _at_log_start(partition: Partition) -> ListOffsetsPartitionResponse:

@@ -1,6 +1,7 @@
-"""One partition's log: appends, reads and truncates (Kafka's UnifiedLog and LocalLog).
+"""One partition's log: appends and reads (Kafka's UnifiedLog and LocalLog).
 
-Everything here runs on the loop and never awaits; only `ReadPlan.read`, flushes and lookups by time use worker threads.
+Everything here runs on the loop and never awaits; only `ReadPlan.read` and flushes use worker threads. Whatever else is
+done with a log has a module of its own: `retention`, `time_lookup`, `log_truncation`.
 A disk error other than a lack of room or of file descriptors takes the log offline for good: from then on every call
 raises KafkaStorage, and nothing is acknowledged.
 """
@@ -16,16 +17,15 @@ from protocol.errors import KafkaError, KafkaStorage, NotLeaderOrFollower, Offse
 from protocol.records.batch import set_offsets_and_epoch
 from storage.append_types import AppendInfo, AppendOrigin, LogConfig, new_append_info
 from storage.files import is_transient
-from storage.log import log_truncation, time_lookup
 from storage.log.log_flusher import LogFlusher
 from storage.log.log_services import LogHost, LogServices
 from storage.log.read_plan import ReadPlan
 from storage.log.recovery import LoadedState
 from storage.log.segment_removal import SegmentRemoval
-from storage.log.time_lookup import TimestampOffsetEpoch
 from storage.log.validator import validate
 from storage.producers.producer_state import CompletedTxn, Duplicate
 from storage.segments.segment import LogOffsetMetadata, LogSegment, new_offset_metadata
+from storage.workers import folder_lane
 
 logger = structlog.get_logger(__name__)
 
@@ -282,24 +282,6 @@ class PartitionLog:
             at_once=at_once,
         )
 
-    async def offset_for_timestamp(self, timestamp: int) -> TimestampOffsetEpoch | None:
-        """The first record at or after a time in ms, for ListOffsets. Raises KafkaStorage, InvalidRecord."""
-        self._check_online()
-        try:
-            return await time_lookup.first_at_or_after(
-                self.segments, self.services.workers, timestamp, self.log_start_offset
-            )
-        except OSError as error:
-            raise self.failure(error) from error
-
-    async def max_timestamp(self) -> TimestampOffsetEpoch | None:
-        """The first record with the largest timestamp (KIP-734). Raises KafkaStorage, InvalidRecord."""
-        self._check_online()
-        try:
-            return await time_lookup.largest(self.segments, self.services.workers)
-        except OSError as error:
-            raise self.failure(error) from error
-
     # -- flushing
 
     @property
@@ -334,7 +316,8 @@ class PartitionLog:
             self.host.failed(error)
         return self.storage_error()
 
-    def _check_online(self) -> None:
+    def check_online(self) -> None:
+        """Raises KafkaStorage if the log is offline."""
         if self._offline is not None:
             raise self.storage_error()
 
@@ -343,31 +326,28 @@ class PartitionLog:
         assert self._offline is not None, "the log is online"
         return type(self._offline)(self._offline.message)
 
-    # -- truncating, closing
-
-    def truncate_to(self, offset: int) -> bool:
-        """Drop everything from `offset` on; False if the log ends there or before. Raises KafkaStorage."""
-        self._check_online()
-        try:
-            return log_truncation.truncate_to(self, offset)
-        except OSError as error:
-            raise self.fail(error) from error
-
-    def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
-        """Drop everything; the next append gets `offset`. Raises KafkaStorage."""
-        self._check_online()
-        try:
-            log_truncation.truncate_fully(self, offset, offset if log_start_offset is None else log_start_offset)
-        except OSError as error:
-            raise self.fail(error) from error
+    # -- the log's start, closing
 
     def increment_log_start_offset(self, offset: int) -> bool:
         """Raise the log's start; False if it is there already. The caller checkpoints it before answering.
 
         Raises OffsetOutOfRange past the log's end (the caller checks the high watermark), KafkaStorage.
         """
-        self._check_online()
-        return log_truncation.increment_start(self, offset)
+        self.check_online()
+        if offset > self.log_end_offset:
+            raise OffsetOutOfRange(f"Cannot increment the log start offset of {self.name} to {offset}, past its end.")
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        if self.leader_epochs.truncate_from_start(offset):
+            workers = self.services.workers.lane(folder_lane("files", self.folder))
+            # Nobody waits for the file: loading computes the same from what was saved before.
+            workers.submit(self.leader_epochs.save, lambda _: None, self._epochs_not_saved)
+        return True
+
+    def _epochs_not_saved(self, error: Exception) -> None:
+        if not is_transient(error):
+            self.fail(error)
 
     def close(self) -> None:
         """Put everything on the device, for a clean shutdown; blocking. Raises KafkaStorage."""

@@ -10,6 +10,7 @@ from protocol.records.batch import BatchHeader
 from protocol.records.build import Record, iter_records
 from storage.files import File
 from storage.log.log_segments import LogSegments
+from storage.log.partition_log import PartitionLog
 from storage.segments.batch_scan import headers
 from storage.segments.segment import LogSegment
 from storage.workers import Workers, folder_lane
@@ -23,10 +24,33 @@ class TimestampOffsetEpoch(NamedTuple):
     leader_epoch: int
 
 
-async def first_at_or_after(
+async def first_at_or_after(log: PartitionLog, timestamp: int) -> TimestampOffsetEpoch | None:
+    """The first record whose timestamp (ms) is at least `timestamp` (UnifiedLog.searchOffsetInLocalLog).
+
+    Raises KafkaStorage, InvalidRecord.
+    """
+    log.check_online()
+    try:
+        return await _first_at_or_after(log.segments, log.services.workers, timestamp, log.log_start_offset)
+    except OSError as error:
+        raise log.failure(error) from error
+
+
+async def largest(log: PartitionLog) -> TimestampOffsetEpoch | None:
+    """The first record that has the log's largest timestamp (KIP-734); None if the log is empty.
+
+    Raises KafkaStorage, InvalidRecord.
+    """
+    log.check_online()
+    try:
+        return await _largest(log.segments, log.services.workers)
+    except OSError as error:
+        raise log.failure(error) from error
+
+
+async def _first_at_or_after(
     segments: LogSegments, workers: Workers, timestamp: int, log_start_offset: int
 ) -> TimestampOffsetEpoch | None:
-    """The first record whose timestamp is at least `timestamp` (UnifiedLog.searchOffsetInLocalLog). Raises OSError."""
     segment = next((one for one in segments if one.largest_timestamp >= timestamp), None)
     if segment is None:
         return None
@@ -47,11 +71,10 @@ async def first_at_or_after(
     except FileNotFoundError:
         if segments.floor(segment.base_offset) is segment:
             raise
-        return await first_at_or_after(segments, workers, timestamp, log_start_offset)  # removed meanwhile
+        return await _first_at_or_after(segments, workers, timestamp, log_start_offset)  # removed meanwhile
 
 
-async def largest(segments: LogSegments, workers: Workers) -> TimestampOffsetEpoch | None:
-    """The first record that has the log's largest timestamp (KIP-734); None if the log is empty. Raises OSError."""
+async def _largest(segments: LogSegments, workers: Workers) -> TimestampOffsetEpoch | None:
     segment = max(segments, key=lambda one: one.max_timestamp)
     timestamp, offset = segment.max_timestamp, segment.offset_of_max_timestamp
 
@@ -69,7 +92,7 @@ async def largest(segments: LogSegments, workers: Workers) -> TimestampOffsetEpo
     except FileNotFoundError:
         if segments.floor(segment.base_offset) is segment:
             raise
-        return await largest(segments, workers)
+        return await _largest(segments, workers)
 
 
 async def _in_worker(

@@ -11,6 +11,8 @@ from uuid import UUID
 
 import pytest
 
+from storage.log.log_truncation import truncate_to
+
 pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
 
 from pipeline.datasource import DataLossError, DataSourceError
@@ -221,7 +223,7 @@ def test_a_log_that_was_cut_after_the_plan_is_a_loss(rig: Rig) -> None:
     fill(rig, 17)
     reader = reader_of(rig.root)
     splits = reader.partitions()
-    rig.log().truncate_to(15)
+    truncate_to(rig.log(), 15)
     with pytest.raises(DataLossError, match="ends at offset 15"):
         read(reader, splits)
 

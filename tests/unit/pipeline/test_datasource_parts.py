@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from storage.log.log_truncation import truncate_to
+
 pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
 
 from pyspark.sql.types import StructType
@@ -216,7 +218,7 @@ def test_a_log_that_is_cut_below_a_stream_is_a_loss(rig: Rig, left: int, restart
     fill(rig, range(10))
     strict, lenient = query(rig), query(rig, failOnDataLoss="false")
     assert strict.batch() == lenient.batch() == list(range(10))
-    rig.log().truncate_to(left)
+    truncate_to(rig.log(), left)
     if restarted:
         strict.restart()
         lenient.restart()

@@ -10,6 +10,7 @@ from protocol.records import compression
 from protocol.records.build import encode_varint, pack_batch
 from protocol.records.compression import Compression
 from storage.append_types import LogConfig
+from storage.log import time_lookup
 from storage.log.time_lookup import TimestampOffsetEpoch
 from tests.unit.storage.cleaning import Kept, clean, put, records
 from tests.unit.storage.log.validator_cases import EXCESS_BITS, with_section
@@ -93,7 +94,7 @@ def test_a_batch_that_was_accepted_because_of_its_size_can_be_read(monkeypatch: 
     put(log, (b"b", b"new"))
     log.roll()
     put(log, (b"z", b"active"))
-    assert now(log.offset_for_timestamp(NOW)) == TimestampOffsetEpoch(NOW, 0, 0)
+    assert now(time_lookup.first_at_or_after(log, NOW)) == TimestampOffsetEpoch(NOW, 0, 0)
     assert clean(rig)
     assert log.cleaned_to == 3
     assert records(log)[:2] == [Kept(0, b"a", large), Kept(2, b"b", b"new")]

@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from protocol.records.batch import read_header
 from storage.append_types import LogConfig
+from storage.log.log_truncation import truncate_to
 from storage.log.partition_log import PartitionLog
 from storage.log.segment_recovery import whole_batches
 from tests.doubles.files import MemoryFileSystem, Unsynced
@@ -94,7 +95,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(share=st.floats(0, 1))
     def truncate(self, share: float) -> None:
         kept = round(len(self.batches) * share)
-        self.log.truncate_to(self.end_of(kept))
+        truncate_to(self.log, self.end_of(kept))
         del self.batches[kept:]
         self.note_flush()
 
@@ -132,7 +133,7 @@ class LogMachine(RuleBasedStateMachine):
                 case "truncate":
                     kept = len(self.batches) // 2
                     self.durable = min(self.durable, kept)
-                    self.log.truncate_to(self.end_of(kept))
+                    truncate_to(self.log, self.end_of(kept))
                 case "restart":
                     self.rig.manager.close()
                 case "checkpoint":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from storage.log.log_truncation import truncate_fully_and_start_at, truncate_to
 from tests.doubles.files import MemoryFileSystem
 from tests.unit.storage.support import Rig, append, batch
 
@@ -20,7 +21,7 @@ def test_truncation_forgets_epochs_and_producers_too(fs: MemoryFileSystem) -> No
     append(log, batch(producer_id=7, sequence=1), epoch=2)
     log.roll()
     append(log, batch(producer_id=8), epoch=3)
-    assert log.truncate_to(1)
+    assert truncate_to(log, 1)
     assert log.log_end_offset == 1
     assert len(log.segments) == 1
     assert log.leader_epochs.latest == 1
@@ -28,14 +29,14 @@ def test_truncation_forgets_epochs_and_producers_too(fs: MemoryFileSystem) -> No
     assert 8 not in log.producers.producers
     assert append(log, batch(producer_id=7, sequence=1), epoch=2).first_offset == 1
     assert log.leader_epochs.latest == 2
-    assert not log.truncate_to(2)
+    assert not truncate_to(log, 2)
 
 
 def test_truncating_everything_starts_at_the_given_offset(fs: MemoryFileSystem) -> None:
     rig = Rig(fs)
     log = rig.log()
     append(log)
-    log.truncate_fully_and_start_at(100)
+    truncate_fully_and_start_at(log, 100)
     assert (log.log_start_offset, log.log_end_offset) == (100, 100)
     assert append(log).first_offset == 100
     assert rig.restart().log_end_offset == 101
@@ -47,7 +48,7 @@ def test_a_reader_keeps_its_descriptor_through_a_truncation(fs: MemoryFileSystem
     size = log.size
     segment = log.segments.active
     file = segment.file.acquire()
-    log.truncate_fully_and_start_at(0)
+    truncate_fully_and_start_at(log, 0)
     assert len(file.pread(size, 0)) == size
     open_files = fs.open_files
     segment.file.release()

@@ -9,6 +9,7 @@ import pytest
 from protocol.errors import KafkaStorage
 from protocol.records.build import Record, build_batch
 from storage.append_types import AppendOrigin, LogConfig
+from storage.log import time_lookup
 from storage.log.log_services import DESCRIPTORS_RETRY_MS
 from storage.log.partition_log import PartitionLog
 from storage.log.retention import delete_old_segments
@@ -86,8 +87,8 @@ def test_lookups_in_an_idle_log_may_be_tried_again(rig: Rig) -> None:
     for lookup in (
         lambda: log.locate(0),
         lambda: log.first_unstable_offset,
-        lambda: now(log.offset_for_timestamp(NOW)),
-        lambda: now(log.max_timestamp()),
+        lambda: now(time_lookup.first_at_or_after(log, NOW)),
+        lambda: now(time_lookup.largest(log)),
     ):
         with pytest.raises(KafkaStorage):
             lookup()

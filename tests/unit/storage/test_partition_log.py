@@ -13,6 +13,8 @@ from protocol.records.build import Record, build_batch, encode_record
 from protocol.records.compression import Compression, compress
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
 from storage.append_types import AppendOrigin, LogConfig
+from storage.log import time_lookup
+from storage.log.log_truncation import truncate_to
 from storage.log.time_lookup import TimestampOffsetEpoch
 from storage.segments.segment import LogOffsetMetadata
 from tests.doubles.files import Fault, MemoryFileSystem
@@ -199,20 +201,20 @@ def test_lookup_by_time(fs: MemoryFileSystem) -> None:
     append(log, batch(b"c", timestamp=NOW - 500), epoch=1)
     log.roll()
     append(log, batch(b"d", timestamp=NOW + 10), epoch=2)
-    assert now(log.offset_for_timestamp(0)) == TimestampOffsetEpoch(NOW, 0, 1)
-    assert now(log.offset_for_timestamp(NOW + 1)) == TimestampOffsetEpoch(NOW + 1, 1, 1)
-    assert now(log.offset_for_timestamp(NOW + 2)) == TimestampOffsetEpoch(NOW + 10, 3, 2)
-    assert now(log.offset_for_timestamp(NOW + 11)) is None
-    assert now(log.max_timestamp()) == TimestampOffsetEpoch(NOW + 10, 3, 2)
+    assert now(time_lookup.first_at_or_after(log, 0)) == TimestampOffsetEpoch(NOW, 0, 1)
+    assert now(time_lookup.first_at_or_after(log, NOW + 1)) == TimestampOffsetEpoch(NOW + 1, 1, 1)
+    assert now(time_lookup.first_at_or_after(log, NOW + 2)) == TimestampOffsetEpoch(NOW + 10, 3, 2)
+    assert now(time_lookup.first_at_or_after(log, NOW + 11)) is None
+    assert now(time_lookup.largest(log)) == TimestampOffsetEpoch(NOW + 10, 3, 2)
 
 
 def test_the_largest_timestamp_is_found_inside_its_batch(fs: MemoryFileSystem) -> None:
     log = Rig(fs).log()
-    assert now(log.max_timestamp()) is None
+    assert now(time_lookup.largest(log)) is None
     records = [Record(0, NOW, None, b""), Record(1, NOW + 9, None, b""), Record(2, NOW + 9, None, b"")]
     append(log, memoryview(build_batch(records)))
     append(log, batch(timestamp=NOW + 5))
-    assert now(log.max_timestamp()) == TimestampOffsetEpoch(NOW + 9, 1, 0)
+    assert now(time_lookup.largest(log)) == TimestampOffsetEpoch(NOW + 9, 1, 0)
 
 
 def test_damage_behind_the_record_with_the_largest_timestamp_does_not_matter(fs: MemoryFileSystem) -> None:
@@ -221,9 +223,9 @@ def test_damage_behind_the_record_with_the_largest_timestamp_does_not_matter(fs:
     section = encode_record(0, 0, None, b"a") + bytes((second[0] + 2,)) + second[1:]
     log = Rig(fs).log()
     append(log, memoryview(bytearray(with_section(NOW, compress(Compression.GZIP, section), 2, Compression.GZIP))))
-    assert now(log.max_timestamp()) == TimestampOffsetEpoch(NOW, 0, 0)
+    assert now(time_lookup.largest(log)) == TimestampOffsetEpoch(NOW, 0, 0)
     with pytest.raises(InvalidRecord):
-        now(log.offset_for_timestamp(NOW))
+        now(time_lookup.first_at_or_after(log, NOW))
 
 
 # -- transactions
@@ -278,7 +280,7 @@ def test_the_batch_with_the_logs_start_is_looked_for_once(fs: MemoryFileSystem) 
     reads = fs.operations.get("pread", 0)
     assert log.segments.batch_start(3) == 2
     assert fs.operations.get("pread", 0) == reads
-    log.truncate_to(2)
+    truncate_to(log, 2)
     append(log, batch(b"c"))
     append(log, batch(b"d"))
     assert log.segments.batch_start(3) == 3
@@ -345,7 +347,7 @@ def test_a_failed_flush_takes_the_log_offline_and_is_not_retried(fs: MemoryFileS
     log.flush()
     rig.workers.run_all()
     assert fs.operations["fdatasync"] == syncs
-    for call in (lambda: append(log), lambda: log.plan_read(0, 1, log.end, True), lambda: log.truncate_to(0)):
+    for call in (lambda: append(log), lambda: log.plan_read(0, 1, log.end, True), lambda: truncate_to(log, 0)):
         with pytest.raises(KafkaStorage):
             call()
 
