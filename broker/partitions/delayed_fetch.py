@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from broker.partitions.partition import READ_COMMITTED, UNREADABLE
 from protocol.errors import KafkaError
-from storage.segments.segment import LogOffsetMetadata
+from storage.log.log_offset import LogOffsetMetadata
 from timing.purgatory import DelayedOperation
 
 if TYPE_CHECKING:

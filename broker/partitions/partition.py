@@ -20,9 +20,9 @@ from storage.append_types import AppendInfo, AppendOrigin
 if TYPE_CHECKING:
     from protocol.topic_partition import PartitionKey
     from storage.append_types import LogConfig
+    from storage.log.log_offset import LogOffsetMetadata
     from storage.log.partition_log import PartitionLog
     from storage.log.read_plan import ReadPlan
-    from storage.segments.segment import LogOffsetMetadata
     from storage.segments.txn_index import AbortedTxn
 
 READ_UNCOMMITTED = 0

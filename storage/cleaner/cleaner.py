@@ -23,7 +23,8 @@ from storage.cleaner.transactions import CleanedTransactions
 from storage.files import is_transient
 from storage.log.log_services import DESCRIPTORS_RETRY_MS
 from storage.log.partition_log import PartitionLog
-from storage.segments.segment import CLEANED_SUFFIX, LogSegment
+from storage.segments.segment import LogSegment
+from storage.segments.segment_files import CLEANED_SUFFIX
 from storage.segments.txn_index import collect_aborted
 
 logger = structlog.get_logger(__name__)

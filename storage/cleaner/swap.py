@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from storage.log.partition_log import PartitionLog
-from storage.segments.segment import CLEANED_SUFFIX, SWAP_SUFFIX, LogSegment
+from storage.segments.segment import LogSegment
+from storage.segments.segment_files import CLEANED_SUFFIX, SWAP_SUFFIX
 
 
 class CleaningAbortedError(Exception):

@@ -12,10 +12,11 @@ import structlog
 from protocol.errors import KafkaError
 from storage.files import File, FileSystem, is_out_of_descriptors, is_transient, sync_file
 from storage.log.leader_epochs import LeaderEpochs
+from storage.log.log_offset import LogOffsetMetadata
 from storage.log.log_segments import LogSegments
 from storage.log.log_services import DESCRIPTORS_RETRY_MS, LogServices
 from storage.producers.producer_state import ProducerStateManager
-from storage.segments.segment import LogOffsetMetadata, LogSegment
+from storage.segments.segment import LogSegment
 from storage.segments.segment_file import SegmentFile
 from storage.workers import folder_lane
 

@@ -18,13 +18,14 @@ from protocol.records.batch import set_offsets_and_epoch
 from storage.append_types import AppendInfo, AppendOrigin, LogConfig, new_append_info
 from storage.files import is_transient
 from storage.log.log_flusher import LogFlusher
+from storage.log.log_offset import LogOffsetMetadata, new_offset_metadata
 from storage.log.log_services import LogHost, LogServices
 from storage.log.read_plan import ReadPlan
 from storage.log.recovery import LoadedState
 from storage.log.segment_removal import SegmentRemoval
 from storage.log.validator import validate
 from storage.producers.producer_state import CompletedTxn, Duplicate
-from storage.segments.segment import LogOffsetMetadata, LogSegment, new_offset_metadata
+from storage.segments.segment import LogSegment
 from storage.workers import folder_lane
 
 logger = structlog.get_logger(__name__)

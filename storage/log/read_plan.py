@@ -9,9 +9,10 @@ from typing import TypeAlias, TypeVar
 from protocol.errors import KafkaError, OffsetOutOfRange
 from protocol.primitives import Buffer
 from storage.log.file_records import FileRecords
+from storage.log.log_offset import LogOffsetMetadata
 from storage.log.log_segments import LogSegments
 from storage.segments.batch_scan import Read
-from storage.segments.segment import LogOffsetMetadata, LogSegment
+from storage.segments.segment import LogSegment
 from storage.segments.segment_file import WouldBlockError
 from storage.segments.txn_index import AbortedTxn, collect_aborted
 from storage.workers import Workers, folder_lane

@@ -23,13 +23,13 @@ from storage.log.log_segments import LogSegments
 from storage.log.segment_recovery import recover_segment, whole_batches
 from storage.producers.producer_state import ProducerStateManager
 from storage.segments.index import CorruptIndexError
-from storage.segments.segment import (
+from storage.segments.segment import LogSegment
+from storage.segments.segment_files import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SWAP_SUFFIX,
-    LogSegment,
     file_name,
 )
 from storage.segments.txn_index import CorruptTxnIndexError

@@ -17,7 +17,8 @@ from protocol.errors import KafkaError
 from storage.files import is_transient
 from storage.log.log_flusher import LogFlusher
 from storage.log.log_services import DESCRIPTORS_RETRY_MS, LogServices
-from storage.segments.segment import DELETED_SUFFIX, LogSegment
+from storage.segments.segment import LogSegment
+from storage.segments.segment_files import DELETED_SUFFIX
 from storage.workers import Workers, folder_lane
 
 logger = structlog.get_logger(__name__)

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from threading import Lock
-from typing import NamedTuple
-
 from protocol.errors import CorruptMessage
 from protocol.primitives import Buffer
 from storage.append_types import LogConfig
-from storage.files import FileSystem, sync_file, write_fully
+from storage.files import FileSystem, write_fully
 from storage.producers.producer_state import CompletedTxn
 from storage.segments.batch_scan import Read, find_batch, headers
-from storage.segments.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex, TimestampOffset
-from storage.segments.segment_file import SegmentFile
+from storage.segments.index import MAX_RELATIVE_OFFSET, TimestampOffset
+from storage.segments.segment_files import LOG_SUFFIX, SEGMENT_SUFFIXES, SegmentFiles, file_name
 from storage.segments.txn_index import TXN_INDEX_SUFFIX, AbortedTxn, TxnIndex
 
-LOG_SUFFIX = ".log"
-INDEX_SUFFIX = ".index"
-TIME_INDEX_SUFFIX = ".timeindex"
-DELETED_SUFFIX = ".deleted"
-CLEANED_SUFFIX = ".cleaned"
-SWAP_SUFFIX = ".swap"
-SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+__all__ = ["LOG_SUFFIX", "SEGMENT_SUFFIXES", "LogSegment", "file_name"]
 
 _NO_BATCH = (0, -1, 0, 0)
 """First and last offset, position and size of the last batch, as long as this object has not appended any."""
@@ -32,23 +21,7 @@ _INDEX_GROUP = 256
 """Index entries kept in memory before they are written to the files, many with one write."""
 
 
-def file_name(base_offset: int, suffix: str) -> str:
-    """A segment's file name: twenty digits and the suffix."""
-    return f"{base_offset:020d}{suffix}"
-
-
-class LogOffsetMetadata(NamedTuple):
-    """An offset and where it lies: the segment's base offset and the byte position in it (-1: not known)."""
-
-    offset: int
-    segment_base: int = -1
-    position: int = -1
-
-
-new_offset_metadata: Callable[[tuple[int, int, int]], LogOffsetMetadata] = partial(tuple.__new__, LogOffsetMetadata)
-
-
-class LogSegment:
+class LogSegment(SegmentFiles):
     """Appends at the end, reads anywhere. Offsets are absolute, positions are bytes in the `.log` file.
 
     Every method may raise OSError, and CorruptIndexError when it reads an index that was never rebuilt.
@@ -57,25 +30,17 @@ class LogSegment:
     __slots__ = (
         "_bytes_since_index_entry",
         "_first_batch_timestamp",
-        "_fs",
         "_index_full",
         "_index_interval",
         "_last_batch",
         "_ready",
         "_truncated",
-        "_txn_index",
         "_unwritten_entries",
-        "base_offset",
         "created_ms",
-        "file",
-        "file_suffix",
-        "folder",
         "jitter_ms",
         "max_timestamp",
-        "offset_index",
         "offset_of_max_timestamp",
         "size",
-        "time_index",
     )
 
     def __init__(
@@ -89,17 +54,10 @@ class LogSegment:
         now_ms: int = 0,
         file_suffix: str = "",
     ) -> None:
-        self._fs = fs
-        self.folder = folder
-        self.file_suffix = file_suffix  # after the names of all its files: `.cleaned`, `.swap`, `.deleted`, or nothing
-        self.base_offset = base_offset
+        super().__init__(fs, folder, base_offset, config.segment_index_bytes, file_suffix)
         self.jitter_ms = jitter_ms
         self.created_ms = now_ms
         self.size = 0
-        self.file = SegmentFile(fs, self.path(LOG_SUFFIX))
-        index_bytes = config.segment_index_bytes
-        self.offset_index = OffsetIndex(fs, self.path(INDEX_SUFFIX), base_offset, index_bytes)
-        self.time_index = TimeIndex(fs, self.path(TIME_INDEX_SUFFIX), base_offset, index_bytes)
         self.max_timestamp = -1
         self.offset_of_max_timestamp = base_offset
         self._index_interval = config.index_interval_bytes
@@ -110,7 +68,6 @@ class LogSegment:
         self._index_full = False
         self._ready = False
         self._truncated = False
-        self._txn_index: TxnIndex | None = None
 
     @classmethod
     def create(
@@ -147,18 +104,6 @@ class LogSegment:
         segment.size = fs.size(segment.file.path)
         segment.created_ms = fs.modified_ms(segment.file.path)
         return segment
-
-    def path(self, suffix: str, file_suffix: str | None = None) -> str:
-        """Path of the segment's file with that suffix, followed by the segment's own `file_suffix` or another."""
-        behind = self.file_suffix if file_suffix is None else file_suffix
-        return f"{self.folder}/{file_name(self.base_offset, suffix)}{behind}"
-
-    @property
-    def txn_index(self) -> TxnIndex:
-        """The segment's aborted transactions, read at first use. Raises CorruptTxnIndexError."""
-        if self._txn_index is None:
-            self._txn_index = TxnIndex(self._fs, self.folder, self.base_offset, self.file_suffix)
-        return self._txn_index
 
     def check_indexes(self) -> None:
         """Check the indexes' ends. On CorruptIndexError, CorruptTxnIndexError or FileNotFoundError, rebuild them."""
@@ -320,13 +265,7 @@ class LogSegment:
         self._bytes_since_index_entry = 0
         self.seal()
 
-    def sync(self) -> None:
-        """Put log and indexes on the device; blocking."""
-        self.file.open().fdatasync()
-        for path in self.index_paths():
-            sync_file(self._fs, path)
-
-    # -- truncating and removing
+    # -- truncating
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Drop the batches from the first one that reaches `offset` on; synced, so that no crash brings them back."""
@@ -355,42 +294,3 @@ class LogSegment:
             if header.max_timestamp > largest.timestamp:
                 largest = TimestampOffset(header.max_timestamp, header.last_offset)
         self.max_timestamp, self.offset_of_max_timestamp = largest
-
-    def change_suffix(self, file_suffix: str) -> None:
-        """Rename the existing files, the log first: without it the others mean nothing. Any thread."""
-        before = {suffix: path for suffix in SEGMENT_SUFFIXES if self._fs.exists(path := self.path(suffix))}
-        after = {suffix: self.path(suffix, file_suffix) for suffix in before}
-        renames = {
-            LOG_SUFFIX: self.file.rename,
-            INDEX_SUFFIX: self.offset_index.rename,
-            TIME_INDEX_SUFFIX: self.time_index.rename,
-        }
-        for suffix, old in before.items():
-            if suffix in renames:
-                renames[suffix](after[suffix])
-            else:
-                self._fs.rename(old, after[suffix])
-        self.file_suffix = file_suffix  # last, so that a call that failed half-way can be repeated
-        if self._txn_index is not None:
-            self._txn_index.path = self.path(TXN_INDEX_SUFFIX)
-
-    def locks(self) -> tuple[Lock, ...]:
-        """The locks that other threads hold, one at a time, while they open files by name."""
-        return self.file.lock, self.offset_index.lock, self.time_index.lock
-
-    def relocate(self, folder: str) -> None:
-        """Note the files' new folder; the caller holds `locks`."""
-        self.folder = folder
-        self.offset_index.relocate(self.path(INDEX_SUFFIX))
-        self.time_index.relocate(self.path(TIME_INDEX_SUFFIX))
-        if self._txn_index is not None:
-            self._txn_index.path = self.path(TXN_INDEX_SUFFIX)
-        self.file.relocate(self.path(LOG_SUFFIX))
-
-    def index_paths(self) -> list[str]:
-        """Paths of the index files that exist."""
-        return [path for path in self.existing_files() if path != self.file.path]
-
-    def existing_files(self) -> list[str]:
-        """Paths of the segment's existing files."""
-        return [path for suffix in SEGMENT_SUFFIXES if self._fs.exists(path := self.path(suffix))]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from protocol.primitives import Buffer
 from storage.files import File, FileSystem, write_fully
-from storage.segments.segment import LOG_SUFFIX
+from storage.segments.segment_files import LOG_SUFFIX
 
 _CHUNK = 1 << 20
 

@@ -16,7 +16,7 @@ from storage.log import leader_epochs
 from storage.log.segment_recovery import whole_batches
 from storage.producers import producer_snapshot
 from storage.segments.index import CorruptIndexError, OffsetIndex, TimeIndex
-from storage.segments.segment import (
+from storage.segments.segment_files import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     INDEX_SUFFIX,
