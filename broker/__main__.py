@@ -24,7 +24,8 @@ from broker.config.broker_config import ConfigurationError  # noqa: E402
 from broker.config.sources import Loaded, load  # noqa: E402
 from broker.metadata.entries import CorruptMetadataError  # noqa: E402
 from broker.network.server import ListenError  # noqa: E402
-from broker.node import Node, Seams, Stopped  # noqa: E402
+from broker.node import Node, Seams  # noqa: E402
+from broker.stopping import Stopped  # noqa: E402
 from protocol.errors import KafkaError  # noqa: E402
 from storage.files import OsFileSystem  # noqa: E402
 from storage.folders.log_dirs import LogDirError  # noqa: E402

@@ -8,7 +8,6 @@ import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -18,6 +17,7 @@ from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Listener, Listeners
 from broker.config.topic_config import log_config
 from broker.coordinators.group_coordinator import GroupCoordinator
+from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
 from broker.metadata import feature_updates
 from broker.metadata.auto_create import AutoTopicCreation
@@ -31,23 +31,21 @@ from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.monitoring.loop_lag import LoopLag
 from broker.monitoring.metrics import Metrics
 from broker.monitoring.node_metrics import register_gauges
-from broker.monitoring.transaction_metrics import register_transaction_metrics
 from broker.network.dispatch import Dispatcher
-from broker.network.server import ListenError, Server
+from broker.network.server import Server
 from broker.partitions.delayed_produce import ProduceWaits
 from broker.partitions.fetch_session import FetchSessionCache
 from broker.partitions.hosted import Partitions
 from broker.partitions.log_maintenance import LogMaintenance
 from broker.partitions.log_moves import LogMoves
 from broker.partitions.partition import Partition
-from broker.patience import StuckError, unless_stuck
 from broker.periodic import Periodic
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connection_rates import ConnectionRates
 from broker.quotas.throttling import Throttling, windows_of
 from broker.security.scram_credentials import ScramCredentials
+from broker.stopping import Stopped, end_work
 from protocol import uuids
-from protocol.errors import KafkaError
 from storage.append_types import LogConfig
 from storage.folders.log_dirs import LogDir, LogDirs
 from storage.folders.log_manager import LogManager
@@ -62,9 +60,6 @@ if TYPE_CHECKING:
     from timing.clock import Clock
 
 logger = structlog.get_logger(__name__)
-
-STOP_PATIENCE_MS = 30_000
-"""A stop that makes no progress for this long is given up; the next start recovers the logs."""
 
 STARTED_LIKE_KAFKA = "[KafkaServer id={}] started; Kafka Server started; Transitioning from RECOVERY to RUNNING"
 """What Testcontainers looks for in the lines of Kafka's images, depending on its language and version."""
@@ -85,14 +80,6 @@ class Seams:
     fs: FileSystem
     workers: Workers
     random: random.Random
-
-
-class Stopped(Enum):
-    """How a stop went. After STUCK, threads hang in a device and cannot be ended."""
-
-    CLEAN = auto()
-    UNCLEAN = auto()
-    STUCK = auto()
 
 
 class Node:
@@ -121,6 +108,7 @@ class Node:
     transaction_coordinator: TransactionCoordinator
     server: Server
     cluster_id: str
+    _maintenance: LogMaintenance
 
     def __init__(self, config: BrokerConfig, listeners: Listeners, seams: Seams) -> None:
         self.config = config
@@ -141,7 +129,6 @@ class Node:
         self.unusable = asyncio.Event()
         self._listeners = listeners
         self._seams = seams
-        self._ending = ""
         self._http: HttpServer | None = None
         self._periodic = Periodic(seams.clock)
         self._loop_lag = LoopLag(seams.clock, self.metrics.loop_lag_s)
@@ -167,8 +154,7 @@ class Node:
             self.bound_listeners = self._listeners.with_ports(self.server.bound)
             self.advertised = self._listeners.resolve(self.server.bound, socket.gethostname())
             await self.server.serve()
-            register_gauges(self)
-            register_transaction_metrics(self)
+            self._register_metrics()
             undo.pop_all()
         self._loop_lag.start()
         self._maintenance.start(self.config, self._periodic)
@@ -252,12 +238,30 @@ class Node:
         self.log_moves = LogMoves(self.logs, self._maintenance.cleaner.is_busy_with, self._new_id)
 
     def _start_coordinators(self, undo: AsyncExitStack) -> None:
-        self.group_coordinator = GroupCoordinator(self)
+        self.group_coordinator = GroupCoordinator(self, self.resource_configs)
         undo.callback(self.group_coordinator.stop)
         self.group_coordinator.start()
-        self.transaction_coordinator = TransactionCoordinator(self)
+        groups = self.group_coordinator.runtime
+        self.transaction_coordinator = TransactionCoordinator(self, groups, self.producer_ids, self.features)
         undo.callback(self.transaction_coordinator.stop)
         self.transaction_coordinator.start()
+        self._hanging = HangingTransactions(self.transaction_coordinator, groups, self.partitions, self.clock)
+        undo.callback(self._hanging.stop)
+        self._hanging.start()
+
+    def _register_metrics(self) -> None:
+        groups = self.group_coordinator
+        groups.register_metrics(self.metrics)
+        self.transaction_coordinator.register_metrics(self.metrics)
+        register_gauges(
+            self.metrics,
+            partitions=self.partitions,
+            server=self.server,
+            wheel=self.wheel,
+            purgatories=(*self._waiting_for_records, groups.rebalances, groups.heartbeats),
+            fetch_sessions=self.fetch_sessions,
+            throttling=self.throttling,
+        )
 
     def _log_config(self, topic: Topic) -> LogConfig:
         return log_config(self.config, topic.configs)
@@ -283,10 +287,7 @@ class Node:
 
         self._http = HttpServer(self.config.string("odradek.http.host"), port, self.metrics, lambda: self.not_ready)
         undo.push_async_callback(self._http.stop)
-        try:
-            await self._http.bind()
-        except OSError as error:
-            raise _cannot_open_http(port, error) from error
+        await self._http.bind()
 
     async def serve_http(self) -> int | None:
         """Answer on the port for metrics and health; return its number, or None if it is switched off.
@@ -295,10 +296,7 @@ class Node:
         """
         if self._http is None:
             return None
-        try:
-            await self._http.serve()
-        except OSError as error:
-            raise _cannot_open_http(self._http.port, error) from error
+        await self._http.serve()
         return self._http.port
 
     # -- events of partitions
@@ -341,25 +339,20 @@ class Node:
         logger.info("stopping")
         self._loop_lag.stop()
         self.fetch_purgatory.complete_all()
+        self._hanging.stop()
         self.transaction_coordinator.stop()
         self.group_coordinator.stop()
         await self.server.stop()
         await self.dispatcher.drain()
-        try:
-            stopped = await unless_stuck(
-                self.clock, self._end_work(), lambda: (self._ending, self.logs.closed), STOP_PATIENCE_MS
-            )
-        except StuckError:
-            logger.error("disk not responding; giving up the clean shutdown", waiting_for=self._ending)
-            stopped = Stopped.STUCK
+        stopped = await end_work(self.clock, self._last_works(), lambda: self.logs.closed)
         if self._http is not None:
             await self._http.stop()
         logger.info("stopped")
         return stopped
 
-    async def _end_work(self) -> Stopped:
-        """Run the steps that may wait for a device, one after the other."""
-        works: dict[str, Callable[[], Awaitable[None]]] = {
+    def _last_works(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """What may wait for a device while the node stops, in order."""
+        return {
             "new topics": self.auto_topics.stop,
             "moves of logs": self.log_moves.stop,
             "compaction": self._maintenance.stop,
@@ -368,25 +361,9 @@ class Node:
             "the metadata log": self.metadata.close,
             "the logs": lambda: self._seams.workers.lane("stop").call(self._close_logs),
         }
-        stopped = Stopped.CLEAN
-        for name, work in works.items():
-            self._ending = name
-            try:
-                await work()
-            except (OSError, KafkaError) as error:
-                logger.error("data not flushed cleanly", of=name, error=str(error))
-                stopped = Stopped.UNCLEAN
-            except Exception:
-                logger.exception("unexpected error during the stop", of=name)  # the next steps must run nonetheless
-                stopped = Stopped.UNCLEAN
-        return stopped
 
     def _close_logs(self) -> None:
         try:
             self.logs.checkpoint_high_watermarks(lambda one: one.log_end_offset)
         finally:
             self.logs.close()
-
-
-def _cannot_open_http(port: int, error: OSError) -> ListenError:
-    return ListenError(f"odradek.http.port = {port} cannot be opened: {error.strerror or error}")

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from broker.coordinators.group_topics import GroupTopics
-from broker.coordinators.hosted import HostedCoordinator
+from broker.coordinators.hosted import HostedCoordinator, HostingNode
 from broker.metadata.resource_configs import Resource, ResourceConfigs, ResourceType
 from broker.metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from broker.monitoring.group_metrics import register_group_metrics
@@ -30,8 +30,9 @@ from timing.purgatory import Purgatory
 
 if TYPE_CHECKING:
     from broker.config.broker_config import BrokerConfig
+    from broker.metadata.features import Features
     from broker.metadata.topics import Topic
-    from broker.node import Node
+    from broker.monitoring.metrics import Metrics
     from coordinator.runtime.shard import Shard
 
 MINUTE_MS = 60_000
@@ -51,9 +52,8 @@ def group_config(config: BrokerConfig) -> GroupConfig:
     )
 
 
-def consumer_group_config(node: Node) -> ConsumerGroupConfig:
+def consumer_group_config(config: BrokerConfig, configs: ResourceConfigs) -> ConsumerGroupConfig:
     """The settings of KIP-848 groups, in ms; `overrides` follows the groups' own configurations."""
-    config = node.config
     policy = config.string("group.consumer.migration.policy").lower()
     return ConsumerGroupConfig(
         session_timeout_ms=config.integer("group.consumer.session.timeout.ms"),
@@ -63,7 +63,7 @@ def consumer_group_config(node: Node) -> ConsumerGroupConfig:
         may_upgrade=policy in ("bidirectional", "upgrade"),
         may_downgrade=policy in ("bidirectional", "downgrade"),
         regex_refresh_interval_ms=config.integer("group.consumer.regex.refresh.interval.ms"),
-        overrides=_group_overrides(node.resource_configs),
+        overrides=_group_overrides(configs),
     )
 
 
@@ -89,10 +89,10 @@ def _group_overrides(configs: ResourceConfigs) -> Mapping[str, Mapping[str, int]
     return overrides
 
 
-def require_consumer_protocol(node: Node) -> None:
+def require_consumer_protocol(config: BrokerConfig, features: Features) -> None:
     """Raises UnsupportedVersion unless groups of KIP-848 are offered."""
-    offered = "consumer" in node.config.list_("group.coordinator.rebalance.protocols")
-    if not offered or not node.features.levels.get("group.version", 0):
+    offered = "consumer" in config.list_("group.coordinator.rebalance.protocols")
+    if not offered or not features.levels.get("group.version", 0):
         raise UnsupportedVersion
 
 
@@ -104,10 +104,10 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
 
     load_buffer_config = "offsets.load.buffer.size"
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: HostingNode, configs: ResourceConfigs) -> None:
         config = node.config
         self.config = group_config(config)
-        self.consumer_config = consumer_group_config(node)
+        self.consumer_config = consumer_group_config(config, configs)
         self._random = node.random
         self.metrics = GroupMetrics()
         self.consumer_metrics = ConsumerGroupMetrics()
@@ -129,7 +129,12 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
     def start(self) -> None:
         super().start()
         self._node.topics.subscribe(self._topic_changed)
-        register_group_metrics(self._node, self)
+
+    def register_metrics(self, metrics: Metrics) -> None:
+        """Register the metrics of groups for `/metrics`."""
+        partitions = self._node.partitions
+        counted = self.metrics, self.consumer_metrics, self.offset_metrics
+        register_group_metrics(metrics, partitions, self.runtime, *counted)
 
     def _new_state(self, shard: Shard[GroupShard]) -> GroupShard:
         classic = ClassicGroups(shard, self.config, self._new_member_id, self.rebalances, self.heartbeats, self.metrics)

@@ -21,10 +21,13 @@ from protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from broker.coordinators.transaction_coordinator import TransactionCoordinator
-    from broker.node import Node
+    from broker.partitions.hosted import Partitions
     from broker.partitions.partition import Partition
+    from coordinator.group.shard import GroupShard
+    from coordinator.runtime.runtime import CoordinatorRuntime
     from coordinator.transaction.metadata import TransactionMetadata
     from storage.producers.producer_entry import ProducerStateEntry
+    from timing.clock import Clock
 
 logger = structlog.get_logger(__name__)
 
@@ -50,17 +53,26 @@ class _Open:
 class HangingTransactions:
     """Looks once at what was open when the node started; later transactions are in their coordinator before a log."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(
+        self,
+        coordinator: TransactionCoordinator,
+        groups: CoordinatorRuntime[GroupShard],
+        partitions: Partitions,
+        clock: Clock,
+    ) -> None:
+        self._coordinator = coordinator
+        self._groups = groups
+        self._partitions = partitions
+        self._clock = clock
         self._task: Task[None] | None = None
 
     def start(self) -> None:
         """Note what is open, and end what hangs once the coordinators have loaded. Call it before anyone is served."""
-        if not self._node.transaction_coordinator.topic_exists:
+        if not self._coordinator.topic_exists:
             return
         found = [
             _Open(partition, producer_id, first_offset)
-            for partition in self._node.partitions
+            for partition in self._partitions
             for first_offset, producer_id in partition.log.producers.open_transactions.items()
         ]
         if found:
@@ -71,19 +83,18 @@ class HangingTransactions:
             self._task.cancel()
 
     async def _end(self, found: list[_Open]) -> None:
-        node = self._node
         while True:
-            await node.group_coordinator.runtime.loaded()
-            await node.transaction_coordinator.runtime.loaded()
-            if not _is_complete(node.transaction_coordinator):
+            await self._groups.loaded()
+            await self._coordinator.runtime.loaded()
+            if not _is_complete(self._coordinator):
                 return  # a shard that is missing may know them; the next start looks again
-            by_producer = _by_producer(node.transaction_coordinator)
+            by_producer = _by_producer(self._coordinator)
             # All begun at once: while this waits, a producer may open a transaction where its old one hangs.
             endings = [self._begin(one, by_producer.get(one.producer_id)) for one in found]
             found = [one for one, ending in zip(found, endings, strict=True) if ending and not await ending.is_over()]
             if not found:
                 return
-            await node.clock.sleep(RETRY_MS)
+            await self._clock.sleep(RETRY_MS)
 
     def _begin(self, found: _Open, known: TransactionMetadata | None) -> _Ending | None:
         """End it, unless the transaction is its coordinator's or has ended before: then None."""
@@ -97,7 +108,7 @@ class HangingTransactions:
         # An admin's marker has the coordinator epoch of the last one, too.
         marker = EndMarker(found.producer_id, entry.producer_epoch, max(entry.coordinator_epoch, 0), committed)
         try:
-            written = self._node.transaction_coordinator.markers.marker_writer(marker)(*partition.key)
+            written = self._coordinator.markers.marker_writer(marker)(*partition.key)
         except KafkaError as error:
             return _Ending(partition, marker, error)
         return _Ending(partition, marker, written)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from broker.coordinators.coordinator_log import PartitionCoordinatorLog
 from broker.metadata.internal_topics import ensure_internal_topic
+from broker.metadata.topic_planning import PlanningNode
 from broker.network.answers import when_all_settled
 from coordinator.hashing import partition_for
 from coordinator.runtime.state_machine import StateMachine
@@ -15,13 +16,23 @@ from protocol.errors import KafkaError, NotCoordinator
 
 if TYPE_CHECKING:
     from broker.metadata.topics import Topic
-    from broker.node import Node
+    from broker.partitions.hosted import Partitions
     from coordinator.runtime.runtime import CoordinatorRuntime
     from coordinator.runtime.shard import Operation, Shard
+    from timing.clock import Clock
+    from timing.wheel import TimingWheel
 
 S = TypeVar("S", bound=StateMachine)
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+class HostingNode(PlanningNode, Protocol):
+    """The node as its coordinators see it."""
+
+    clock: Clock
+    wheel: TimingWheel
+    partitions: Partitions
 
 
 class HostedCoordinator(Generic[S]):
@@ -32,7 +43,7 @@ class HostedCoordinator(Generic[S]):
 
     load_buffer_config: str
 
-    def __init__(self, node: Node, topic: str, default_partitions: int, runtime: CoordinatorRuntime[S]) -> None:
+    def __init__(self, node: HostingNode, topic: str, default_partitions: int, runtime: CoordinatorRuntime[S]) -> None:
         self._node = node
         self._topic = topic
         self._partitions = default_partitions

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from broker.coordinators.hanging_transactions import HangingTransactions
-from broker.coordinators.hosted import HostedCoordinator
+from broker.coordinators.hosted import HostedCoordinator, HostingNode
 from broker.coordinators.transaction_markers import TransactionMarkers
 from broker.metadata.topic_names import TRANSACTION_STATE_TOPIC_NAME
+from broker.monitoring.transaction_metrics import register_transaction_metrics
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.transaction.config import TransactionConfig
 from coordinator.transaction.metadata import TransactionMetadata
@@ -20,7 +20,10 @@ from protocol.topic_partition import PartitionKey
 
 if TYPE_CHECKING:
     from broker.config.broker_config import BrokerConfig
-    from broker.node import Node
+    from broker.metadata.features import Features
+    from broker.metadata.producer_ids import ProducerIds
+    from broker.monitoring.metrics import Metrics
+    from coordinator.group.shard import GroupShard
     from coordinator.runtime.outcome import ProducerEpoch
     from coordinator.runtime.shard import Shard
 
@@ -37,15 +40,23 @@ def transaction_config(config: BrokerConfig) -> TransactionConfig:
 
 
 class TransactionCoordinator(HostedCoordinator[TransactionShard]):
-    """Routes messages for transactions, by transactional id."""
+    """Routes messages for transactions, by transactional id. `groups` has the offsets that are part of transactions."""
 
     load_buffer_config = "transaction.state.log.load.buffer.size"
 
-    def __init__(self, node: Node) -> None:
+    def __init__(
+        self,
+        node: HostingNode,
+        groups: CoordinatorRuntime[GroupShard],
+        producer_ids: ProducerIds,
+        features: Features,
+    ) -> None:
         config = node.config
+        self._producer_ids = producer_ids
+        self._features = features
         self._config = transaction_config(config)
         self.metrics = TransactionMetrics()
-        self.markers = TransactionMarkers(node.clock, node.wheel, node.partitions, node.group_coordinator.runtime)
+        self.markers = TransactionMarkers(node.clock, node.wheel, node.partitions, groups)
         runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
             TRANSACTION_STATE_TOPIC_NAME,
             ROWS,
@@ -56,15 +67,12 @@ class TransactionCoordinator(HostedCoordinator[TransactionShard]):
         )
         partitions = config.integer("transaction.state.log.num.partitions")
         super().__init__(node, TRANSACTION_STATE_TOPIC_NAME, partitions, runtime)
-        self._hanging = HangingTransactions(node)
 
-    def start(self) -> None:
-        super().start()
-        self._hanging.start()
-
-    def stop(self) -> None:
-        self._hanging.stop()
-        super().stop()
+    def register_metrics(self, metrics: Metrics) -> None:
+        """Register the metrics of transactions for `/metrics`."""
+        node = self._node
+        longest_ms = self._config.max_timeout_ms
+        register_transaction_metrics(metrics, self.metrics, self.metadata, node.partitions, node.clock, longest_ms)
 
     def _new_state(self, shard: Shard[TransactionShard]) -> TransactionShard:
         partition = self._node.partitions.get(TRANSACTION_STATE_TOPIC_NAME, shard.partition)
@@ -74,12 +82,12 @@ class TransactionCoordinator(HostedCoordinator[TransactionShard]):
             self._config,
             self.markers,
             self.metrics,
-            self._node.producer_ids.take,
+            self._producer_ids.take,
             self._transaction_version,
         )
 
     def _transaction_version(self) -> int:
-        return self._node.features.levels.get(TRANSACTION_VERSION, 0)
+        return self._features.levels.get(TRANSACTION_VERSION, 0)
 
     def holds(self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[PartitionKey]) -> bool:
         """Whether the producer's open transaction includes all of the partitions, as of the end of the log."""

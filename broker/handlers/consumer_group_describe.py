@@ -31,7 +31,7 @@ CONSUMER_MEMBER = 1
 def handle(
     ctx: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse | Awaitable[ConsumerGroupDescribeResponse]:
-    require_consumer_protocol(ctx.node)
+    require_consumer_protocol(ctx.node.config, ctx.node.features)
     coordinator = ctx.node.group_coordinator
     named = [group_id for group_id in request.group_ids if group_id]
     nameless = [_group(request, "", InvalidGroupId())] * (len(request.group_ids) - len(named))

@@ -71,7 +71,7 @@ def _plan(
     if additional > room:
         raise UnknownServerError
     quota.charge(wanted.name, additional)  # even if the replicas turn out to be impossible
-    return plan_partitions(node, additional, assignments)
+    return plan_partitions(node.node_id, additional, assignments)
 
 
 def _failed(name: str, error: KafkaError) -> CreatePartitionsTopicResult:

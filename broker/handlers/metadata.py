@@ -61,7 +61,7 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
     missing = in_set_order([name for name in names if ctx.node.topics.get(name) is None], of=len(names))
     if missing and request.allow_auto_topic_creation and ctx.node.config.boolean("auto.create.topics.enable"):
         valid = in_hash_order([name for name in missing if topic_names.invalid_reason(name) is None])
-        ctx.node.auto_topics.begin(valid, ctx.node.throttling.mutations(ctx))
+        ctx.node.auto_topics.begin(valid, ctx.node.throttling.mutations(ctx).charge)
         missing = [name for name in missing if topic_names.invalid_reason(name) is not None] + valid
     return _response(ctx, [_by_name(ctx, request, name) for name in found + missing])
 

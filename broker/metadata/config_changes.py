@@ -6,16 +6,18 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from broker.config import alter
 from broker.config.alter import AlterOp, Change, UnknownOperationError
+from broker.config.broker_config import BrokerConfig
 from broker.config.resource_defs import parse_client_metrics_configs, parse_group_configs
 from broker.config.resource_names import node_id_of
 from broker.config.topic_config import parse_topic_configs
 from broker.metadata import topic_names
-from broker.metadata.resource_configs import Resource, ResourceType
+from broker.metadata.resource_configs import Resource, ResourceConfigs, ResourceType
 from broker.metadata.store import retrying
+from broker.metadata.topics import Topics
 from protocol.errors import (
     InvalidConfiguration,
     InvalidRequest,
@@ -25,10 +27,16 @@ from protocol.errors import (
     UnknownTopicOrPartition,
 )
 
-if TYPE_CHECKING:
-    from broker.node import Node
-
 LOG_LEVELS = ("DEBUG", "ERROR", "FATAL", "INFO", "TRACE", "WARN")
+
+
+class ConfiguredNode(Protocol):
+    """The node as changes of its configurations see it."""
+
+    config: BrokerConfig
+    node_id: int
+    topics: Topics
+    resource_configs: ResourceConfigs
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,7 @@ class ResourceChange:
 
 
 async def change_configs(
-    node: Node, wanted: Sequence[ResourceChange], *, validate_only: bool
+    node: ConfiguredNode, wanted: Sequence[ResourceChange], *, validate_only: bool
 ) -> list[KafkaError | None]:
     """Make every change that can be made; return each one's error, in the order of the changes."""
 
@@ -102,7 +110,7 @@ def _type_of(change: ResourceChange) -> ResourceType:
     return ResourceType(change.resource_type)
 
 
-def _topic(node: Node, change: ResourceChange) -> Mapping[str, str]:
+def _topic(node: ConfiguredNode, change: ResourceChange) -> Mapping[str, str]:
     topic = node.topics.get(change.name)
     overrides = topic.configs if topic is not None and change.incremental else {}
     altered = alter.changed_topic(overrides, change.changes)
@@ -117,17 +125,17 @@ def _topic(node: Node, change: ResourceChange) -> Mapping[str, str]:
     return altered
 
 
-def _key(node: Node, change: ResourceChange) -> str:
+def _key(node: ConfiguredNode, change: ResourceChange) -> str:
     """A broker's name as stored: an alias of this broker's id (`+1`, `01`) becomes the id."""
     return str(node.node_id) if alter.is_per_broker(node.config, change.name) else change.name
 
 
-def _broker(node: Node, change: ResourceChange) -> Mapping[str, str]:
+def _broker(node: ConfiguredNode, change: ResourceChange) -> Mapping[str, str]:
     per_broker = alter.is_per_broker(node.config, change.name)
     return alter.changed_broker(node.config, change.changes, per_broker=per_broker, incremental=change.incremental)
 
 
-def _other(node: Node, change: ResourceChange) -> Mapping[str, str]:
+def _other(node: ConfiguredNode, change: ResourceChange) -> Mapping[str, str]:
     resource_type = ResourceType(change.resource_type)
     current = node.resource_configs.get(resource_type, change.name) if change.incremental else {}
     altered = alter.changed_scalars(current, change.changes)
@@ -142,7 +150,7 @@ def _other(node: Node, change: ResourceChange) -> Mapping[str, str]:
     return altered
 
 
-def _logger(node: Node, change: ResourceChange, *, validate_only: bool) -> None:
+def _logger(node: ConfiguredNode, change: ResourceChange, *, validate_only: bool) -> None:
     """Check a change of log levels. Deviation: it has no effect; `odradek.log.level` sets levels at startup."""
     node_id = node_id_of(change.name, called="Node")
     if node_id != node.node_id:

@@ -6,8 +6,6 @@ Kafka's `DefaultAutoTopicCreationManager`, `GroupCoordinatorService.groupMetadat
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import structlog
 
 from broker.metadata.store import VersionConflictError
@@ -16,20 +14,16 @@ from broker.metadata.topic_names import (
     SHARE_GROUP_STATE_TOPIC_NAME,
     TRANSACTION_STATE_TOPIC_NAME,
 )
-from broker.metadata.topic_planning import plan_topic
+from broker.metadata.topic_planning import PlanningNode, plan_topic
+from broker.metadata.topics import Topic
 from protocol.errors import CoordinatorNotAvailable, KafkaError
-
-if TYPE_CHECKING:
-    from broker.config.broker_config import BrokerConfig
-    from broker.metadata.topics import Topic
-    from broker.node import Node
 
 logger = structlog.get_logger(__name__)
 
 
-def plan_internal_topic(node: Node, name: str) -> Topic | None:
+def plan_internal_topic(node: PlanningNode, name: str) -> Topic | None:
     """The internal topic as it would be created, None if the name is not one's. Raises what `plan_topic` does."""
-    config: BrokerConfig = node.config
+    config = node.config
     if name == GROUP_METADATA_TOPIC_NAME:
         prefix = "offsets.topic"
         configs = {"cleanup.policy": "compact", "compression.type": "producer"}
@@ -61,7 +55,7 @@ def plan_internal_topic(node: Node, name: str) -> Topic | None:
     )
 
 
-async def ensure_internal_topic(node: Node, name: str) -> None:
+async def ensure_internal_topic(node: PlanningNode, name: str) -> None:
     """Create the topic if it does not exist. Raises CoordinatorNotAvailable if that fails."""
     while node.topics.get(name) is None:
         try:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from typing import TYPE_CHECKING
+from random import Random
+from typing import Protocol
 
+from broker.config.broker_config import BrokerConfig
 from broker.config.topic_config import parse_topic_configs
 from broker.metadata import topic_names
-from broker.metadata.topics import PartitionAssignment, Topic, assign
+from broker.metadata.topics import PartitionAssignment, Topic, Topics, assign
 from protocol import uuids
 from protocol.errors import (
     InvalidConfiguration,
@@ -22,14 +24,20 @@ from protocol.errors import (
     TopicExists,
 )
 
-if TYPE_CHECKING:
-    from broker.node import Node
-
 MAX_PARTITIONS_PER_REQUEST = 10_000
 MAX_RECORDS_PER_REQUEST = 10_000
 
 BY_DEFAULT = -1
 """Leaves a partition count or replication factor to the broker."""
+
+
+class PlanningNode(Protocol):
+    """The node as planning sees it."""
+
+    config: BrokerConfig
+    node_id: int
+    random: Random
+    topics: Topics
 
 
 def require_time_left(timeout: datetime.timedelta) -> None:
@@ -68,7 +76,7 @@ def check_replicas(replicas: Sequence[int], node_ids: Set[int]) -> None:
 
 
 def plan_topic(
-    node: Node,
+    node: PlanningNode,
     name: str,
     *,
     partition_count: int = BY_DEFAULT,
@@ -92,7 +100,7 @@ def plan_topic(
     return Topic(name, uuids.random_uuid(node.random), partitions, overrides)
 
 
-def _check_name(node: Node, name: str, beside: Collection[str]) -> None:
+def _check_name(node: PlanningNode, name: str, beside: Collection[str]) -> None:
     if node.topics.get(name) is not None:
         raise TopicExists(f"Topic '{name}' already exists.")
     existing = node.topics.colliding_with(name)
@@ -113,7 +121,7 @@ def _overrides(configs: Iterable[tuple[str, str | None]]) -> Mapping[str, str]:
 
 
 def _assigned(
-    node: Node, partition_count: int, replication_factor: int, assignments: Sequence[tuple[int, Sequence[int]]]
+    node: PlanningNode, partition_count: int, replication_factor: int, assignments: Sequence[tuple[int, Sequence[int]]]
 ) -> tuple[PartitionAssignment, ...]:
     if replication_factor != BY_DEFAULT:
         raise InvalidRequest("A manual partition assignment was specified, but replication factor was not set to -1.")
@@ -130,7 +138,7 @@ def _assigned(
     return tuple(by_index[index] for index in range(len(by_index)))
 
 
-def _placed(node: Node, partition_count: int, replication_factor: int) -> tuple[PartitionAssignment, ...]:
+def _placed(node: PlanningNode, partition_count: int, replication_factor: int) -> tuple[PartitionAssignment, ...]:
     if replication_factor < BY_DEFAULT or replication_factor == 0:
         raise InvalidReplicationFactor("Replication factor must be larger than 0, or -1 to use the default value.")
     if partition_count < BY_DEFAULT or partition_count == 0:
@@ -166,11 +174,11 @@ def growth(topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None
 
 
 def plan_partitions(
-    node: Node, additional: int, assignments: Sequence[Sequence[int]] | None
+    node_id: int, additional: int, assignments: Sequence[Sequence[int]] | None
 ) -> tuple[PartitionAssignment, ...]:
     """The partitions that would be added. Raises InvalidReplicaAssignment."""
     if assignments is None:
-        return (assign([node.node_id]),) * additional
+        return (assign([node_id]),) * additional
     for replicas in assignments:
-        check_replicas(replicas, {node.node_id})
+        check_replicas(replicas, {node_id})
     return tuple(assign(replicas) for replicas in assignments)

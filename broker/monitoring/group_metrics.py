@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from broker.monitoring.metrics import Labelled
+from broker.monitoring.metrics import Labelled, Metrics
+from broker.partitions.hosted import Partitions
+from coordinator.group.classic.metrics import GroupMetrics
 from coordinator.group.classic.states import GroupState
+from coordinator.group.consumer.metrics import ConsumerGroupMetrics
 from coordinator.group.consumer.states import ConsumerGroupState
 from coordinator.group.group_port import GroupType
-
-if TYPE_CHECKING:
-    from broker.coordinators.group_coordinator import GroupCoordinator
-    from broker.node import Node
-    from coordinator.group.shard import GroupShard
+from coordinator.group.offsets.metrics import OffsetMetrics
+from coordinator.group.shard import GroupShard
+from coordinator.runtime.runtime import CoordinatorRuntime
 
 MANAGER = "kafka_coordinator_group_groupmetadatamanager_"
 COORDINATOR = "kafka_server_group_coordinator_metrics_"
@@ -35,24 +36,39 @@ class Committed(NamedTuple):
     lag: int | None
 
 
-def register_group_metrics(node: Node, coordinator: GroupCoordinator) -> None:
+Shards = Callable[[], Iterator[GroupShard]]
+"""The shards that are loaded."""
+
+
+def register_group_metrics(
+    metrics: Metrics,
+    partitions: Partitions,
+    runtime: CoordinatorRuntime[GroupShard],
+    groups: GroupMetrics,
+    consumer_groups: ConsumerGroupMetrics,
+    offsets: OffsetMetrics,
+) -> None:
     """Register the metrics for `/metrics`."""
-    gauge = node.metrics.gauge
-    groups = coordinator.metrics
+
+    def shards() -> Iterator[GroupShard]:
+        return (shard.state for shard in runtime.shards() if shard.state is not None)
+
+    gauge = metrics.gauge
     gauge(f"{MANAGER}numgroups", "Groups.", (), lambda: sum(groups.groups.values()))
     for state in GroupState:
         name = f"{MANAGER}numgroups{state.value.lower()}"
         gauge(name, f"Groups in state {state.value}.", (), partial(groups.groups.__getitem__, state))
-    gauge(f"{MANAGER}numoffsets", "Committed offsets.", (), lambda: sum(len(s.offsets.store) for s in _shards(node)))
-    _counts(node, coordinator)
-    _groups_of_kip_848(node, coordinator)
-    _consumer_groups(node)
+    gauge(f"{MANAGER}numoffsets", "Committed offsets.", (), lambda: sum(len(s.offsets.store) for s in shards()))
+    _counts(metrics, groups, consumer_groups, offsets)
+    _groups_of_kip_848(metrics, consumer_groups, shards)
+    _consumer_groups(metrics, partitions, shards)
 
 
-def _counts(node: Node, coordinator: GroupCoordinator) -> None:
+def _counts(
+    metrics: Metrics, groups: GroupMetrics, consumer_groups: ConsumerGroupMetrics, offsets: OffsetMetrics
+) -> None:
     """Register counts as gauges: Kafka's names for them end in `_count`, not allowed for a Prometheus counter."""
-    gauge = node.metrics.gauge
-    groups, offsets = coordinator.metrics, coordinator.offset_metrics
+    gauge = metrics.gauge
     gauge(
         f"{COORDINATOR}group_completed_rebalance_count",
         "Rebalances that ended with assignments, since the start.",
@@ -77,54 +93,56 @@ def _counts(node: Node, coordinator: GroupCoordinator) -> None:
         (),
         lambda: offsets.offset_deletions,
     )
-    node.metrics.counter(
+    metrics.counter(
         "odradek_group_expired_members_total",
         "Members removed because nothing was heard of them in time.",
         (),
-        lambda: groups.expired_members + coordinator.consumer_metrics.expired_members,
+        lambda: groups.expired_members + consumer_groups.expired_members,
     )
 
 
-def _groups_of_kip_848(node: Node, coordinator: GroupCoordinator) -> None:
-    gauge = node.metrics.gauge
+def _groups_of_kip_848(metrics: Metrics, counts: ConsumerGroupMetrics, shards: Shards) -> None:
+    gauge = metrics.gauge
     gauge(
         f"{COORDINATOR}group_count",
         "Groups, by the protocol that they speak.",
         ("protocol",),
-        lambda: [((kind.value,), found[kind]) for found in [_kinds(node)] for kind in GroupType],
+        lambda: _by_kind(shards()),
     )
     gauge(
         f"{COORDINATOR}consumer_group_count",
         "Groups of the consumer protocol, by state.",
         ("state",),
-        lambda: [((state.value.lower(),), found[state]) for found in [_states(node)] for state in ConsumerGroupState],
+        lambda: _by_state(shards()),
     )
     gauge(
         f"{COORDINATOR}consumer_group_rebalance_count",
         "New epochs of groups of the consumer protocol for other subscriptions or topics, since the start.",
         (),
-        lambda: coordinator.consumer_metrics.rebalances,
+        lambda: counts.rebalances,
     )
 
 
-def _kinds(node: Node) -> Counter[GroupType]:
-    return Counter(group.group_type for shard in _shards(node) for group in shard.groups.all())
+def _by_kind(shards: Iterable[GroupShard]) -> Labelled:
+    found = Counter(group.group_type for shard in shards for group in shard.groups.all())
+    return [((kind.value,), found[kind]) for kind in GroupType]
 
 
-def _states(node: Node) -> Counter[ConsumerGroupState]:
-    return Counter(group.state for shard in _shards(node) for group in shard.groups.consumer.by_id.values())
+def _by_state(shards: Iterable[GroupShard]) -> Labelled:
+    found = Counter(group.state for shard in shards for group in shard.groups.consumer.by_id.values())
+    return [((state.value.lower(),), found[state]) for state in ConsumerGroupState]
 
 
-def _consumer_groups(node: Node) -> None:
-    gauge = node.metrics.gauge
+def _consumer_groups(metrics: Metrics, partitions: Partitions, shards: Shards) -> None:
+    gauge = metrics.gauge
     gauge(
         f"{EXPORTER}members",
         "Members of the group.",
         ("consumergroup",),
-        lambda: [((group.group_id,), len(group.members)) for shard in _shards(node) for group in shard.groups.all()],
+        lambda: [((group.group_id,), len(group.members)) for shard in shards() for group in shard.groups.all()],
     )
-    committed = _CommittedOffsets(node)
-    node.metrics.walks.append(committed.walk)
+    committed = _CommittedOffsets(partitions, shards)
+    metrics.walks.append(committed.walk)
     gauge(
         f"{EXPORTER}current_offset",
         "The group's committed offset in the partition.",
@@ -154,21 +172,22 @@ def _consumer_groups(node: Node) -> None:
 class _CommittedOffsets:
     """All committed offsets as of the last walk: a scrape walks through thousands, a few in each turn of the loop."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, partitions: Partitions, shards: Shards) -> None:
+        self._partitions = partitions
+        self._shards = shards
         self._rows: list[Committed] = []
 
     def walk(self) -> Iterator[None]:
         """Several scrapes may walk at the same time."""
         rows: list[Committed] = []
-        for shard in list(_shards(self._node)):
+        for shard in list(self._shards()):
             groups = shard.offsets.store.groups()
             for group in list(groups):
                 offsets = [
                     (topic, index, one) for topic, of in groups.get(group, {}).items() for index, one in of.items()
                 ]
                 for number, (topic, index, committed) in enumerate(offsets):
-                    partition = self._node.partitions.get(topic, index)
+                    partition = self._partitions.get(topic, index)
                     offset = committed.value.offset
                     lag = None if partition is None else max(partition.high_watermark - offset, 0)
                     rows.append(Committed(group, topic, index, offset, lag))
@@ -197,10 +216,3 @@ class _CommittedOffsets:
             return by_topic.items()
 
         return sums
-
-
-def _shards(node: Node) -> Iterator[GroupShard]:
-    """The shards that are loaded."""
-    for shard in node.group_coordinator.runtime.shards():
-        if shard.state is not None:
-            yield shard.state

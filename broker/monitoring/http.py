@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from broker.monitoring.metrics import Metrics
-from broker.network.server import ACCEPTED_AT_ONCE, lengthen_backlog
+from broker.network.server import ACCEPTED_AT_ONCE, ListenError, lengthen_backlog
 
 if TYPE_CHECKING:
     from aiohttp.web import AppRunner
@@ -40,15 +40,25 @@ class HttpServer:
         self._runner: AppRunner | None = None
 
     async def bind(self) -> int:
-        """Take the port, without answering yet; return it, chosen by the system if 0 was given. Raises OSError."""
-        self._server = await asyncio.get_running_loop().create_server(
-            self._accept, self._host, self.port, backlog=ACCEPTED_AT_ONCE, start_serving=False
-        )
+        """Take the port, without answering yet; return it, chosen by the system if 0 was given. Raises ListenError."""
+        try:
+            self._server = await asyncio.get_running_loop().create_server(
+                self._accept, self._host, self.port, backlog=ACCEPTED_AT_ONCE, start_serving=False
+            )
+        except OSError as error:
+            raise self._cannot_open(error) from error
         self.port = self._server.sockets[0].getsockname()[1]
         return self.port
 
     async def serve(self) -> None:
-        """Answer from now on. Raises OSError if another process was faster."""
+        """Answer from now on. Raises ListenError if another process was faster."""
+        try:
+            await self._serve()
+        except OSError as error:
+            raise self._cannot_open(error) from error
+        logger.info("http server listening", host=self._host, port=self.port)
+
+    async def _serve(self) -> None:
         assert self._server is not None
         # The libraries take a quarter of a second to load, so a thread does it while the loop serves Kafka's clients.
         await asyncio.to_thread(importlib.import_module, "broker.monitoring.http_app")
@@ -61,7 +71,9 @@ class HttpServer:
         await self._runner.setup()
         await self._server.start_serving()
         lengthen_backlog(self._server, BACKLOG)
-        logger.info("http server listening", host=self._host, port=self.port)
+
+    def _cannot_open(self, error: OSError) -> ListenError:
+        return ListenError(f"odradek.http.port = {self.port} cannot be opened: {error.strerror or error}")
 
     def _accept(self) -> asyncio.Protocol:
         assert self._runner is not None

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
-from typing import TYPE_CHECKING
 
-from broker.monitoring.metrics import Values
+from broker.monitoring.metrics import Metrics, Values
+from broker.network.server import Server
+from broker.partitions.fetch_session import FetchSessionCache
+from broker.partitions.hosted import Partitions
 from broker.quotas.entities import QuotaType
-
-if TYPE_CHECKING:
-    from broker.node import Node
-    from storage.log.partition_log import PartitionLog
+from broker.quotas.throttling import Throttling
+from storage.log.partition_log import PartitionLog
+from timing.purgatory import Purgatory
+from timing.wheel import TimingWheel
 
 PARTITION = ("topic", "partition")
 
 
-def register_gauges(node: Node) -> None:
+def register_gauges(
+    metrics: Metrics,
+    *,
+    partitions: Partitions,
+    server: Server,
+    wheel: TimingWheel,
+    purgatories: Collection[Purgatory],
+    fetch_sessions: FetchSessionCache,
+    throttling: Throttling,
+) -> None:
     """Register the metrics for `/metrics`."""
-    _partitions(node)
-    _connections(node)
-    _waiting(node)
-    _fetch_sessions(node)
-    _throttled(node)
+    _partitions(metrics, partitions)
+    _connections(metrics, server)
+    _waiting(metrics, wheel, purgatories)
+    _fetch_sessions(metrics, fetch_sessions)
+    _throttled(metrics, throttling)
 
 
-def _partitions(node: Node) -> None:
-    gauge = node.metrics.gauge
+def _partitions(metrics: Metrics, partitions: Partitions) -> None:
+    gauge = metrics.gauge
     logs: dict[str, tuple[str, Callable[[PartitionLog], int]]] = {
         "kafka_log_log_size": ("Bytes of the partition's log.", lambda log: log.size),
         "kafka_log_log_logendoffset": ("The next offset to be given out.", lambda log: log.log_end_offset),
@@ -38,29 +49,28 @@ def _partitions(node: Node) -> None:
             name,
             documentation,
             PARTITION,
-            partial(_of_each_log, node, read),
+            partial(_of_each_log, partitions, read),
         )
-    gauge("kafka_server_replicamanager_partitioncount", "Partitions on this node.", (), lambda: len(node.partitions))
+    gauge("kafka_server_replicamanager_partitioncount", "Partitions on this node.", (), lambda: len(partitions))
     gauge(
         "kafka_server_replicamanager_leadercount",
         "Partitions that this node leads.",
         (),
-        lambda: sum(not one.log.is_offline for one in node.partitions),
+        lambda: sum(not one.log.is_offline for one in partitions),
     )
     gauge(
         "kafka_server_replicamanager_offlinereplicacount",
         "Partitions whose log is offline after a disk error.",
         (),
-        lambda: sum(one.log.is_offline for one in node.partitions),
+        lambda: sum(one.log.is_offline for one in partitions),
     )
 
 
-def _of_each_log(node: Node, read: Callable[[PartitionLog], int]) -> Values:
-    return [((one.topic, str(one.index)), read(one.log)) for one in node.partitions]
+def _of_each_log(partitions: Partitions, read: Callable[[PartitionLog], int]) -> Values:
+    return [((one.topic, str(one.index)), read(one.log)) for one in partitions]
 
 
-def _connections(node: Node) -> None:
-    server, metrics = node.server, node.metrics
+def _connections(metrics: Metrics, server: Server) -> None:
     metrics.gauge(
         "kafka_server_socket_server_metrics_connection_count",
         "Open connections.",
@@ -78,15 +88,13 @@ def _connections(node: Node) -> None:
     )
 
 
-def _waiting(node: Node) -> None:
-    gauge = node.metrics.gauge
-    groups = node.group_coordinator
-    purgatories = (node.fetch_purgatory, node.delayed_produce.purgatory, groups.rebalances, groups.heartbeats)
+def _waiting(metrics: Metrics, wheel: TimingWheel, purgatories: Collection[Purgatory]) -> None:
+    gauge = metrics.gauge
     gauge(
         "odradek_timers",
         "Timers that run, of waiting operations, idle connections and sessions.",
         (),
-        lambda: len(node.wheel),
+        lambda: len(wheel),
     )
     gauge(
         "kafka_server_delayedoperationpurgatory_purgatorysize",
@@ -102,8 +110,8 @@ def _waiting(node: Node) -> None:
     )
 
 
-def _fetch_sessions(node: Node) -> None:
-    gauge, sessions = node.metrics.gauge, node.fetch_sessions
+def _fetch_sessions(metrics: Metrics, sessions: FetchSessionCache) -> None:
+    gauge = metrics.gauge
     gauge(
         "kafka_server_fetchsessioncache_numincrementalfetchsessions",
         "Incremental fetch sessions.",
@@ -116,7 +124,7 @@ def _fetch_sessions(node: Node) -> None:
         (),
         lambda: sessions.partitions,
     )
-    node.metrics.counter(
+    metrics.counter(
         "kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total",
         "Sessions that gave way to others.",
         (),
@@ -124,11 +132,11 @@ def _fetch_sessions(node: Node) -> None:
     )
 
 
-def _throttled(node: Node) -> None:
+def _throttled(metrics: Metrics, throttling: Throttling) -> None:
     for quota_type in QuotaType:
-        node.metrics.gauge(
+        metrics.gauge(
             f"kafka_server_{quota_type.lower()}_throttle_time",
             "Milliseconds for which a client was held back lately, on average of the times that it was.",
             ("user", "client_id"),
-            partial(node.throttling.throttle_times, quota_type),
+            partial(throttling.throttle_times, quota_type),
         )

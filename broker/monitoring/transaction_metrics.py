@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
-from broker.monitoring.metrics import Values
+from broker.monitoring.metrics import Metrics, Values
+from broker.partitions.hosted import Partitions
+from broker.partitions.partition import Partition
+from coordinator.transaction.metadata import TransactionMetadata
+from coordinator.transaction.metrics import TransactionMetrics
 from coordinator.transaction.states import AT_REST, TransactionState
 from storage.producers.producer_entry import ProducerStateEntry
-
-if TYPE_CHECKING:
-    from broker.node import Node
-    from broker.partitions.partition import Partition
+from timing.clock import Clock
 
 LATE_AFTER_THE_LONGEST_TIMEOUT_MS = 5 * 60 * 1000
 """The time that Kafka allows for markers (KIP-664)."""
@@ -28,55 +28,59 @@ COUNTERS = {
 }
 
 
-def register_transaction_metrics(node: Node) -> None:
+Known = Callable[[], Iterable[tuple[str, TransactionMetadata]]]
+"""The transactional ids of the loaded shards."""
+
+
+def register_transaction_metrics(
+    metrics: Metrics,
+    counts: TransactionMetrics,
+    known: Known,
+    partitions: Partitions,
+    clock: Clock,
+    longest_timeout_ms: int,
+) -> None:
     """Register the metrics for `/metrics`."""
-    metrics, counts = node.metrics, node.transaction_coordinator.metrics
-    metrics.gauge("odradek_transactional_ids", "Transactional ids by state.", ("state",), lambda: _by_state(node))
+    late_after_ms = longest_timeout_ms + LATE_AFTER_THE_LONGEST_TIMEOUT_MS
+    metrics.gauge("odradek_transactional_ids", "Transactional ids by state.", ("state",), lambda: _by_state(known))
     metrics.gauge(
         "odradek_oldest_open_transaction_seconds",
         "Age of a partition's oldest open transaction; of one that no coordinator knows, since its last record.",
         ("topic", "partition"),
-        lambda: _ages(node),
+        lambda: _ages(known, partitions, clock.wall_ms()),
     )
     metrics.gauge(
         "kafka_server_replicamanager_partitionswithlatetransactionscount",
         "Partitions with a transaction open for longer than any timeout and five minutes: it hangs.",
         (),
-        lambda: _late(node),
+        lambda: _late(partitions, clock.wall_ms() - late_after_ms),
     )
     for name, documentation in COUNTERS.items():
         metrics.counter(f"odradek_transactions_{name}_total", documentation, (), partial(getattr, counts, name))
 
 
-def _by_state(node: Node) -> Values:
-    found = Counter(metadata.state for _, metadata in node.transaction_coordinator.metadata())
+def _by_state(known: Known) -> Values:
+    found = Counter(metadata.state for _, metadata in known())
     return [((state.wire_name,), found[state]) for state in TransactionState]
 
 
-def _ages(node: Node) -> Values:
-    begun = {
-        metadata.producer_id: metadata.start_ms
-        for _, metadata in node.transaction_coordinator.metadata()
-        if metadata.state not in AT_REST
-    }
-    now_ms = node.clock.wall_ms()
+def _ages(known: Known, partitions: Partitions, now_ms: int) -> Values:
+    begun = {metadata.producer_id: metadata.start_ms for _, metadata in known() if metadata.state not in AT_REST}
     ages = []
-    for partition, oldest in _oldest_open(node):
+    for partition, oldest in _oldest_open(partitions):
         begun_ms = begun.get(oldest.producer_id, oldest.last_timestamp)
         ages.append(((partition.topic, str(partition.index)), (now_ms - begun_ms) / 1000))
     return ages
 
 
-def _late(node: Node) -> int:
+def _late(partitions: Partitions, before_ms: int) -> int:
     """The number of partitions with a late open transaction, counted as in Kafka from its producer's last record."""
-    longest_ms = node.config.integer("transaction.max.timeout.ms") + LATE_AFTER_THE_LONGEST_TIMEOUT_MS
-    now_ms = node.clock.wall_ms()
-    return sum(now_ms - oldest.last_timestamp > longest_ms for _, oldest in _oldest_open(node))
+    return sum(oldest.last_timestamp < before_ms for _, oldest in _oldest_open(partitions))
 
 
-def _oldest_open(node: Node) -> Iterator[tuple[Partition, ProducerStateEntry]]:
+def _oldest_open(partitions: Partitions) -> Iterator[tuple[Partition, ProducerStateEntry]]:
     """Partitions with open transactions, each with the producer of the oldest."""
-    for partition in node.partitions:
+    for partition in partitions:
         producers = partition.log.producers
         oldest = next(iter(producers.open_transactions.values()), None)
         if oldest is not None:

@@ -14,6 +14,7 @@ import pytest
 
 from broker.monitoring.http import HttpServer
 from broker.monitoring.metrics import Metrics
+from broker.network.server import ListenError
 
 
 class State:
@@ -104,7 +105,7 @@ async def test_other_paths_and_methods_are_refused() -> None:
 async def test_a_taken_port_is_an_error_and_leaves_nothing_open() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         server = HttpServer("127.0.0.1", other.getsockname()[1], Metrics(), State())
-        with pytest.raises(OSError, match="address already in use"):
+        with pytest.raises(ListenError, match="address already in use"):
             await server.bind()
         await server.stop()
 

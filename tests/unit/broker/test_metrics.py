@@ -179,28 +179,23 @@ def partition(topic: str, index: int, size: int, offline: bool = False) -> Simpl
     return SimpleNamespace(topic=topic, index=index, log=log)
 
 
-def a_node(metrics: Metrics) -> Any:
-    """What the gauges look at; one Fetch waits for two partitions."""
+def gauges(metrics: Metrics) -> None:
+    """Register the gauges of a node in which one Fetch waits for two partitions."""
     wheel = TimingWheel(ManualClock())
-    fetches = Purgatory("Fetch", wheel)
-    fetches.try_complete_else_watch(Waiting(), [("a", 0), ("a", 1)], 100)
-    return SimpleNamespace(
-        metrics=metrics,
-        partitions=[partition("a", 0, 10), partition("a", 1, 20, offline=True)],
-        server=SimpleNamespace(connections=["one"], created=7, closed=6),
-        fetch_purgatory=fetches,
-        delayed_produce=SimpleNamespace(purgatory=Purgatory("Produce", wheel)),
-        group_coordinator=SimpleNamespace(
-            rebalances=Purgatory("Rebalance", wheel), heartbeats=Purgatory("Heartbeat", wheel)
-        ),
-        fetch_sessions=Sessions(partitions=12, evictions=4),
-        throttling=SimpleNamespace(throttle_times=lambda quota_type: [(("u", ""), len(quota_type))]),
-    )
+    purgatories = {name: Purgatory(name, wheel) for name in ("Fetch", "Produce", "Rebalance", "Heartbeat")}
+    purgatories["Fetch"].try_complete_else_watch(Waiting(), [("a", 0), ("a", 1)], 100)
+    parts: dict[str, Any] = {
+        "partitions": [partition("a", 0, 10), partition("a", 1, 20, offline=True)],
+        "server": SimpleNamespace(connections=["one"], created=7, closed=6),
+        "fetch_sessions": Sessions(partitions=12, evictions=4),
+        "throttling": SimpleNamespace(throttle_times=lambda quota_type: [(("u", ""), len(quota_type))]),
+    }
+    register_gauges(metrics, wheel=wheel, purgatories=purgatories.values(), **parts)
 
 
 def test_the_nodes_states_have_kafkas_names() -> None:
     metrics = Metrics()
-    register_gauges(a_node(metrics))
+    gauges(metrics)
     found = samples(metrics)
     names = [
         *("kafka_log_", "kafka_server_replicamanager_", "kafka_server_delayed"),

@@ -19,8 +19,8 @@ from kio.schema.delete_topics.v6.request import DeleteTopicState
 
 from broker.metadata.store import MetadataStoreError
 from broker.network.server import ListenError
-from broker.node import Stopped
 from broker.partitions.partition import Partition
+from broker.stopping import Stopped
 from protocol.errors import KafkaStorage
 from storage.folders.log_dirs import LogDirError
 from tests.doubles.clock import ManualClock, settle

@@ -57,7 +57,7 @@ async def test_this_brokers_configs_come_before_the_clusters() -> None:
 
 async def test_consumer_groups_follow_their_own_configurations() -> None:
     rig = await Rig.open(group_consumer_session_timeout_ms="46000")
-    config = consumer_group_config(rig.node)
+    config = consumer_group_config(rig.node.config, rig.node.resource_configs)
 
     def timeouts() -> tuple[int, int]:
         return config.session_timeout_of(GROUP[1]), config.heartbeat_interval_of(GROUP[1])
@@ -66,9 +66,10 @@ async def test_consumer_groups_follow_their_own_configurations() -> None:
     assert timeouts() == (46_000, 5_000)
     await rig.node.resource_configs.set({GROUP: own, (ResourceType.BROKER, GROUP[1]): {"x": "y"}})
     assert timeouts() == (50_000, 5_000)
-    config = consumer_group_config((await Rig.open(rig.fs)).node)
+    node = (await Rig.open(rig.fs)).node
+    config = consumer_group_config(node.config, node.resource_configs)
     assert timeouts() == (50_000, 5_000)
-    config = consumer_group_config(rig.node)
+    config = consumer_group_config(rig.node.config, rig.node.resource_configs)
     await rig.node.resource_configs.set({GROUP: {"consumer.heartbeat.interval.ms": "7000"}})
     assert timeouts() == (46_000, 7_000)
     await rig.node.resource_configs.set({GROUP: {}})

@@ -12,7 +12,7 @@ from kio.schema.incremental_alter_configs.v1.request import AlterableConfig, Alt
 
 from broker.config.listeners import Listener
 from broker.network.server import FINISH_MS, LEAST_BACKLOG, ListenError
-from broker.node import Stopped
+from broker.stopping import Stopped
 from tests.doubles.clock import settle
 from tests.doubles.workers import QueuedWorkers
 from tests.unit.broker.rig import Client, Rig
