@@ -132,7 +132,7 @@ class Sessionless:
 
     def respond(self, results: Results) -> tuple[int, int, Results]:
         """Raises UnknownServerError where Kafka fails: if anything follows a partition of the zero id."""
-        unknown = takewhile(lambda one: one[0].topic is None, reversed(results))  # they are the last
+        unknown = takewhile(_is_unknown, reversed(results))  # they are the last
         if any(_is_nameless(target) for target, _ in islice(unknown, 1, None)):
             raise UnknownServerError
         return ErrorCode.none, INVALID_SESSION_ID, results
@@ -183,6 +183,11 @@ class Incremental:
             return self.respond(results)
         changed = [(target, result) for target, result in results if target.must_tell(result, note=False)]
         return ErrorCode.none, self.session.id, changed
+
+
+def _is_unknown(one: tuple[Target, FetchPartitionResponse]) -> bool:
+    target, result = one
+    return target.topic is None or result.error_code == ErrorCode.unknown_topic_or_partition
 
 
 def _is_nameless(target: Target) -> bool:

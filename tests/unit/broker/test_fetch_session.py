@@ -182,6 +182,7 @@ def test_a_full_fetch_with_an_id_closes_that_session_first() -> None:
 ZERO_ID = Target((uuids.ZERO, 0), None, 0, 1 << 20, -1, -1)
 UNKNOWN_ID = Target((UUID(int=1), 0), None, 0, 1 << 20, -1, -1)
 KNOWN_ID = Target((UUID(int=2), 0), "a", 0, 1 << 20, -1, -1)
+UNKNOWN_PARTITION = Target((UUID(int=2), 9), "a", 0, 1 << 20, -1, -1)
 
 
 @pytest.mark.parametrize("session_id", [2**31 - 1, 2_147_483_640, -268_435_455, -(2**31)])
@@ -218,3 +219,8 @@ def test_the_zero_topic_id_outside_a_session_fails_what_another_partition_follow
     for after in (UNKNOWN_ID, ZERO_ID):
         with pytest.raises(UnknownServerError):
             context.respond([(ZERO_ID, answer()), (after, answer())])
+    for last in ((UNKNOWN_PARTITION,), (UNKNOWN_ID, UNKNOWN_PARTITION), (UNKNOWN_PARTITION, UNKNOWN_PARTITION)):
+        unknown = [(target, answer(error_code=int(ErrorCode.unknown_topic_or_partition))) for target in last]
+        with pytest.raises(UnknownServerError):
+            context.respond([(KNOWN_ID, answer()), (ZERO_ID, answer()), *unknown])
+        assert context.respond([(KNOWN_ID, answer()), *unknown])[0] == ErrorCode.none
