@@ -87,7 +87,8 @@ class ClientQuotas:
 
         If an entity has two, the first is made, and the answer is the other's refusal. Raises MetadataStoreError.
         """
-        hosts = {name for one in alterations for entity_type, name in one.entity if entity_type == IP and name}
+        alone = [one.entity[0] for one in alterations if len(one.entity) == 1]  # with other parts it is refused
+        hosts = {name for entity_type, name in alone if entity_type == IP and name}
         addresses = {host: await self._resolve(host) for host in hosts}
         return await retrying(lambda: self._alter(alterations, addresses, validate_only))
 

@@ -165,3 +165,17 @@ async def test_a_host_counts_by_its_address_also_after_a_restart(rig: Rig) -> No
     assert quotas.of(Entity(ip="host.example")) == {"connection_creation_rate": 1.0}
     hosts.clear()
     assert (await limited((await Rig.open(rig.fs)).node.metadata))[1] == [True, False]
+
+
+async def test_the_host_of_an_entity_that_is_refused_is_not_looked_up(rig: Rig) -> None:
+    looked_up = []
+
+    async def resolve(host: str) -> str | None:
+        looked_up.append(host)
+        return None
+
+    quotas = await ClientQuotas.open(rig.node.metadata, resolve)
+    both = Alteration((("user", "u"), ("ip", "slow.example")), [("connection_creation_rate", 1.0)])
+    outcome = await quotas.alter([both, Alteration((("ip", "no.host"),), [])], validate_only=True)
+    assert len(outcome) == 2
+    assert looked_up == ["no.host"]
