@@ -14,6 +14,7 @@ from kio.schema.create_partitions.v3.request import CreatePartitionsTopic
 from kio.schema.create_partitions.v3.response import CreatePartitionsTopicResult
 from kio.schema.errors import ErrorCode
 
+from broker.metadata import topic_names
 from broker.metadata.store import retrying
 from broker.metadata.topic_planning import MAX_PARTITIONS_PER_REQUEST, growth, plan_partitions, require_time_left
 from broker.metadata.topics import PartitionAssignment
@@ -40,7 +41,7 @@ async def _create(node: Node, request: CreatePartitionsRequest, quota: MutationQ
     named = Counter(topic.name for topic in request.topics)
     if ONCE in named.values():
         require_time_left(request.timeout)
-    repeated = in_java_order([name for name, times in named.items() if times > ONCE])
+    repeated = topic_names.repeated(topic.name for topic in request.topics)
     results = [_failed(name, InvalidRequest("Duplicate topic name.")) for name in repeated]
     added: dict[str, tuple[PartitionAssignment, ...]] = {}
     by_name = {topic.name: topic for topic in request.topics}

@@ -15,6 +15,7 @@ from kio.schema.create_topics.v7.response import CreatableTopicConfigs, Creatabl
 from kio.schema.errors import ErrorCode
 
 from broker.config.describe import TopicDescriber, describe_new_topic
+from broker.metadata import topic_names
 from broker.metadata.store import retrying
 from broker.metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
 from broker.metadata.topic_planning import check_partition_total, check_record_total, plan_topic, require_time_left
@@ -55,11 +56,10 @@ async def _create(node: Node, request: CreateTopicsRequest, quota: MutationQuota
             planned.append(topic)
             results.append(_created(describer, topic))
     check_record_total(sum(1 + len(topic.partitions) + len(topic.configs) for topic in planned))
-    for name, times in named.items():
-        if times > 1:
-            results.append(_failed(name, InvalidRequest("Duplicate topic name.")))
-        elif name == CLUSTER_METADATA_TOPIC_NAME:
-            results.append(_failed(name, InvalidRequest(f"Creation of internal topic {name} is prohibited.")))
+    repeated = topic_names.repeated(topic.name for topic in request.topics)
+    results += [_failed(name, InvalidRequest("Duplicate topic name.")) for name in repeated]
+    if named[name := CLUSTER_METADATA_TOPIC_NAME] == 1:
+        results.append(_failed(name, InvalidRequest(f"Creation of internal topic {name} is prohibited.")))
     if not request.validate_only:
         await node.topics.create(planned)
     return CreateTopicsResponse(throttle_time=quota.throttle_time, topics=tuple(results))

@@ -19,6 +19,7 @@ from coordinator.transaction.shard import TransactionShard
 from coordinator.transaction.states import BY_WIRE_NAME
 from protocol.durations import ZERO
 from protocol.errors import InvalidRegularExpression
+from protocol.java_collections import in_set_order
 from protocol.re2_patterns import InvalidPatternError, Pattern, compile_pattern
 
 ONLY_READS = True
@@ -48,7 +49,8 @@ def handle(
     """Raises InvalidRegularExpression."""
     wanted = _filter(request)
     now_ms = ctx.node.clock.wall_ms()
-    unknown = tuple(dict.fromkeys(name for name in request.state_filters if name not in BY_WIRE_NAME))
+    names = in_set_order([*dict.fromkeys(request.state_filters)])
+    unknown = tuple(name for name in names if name not in BY_WIRE_NAME)
 
     def answer(found: Iterable[list[TransactionState]]) -> ListTransactionsResponse:
         return ListTransactionsResponse(

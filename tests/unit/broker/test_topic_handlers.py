@@ -107,6 +107,12 @@ async def test_create_topics_tells_every_config_sorted_with_its_source_and_text_
     assert topic.topic_id == rig.node.topics.get("t").id
 
 
+async def test_create_topics_tells_of_repeated_names_after_the_others_and_in_kafkas_order() -> None:
+    names = ("h107-t1", "__cluster_metadata", "h107-comp", "t", "h107-comp", "h107-t1")
+    answer = await create(await Rig.open(), *[wanted(name) for name in names])
+    assert [*answer] == ["t", "h107-comp", "h107-t1", "__cluster_metadata"]
+
+
 @pytest.mark.parametrize("api", ["create_topics", "delete_topics", "create_partitions"])
 async def test_a_request_without_time_times_out_and_does_nothing(api: str) -> None:
     rig = await Rig.open()
