@@ -2,8 +2,8 @@
 
 Segments below the log's start are removed first. After a clean stop only the end of the last segment is scanned. After
 any other stop every segment from the recovery point on is read, cut at the first bad batch and reindexed; whatever
-follows a cut, or a gap that only lost writes can explain, is removed. All that an opened log holds has been synced: its
-recovery point is its end.
+follows a cut there, or a gap that only lost writes can explain, is removed. A damaged segment before that costs no
+other its records. All that an opened log holds has been synced: its recovery point is its end.
 """
 
 from __future__ import annotations
@@ -134,9 +134,10 @@ def _remove_below_start(segments: list[LogSegment], request: LoadRequest) -> Non
 
 def _find_end(segments: list[LogSegment], request: LoadRequest, epochs: LeaderEpochs) -> int:
     """The log's end after recovering the segments that cannot be trusted; those after a cut leave the list."""
-    first_to_scan = _first_to_scan(segments, request)
+    unflushed = _unflushed(segments, request)
+    first_to_scan = _first_to_scan(segments, unflushed, request)
     if first_to_scan < len(segments):
-        return _scan(segments, first_to_scan, request, epochs)
+        return _scan(segments, first_to_scan, unflushed, request, epochs)
     return segments[-1].next_offset() if segments else request.log_start_offset
 
 
@@ -146,11 +147,15 @@ def _empty(request: LoadRequest, base_offset: int) -> LogSegment:
     )
 
 
-def _first_to_scan(segments: list[LogSegment], request: LoadRequest) -> int:
+def _unflushed(segments: list[LogSegment], request: LoadRequest) -> int:
+    """The list position of the first segment that may not be whole on the device; the list's length if all are."""
+    if request.clean:
+        return len(segments)
+    return max(0, sum(segment.base_offset <= request.recovery_point for segment in segments) - 1)
+
+
+def _first_to_scan(segments: list[LogSegment], unflushed: int, request: LoadRequest) -> int:
     """The list position of the first segment that cannot be trusted; the list's length if all can."""
-    unflushed = len(segments)
-    if not request.clean:
-        unflushed = max(0, sum(segment.base_offset <= request.recovery_point for segment in segments) - 1)
     for position, segment in enumerate(segments[:unflushed]):
         try:
             segment.check_indexes()
@@ -160,8 +165,8 @@ def _first_to_scan(segments: list[LogSegment], request: LoadRequest) -> int:
     return unflushed
 
 
-def _scan(segments: list[LogSegment], first: int, request: LoadRequest, epochs: LeaderEpochs) -> int:
-    """Recover the segments from `first` on, and remove those after a cut from the list. Returns the log's end."""
+def _scan(segments: list[LogSegment], first: int, unflushed: int, request: LoadRequest, epochs: LeaderEpochs) -> int:
+    """Recover the segments from `first` on; remove those after a cut, from `unflushed` on. Returns the log's end."""
     producers = request.producers
     rebuild_producers(
         producers, segments[:first], request.log_start_offset, segments[first].base_offset, request.now_ms
@@ -188,7 +193,7 @@ def _scan(segments: list[LogSegment], first: int, request: LoadRequest, epochs: 
             done=position - first + 1,
             of=len(segments) - first,
         )
-        if found.truncated_bytes:
+        if found.truncated_bytes and position >= unflushed:
             _remove(request.fs, request.folder, segments[position + 1 :])
             del segments[position + 1 :]
             break

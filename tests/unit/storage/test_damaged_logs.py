@@ -115,3 +115,35 @@ def test_a_damaged_stray_says_nothing_of_the_log_that_stays() -> None:
     log.fail(OSError("it went offline later"))
     two.manager.close()
     assert not two.fs.exists("/one/.kafka_cleanshutdown")
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
+@pytest.mark.parametrize("which", [0, 1, -1], ids=["first", "second", "last"])
+@pytest.mark.parametrize("index", [True, False], ids=["index too long", "no index"])
+def test_a_segment_cut_short_costs_no_records_of_others(clean: bool, which: int, index: bool) -> None:
+    """LogLoader.loadSegmentFiles recovers segments with a bad index one by one. What a flush covered was not torn."""
+    rig = Rig(config=LogConfig(segment_bytes=300, index_interval_bytes=1))
+    for number in range(15):
+        append(rig.log(), batch(b"a %d" % number, producer_id=7, sequence=number))
+    rig.log().roll()
+    append(rig.log(), batch(b"last", producer_id=7, sequence=15))
+    rig.workers.run_all()
+    before = contents(rig.log())
+    if clean:
+        rig.manager.close()
+    else:
+        rig.manager.checkpoint_recovery_points()
+        rig.log().release_files()
+    bases = sorted(int(name[:20]) for name in rig.fs.listdir(FOLDER) if name.endswith(".log"))[:-1]
+    base = bases[which]
+    end = [*bases, 15][bases.index(base) + 1]
+    path = f"{FOLDER}/{base:020}.log"
+    lost = 2 if index else 1
+    write_file_atomically(rig.fs, path, read_file(rig.fs, path)[: 40 - 71 * lost])
+    if not index:
+        rig.fs.unlink(f"{FOLDER}/{base:020}.index")
+    log = rig.reopen() if clean else rig.kill()
+    assert contents(log) == [one for one in before if not end - lost <= int.from_bytes(one[:8]) < end]
+    assert log.log_end_offset == 16
+    assert append(log, batch(b"last", producer_id=7, sequence=15)).duplicate
+    assert contents(rig.restart()) == contents(log)
