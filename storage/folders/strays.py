@@ -5,6 +5,7 @@ They are told by name and topic id before anything in them is read, so that they
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from enum import Enum, auto
 from uuid import UUID
@@ -15,7 +16,9 @@ from protocol.topic_partition import TopicPartition
 from storage.files import FileSystem
 from storage.folders import log_names
 from storage.folders.folder_removal import remove_folder
+from storage.segments.segment import LOG_SUFFIX
 
+_OF_NEW_LOG = re.compile(r"0{20}\.(log|index|timeindex)|(leader-epoch-checkpoint|partition\.metadata)(\.tmp)?")
 logger = structlog.get_logger(__name__)
 
 
@@ -32,12 +35,12 @@ StandingOf = Callable[[TopicPartition, UUID | None], Standing]
 
 
 def clear_away(fs: FileSystem, root: str, partition: TopicPartition, standing: Standing, unique: UUID) -> None:
-    """Free the name of a folder in `root`: a stray with records becomes `-stray`, any other folder is removed.
+    """Free the name of a folder in `root`: a stray becomes `-stray`, unless it never held a record; others are removed.
 
-    One without records is what a crash in the middle of a creation leaves. Blocking; raises OSError.
+    Blocking; raises OSError.
     """
     folder = f"{root}/{log_names.folder_name(partition)}"
-    if standing is Standing.STRAY and _has_records(fs, folder):
+    if standing is Standing.STRAY and not _is_new(fs, folder):
         aside = f"{root}/{log_names.stray_name(partition, unique)}"
         fs.rename(folder, aside)
         logger.warning("partition without a topic kept as stray", partition=str(partition), path=aside)
@@ -47,6 +50,9 @@ def clear_away(fs: FileSystem, root: str, partition: TopicPartition, standing: S
     fs.fsync_dir(root)
 
 
-def _has_records(fs: FileSystem, folder: str) -> bool:
-    """Whether any segment has a byte, be it one that compaction has not put in its place yet."""
-    return any(".log" in name and fs.size(f"{folder}/{name}") for name in fs.listdir(folder))
+def _is_new(fs: FileSystem, folder: str) -> bool:
+    """Whether there is nothing but what a crash in the middle of a creation may leave."""
+    return all(
+        _OF_NEW_LOG.fullmatch(name) and not (name.endswith(LOG_SUFFIX) and fs.size(f"{folder}/{name}"))
+        for name in fs.listdir(folder)
+    )
