@@ -1,6 +1,7 @@
 """CreatePartitions 0-3 (KIP-195; Kafka's `ReplicationControlManager.createPartitions`).
 
-As in Kafka, the topic whose partitions exceed 10,000 in a request fails with UNKNOWN_SERVER_ERROR, as do all after it.
+As in Kafka, the topic whose partitions exceed 10,000 in a request fails with UNKNOWN_SERVER_ERROR, as do all after it;
+if they are so many that its controller has no memory for them, so do all topics of the request.
 Deviation: Kafka still creates as many of them as fit.
 """
 
@@ -16,7 +17,14 @@ from kio.schema.errors import ErrorCode
 
 from broker.metadata import topic_names
 from broker.metadata.store import retrying
-from broker.metadata.topic_planning import MAX_PARTITIONS_PER_REQUEST, growth, plan_partitions, require_time_left
+from broker.metadata.topic_planning import (
+    MAX_PARTITIONS_PER_REQUEST,
+    OutOfMemoryError,
+    growth,
+    plan_partitions,
+    require_memory,
+    require_time_left,
+)
 from broker.metadata.topics import PartitionAssignment
 from broker.network.context import RequestContext
 from protocol.durations import ZERO
@@ -49,6 +57,8 @@ async def _create(node: Node, request: CreatePartitionsRequest, quota: MutationQ
     for wanted in [by_name[name] for name in in_java_order([*named]) if named[name] == ONCE]:  # in Kafka's order
         try:
             planned = _plan(node, wanted, room, quota)
+        except OutOfMemoryError:
+            raise
         except KafkaError as error:
             results.append(_failed(wanted.name, error))
             room = 0 if isinstance(error, UnknownServerError) else room
@@ -69,6 +79,7 @@ def _plan(
         raise UnknownTopicOrPartition
     assignments = None if wanted.assignments is None else [a.broker_ids for a in wanted.assignments]
     additional = growth(topic, wanted.count, assignments)
+    require_memory(additional)
     if additional > room:
         raise UnknownServerError
     quota.charge(wanted.name, additional)  # even if the replicas turn out to be impossible

@@ -18,7 +18,14 @@ from broker.config.describe import TopicDescriber, describe_new_topic
 from broker.metadata import topic_names
 from broker.metadata.store import retrying
 from broker.metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
-from broker.metadata.topic_planning import check_partition_total, check_record_total, plan_topic, require_time_left
+from broker.metadata.topic_planning import (
+    MAX_PARTITIONS_PER_REQUEST,
+    check_partition_total,
+    check_record_total,
+    plan_topic,
+    require_memory,
+    require_time_left,
+)
 from broker.metadata.topics import Topic
 from broker.network.context import RequestContext
 from protocol.durations import ZERO
@@ -53,6 +60,7 @@ async def _create(node: Node, request: CreateTopicsRequest, quota: MutationQuota
         except KafkaError as error:
             results.append(_failed(wanted.name, error))
         else:
+            require_memory(wanted.num_partitions)
             planned.append(topic)
             results.append(_created(describer, topic))
     check_record_total(sum(1 + len(topic.partitions) + len(topic.configs) for topic in planned))
@@ -75,7 +83,7 @@ def _plan(node: Node, wanted: CreatableTopic) -> Topic:
     return plan_topic(
         node,
         wanted.name,
-        partition_count=wanted.num_partitions,
+        partition_count=min(wanted.num_partitions, MAX_PARTITIONS_PER_REQUEST + 1),  # of more, none is created
         replication_factor=wanted.replication_factor,
         assignments=[(assignment.partition_index, assignment.broker_ids) for assignment in wanted.assignments],
         configs=[(config.name, config.value) for config in wanted.configs],

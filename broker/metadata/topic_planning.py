@@ -22,10 +22,14 @@ from protocol.errors import (
     PolicyViolation,
     Timeout,
     TopicExists,
+    UnknownServerError,
 )
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
 MAX_RECORDS_PER_REQUEST = 10_000
+
+MOST_PLACED = 1 << 28
+"""Partitions of one topic beyond which Kafka's controller, with its usual heap of 1 GiB, runs out of memory."""
 
 BY_DEFAULT = -1
 """Leaves a partition count or replication factor to the broker."""
@@ -40,6 +44,16 @@ class PlanningNode(Protocol):
     topics: Topics
 
 
+class OutOfMemoryError(UnknownServerError):
+    """Fails the whole request, as it does in Kafka."""
+
+
+def require_memory(count: int) -> None:
+    """Raises OutOfMemoryError for more partitions of one topic than Kafka's controller can place."""
+    if count > MOST_PLACED:
+        raise OutOfMemoryError
+
+
 def require_time_left(timeout: datetime.timedelta) -> None:
     """Raises Timeout for a request that allows no time: Kafka's controller never starts on it."""
     if timeout <= datetime.timedelta(0):
@@ -47,8 +61,8 @@ def require_time_left(timeout: datetime.timedelta) -> None:
 
 
 def check_partition_total(count: int) -> None:
-    """Raises PolicyViolation for more partitions than one request may create."""
-    if count > MAX_PARTITIONS_PER_REQUEST:
+    """Raises PolicyViolation for more partitions than one request may create, counted in 32 bits as in Kafka."""
+    if (count + (1 << 31)) % (1 << 32) - (1 << 31) > MAX_PARTITIONS_PER_REQUEST:
         raise PolicyViolation("Excessively large number of partitions per request.")
 
 

@@ -206,6 +206,31 @@ async def test_partitions_beyond_what_one_request_may_make_fail_their_topic_and_
     assert codes == {"cp2": "none", "cp1": failed, "cp3": failed, "nosuch": unknown}
 
 
+@pytest.mark.parametrize("validate_only", [True, False])
+async def test_partitions_that_kafka_has_no_memory_for_fail_the_whole_request(validate_only: bool) -> None:
+    rig = await Rig.open()
+    await create(rig, wanted("t"))
+    topics = tuple(
+        CreatePartitionsTopic(name=name, count=count, assignments=None)
+        for name, count in (("nosuch", 4), ("t", 2**31 - 1))
+    )
+    answer = await rig.ask("create_partitions", topics=topics, timeout=SECOND, validate_only=validate_only)
+    failed = [(one.name, one.error_code.name) for one in answer.results]
+    assert failed == [("nosuch", "unknown_server_error"), ("t", "unknown_server_error")]
+
+
+async def test_create_topics_counts_the_partitions_of_a_request_in_32_bits_as_kafka_does() -> None:
+    rig = await Rig.open()
+    most, many, unknown = 2**31 - 1, "policy_violation", "unknown_server_error"
+    assert await create(rig, wanted("t", most)) == {"t": many}
+    assert await create(rig, wanted("t", most), wanted("u", most), wanted("v")) == dict.fromkeys("tuv", unknown)
+    refused = [wanted("t", most, 9), wanted("u", most, 9)]
+    codes = {"t": "invalid_replication_factor", "u": "invalid_replication_factor"}
+    assert await create(rig, *refused, wanted("v", 2)) == codes | {"v": "none"}
+    assert await create(rig, *refused, wanted("w", most, 9), wanted("x", 20_002)) == dict.fromkeys("tuwx", many)
+    assert [(topic.name, len(topic.partitions)) for topic in rig.node.topics.all()] == [("v", 2)]
+
+
 async def test_create_partitions_named_twice() -> None:
     rig = await Rig.open()
     await create(rig, wanted("t"))
