@@ -9,7 +9,6 @@ import enum
 import hashlib
 import hmac
 from base64 import b64encode
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -111,17 +110,18 @@ class ScramCredentials:
         return outcome
 
     def _outcome(self, alterations: Sequence[Alteration]) -> dict[str, KafkaError | None]:
-        times = Counter(one.user for one in alterations)
+        """Users in the order in which Kafka's controller decides on them: repeated ones when they come again."""
         outcome: dict[str, KafkaError | None] = {}
         for one in alterations:
-            if one.user in outcome:  # the first alteration of a user counts
-                continue
-            error = self.refusal(one)
-            if error is None and times[one.user] > 1:
-                error = DuplicateResource("A user credential cannot be altered twice in the same request")
-            elif error is None and isinstance(one, Upsertion) and not one.salted_password:
-                error = UnknownServerError()  # Java's cryptography rejects an empty key
-            outcome[one.user] = error
+            if one.user not in outcome:
+                outcome[one.user] = self.refusal(one)
+            elif outcome[one.user] is None:
+                del outcome[one.user]
+                outcome[one.user] = DuplicateResource("A user credential cannot be altered twice in the same request")
+        for one in alterations:
+            if isinstance(one, Upsertion) and not one.salted_password and outcome[one.user] is None:
+                del outcome[one.user]
+                outcome[one.user] = UnknownServerError()  # Java's cryptography rejects an empty key
         return outcome
 
     def _altered(self, alteration: Alteration) -> dict[str, Any]:

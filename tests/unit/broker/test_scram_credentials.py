@@ -59,6 +59,13 @@ async def test_one_users_refusal_leaves_the_others() -> None:
     assert credentials.users() == ["one"]
 
 
+async def test_repeated_users_stand_where_kafka_decides_on_them() -> None:
+    credentials = (await Rig.open()).node.scram_credentials
+    again = [upsertion("a"), Deletion("none", SHA_256), upsertion("b"), upsertion("b"), upsertion("a")]
+    assert [*await credentials.alter(again)] == ["none", "b", "a"]
+    assert credentials.users() == []
+
+
 async def test_alterations_at_the_same_time_are_both_kept() -> None:
     rig = await Rig.open()
     one, other = rig.node.scram_credentials, await ScramCredentials.open(rig.node.metadata)
