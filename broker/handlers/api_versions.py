@@ -44,8 +44,7 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
         finalized_features_epoch=features.epoch,
         finalized_features=tuple(
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in features.levels.items()
-            if level > 0
+            for name, level in features.finalized().items()
         ),
     )
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from protocol.java_collections import in_java_order
+
+METADATA_VERSION = "metadata.version"
+
 SUPPORTED: Mapping[str, tuple[int, int]] = MappingProxyType(
     {
         "group.version": (0, 1),
@@ -34,3 +38,9 @@ class Features:
     def __init__(self, levels: Mapping[str, int] = DEFAULTS, epoch: int = 0) -> None:
         self.levels = dict(levels)
         self.epoch = epoch
+
+    def finalized(self) -> dict[str, int]:
+        """The levels above 0, in the order of the map of Kafka's `FinalizedFeatures`."""
+        others = [name for name, level in self.levels.items() if level > 0 and name != METADATA_VERSION]
+        in_order = in_java_order([*others, METADATA_VERSION], capacity=int(len(others) / 0.75 + 1))
+        return {name: self.levels[name] for name in in_order}

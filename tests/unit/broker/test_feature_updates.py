@@ -6,7 +6,7 @@ import pytest
 from kio.schema.update_features.v2.request import FeatureUpdateKey
 
 from broker.metadata.feature_updates import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE, FeatureUpdate, updated_levels
-from broker.metadata.features import DEFAULTS
+from broker.metadata.features import DEFAULTS, Features
 from protocol.errors import InvalidUpdateVersion
 from tests.unit.broker.admin_rig import Rig
 
@@ -74,3 +74,23 @@ async def test_validate_only_changes_nothing() -> None:
     assert int(answer.error_code) == 0
     assert rig.node.features.levels == dict(DEFAULTS)
     assert rig.node.metadata.revision == before
+
+
+@pytest.mark.parametrize(
+    ("without", "told"),
+    [
+        ((), "group transaction eligible metadata"),
+        (("group",), "eligible transaction metadata"),
+        (("transaction",), "group eligible metadata"),
+        (("eligible",), "group transaction metadata"),
+        (("group", "transaction"), "eligible metadata"),
+        (("group", "transaction", "eligible"), "metadata"),
+    ],
+)
+def test_finalized_features_stand_in_the_order_of_kafkas_map_also_when_they_come_back(
+    without: tuple[str, ...], told: str
+) -> None:
+    first = [name for name in DEFAULTS if name.split(".")[0] not in without]
+    assert [name.split(".")[0] for name in Features(dict.fromkeys(first, 1)).finalized()] == told.split()
+    back = [*first, *(name for name in DEFAULTS if name not in first)]
+    assert [*Features(dict.fromkeys(back, 1)).finalized()] == [*DEFAULTS]
