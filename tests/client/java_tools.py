@@ -20,6 +20,8 @@ GROUP_MEMBER = Path(__file__).parent / "java" / "GroupMember.java"
 JVM_OPTIONS = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Dfile.encoding=UTF-8"]
 END = -1
 
+CONFIGS = "kafka.admin.ConfigCommand"
+
 
 def missing() -> str | None:
     """Why the Java tests cannot run here; None when they can."""
@@ -36,6 +38,18 @@ def java(
     """Run a class of Apache Kafka's jars to its end."""
     command = ["java", *JVM_OPTIONS, "-cp", f"{JARS}/*", main, *arguments]
     return subprocess.run(command, input=stdin, capture_output=True, timeout=timeout, check=False)
+
+
+def tool(name: str, bootstrap: str, *arguments: str, stdin: bytes | None = None) -> str:
+    """What a command-line tool prints, which must succeed."""
+    run = java(name, "--bootstrap-server", bootstrap, *arguments, stdin=stdin)
+    assert run.returncode == 0, said(run)
+    return run.stdout.decode()
+
+
+def said(run: subprocess.CompletedProcess[bytes]) -> str:
+    """The end of what a tool printed, errors included."""
+    return (run.stdout[-4000:] + b"\n" + run.stderr[-4000:]).decode()
 
 
 @functools.cache

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.client import corpus
-from tests.client.java_tools import java
+from tests.client.java_tools import CONFIGS, java, said, tool
 
 pytestmark = pytest.mark.usefixtures("java_tool")
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
-CONFIGS = "kafka.admin.ConfigCommand"
 CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 GET_OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
@@ -23,16 +21,6 @@ CLUSTER = "org.apache.kafka.tools.ClusterTool"
 QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 ACLS = "org.apache.kafka.tools.AclCommand"
 TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
-
-
-def tool(name: str, bootstrap: str, *arguments: str, stdin: bytes | None = None) -> str:
-    run = java(name, "--bootstrap-server", bootstrap, *arguments, stdin=stdin)
-    assert run.returncode == 0, said(run)
-    return run.stdout.decode()
-
-
-def said(run: subprocess.CompletedProcess[bytes]) -> str:
-    return (run.stdout[-4000:] + b"\n" + run.stderr[-4000:]).decode()
 
 
 def test_topics_are_created_described_grown_and_deleted(bootstrap: str, topic: str) -> None:

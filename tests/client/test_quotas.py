@@ -8,8 +8,7 @@ import time
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
-from tests.client.java_tools import java
-from tests.client.test_java_tools import CONFIGS, said, tool
+from tests.client.java_tools import CONFIGS, java, said, tool
 from tests.messages import value_of
 
 pytestmark = pytest.mark.usefixtures("java_tool")

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.doubles.clock import settle
+from tests.unit.broker.quotas import METADATA, answered, set_quota
 from tests.unit.broker.rig import Rig
-from tests.unit.broker.test_throttling import METADATA, answered, set_quota
 
 
 @pytest.fixture

@@ -6,110 +6,17 @@ Its clients produce, write transactions and commit offsets all the while; what t
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
-from kio.schema.offset_commit.v9.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from kio.schema.offset_fetch.v9.request import OffsetFetchRequestGroup
 
 from tests.doubles.clock import ManualClock
-from tests.doubles.files import MemoryFileSystem, Unsynced
-from tests.unit.broker.rig import Client, Rig
-from tests.unit.broker.test_transactions import Producer, begun
-from tests.unit.broker.wire import batch, produce
+from tests.doubles.files import Unsynced
+from tests.unit.broker.crash_run import CONFIG, Point, Run, committed_offset
+from tests.unit.broker.rig import Rig
 from tests.unit.storage.cleaning import records
-from tests.unit.storage.test_crash_points import READING, committed_view
+from tests.unit.storage.crashing import committed_view
 
-CONFIG = {
-    "log.flush.interval.messages": "1",
-    "transaction.state.log.num.partitions": "1",
-    "offsets.topic.num.partitions": "1",
-}
-ROUNDS = 12
 SAMPLE = 60
-
-
-@dataclass
-class Promises:
-    """What was acknowledged to clients."""
-
-    values: list[bytes] = field(default_factory=list)
-    fates: dict[bytes, bool] = field(default_factory=dict)
-    offset: int = -1
-
-    def copy(self) -> Promises:
-        return Promises(list(self.values), dict(self.fates), self.offset)
-
-
-@dataclass
-class Point:
-    operation: str
-    fs: MemoryFileSystem
-    promised: Promises
-
-
-@dataclass
-class Run:
-    """A run over one node; `wanted` is what clients asked to become of each transactional value."""
-
-    keep: set[int]
-    promised: Promises = field(default_factory=Promises)
-    wanted: dict[bytes, bool] = field(default_factory=dict)
-    points: list[Point] = field(default_factory=list)
-    operations: int = 0
-    last_offset: int = -1
-
-    async def go(self) -> None:
-        async with Rig(config=CONFIG) as rig:
-            await rig.create("t")
-            producer = await begun(rig)
-            client = rig.connect()
-            await client.ask("find_coordinator", 4, key_type=0, coordinator_keys=("readers",))
-
-            def before(operation: str, path: str) -> None:
-                self.operations += 1
-                if self.operations in self.keep and operation not in READING:
-                    self.points.append(Point(f"{operation} {path}", rig.fs.copy(), self.promised.copy()))
-
-            rig.fs.hook = before
-            sequence = 0
-            for number in range(ROUNDS):
-                await self._produce(client, b"plain %d" % number)
-                sequence = await self._transact(producer, b"txn %d" % number, sequence, commit=number % 3 > 0)
-                await self.commit_offset(client, number)
-                await rig.clock.run(1000)
-            rig.fs.hook = None
-
-    async def _produce(self, client: Client, value: bytes) -> None:
-        told = await client.ask("produce", 9, **produce("t", {0: batch(value)}))
-        assert told.responses[0].partition_responses[0].error_code.name == "none"
-        self.promised.values.append(value)
-
-    async def _transact(self, producer: Producer, value: bytes, sequence: int, *, commit: bool) -> int:
-        epoch = producer.epoch
-        assert await producer.produce(value, sequence) == ["none"]
-        self.wanted[value] = commit
-        assert await producer.end(commit) == "none"
-        self.promised.fates[value] = commit
-        return sequence + 1 if producer.epoch == epoch else 0
-
-    async def commit_offset(self, client: Client, offset: int) -> None:
-        self.last_offset = offset
-        place = OffsetCommitRequestPartition(
-            partition_index=0, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
-        )
-        told = await client.ask(
-            "offset_commit",
-            9,
-            group_id="readers",
-            generation_id_or_member_epoch=-1,
-            member_id="",
-            group_instance_id=None,
-            topics=(OffsetCommitRequestTopic(name="t", partitions=(place,)),),
-        )
-        assert told.topics[0].partitions[0].error_code.name == "none"
-        self.promised.offset = offset
 
 
 async def check(run: Run, point: Point, unsynced: Unsynced) -> None:
@@ -136,14 +43,6 @@ async def check(run: Run, point: Point, unsynced: Unsynced) -> None:
     offset = await committed_offset(client)
     assert offset in (point.promised.offset, point.promised.offset + 1)
     await rig.stop()
-
-
-async def committed_offset(client: Client) -> int:
-    group: Any = OffsetFetchRequestGroup(group_id="readers", member_id=None, member_epoch=-1, topics=None)
-    told = await client.ask("offset_fetch", 9, groups=(group,), require_stable=False)
-    assert told.groups[0].error_code.name == "none"
-    topics = told.groups[0].topics
-    return int(topics[0].partitions[0].committed_offset) if topics else -1
 
 
 @pytest.mark.parametrize("unsynced", list(Unsynced))

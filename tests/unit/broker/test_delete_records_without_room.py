@@ -10,8 +10,8 @@ import pytest
 from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsTopic
 
 from tests.doubles.files import Fault
+from tests.unit.broker.asking import append, create
 from tests.unit.broker.rig import Client, Rig
-from tests.unit.broker.test_partition_hosting import append, create
 
 
 async def delete(client: Client, offset: int) -> tuple[str, int]:

@@ -11,9 +11,8 @@ from broker.metadata.topics import DELETED_PREFIX
 from storage.files import read_file, write_file_atomically
 from tests.doubles.clock import settle
 from tests.doubles.files import MemoryFileSystem, Unsynced
+from tests.unit.broker.asking import SECOND, append, log_dirs
 from tests.unit.broker.rig import Client, Rig
-from tests.unit.broker.test_partition_hosting import SECOND, append
-from tests.unit.broker.test_unusable_folder import log_dirs
 from tests.unit.storage.support import MachineStopped, stop_after
 
 CONFIG = {"log.dirs": "/one,/two"}

@@ -19,7 +19,7 @@ from storage.files import File, read_file
 from tests.doubles.clock import settle
 from tests.doubles.files import Fault, Unsynced
 from tests.unit.broker.rig import Rig
-from tests.unit.broker.test_transactions import CONFIG, V2, Producer, begun, opened
+from tests.unit.broker.transactions import CONFIG, V2, Producer, begun, opened
 from tests.unit.broker.wire import fetch, produce
 
 STATE_LOG = f"/data/{TRANSACTION_STATE_TOPIC_NAME}-0/00000000000000000000.log"

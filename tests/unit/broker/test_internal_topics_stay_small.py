@@ -12,9 +12,9 @@ from storage.log.partition_log import PartitionLog
 from storage.log.segment_recovery import whole_batches
 from tests.doubles.clock import settle
 from tests.doubles.files import Unsynced
+from tests.unit.broker.crash_run import Run, committed_offset
 from tests.unit.broker.rig import Rig
-from tests.unit.broker.test_crash_points_of_a_node import Run, committed_offset
-from tests.unit.broker.test_transactions import CONFIG, Producer, begun, read
+from tests.unit.broker.transactions import CONFIG, Producer, begun, read
 
 COMMITS = 60
 

@@ -15,7 +15,7 @@ from tests.conformance import schema, wire
 from tests.doubles.clock import settle
 from tests.unit.broker.offline_questions import ANSWERS, Subjects, questions
 from tests.unit.broker.rig import Client, Rig
-from tests.unit.broker.test_transactions import Producer
+from tests.unit.broker.transactions import Producer
 from tests.unit.broker.wire import batch, produce
 
 CONFIG = {"log.dirs": "/one,/two", "offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "2"}

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from kio.schema.create_partitions.v3.request import CreatePartitionsTopic
-from kio.schema.create_topics.v7.request import CreatableTopic
 
 from tests.doubles.clock import settle
 from tests.doubles.files import Unsynced
+from tests.unit.broker.asking import SECOND, append, create, creation
 from tests.unit.broker.rig import Client, Rig
-from tests.unit.broker.wire import answer, batch, produce
-
-SECOND = timedelta(seconds=1)
+from tests.unit.broker.wire import answer
 
 
 def refuse(rig: Rig, operation: str, ending: str) -> None:
@@ -26,29 +23,14 @@ def refuse(rig: Rig, operation: str, ending: str) -> None:
     rig.fs.hook = hook
 
 
-def creation(name: str, partitions: int) -> dict[str, Any]:
-    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, assignments=(), configs=())
-    return {"topics": (topic,), "timeout": SECOND, "validate_only": False}
-
-
 def growth(name: str, count: int) -> dict[str, Any]:
     topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
     return {"topics": (topic,), "timeout": SECOND, "validate_only": False}
 
 
-async def create(client: Client, name: str, partitions: int) -> str:
-    (topic,) = (await client.ask("create_topics", 7, **creation(name, partitions))).topics
-    return str(topic.error_code.name)
-
-
 async def grow(client: Client, name: str, count: int) -> str:
     (topic,) = (await client.ask("create_partitions", 3, **growth(name, count))).results
     return str(topic.error_code.name)
-
-
-async def append(client: Client, topic: str, index: int) -> str:
-    done = await client.ask("produce", 9, **produce(topic, {index: batch(b"a")}))
-    return str(done.responses[0].partition_responses[0].error_code.name)
 
 
 def folders(rig: Rig, topic: str) -> list[str]:

@@ -9,21 +9,16 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from kio.schema.alter_client_quotas.v1.request import EntityData, EntryData, OpData
 from kio.schema.create_partitions.v3.request import CreatePartitionsAssignment, CreatePartitionsTopic
 from kio.schema.create_topics.v7.request import CreatableTopic
 from kio.schema.delete_topics.v6.request import DeleteTopicState
 
 from tests.doubles.clock import settle
+from tests.unit.broker.quotas import METADATA, answered, set_quota
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import answer, batch, fetch, frame, produce
 
 SOON = timedelta(seconds=30)
-METADATA: dict[str, Any] = {
-    "topics": (),
-    "allow_auto_topic_creation": False,
-    "include_topic_authorized_operations": False,
-}
 
 
 @pytest.fixture
@@ -31,23 +26,6 @@ async def rig() -> AsyncIterator[Rig]:
     async with Rig() as one:
         await one.create("t")
         yield one
-
-
-async def set_quota(rig: Rig, key: str, value: float | None, **entity: str | None) -> None:
-    """For `user`, `client_id`, `ip`; None is the default."""
-    parts = tuple(EntityData(entity_type=kind.replace("_", "-"), entity_name=name) for kind, name in entity.items())
-    op = OpData(key=key, value=value or 0.0, remove=value is None)
-    client = rig.connect("192.0.2.1")
-    asked = {"entries": (EntryData(entity=parts, ops=(op,)),), "validate_only": False, "client_id": "admin"}
-    done = await client.ask("alter_client_quotas", 1, **asked)
-    assert [one.error_code.name for one in done.entries] == ["none"]
-    client.transport.reset()
-    await settle()
-
-
-async def answered(client: Client) -> int:
-    await settle()
-    return len(client.replies())
 
 
 async def asked_in_vain(client: Client, rig: Rig, after_ms: int) -> None:

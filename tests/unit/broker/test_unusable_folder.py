@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from typing import Any
 
 import pytest
 from kio.schema.describe_topic_partitions.v0.request import TopicRequest
@@ -17,16 +16,12 @@ from protocol.errors import KafkaStorage
 from storage.folders.log_dirs import LogDirError
 from tests.doubles.clock import settle
 from tests.doubles.files import Fault
+from tests.unit.broker.asking import append, log_dirs
 from tests.unit.broker.rig import Client, Rig
-from tests.unit.broker.wire import batch, fetch, produce
+from tests.unit.broker.wire import fetch
 
 FOLDERS = {"log.dirs": "/one,/two", "offsets.topic.num.partitions": "2"}
 LATEST = -1
-
-
-async def append(client: Client, topic: str, index: int) -> str:
-    done = await client.ask("produce", 9, **produce(topic, {index: batch(b"a")}))
-    return str(done.responses[0].partition_responses[0].error_code.name)
 
 
 async def read(client: Client, topic: str, index: int) -> str:
@@ -49,18 +44,6 @@ async def end_of_epoch(client: Client, topic: str, index: int) -> tuple[str, int
     done = await client.ask("offset_for_leader_epoch", 4, replica_id=-1, topics=topics)
     (one,) = done.topics[0].partitions
     return one.error_code.name, one.end_offset
-
-
-async def log_dirs(client: Client) -> Any:
-    done = await client.ask("describe_log_dirs", 4, topics=None)
-    return {
-        one.log_dir: (
-            one.error_code.name,
-            one.total_bytes,
-            {(topic.name, part.partition_index) for topic in one.topics for part in topic.partitions},
-        )
-        for one in done.results
-    }
 
 
 async def test_partitions_of_a_folder_that_is_gone_are_offline_until_it_is_back() -> None:

@@ -11,12 +11,22 @@ from protocol.records.build import Record, build_batch
 from protocol.records.build import iter_records as records_of
 from protocol.records.compression import Compression
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
-from storage.append_types import AppendOrigin
+from storage.append_types import AppendOrigin, LogConfig
 from storage.cleaner.log_cleaner import CleanerConfig, LogCleaner
 from storage.log.partition_log import PartitionLog
 from tests.unit.storage.support import NOW, Rig, append, contents
 
 T = TypeVar("T")
+
+RETENTION_MS = 1000
+COMPACT = LogConfig(
+    compact=True,
+    delete=False,
+    min_cleanable_dirty_ratio=0.0,
+    delete_retention_ms=RETENTION_MS,
+    index_interval_bytes=1,
+    file_delete_delay_ms=1,
+)
 
 
 class Kept(NamedTuple):
@@ -113,3 +123,14 @@ def _records(found: Iterable[tuple[BatchHeader, bytes]], control: bool) -> Itera
         if control or not header.is_control:
             for record in records_of(data, header):
                 yield Kept(record.offset, record.key, record.value)
+
+
+def roll(log: PartitionLog) -> None:
+    """Seal the segment, so that it may be cleaned, and give the next one a record."""
+    log.roll()
+    append(log, keyed((b"last", b"record")))
+
+
+def kept(log: PartitionLog) -> list[Kept]:
+    """What is there but for the active segment's record."""
+    return records(log)[:-1]

@@ -15,7 +15,7 @@ from storage.folders.log_move import LogMove
 from storage.log.partition_log import PartitionLog
 from tests.doubles.files import MemoryFileSystem
 from tests.unit.storage.support import NOW, Rig, append, batch, contents
-from tests.unit.storage.test_unusable_folders import TwoFolders
+from tests.unit.storage.two_folders import TwoFolders
 
 CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=1, flush_messages=3)
 UNIQUE = UUID(int=7)

@@ -12,36 +12,26 @@ from protocol.records.compression import Compression
 from storage.append_types import LogConfig
 from storage.cleaner.log_cleaner import CleanerConfig
 from storage.cleaner.offset_map import BYTES_PER_KEY
-from storage.log.partition_log import PartitionLog
 from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
-from tests.unit.storage.cleaning import Kept, batches, clean, end_txn, keyed, put, records
-from tests.unit.storage.support import NOW, Rig, append
-
-RETENTION_MS = 1000
-COMPACT = LogConfig(
-    compact=True,
-    delete=False,
-    min_cleanable_dirty_ratio=0.0,
-    delete_retention_ms=RETENTION_MS,
-    index_interval_bytes=1,
-    file_delete_delay_ms=1,
+from tests.unit.storage.cleaning import (
+    COMPACT,
+    RETENTION_MS,
+    Kept,
+    batches,
+    clean,
+    end_txn,
+    kept,
+    keyed,
+    put,
+    records,
+    roll,
 )
+from tests.unit.storage.support import NOW, Rig, append
 
 
 @pytest.fixture
 def rig() -> Rig:
     return Rig(config=COMPACT)
-
-
-def roll(log: PartitionLog) -> None:
-    """Seal the segment, so that it may be cleaned, and give the next one a record."""
-    log.roll()
-    append(log, keyed((b"last", b"record")))
-
-
-def kept(log: PartitionLog) -> list[Kept]:
-    """What is there but for the active segment's record."""
-    return records(log)[:-1]
 
 
 def test_the_last_value_of_each_key_stays_at_its_offset(rig: Rig) -> None:

@@ -18,11 +18,21 @@ from storage.cleaner import cleaner as cleaner_module
 from storage.cleaner.copying import copy_segment
 from storage.cleaner.log_cleaner import CleanerConfig
 from storage.log.log_services import DESCRIPTORS_RETRY_MS
+from storage.log.partition_log import PartitionLog
 from tests.doubles.files import Fault, Unsynced
 from tests.doubles.workers import QueuedWorkers
-from tests.unit.storage.cleaning import clean, cleaner, keyed, put, records, run
+from tests.unit.storage.cleaning import COMPACT, clean, cleaner, kept, keyed, put, records, roll, run
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, contents
-from tests.unit.storage.test_cleaner import COMPACT, kept, roll
+
+
+def overwritten(rig: Rig) -> PartitionLog:
+    """A log in which a key has two values, and the first one is ready to be cleaned away."""
+    log = rig.log()
+    put(log, (b"a", b"1"))
+    put(log, (b"a", b"2"))
+    roll(log)
+    rig.workers.run_all()
+    return log
 
 
 def test_a_segment_that_cannot_be_read_to_its_end_is_not_cleaned() -> None:
@@ -47,11 +57,7 @@ def test_a_segment_that_cannot_be_read_to_its_end_is_not_cleaned() -> None:
 
 def test_a_full_disk_leaves_no_half_made_segment() -> None:
     rig = Rig(config=COMPACT)
-    log = rig.log()
-    put(log, (b"a", b"1"))
-    put(log, (b"a", b"2"))
-    roll(log)
-    rig.workers.run_all()
+    log = overwritten(rig)
     rig.files.inject(Fault("open", 1, errno.ENOSPC, path_part=".index.cleaned"))
     clean(rig)
     assert not [name for name in rig.files.listdir(log.folder) if name.endswith(".cleaned")]
@@ -149,11 +155,7 @@ def test_an_error_that_nobody_foresaw_stops_one_log_alone(monkeypatch: pytest.Mo
 @pytest.mark.parametrize("config", [CleanerConfig(max_bytes_per_second=0.0), CleanerConfig(load_factor=0.0)])
 def test_settings_with_which_nothing_can_be_cleaned_may_be_mended(config: CleanerConfig) -> None:
     rig = Rig(config=COMPACT)
-    log = rig.log()
-    put(log, (b"a", b"1"))
-    put(log, (b"a", b"2"))
-    roll(log)
-    rig.workers.run_all()
+    log = overwritten(rig)
     one = cleaner(rig, config)
     assert [run(rig, one.run_once()) for _ in range(2)] == [True, False], "it is left alone for a while"
     assert len(records(log)) == 3
@@ -165,11 +167,7 @@ def test_a_recreated_topic_is_not_left_alone_for_its_predecessors_failure() -> N
     rig = Rig(config=COMPACT)
     one = cleaner(rig)
     for succeeds in (False, True):
-        log = rig.log()
-        put(log, (b"a", b"1"))
-        put(log, (b"a", b"2"))
-        roll(log)
-        rig.workers.run_all()
+        log = overwritten(rig)
         if not succeeds:
             rig.files.inject(Fault("open", 1, errno.ENOSPC, path_part=".index.cleaned"))
         assert run(rig, one.run_once())
@@ -232,11 +230,7 @@ def test_what_passes_fails_no_log_wherever_cleaning_is(operation: str, error: in
 
 def test_a_stop_while_a_swap_waits_for_room_lets_the_next_start_finish_it() -> None:
     rig = Rig(config=COMPACT)
-    log = rig.log()
-    put(log, (b"a", b"1"))
-    put(log, (b"a", b"2"))
-    roll(log)
-    rig.workers.run_all()
+    log = overwritten(rig)
     before = contents(log)
 
     refused = 0

@@ -13,18 +13,16 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from protocol.records.build import iter_records
 from storage.append_types import LogConfig
 from storage.log.partition_log import PartitionLog
 from storage.log.retention import delete_old_segments
-from storage.segments.txn_index import collect_aborted
 from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.unit.storage.cleaning import Kept, batches, clean, end_txn, last_stable_offset, put, records
+from tests.unit.storage.crashing import READING, committed_view
 from tests.unit.storage.support import NOW, Rig
 
 TOPICS = ("plain", "compacted")
 PRODUCERS = (1, 2, 3)
-READING = ("pread", "pread_nowait", "listdir", "size")
 STEPS = 220
 SAMPLE = 80
 SEEDS = int(os.environ.get("ODRADEK_CRASH_POINTS", "0"))
@@ -213,19 +211,6 @@ def check_records(log: PartitionLog, written: Written, *, compacted: bool) -> No
 def fate(written: Written, offset: int, producer_id: int, end: int) -> bool:
     """Whether a record's transaction was committed, below the log's end."""
     return next((ok for at, pid, ok in written.markers if pid == producer_id and offset < at < end), False)
-
-
-def committed_view(log: PartitionLog, stable: int) -> list[Kept]:
-    aborted = collect_aborted((one.txn_index for one in log.segments), log.log_start_offset, stable)
-    found = []
-    for header, data in batches(log):
-        dead = any(
-            txn.producer_id == header.producer_id and txn.first_offset <= header.base_offset < txn.last_offset
-            for txn in aborted
-        )
-        if header.base_offset < stable and not header.is_control and not (header.is_transactional and dead):
-            found += [Kept(one.offset, one.key, one.value) for one in iter_records(data, header)]
-    return [one for one in found if log.log_start_offset <= one.offset < stable]
 
 
 def state_of(found: list[Kept]) -> dict[bytes | None, bytes | None]:

@@ -24,7 +24,7 @@ from tests.unit.storage.moving import (
     state_of,
 )
 from tests.unit.storage.support import append, batch, contents
-from tests.unit.storage.test_unusable_folders import folder_of
+from tests.unit.storage.two_folders import folder_of
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from protocol.records.build import Record, build_batch
 from storage.append_types import LogConfig
 from storage.log.partition_log import PartitionLog
 from storage.log.retention import delete_old_segments
-from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
+from tests.doubles.files import Fault, Unsynced
+from tests.unit.storage.retaining import DAY, FOLDER, bases, filled, names
 from tests.unit.storage.support import (
     NOW,
     MachineStopped,
@@ -23,34 +24,9 @@ from tests.unit.storage.support import (
     stop_after,
 )
 
-FOLDER = "/data/t-0"
-DAY = 24 * 3600 * 1000
-
-
-def filled(segments: int = 4, **config: object) -> tuple[Rig, PartitionLog]:
-    """A log of that many segments of two batches each, an hour apart, the active one included."""
-    settings = {"retention_ms": -1, "file_delete_delay_ms": 1000, "message_timestamp_after_max_ms": 2**62} | config
-    rig = Rig(MemoryFileSystem(), LogConfig(**settings))  # type: ignore[arg-type]
-    log = rig.log()
-    for number in range(segments):
-        if number:
-            log.roll()
-        for _ in range(2):
-            append(log, batch(b"v" * 100, timestamp=NOW + number * 3600_000))
-    rig.workers.run_all()
-    return rig, log
-
 
 def delete(log: PartitionLog, high_watermark: int | None = None) -> int:
     return delete_old_segments(log, log.log_end_offset if high_watermark is None else high_watermark)
-
-
-def names(rig: Rig, part: str = "") -> list[str]:
-    return sorted(name for name in rig.fs.listdir(FOLDER) if part in name)
-
-
-def bases(log: PartitionLog) -> list[int]:
-    return [segment.base_offset for segment in log.segments]
 
 
 def test_segments_go_once_their_largest_timestamp_is_too_old() -> None:

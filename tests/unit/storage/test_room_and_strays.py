@@ -13,10 +13,9 @@ from storage.log.log_services import DESCRIPTORS_RETRY_MS
 from storage.log.partition_log import PartitionLog
 from storage.log.retention import delete_old_segments
 from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
-from tests.unit.storage.cleaning import clean, put, records
+from tests.unit.storage.cleaning import COMPACT, clean, put, records, roll
+from tests.unit.storage.retaining import DAY, bases, filled, names
 from tests.unit.storage.support import Rig, append, batch, contents
-from tests.unit.storage.test_cleaner import COMPACT, roll
-from tests.unit.storage.test_retention import DAY, bases, filled, names
 
 
 def memory(rig: Rig) -> MemoryFileSystem:

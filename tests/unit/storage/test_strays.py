@@ -14,7 +14,7 @@ from storage.folders.log_names import stray_name
 from storage.folders.strays import Standing
 from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.unit.storage.support import TOPIC_ID, MachineStopped, append, contents, stop_after
-from tests.unit.storage.test_unusable_folders import TwoFolders
+from tests.unit.storage.two_folders import TwoFolders
 
 GHOST_ID = UUID(int=0x99)
 DELETED_ID = UUID(int=0xDE)
