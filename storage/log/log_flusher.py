@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-
-import structlog
 
 from protocol.errors import KafkaError
-from storage.files import File, FileSystem, is_out_of_descriptors, is_transient, sync_file
+from storage.files import File, is_out_of_descriptors
+from storage.log.flush_work import FlushWork
 from storage.log.leader_epochs import LeaderEpochs
 from storage.log.log_offset import LogOffsetMetadata
 from storage.log.log_segments import LogSegments
@@ -19,65 +16,6 @@ from storage.producers.producer_state import ProducerStateManager
 from storage.segments.segment import LogSegment
 from storage.segments.segment_file import SegmentFile
 from storage.workers import folder_lane
-
-logger = structlog.get_logger(__name__)
-
-
-@dataclass(slots=True)
-class _Work:
-    """What one flush must sync: open files, files by name, and the folder if names in it have changed.
-
-    `epochs` are saved too, so that the recovery point never passes an epoch that no file has. `target` is the log's end
-    when the flush was prepared, `generation` the log's count of truncations at that time; `release` lets go of the open
-    files.
-    """
-
-    fs: FileSystem
-    target: LogOffsetMetadata
-    generation: int
-    files: list[File]
-    names: list[str]
-    folder: str | None
-    release: Callable[[], None]
-    epochs: LeaderEpochs | None
-    _turn: threading.Lock = field(default_factory=threading.Lock)
-    _done: bool = False
-    _error: OSError | None = None
-
-    def run(self) -> None:
-        """Blocking; any thread. Done once: a second caller waits and gets the same outcome. Raises OSError."""
-        with self._turn:
-            if self._error is not None:
-                raise self._error
-            if self._done:
-                return
-            try:
-                self._sync()
-            except OSError as error:
-                self._error = error
-                raise
-            self._done = True
-
-    def _sync(self) -> None:
-        for file in self.files:
-            file.fdatasync()
-        for name in self.names:
-            with contextlib.suppress(FileNotFoundError):  # its segment was removed meanwhile
-                sync_file(self.fs, name)
-        if self.folder is not None:
-            self.fs.fsync_dir(self.folder)
-        if self.epochs is not None:
-            _save_or_wait(self.epochs)
-
-
-def _save_or_wait(epochs: LeaderEpochs) -> None:
-    """Save the epochs, or leave that to the next flush if room or a descriptor is missing: records have them too."""
-    try:
-        epochs.save()
-    except OSError as error:
-        if not is_transient(error):
-            raise
-        logger.warning("leader epochs not saved, retried at the next flush", error=str(error))
 
 
 class LogFlusher:
@@ -141,7 +79,7 @@ class LogFlusher:
         self._names_changed = False
         self._generation = 0
         self._held = False
-        self._running: _Work | None = None
+        self._running: FlushWork | None = None
         self._requested = False
         self._waits_for_descriptors = False
         self._stopped = False
@@ -247,7 +185,7 @@ class LogFlusher:
             work.release()
         self._advance(work)
 
-    def _prepare(self, *, closing: bool) -> _Work | None:
+    def _prepare(self, *, closing: bool) -> FlushWork | None:
         """What there is to flush; from now on it counts as flushed. Raises OSError, and then nothing has changed."""
         end = self._end()
         unsaved = self._epochs.is_unsaved(end.offset)
@@ -274,9 +212,9 @@ class LogFlusher:
                 handle.release()
 
         epochs = self._epochs if unsaved else None
-        return _Work(self._services.fs, end, self._generation, files, names, folder, release, epochs)
+        return FlushWork(self._services.fs, end, self._generation, files, names, folder, release, epochs)
 
-    def _advance(self, work: _Work) -> None:
+    def _advance(self, work: FlushWork) -> None:
         self.last_flush_ms = self._services.clock.monotonic_ms()
         if work.generation != self._generation or work.target.offset <= self.flushed.offset:
             return
@@ -284,14 +222,14 @@ class LogFlusher:
         if self.on_flush is not None:
             self.on_flush(work.target)
 
-    def _finish(self, work: _Work) -> None:
+    def _finish(self, work: FlushWork) -> None:
         self._running = None
         work.release()
         self._advance(work)
         self._call_waiting()
         self._serve_requests()
 
-    def _fail(self, work: _Work, error: Exception) -> None:
+    def _fail(self, work: FlushWork, error: Exception) -> None:
         self._running = None
         work.release()
         if is_out_of_descriptors(error):

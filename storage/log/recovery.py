@@ -8,7 +8,6 @@ other its records. All that an opened log holds has been synced: its recovery po
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -19,25 +18,17 @@ from storage.checkpoint_file import CorruptCheckpointError
 from storage.files import FileSystem
 from storage.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from storage.log.leader_epochs import LeaderEpochs
+from storage.log.leftovers import finish_swaps, segment_offsets
 from storage.log.log_segments import LogSegments
 from storage.log.segment_recovery import recover_segment, whole_batches
 from storage.producers.producer_state import ProducerStateManager
 from storage.segments.index import CorruptIndexError
 from storage.segments.segment import LogSegment
-from storage.segments.segment_files import (
-    CLEANED_SUFFIX,
-    DELETED_SUFFIX,
-    LOG_SUFFIX,
-    SEGMENT_SUFFIXES,
-    SWAP_SUFFIX,
-    file_name,
-)
 from storage.segments.txn_index import CorruptTxnIndexError
 
 logger = structlog.get_logger(__name__)
 
 UNBOUNDED = 2**63 - 1
-_BASE_OFFSET = re.compile(r"[0-9]{20}\.")
 
 
 @dataclass(slots=True)
@@ -71,11 +62,11 @@ class LoadRequest:
 def load(request: LoadRequest) -> LoadedState:
     """Open the log in a folder, and recover it if necessary. Blocking; raises OSError."""
     fs, folder = request.fs, request.folder
-    _finish_swaps(fs, folder)
+    finish_swaps(fs, folder)
     epochs, request = _leader_epochs(request)
     segments = [
         LogSegment.open(fs, folder, base_offset, request.config, jitter_ms=request.jitter_ms())
-        for base_offset in _segment_offsets(fs, folder)
+        for base_offset in segment_offsets(fs, folder)
     ]
     _remove_below_start(segments, request)
     log_end_offset = _find_end(segments, request, epochs)
@@ -223,23 +214,6 @@ def rebuild_producers(
                 producers.replay(header, batch)
 
 
-def _segment_offsets(fs: FileSystem, folder: str) -> list[int]:
-    """Base offsets of the segments, ascending; index files without a log are removed."""
-    offsets, others = [], []
-    for name in fs.listdir(folder):
-        if _BASE_OFFSET.match(name):
-            if name[20:] == LOG_SUFFIX:
-                offsets.append(int(name[:20]))
-            elif name[20:] in SEGMENT_SUFFIXES:
-                others.append(name)
-    present = set(offsets)
-    for name in others:
-        if int(name[:20]) not in present:
-            logger.warning("removing an index without a log", folder=folder, file=name)
-            fs.unlink(f"{folder}/{name}")
-    return sorted(offsets)
-
-
 def _remove(fs: FileSystem, folder: str, segments: list[LogSegment]) -> None:
     """Remove segments for good: below a start that no checkpoint has any more, no power failure may bring them back."""
     for segment in segments:
@@ -248,44 +222,3 @@ def _remove(fs: FileSystem, folder: str, segments: list[LogSegment]) -> None:
             fs.unlink(path)
     if segments:
         fs.fsync_dir(folder)
-
-
-def _finish_swaps(fs: FileSystem, folder: str) -> None:
-    """Undo or finish what an interrupted compaction or deletion left (LogLoader.removeTempFilesAndCollectSwapFiles)."""
-    names = fs.listdir(folder)
-    cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX) and _BASE_OFFSET.match(name)]
-    oldest_cleaned = min((int(name[:20]) for name in cleaned), default=None)
-    swaps = []
-    for name in names:
-        is_swap = name.endswith(SWAP_SUFFIX) and _BASE_OFFSET.match(name)
-        stale_swap = is_swap and oldest_cleaned is not None and int(name[:20]) >= oldest_cleaned
-        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")) or stale_swap:
-            fs.unlink(f"{folder}/{name}")
-        elif is_swap:
-            swaps.append(name)
-    if not swaps:
-        return
-    logs = sorted(int(name[:20]) for name in swaps if name.endswith(LOG_SUFFIX + SWAP_SUFFIX))
-    if logs:
-        end = _swap_end(fs, folder, logs[-1])
-        for name in names:
-            if _BASE_OFFSET.match(name) and name.endswith(SEGMENT_SUFFIXES) and logs[0] <= int(name[:20]) < end:
-                fs.unlink(f"{folder}/{name}")
-    # The log first: its new name says that the old segments are gone.
-    for name in sorted(swaps, key=lambda name: not name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
-        logger.info("finishing an interrupted swap", folder=folder, file=name)
-        fs.rename(f"{folder}/{name}", f"{folder}/{name.removesuffix(SWAP_SUFFIX)}")
-    fs.fsync_dir(folder)
-
-
-def _swap_end(fs: FileSystem, folder: str, base_offset: int) -> int:
-    """The offset after the last batch of a `.log.swap` file; the one after its base offset if it is empty."""
-    path = f"{folder}/{file_name(base_offset, LOG_SUFFIX)}{SWAP_SUFFIX}"
-    file = fs.open(path)
-    try:
-        end = base_offset + 1
-        for _, header, _ in whole_batches(file, 0, file.size()):
-            end = header.next_offset
-        return end
-    finally:
-        file.close()
