@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING
 
 import structlog
 
-from protocol.errors import CorruptMessage, KafkaStorage
+from broker.partitions.partition import Partition
+from protocol.errors import CorruptMessage, KafkaError, KafkaStorage
 from protocol.records.batch import LOG_OVERHEAD, read_header
 from storage.append_types import AppendOrigin
 from storage.log.log_services import DESCRIPTORS_RETRY_MS
-
-if TYPE_CHECKING:
-    from broker.partitions.partition import Partition
-    from protocol.errors import KafkaError
-    from timing.clock import Clock
+from timing.clock import Clock
 
 logger = structlog.get_logger(__name__)
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from broker.config.broker_config import BrokerConfig
 from broker.coordinators.group_topics import GroupTopics
 from broker.coordinators.hosted import HostedCoordinator, HostingNode
+from broker.metadata.features import Features
 from broker.metadata.resource_configs import Resource, ResourceConfigs, ResourceType
 from broker.metadata.topic_names import GROUP_METADATA_TOPIC_NAME
+from broker.metadata.topics import Topic
 from broker.monitoring.group_metrics import register_group_metrics
+from broker.monitoring.metrics import Metrics
 from coordinator.group.classic.groups import ClassicGroups
 from coordinator.group.classic.metrics import GroupMetrics
 from coordinator.group.config import GroupConfig
@@ -22,18 +25,12 @@ from coordinator.group.directory import GroupDirectory
 from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.shard import ROWS, GroupShard
 from coordinator.runtime.runtime import CoordinatorRuntime
+from coordinator.runtime.shard import Shard
 from protocol import uuids
 from protocol.errors import UnsupportedVersion
 from protocol.java_collections import in_computed_order, in_concurrent_order, partition_hash
 from protocol.records.compression import Compression
 from timing.purgatory import Purgatory
-
-if TYPE_CHECKING:
-    from broker.config.broker_config import BrokerConfig
-    from broker.metadata.features import Features
-    from broker.metadata.topics import Topic
-    from broker.monitoring.metrics import Metrics
-    from coordinator.runtime.shard import Shard
 
 MINUTE_MS = 60_000
 CONSUMER_PREFIX = "consumer."

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 from uuid import UUID
 
+from broker.metadata.topics import Topic, Topics
 from coordinator.group.consumer.topics_port import TopicImage
-
-if TYPE_CHECKING:
-    from broker.metadata.topics import Topic, Topics
 
 
 class GroupTopics:

@@ -10,24 +10,21 @@ from __future__ import annotations
 import asyncio
 from asyncio import Future, Task
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import structlog
 
+from broker.coordinators.transaction_coordinator import TransactionCoordinator
+from broker.partitions.hosted import Partitions
+from broker.partitions.partition import Partition
+from coordinator.group.shard import GroupShard
+from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.runtime.shard import ShardStatus
 from coordinator.transaction.hanging import end_of_unknown
 from coordinator.transaction.marker_port import EndMarker
+from coordinator.transaction.metadata import TransactionMetadata
 from protocol.errors import KafkaError
-
-if TYPE_CHECKING:
-    from broker.coordinators.transaction_coordinator import TransactionCoordinator
-    from broker.partitions.hosted import Partitions
-    from broker.partitions.partition import Partition
-    from coordinator.group.shard import GroupShard
-    from coordinator.runtime.runtime import CoordinatorRuntime
-    from coordinator.transaction.metadata import TransactionMetadata
-    from storage.producers.producer_entry import ProducerStateEntry
-    from timing.clock import Clock
+from storage.producers.producer_entry import ProducerStateEntry
+from timing.clock import Clock
 
 logger = structlog.get_logger(__name__)
 

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from broker.coordinators.coordinator_log import PartitionCoordinatorLog
 from broker.metadata.internal_topics import ensure_internal_topic
 from broker.metadata.topic_planning import PlanningNode
+from broker.metadata.topics import Topic
 from broker.network.answers import when_all_settled
+from broker.partitions.hosted import Partitions
 from coordinator.hashing import partition_for
+from coordinator.runtime.runtime import CoordinatorRuntime
+from coordinator.runtime.shard import Operation, Shard
 from coordinator.runtime.state_machine import StateMachine
 from protocol.errors import KafkaError, NotCoordinator
-
-if TYPE_CHECKING:
-    from broker.metadata.topics import Topic
-    from broker.partitions.hosted import Partitions
-    from coordinator.runtime.runtime import CoordinatorRuntime
-    from coordinator.runtime.shard import Operation, Shard
-    from timing.clock import Clock
-    from timing.wheel import TimingWheel
+from timing.clock import Clock
+from timing.wheel import TimingWheel
 
 S = TypeVar("S", bound=StateMachine)
 T = TypeVar("T")

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
 
+from broker.config.broker_config import BrokerConfig
 from broker.coordinators.hosted import HostedCoordinator, HostingNode
 from broker.coordinators.transaction_markers import TransactionMarkers
+from broker.metadata.features import Features
+from broker.metadata.producer_ids import ProducerIds
 from broker.metadata.topic_names import TRANSACTION_STATE_TOPIC_NAME
+from broker.monitoring.metrics import Metrics
 from broker.monitoring.transaction_metrics import register_transaction_metrics
+from coordinator.group.shard import GroupShard
+from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.runtime.runtime import CoordinatorRuntime
+from coordinator.runtime.shard import Shard
 from coordinator.transaction.config import TransactionConfig
 from coordinator.transaction.metadata import TransactionMetadata
 from coordinator.transaction.metrics import TransactionMetrics
@@ -17,15 +23,6 @@ from coordinator.transaction.shard import ROWS, TransactionShard
 from protocol.errors import KafkaError
 from protocol.records.batch import NO_SEQUENCE
 from protocol.topic_partition import PartitionKey
-
-if TYPE_CHECKING:
-    from broker.config.broker_config import BrokerConfig
-    from broker.metadata.features import Features
-    from broker.metadata.producer_ids import ProducerIds
-    from broker.monitoring.metrics import Metrics
-    from coordinator.group.shard import GroupShard
-    from coordinator.runtime.outcome import ProducerEpoch
-    from coordinator.runtime.shard import Shard
 
 TRANSACTION_VERSION = "transaction.version"
 

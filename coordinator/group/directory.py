@@ -4,35 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from kio.schema.errors import ErrorCode
 
 from coordinator.group.classic import heartbeat, join, leave, sync
+from coordinator.group.classic.group import ClassicGroup
+from coordinator.group.classic.groups import ClassicGroups
+from coordinator.group.classic.leave import LeaveAnswer
+from coordinator.group.classic.messages import (
+    HeartbeatRequest,
+    JoinAnswer,
+    JoinRequest,
+    LeaveRequest,
+    SyncAnswer,
+    SyncRequest,
+)
 from coordinator.group.consumer import classic_members
 from coordinator.group.consumer import heartbeat as consumer_heartbeat
+from coordinator.group.consumer.group import ConsumerGroup
+from coordinator.group.consumer.groups import ConsumerGroups
+from coordinator.group.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from coordinator.group.group_port import Group
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
 from coordinator.runtime.shard import ShardStatus
 from protocol.errors import GroupIdNotFound
 from protocol.internal.group_records import GroupMetadataKey, GroupMetadataValue
 from protocol.java_collections import in_timeline_order, timeline_slots
-
-if TYPE_CHECKING:
-    from kio.schema.errors import ErrorCode
-
-    from coordinator.group.classic.group import ClassicGroup
-    from coordinator.group.classic.groups import ClassicGroups
-    from coordinator.group.classic.leave import LeaveAnswer
-    from coordinator.group.classic.messages import (
-        HeartbeatRequest,
-        JoinAnswer,
-        JoinRequest,
-        LeaveRequest,
-        SyncAnswer,
-        SyncRequest,
-    )
-    from coordinator.group.consumer.group import ConsumerGroup
-    from coordinator.group.consumer.groups import ConsumerGroups
-    from coordinator.group.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatAnswer
-    from coordinator.group.group_port import Group
 
 
 class GroupDirectory:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from coordinator.group.config import GroupConfig
+from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.replay import REPLAYS
 from coordinator.group.directory import GroupDirectory
 from coordinator.group.offsets.expiry import OffsetExpiry
+from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.offsets.offsets import Offsets
 from coordinator.group.offsets.store import OffsetStore
 from coordinator.runtime.outcome import Outcome, Position
+from coordinator.runtime.shard import Shard
 from coordinator.runtime.state_machine import RecordRow, rows_by_id
 from protocol.internal.consumer_group_records import CONSUMER_GROUP_METADATA
 from protocol.internal.group_records import (
@@ -21,13 +25,7 @@ from protocol.internal.group_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-
-if TYPE_CHECKING:
-    from coordinator.group.config import GroupConfig
-    from coordinator.group.consumer.group import ConsumerGroup
-    from coordinator.group.offsets.metrics import OffsetMetrics
-    from coordinator.runtime.shard import Shard
-    from protocol.internal.schema import RecordSchema
+from protocol.internal.schema import RecordSchema
 
 _EXPIRE = "expire-group-metadata"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
@@ -17,11 +17,9 @@ from coordinator.group.classic.sessions import Sessions
 from coordinator.group.classic.states import GroupState
 from coordinator.group.config import GroupConfig
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
+from coordinator.runtime.shard import Shard
 from protocol.internal.group_records import GroupMetadataKey, GroupMetadataValue
 from timing.purgatory import Purgatory
-
-if TYPE_CHECKING:
-    from coordinator.runtime.shard import Shard
 
 logger = structlog.get_logger(__name__)
 

@@ -5,19 +5,14 @@ Kafka's GroupCoordinatorShard.cleanupGroupMetadata and OffsetExpirationCondition
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from coordinator.group.config import GroupConfig
+from coordinator.group.group_port import Group, Groups
+from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.offsets.offsets import tombstone
-from coordinator.group.offsets.store import CommittedOffset
+from coordinator.group.offsets.store import CommittedOffset, OffsetStore
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome
 from protocol.errors import KafkaError
 from protocol.records.batch import NO_TIMESTAMP
-
-if TYPE_CHECKING:
-    from coordinator.group.config import GroupConfig
-    from coordinator.group.group_port import Group, Groups
-    from coordinator.group.offsets.metrics import OffsetMetrics
-    from coordinator.group.offsets.store import OffsetStore
 
 
 class OffsetExpiry:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
 
+from coordinator.group.config import GroupConfig
+from coordinator.group.group_port import Group, Groups
+from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.offsets.store import CommittedOffset, OffsetStore
 from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, ProducerEpoch
 from protocol.errors import GroupIdNotFound, IllegalGeneration, KafkaError, StaleMemberEpoch
@@ -14,12 +17,7 @@ from protocol.internal.group_records import OFFSET_COMMIT, OffsetCommitKey, Offs
 from protocol.java_strings import utf16_length
 from protocol.records.batch import NO_TIMESTAMP
 from protocol.topic_partition import PartitionKey
-
-if TYPE_CHECKING:
-    from coordinator.group.config import GroupConfig
-    from coordinator.group.group_port import Group, Groups
-    from coordinator.group.offsets.metrics import OffsetMetrics
-    from timing.clock import Clock
+from timing.clock import Clock
 
 
 class OffsetToCommit(NamedTuple):
