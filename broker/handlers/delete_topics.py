@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.metadata.store import retrying
 from broker.metadata.topic_planning import require_time_left
-from broker.metadata.topics import Topic
+from broker.metadata.topics import Topic, Topics
 from broker.network.context import RequestContext
 from protocol.durations import ZERO
 from protocol.errors import (
@@ -28,7 +28,6 @@ from protocol.errors import (
 )
 
 if TYPE_CHECKING:
-    from broker.node import Node
     from broker.quotas.mutations import MutationQuota
 
 FIRST_VERSION_THAT_KNOWS_DISABLED = 3
@@ -42,14 +41,14 @@ async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTop
             raise InvalidRequest("Topic deletion is disabled.")
         raise TopicDeletionDisabled
     quota = ctx.node.throttling.mutations(ctx, strict=ctx.version >= FIRST_VERSION_THAT_KNOWS_QUOTAS)
-    return await retrying(lambda: _delete(ctx.node, request, quota))
+    return await retrying(lambda: _delete(ctx.node.topics, request, quota))
 
 
-async def _delete(node: Node, request: DeleteTopicsRequest, quota: MutationQuota) -> DeleteTopicsResponse:
+async def _delete(topics: Topics, request: DeleteTopicsRequest, quota: MutationQuota) -> DeleteTopicsResponse:
     ids, names = _ids(request), _names(request)
     if ONCE in (*ids.values(), *names.values()):
         require_time_left(request.timeout)
-    found, refused = _find(node, ids, names)
+    found, refused = _find(topics, ids, names)
     results = [*_malformed(request), *refused]
     deleted: list[Topic] = []
     for topic in found:
@@ -59,7 +58,7 @@ async def _delete(node: Node, request: DeleteTopicsRequest, quota: MutationQuota
             results.append(DeletableTopicResult(name=topic.name, topic_id=topic.id, error_code=error.code))
         else:
             deleted.append(topic)
-    await node.topics.delete(deleted)
+    await topics.delete(deleted)
     results += [
         DeletableTopicResult(name=topic.name, topic_id=topic.id, error_code=ErrorCode.none, error_message=None)
         for topic in deleted
@@ -67,12 +66,14 @@ async def _delete(node: Node, request: DeleteTopicsRequest, quota: MutationQuota
     return DeleteTopicsResponse(throttle_time=quota.throttle_time, responses=tuple(results))
 
 
-def _find(node: Node, ids: Counter[UUID], names: Counter[str]) -> tuple[Collection[Topic], list[DeletableTopicResult]]:
+def _find(
+    topics: Topics, ids: Counter[UUID], names: Counter[str]
+) -> tuple[Collection[Topic], list[DeletableTopicResult]]:
     """The topics to delete, and what is refused: unknown ones, and those that the request has more than once."""
     found: dict[str, Topic] = {}
     refused: list[DeletableTopicResult] = []
     for topic_id, times in ids.items():
-        topic = node.topics.by_id(topic_id)
+        topic = topics.by_id(topic_id)
         if times > 1:
             refused.append(_failed(None, topic_id, InvalidRequest("Duplicate topic id.")))
         elif topic is None:
@@ -80,7 +81,7 @@ def _find(node: Node, ids: Counter[UUID], names: Counter[str]) -> tuple[Collecti
         else:
             found[topic.name] = topic
     for name, times in names.items():
-        topic = node.topics.get(name)
+        topic = topics.get(name)
         if times > 1:
             refused.append(_failed(name, None, InvalidRequest("Duplicate topic name.")))
         elif topic is None:

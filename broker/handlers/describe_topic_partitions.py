@@ -25,8 +25,7 @@ from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
 
 if TYPE_CHECKING:
-    from broker.metadata.topics import PartitionAssignment, Topic
-    from broker.node import Node
+    from broker.metadata.topics import PartitionAssignment, Topic, Topics
 
 
 def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
@@ -34,7 +33,7 @@ def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> Desc
     left = max(1, min(request.response_partition_limit, most))
     cursor = request.cursor
     results: list[DescribeTopicPartitionsResponseTopic] = []
-    for name in _names(ctx.node, request):
+    for name in _names(ctx.node.topics, request):
         if not name and cursor is None:
             raise UnknownServerError  # as in Kafka, unless a cursor is given
         start = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
@@ -52,11 +51,11 @@ def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> Desc
     return _response(results, None)
 
 
-def _names(node: Node, request: DescribeTopicPartitionsRequest) -> list[str]:
+def _names(topics: Topics, request: DescribeTopicPartitionsRequest) -> list[str]:
     """The requested topics, all for an empty list, from the cursor on."""
     cursor = request.cursor
     asked = {topic.name for topic in request.topics}
-    names = asked or {topic.name for topic in node.topics.all()}
+    names = asked or {topic.name for topic in topics.all()}
     if cursor is None:
         return sorted(names)
     if cursor.partition_index < 0 or (asked and cursor.topic_name not in asked):

@@ -26,7 +26,7 @@ from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
 from protocol.java_collections import in_hash_order, in_mutable_set_order, in_set_order, java_numbers_hash
 
 if TYPE_CHECKING:
-    from broker.node import Node
+    from broker.partitions.hosted import Partitions
 
 NO_LEADER = -1
 
@@ -159,19 +159,19 @@ def _known(ctx: RequestContext, request: MetadataRequest, topic: Topic) -> Metad
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
-        partitions=_without_offline_leaders(ctx.node, topic, _partitions(topic.partitions)),
+        partitions=_without_offline_leaders(ctx.node.partitions, topic, _partitions(topic.partitions)),
         topic_authorized_operations=_operations(request),
     )
 
 
 def _without_offline_leaders(
-    node: Node, topic: Topic, partitions: tuple[MetadataResponsePartition, ...]
+    hosted: Partitions, topic: Topic, partitions: tuple[MetadataResponsePartition, ...]
 ) -> tuple[MetadataResponsePartition, ...]:
     """The partitions; one whose log is offline has no leader.
 
     Kafka's controller also bumps the leader epoch. Ours stays, as clients would then reject any older one.
     """
-    offline = node.partitions.offline_of(topic)
+    offline = hosted.offline_of(topic)
     if not offline:
         return partitions
     return _in_order(_leaderless(one) if one.partition_index in offline else one for one in partitions)

@@ -14,7 +14,7 @@ from protocol.durations import ZERO
 from protocol.errors import KafkaError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
-    from broker.node import Node
+    from broker.partitions.hosted import Partitions
 
 
 def handle(ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
@@ -23,15 +23,15 @@ def handle(ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetF
         topics=tuple(
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
-                partitions=tuple(_answer(ctx.node, topic.topic, wanted) for wanted in topic.partitions),
+                partitions=tuple(_answer(ctx.node.partitions, topic.topic, wanted) for wanted in topic.partitions),
             )
             for topic in request.topics
         ),
     )
 
 
-def _answer(node: Node, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
-    partition = node.partitions.get(topic, wanted.partition)
+def _answer(partitions: Partitions, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+    partition = partitions.get(topic, wanted.partition)
     if partition is None:
         return _failed(wanted, UnknownTopicOrPartition())
     try:
