@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from broker.metadata import topic_names
-from broker.network.context import CloseConnectionError, RequestContext
-from broker.partitions.delayed_produce import Unacknowledged
-from broker.partitions.transactional_produce import (
+from broker.coordinators.transactional_produce import (
     NO_REFUSALS,
     Append,
     Refusals,
@@ -23,6 +20,9 @@ from broker.partitions.transactional_produce import (
     admit,
     new_append,
 )
+from broker.metadata import topic_names
+from broker.network.context import CloseConnectionError, RequestContext
+from broker.partitions.delayed_produce import Unacknowledged
 from coordinator.runtime.outcome import new_producer_epoch
 from protocol import errors
 from protocol.errors import (

@@ -14,10 +14,10 @@ from kio.schema.txn_offset_commit.v5 import TxnOffsetCommitRequest, TxnOffsetCom
 from kio.schema.txn_offset_commit.v5.response import TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic
 
 from broker.coordinators.offset_commits import Refused, answered, response_of, split
+from broker.coordinators.transactional_produce import Append, ClientAbilities, Refusals, admit
 from broker.metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from broker.network.answers import when_done
 from broker.network.context import RequestContext
-from broker.partitions.transactional_produce import Append, ClientAbilities, Refusals, admit
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from coordinator.runtime.outcome import ProducerEpoch
 from protocol.entities import maker

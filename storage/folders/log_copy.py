@@ -12,7 +12,8 @@ from storage.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from storage.log.leader_epochs import EpochEntry, lines_of
 from storage.log.partition_log import PartitionLog
 from storage.producers.producer_snapshot import file_name as snapshot_name
-from storage.segments.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, LogSegment, file_name
+from storage.segments.segment import LogSegment
+from storage.segments.segment_files import LOG_SUFFIX, SEGMENT_SUFFIXES, file_name
 
 CHUNK = 4 << 20
 SYNCED_TOGETHER = 16 << 20

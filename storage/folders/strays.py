@@ -16,7 +16,7 @@ from protocol.topic_partition import TopicPartition
 from storage.files import FileSystem
 from storage.folders import log_names
 from storage.folders.folder_removal import remove_folder
-from storage.segments.segment import LOG_SUFFIX
+from storage.segments.segment_files import LOG_SUFFIX
 
 _OF_NEW_LOG = re.compile(r"0{20}\.(log|index|timeindex)|(leader-epoch-checkpoint|partition\.metadata)(\.tmp)?")
 logger = structlog.get_logger(__name__)

@@ -9,10 +9,8 @@ from storage.files import FileSystem, write_fully
 from storage.producers.producer_state import CompletedTxn
 from storage.segments.batch_scan import Read, find_batch, headers
 from storage.segments.index import MAX_RELATIVE_OFFSET, TimestampOffset
-from storage.segments.segment_files import LOG_SUFFIX, SEGMENT_SUFFIXES, SegmentFiles, file_name
+from storage.segments.segment_files import SEGMENT_SUFFIXES, SegmentFiles
 from storage.segments.txn_index import TXN_INDEX_SUFFIX, AbortedTxn, TxnIndex
-
-__all__ = ["LOG_SUFFIX", "SEGMENT_SUFFIXES", "LogSegment", "file_name"]
 
 _NO_BATCH = (0, -1, 0, 0)
 """First and last offset, position and size of the last batch, as long as this object has not appended any."""

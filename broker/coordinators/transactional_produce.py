@@ -10,8 +10,11 @@ from __future__ import annotations
 from asyncio import Future, get_running_loop
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+from broker.config.broker_config import BrokerConfig
+from broker.coordinators.transaction_coordinator import TransactionCoordinator
+from broker.partitions.partition import Partition
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.metadata import TV_2
 from protocol.errors import (
@@ -30,10 +33,7 @@ from protocol.errors import (
     TransactionAbortable,
 )
 from protocol.topic_partition import PartitionKey
-
-if TYPE_CHECKING:
-    from broker.node import Node
-    from broker.partitions.partition import Partition
+from timing.clock import Clock
 
 FIRST_VERSION_WITH_TRANSACTION_ABORTABLE = 11
 FIRST_VERSION_OF_TRANSACTIONS_V2 = 12
@@ -42,6 +42,14 @@ NOT_READY = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator)
 
 Refusals = dict[PartitionKey, KafkaError]
 NO_REFUSALS: Refusals = {}
+
+
+class AdmittingNode(Protocol):
+    """The node as seen here; its configuration may be replaced by another."""
+
+    config: BrokerConfig
+    clock: Clock
+    transaction_coordinator: TransactionCoordinator
 
 
 class Append(NamedTuple):
@@ -107,7 +115,7 @@ def abilities_of_produce(version: int) -> ClientAbilities:
 
 
 def admit(
-    node: Node, transactional_id: str, appends: Sequence[Append], abilities: ClientAbilities
+    node: AdmittingNode, transactional_id: str, appends: Sequence[Append], abilities: ClientAbilities
 ) -> Refusals | Awaitable[Refusals]:
     """The appends that may not be made, or an awaitable of that if the coordinator does not answer at once.
 
@@ -147,7 +155,7 @@ class _Admission:
 
     def __init__(
         self,
-        node: Node,
+        node: AdmittingNode,
         transactional_id: str,
         producer: ProducerEpoch,
         wanted: Sequence[PartitionKey],
