@@ -126,9 +126,14 @@ def _remove_below_start(segments: list[LogSegment], request: LoadRequest) -> Non
 def _find_end(segments: list[LogSegment], request: LoadRequest, epochs: LeaderEpochs) -> int:
     """The log's end after recovering the segments that cannot be trusted; those after a cut leave the list."""
     unflushed = _unflushed(segments, request)
-    first_to_scan = _first_to_scan(segments, unflushed, request)
-    if first_to_scan < len(segments):
-        return _scan(segments, first_to_scan, unflushed, request, epochs)
+    for position, segment in enumerate(segments[:unflushed]):
+        try:
+            segment.check_indexes()
+        except (CorruptIndexError, CorruptTxnIndexError, FileNotFoundError) as error:
+            logger.warning("rebuilding indexes", partition=request.name, segment=segment.base_offset, error=str(error))
+            _recover(segments, position, request, epochs)
+    if unflushed < len(segments):
+        return _scan(segments, unflushed, request, epochs)
     return segments[-1].next_offset() if segments else request.log_start_offset
 
 
@@ -145,19 +150,23 @@ def _unflushed(segments: list[LogSegment], request: LoadRequest) -> int:
     return max(0, sum(segment.base_offset <= request.recovery_point for segment in segments) - 1)
 
 
-def _first_to_scan(segments: list[LogSegment], unflushed: int, request: LoadRequest) -> int:
-    """The list position of the first segment that cannot be trusted; the list's length if all can."""
-    for position, segment in enumerate(segments[:unflushed]):
-        try:
-            segment.check_indexes()
-        except (CorruptIndexError, CorruptTxnIndexError, FileNotFoundError) as error:
-            logger.warning("rebuilding indexes", partition=request.name, segment=segment.base_offset, error=str(error))
-            return position
-    return unflushed
+def _recover(segments: list[LogSegment], position: int, request: LoadRequest, epochs: LeaderEpochs) -> None:
+    """Recover a segment that was flushed; if it is damaged, only its own records are lost."""
+    base_offset = segments[position].base_offset
+    rebuild_producers(request.producers, segments[:position], request.log_start_offset, base_offset, request.now_ms)
+    found = recover_segment(segments[position], request.producers, epochs)
+    if found.truncated_bytes:
+        logger.error(
+            "damaged segment cut",
+            partition=request.name,
+            segment=base_offset,
+            good_to=found.next_offset,
+            truncated_bytes=found.truncated_bytes,
+        )
 
 
-def _scan(segments: list[LogSegment], first: int, unflushed: int, request: LoadRequest, epochs: LeaderEpochs) -> int:
-    """Recover the segments from `first` on; remove those after a cut, from `unflushed` on. Returns the log's end."""
+def _scan(segments: list[LogSegment], first: int, request: LoadRequest, epochs: LeaderEpochs) -> int:
+    """Recover the segments from `first` on, and remove those after a cut from the list. Returns the log's end."""
     producers = request.producers
     rebuild_producers(
         producers, segments[:first], request.log_start_offset, segments[first].base_offset, request.now_ms
@@ -165,9 +174,9 @@ def _scan(segments: list[LogSegment], first: int, unflushed: int, request: LoadR
     log_end_offset = segments[first].base_offset
     for position in range(first, len(segments)):
         segment = segments[position]
-        # Compaction leaves gaps too, but no further than the checkpoints say. A clean stop has lost nothing.
+        # Compaction leaves gaps too, but no further than the checkpoints say.
         known = max(log_end_offset, request.recovery_point, request.cleaned_to or 0)
-        if not request.clean and segment.base_offset > known:
+        if segment.base_offset > known:
             logger.warning("removing segments after a gap", partition=request.name, segment=segment.base_offset)
             _remove(request.fs, request.folder, segments[position:])
             del segments[position:]
@@ -184,7 +193,7 @@ def _scan(segments: list[LogSegment], first: int, unflushed: int, request: LoadR
             done=position - first + 1,
             of=len(segments) - first,
         )
-        if found.truncated_bytes and position >= unflushed:
+        if found.truncated_bytes:
             _remove(request.fs, request.folder, segments[position + 1 :])
             del segments[position + 1 :]
             break

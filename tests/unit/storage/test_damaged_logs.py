@@ -147,3 +147,16 @@ def test_a_segment_cut_short_costs_no_records_of_others(clean: bool, which: int,
     assert log.log_end_offset == 16
     assert append(log, batch(b"last", producer_id=7, sequence=15)).duplicate
     assert contents(rig.restart()) == contents(log)
+
+
+def test_a_bad_index_has_no_other_segment_read(rig: Rig) -> None:
+    """One that is damaged somewhere stays as it is, as it would with a good index elsewhere."""
+    rig.manager.close()
+    bases = sorted(name[:20] for name in rig.fs.listdir(FOLDER) if name.endswith(".log"))
+    rig.fs.unlink(f"{FOLDER}/{bases[0]}.index")
+    flip(rig, f"{bases[1]}.log", 65)
+    before = read_file(rig.fs, f"{FOLDER}/{bases[1]}.log")
+    log = rig.reopen()
+    assert log.log_end_offset == 10
+    assert read_file(rig.fs, f"{FOLDER}/{bases[1]}.log") == before
+    assert rig.fs.exists(f"{FOLDER}/{bases[0]}.index")
