@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kio.schema.consumer_group_heartbeat.v1 import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -20,6 +21,9 @@ from protocol.durations import MILLISECOND, ZERO
 from protocol.entities import maker
 from protocol.errors import KafkaError
 from protocol.uuids import ZERO as NO_TOPIC
+
+if TYPE_CHECKING:
+    from timing.clock import Clock
 
 FIRST_VERSION_WITH_OWN_MEMBER_IDS = 1
 
@@ -55,7 +59,22 @@ def handle(ctx: RequestContext, heartbeat: ConsumerHeartbeat) -> Answer | Awaita
     coordinator = ctx.node.group_coordinator
     check_request(heartbeat, coordinator.consumer_config)
     answer = coordinator.write(heartbeat.group_id, lambda state: state.groups.consumer_heartbeat(heartbeat))
-    return when_done(answer, _response)
+    linger_ms = ctx.node.config.integer("group.coordinator.append.linger.ms")
+    return _later(ctx.node.clock, linger_ms, heartbeat, answer) if linger_ms else when_done(answer, _response)
+
+
+async def _later(
+    clock: Clock, linger_ms: int, heartbeat: ConsumerHeartbeat, written: Awaitable[ConsumerHeartbeatAnswer]
+) -> Answer:
+    """The answer, once `linger_ms` are over if the member has a new epoch or assignment.
+
+    Kafka gathers the records of such changes for this long before it answers. librdkafka relies on it: a consumer that
+    changes its subscription many times at once otherwise stops (2.15).
+    """
+    answer = await written
+    if answer.assigned is not None or answer.member_epoch != heartbeat.member_epoch:
+        await clock.sleep(linger_ms)
+    return _response(answer)
 
 
 def _owned(topics: tuple[OwnedPartitions, ...]) -> Partitions:

@@ -41,7 +41,7 @@ GROUP_DEFS: tuple[ConfigDef, ...] = (
         "group.coordinator.append.linger.ms",
         INT,
         5,
-        "Time for which the coordinator may gather records into one batch before it writes them. No effect here.",
+        "Time after which a heartbeat of a consumer group is answered that changed its member (KIP-848).",
         at_least(0),
         "ms",
     ),
