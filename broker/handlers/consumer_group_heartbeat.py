@@ -23,7 +23,7 @@ from protocol.errors import KafkaError
 from protocol.uuids import ZERO as NO_TOPIC
 
 if TYPE_CHECKING:
-    from timing.clock import Clock
+    from broker.node import Node
 
 FIRST_VERSION_WITH_OWN_MEMBER_IDS = 1
 
@@ -59,21 +59,22 @@ def handle(ctx: RequestContext, heartbeat: ConsumerHeartbeat) -> Answer | Awaita
     coordinator = ctx.node.group_coordinator
     check_request(heartbeat, coordinator.consumer_config)
     answer = coordinator.write(heartbeat.group_id, lambda state: state.groups.consumer_heartbeat(heartbeat))
-    linger_ms = ctx.node.config.integer("group.coordinator.append.linger.ms")
-    return _later(ctx.node.clock, linger_ms, heartbeat, answer) if linger_ms else when_done(answer, _response)
+    if answer.done() and _is_news(heartbeat, answer.result()):
+        return _linger(ctx.node, answer.result())
+    return when_done(answer, _response)
 
 
-async def _later(
-    clock: Clock, linger_ms: int, heartbeat: ConsumerHeartbeat, written: Awaitable[ConsumerHeartbeatAnswer]
-) -> Answer:
-    """The answer, once `linger_ms` are over if the member has a new epoch or assignment.
+def _is_news(heartbeat: ConsumerHeartbeat, answer: ConsumerHeartbeatAnswer) -> bool:
+    """Whether the member gets a new epoch or assignment."""
+    return answer.assigned is not None or answer.member_epoch != heartbeat.member_epoch
 
-    Kafka gathers the records of such changes for this long before it answers. librdkafka relies on it: a consumer that
-    changes its subscription many times at once otherwise stops (2.15).
+
+async def _linger(node: Node, answer: ConsumerHeartbeatAnswer) -> Answer:
+    """The answer after `group.coordinator.append.linger.ms`, for which Kafka gathers records before it writes them.
+
+    librdkafka relies on that: a consumer that changes its subscription many times at once otherwise stops (2.15).
     """
-    answer = await written
-    if answer.assigned is not None or answer.member_epoch != heartbeat.member_epoch:
-        await clock.sleep(linger_ms)
+    await node.clock.sleep(node.config.integer("group.coordinator.append.linger.ms"))
     return _response(answer)
 
 
