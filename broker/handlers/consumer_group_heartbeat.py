@@ -59,20 +59,16 @@ def handle(ctx: RequestContext, heartbeat: ConsumerHeartbeat) -> Answer | Awaita
     coordinator = ctx.node.group_coordinator
     check_request(heartbeat, coordinator.consumer_config)
     answer = coordinator.write(heartbeat.group_id, lambda state: state.groups.consumer_heartbeat(heartbeat))
-    if answer.done() and _is_news(heartbeat, answer.result()):
+    if not heartbeat.tells_nothing and answer.done():
         return _linger(ctx.node, answer.result())
     return when_done(answer, _response)
 
 
-def _is_news(heartbeat: ConsumerHeartbeat, answer: ConsumerHeartbeatAnswer) -> bool:
-    """Whether the member gets a new epoch or assignment."""
-    return answer.assigned is not None or answer.member_epoch != heartbeat.member_epoch
-
-
 async def _linger(node: Node, answer: ConsumerHeartbeatAnswer) -> Answer:
-    """The answer after `group.coordinator.append.linger.ms`, for which Kafka gathers records before it writes them.
+    """The answer to a member that joins or changes its subscription, after `group.coordinator.append.linger.ms`.
 
-    librdkafka relies on that: a consumer that changes its subscription many times at once otherwise stops (2.15).
+    Kafka gathers records for so long before it writes them, whatever they are. librdkafka relies on it here: a consumer
+    that changes its subscription many times at once otherwise stops (2.15).
     """
     await node.clock.sleep(node.config.integer("group.coordinator.append.linger.ms"))
     return _response(answer)

@@ -41,7 +41,7 @@ GROUP_DEFS: tuple[ConfigDef, ...] = (
         "group.coordinator.append.linger.ms",
         INT,
         5,
-        "Time after which a heartbeat of a consumer group is answered that changed its member (KIP-848).",
+        "Time after which a member of a consumer group is answered that joins or changes its subscription (KIP-848).",
         at_least(0),
         "ms",
     ),

@@ -1,4 +1,4 @@
-"""A heartbeat that changes a consumer group's member is answered as late as by Kafka, which gathers records first."""
+"""A member that joins a consumer group is answered as late as by Kafka, which gathers records first."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REPORTING_NOTHING = {
 
 
 @pytest.mark.parametrize("linger_ms", [0, 5, 30])
-async def test_only_a_change_waits_for_the_linger(linger_ms: int) -> None:
+async def test_only_a_subscription_waits_for_the_linger(linger_ms: int) -> None:
     async with Rig(config={"group.coordinator.append.linger.ms": str(linger_ms)}) as rig:
         await rig.create("letters")
         await rig.node.group_coordinator.ensure_topic()
