@@ -40,7 +40,7 @@ def trickle(bootstrap: str, pid: int, topic: str) -> dict[str, float]:
     """Send one record after another, each when the previous one has arrived."""
     consumer = consumer_of(bootstrap, topic, OFFSET_END)
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
-    consumer.consume(1, timeout=2)  # until the ends of all partitions are known
+    consumer.consume(1, timeout=6)  # until the ends of all partitions are known, which takes a cold Kafka seconds
     times: list[float] = []
     before = cpu_seconds(pid)
     ends = time.perf_counter() + TRICKLE_SECONDS
