@@ -71,6 +71,16 @@ async def test_a_long_poll_ends_with_what_there_is_when_its_time_is_up(rig: Rig)
     assert waiting(rig) == (0, 0)
 
 
+async def test_a_partition_of_which_no_byte_is_wanted_does_not_end_a_long_poll(rig: Rig) -> None:
+    """DelayedFetch counts at most a partition's own limit."""
+    client = await poll(rig, ("t", 0, 0), partition_max_bytes=0, max_wait_ms=500)
+    await append(rig, "t", b"a")
+    await rig.clock.run(499)
+    assert client.replies() == []
+    await rig.clock.run(2)
+    assert len(client.replies()) == 1
+
+
 async def test_after_a_wait_an_idle_partition_is_told_as_it_is_then(rig: Rig) -> None:
     await append(rig, "t", b"a", index=0)
     client = await poll(rig, ("t", 0, 1), ("t", 1, 0), ("t", 2, 0))
