@@ -71,7 +71,7 @@ image: $(VENV)/.runtime ## build the container image and try it, without a regis
 lock: ## compile the pinned requirements again (needs uv on the PATH)
 	uv pip compile pyproject.toml --group build --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements.txt
 	uv pip compile pyproject.toml --group build --group dev -c requirements.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-dev.txt
-	uv pip compile pyproject.toml --group build --extra pipeline --group pipeline -c requirements-dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-pipeline.txt
+	uv pip compile pyproject.toml --group build --group pipeline -c requirements-dev.txt --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-pipeline.txt
 	uv pip compile --group data --no-deps --universal --python-version 3.11 --generate-hashes --no-header -q -o requirements-data.txt
 
 clean: ## remove what was built; the data folder stays
@@ -89,6 +89,7 @@ $(VENV)/.runtime: requirements.txt pyproject.toml
 $(VENV)/.dev: $(VENV)/.runtime requirements-dev.txt requirements-data.txt
 	$(PIP) install -q --require-hashes -r requirements-dev.txt
 	$(PIP) install -q --require-hashes --no-deps --no-build-isolation -r requirements-data.txt
+	$(PIP) install -q --no-deps --no-build-isolation --editable pipeline
 	@touch $@
 
 # PySpark is a source distribution, built with the setuptools that .dev brings along.

@@ -27,11 +27,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from odradek import Broker
-from pipeline import session
-from pipeline.datasource import register
-from pipeline.datasource.columns import COLUMNS
-from pipeline.datasource.options import SourceOptions
-from pipeline.datasource.reader import OdradekReader
+from odradek_pipeline import session
+from odradek_pipeline.datasource import register
+from odradek_pipeline.datasource.columns import COLUMNS
+from odradek_pipeline.datasource.options import SourceOptions
+from odradek_pipeline.datasource.reader import OdradekReader
 
 FEW = ("key", "value", "offset")
 PARTITIONS = 4

@@ -71,7 +71,7 @@ def measure(spec: dict[str, Any]) -> dict[str, float]:
 
 
 def _child(spec: dict[str, Any]) -> None:
-    from pipeline import session
+    from odradek_pipeline import session
 
     with tempfile.TemporaryDirectory() as folder:
         spark = session.build(
@@ -99,13 +99,13 @@ def _connector(spark: Any, spec: dict[str, Any], topic: str, _folder: str) -> No
 
 
 def _lake(spark: Any, spec: dict[str, Any], topic: str, folder: str) -> None:
-    from pipeline.files import Files
-    from pipeline.kafka import Admin, Cluster
-    from pipeline.lake.ingest import Surroundings
-    from pipeline.lake.job import LakeJob
-    from pipeline.lake.progress import Reporter
-    from pipeline.lake.schemas import parse_specs
-    from pipeline.lake.settings import LakeSettings
+    from odradek_pipeline.files import Files
+    from odradek_pipeline.kafka import Admin, Cluster
+    from odradek_pipeline.lake.ingest import Surroundings
+    from odradek_pipeline.lake.job import LakeJob
+    from odradek_pipeline.lake.progress import Reporter
+    from odradek_pipeline.lake.schemas import parse_specs
+    from odradek_pipeline.lake.settings import LakeSettings
 
     schemas = ["*=json:id BIGINT, amount DOUBLE, text STRING"] if spec["job"] == "lake json" else []
     cluster = Cluster(spec["bootstrap"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import json
 import os
 import random
@@ -25,6 +26,7 @@ from broker.config.sources import Loaded, load  # noqa: E402
 from broker.metadata.entries import CorruptMetadataError  # noqa: E402
 from broker.network.server import ListenError  # noqa: E402
 from broker.node import Node, Seams  # noqa: E402
+from broker.parent import Parent  # noqa: E402
 from broker.stopping import Stopped  # noqa: E402
 from protocol.errors import KafkaError  # noqa: E402
 from storage.files import OsFileSystem  # noqa: E402
@@ -51,7 +53,14 @@ def main() -> None:
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set one configuration; may be repeated.")
 @click.option("--ready-fd", type=int, help="Write one JSON line to this descriptor once the broker serves.")
 @click.option("--exit-with-parent", is_flag=True, help="Stop when standard input or the parent ends.")
-def serve(config_file: str | None, settings: tuple[str, ...], ready_fd: int | None, exit_with_parent: bool) -> None:
+@click.option("--remove-with-parent", metavar="FOLDER", help="Then also remove this folder, at the end.")
+def serve(
+    config_file: str | None,
+    settings: tuple[str, ...],
+    ready_fd: int | None,
+    exit_with_parent: bool,
+    remove_with_parent: str | None,
+) -> None:
     """Run a broker until SIGTERM, SIGINT or SIGHUP."""
     process.open_standard_descriptors()
     if ready_fd is not None and not process.is_open(ready_fd):
@@ -68,7 +77,10 @@ def serve(config_file: str | None, settings: tuple[str, ...], ready_fd: int | No
     )
     for warning in loaded.warnings:
         logger.warning(warning)
-    _run(loaded.config.string("odradek.loop"), lambda: _serve(loaded, tracebacks, ready_fd, exit_with_parent))
+    parent = Parent() if exit_with_parent else None
+    if parent is not None and remove_with_parent is not None:
+        atexit.register(parent.remove, remove_with_parent)
+    _run(loaded.config.string("odradek.loop"), lambda: _serve(loaded, tracebacks, ready_fd, parent))
 
 
 @main.command("log", context_settings={"ignore_unknown_options": True}, add_help_option=False)
@@ -97,7 +109,7 @@ def _run(loop: str, begin: Callable[[], Coroutine[Any, Any, int]]) -> None:
     sys.exit(status)
 
 
-async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready_fd: int | None, exit_with_parent: bool) -> int:
+async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready_fd: int | None, parent: Parent | None) -> int:
     loop = asyncio.get_running_loop()
     workers = ThreadWorkers(loop)
     seams = Seams(SystemClock(loop), OsFileSystem(), workers, random.SystemRandom())
@@ -114,8 +126,8 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready_fd: int |
         loop.add_signal_handler(signal_number, stop.set)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as in a JVM; nohup ignores it
         loop.add_signal_handler(signal.SIGHUP, stop.set)
-    if exit_with_parent:
-        process.stop_with_parent(loop, stop)
+    if parent is not None:
+        parent.watch(loop, stop)
     descriptors, allowed = process.allow_many_descriptors()
     if descriptors != allowed:
         logger.info("open file limit raised", before=descriptors, now=allowed)
@@ -156,6 +168,7 @@ async def _stop(node: Node, workers: ThreadWorkers) -> int:
 def _leave(status: int) -> NoReturn:
     """End the process at once: the interpreter would wait for its threads, which may hang in a read."""
     logging.flush_last_lines()
+    atexit._run_exitfuncs()
     os._exit(status)
 
 

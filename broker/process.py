@@ -1,12 +1,8 @@
-"""What a broker does to its own process: descriptors, reuse of memory, short garbage collections, an early end.
-
-It also ends with the process that started it, if that is wanted.
-"""
+"""What a broker does to its own process: descriptors, reuse of memory, short garbage collections, an early end."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ctypes
 import gc
 import os
@@ -97,31 +93,3 @@ async def first_of(*events: asyncio.Event) -> None:
 def exempt_loaded_modules_from_collection() -> None:
     """Keep full garbage collections, several milliseconds each, from walking everything loaded at startup."""
     gc.freeze()
-
-
-def stop_with_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """Set `stop` when the parent has ended: standard input, a pipe that it holds, ends, or its process does.
-
-    The pipe alone is not enough: a forked child of the parent holds it too, and may live longer. A file or /dev/null in
-    its place says nothing.
-    """
-
-    def has_input() -> None:
-        if not os.read(STDIN, 4096):
-            loop.remove_reader(STDIN)
-            stop.set()
-
-    with contextlib.suppress(PermissionError):  # of a file
-        loop.add_reader(STDIN, has_input)
-    if hasattr(os, "pidfd_open"):
-        try:
-            parent = os.pidfd_open(os.getppid())
-        except OSError:
-            return  # an old kernel, or a sandbox that does not allow it
-
-        def has_ended() -> None:
-            loop.remove_reader(parent)
-            os.close(parent)
-            stop.set()
-
-        loop.add_reader(parent, has_ended)

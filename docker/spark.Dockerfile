@@ -19,5 +19,5 @@ ENV PATH=/opt/odradek/bin:/opt/spark/bin:/usr/local/bin:/usr/bin:/bin \
 USER odradek
 WORKDIR /home/odradek
 # The jars once, here, instead of at every start.
-RUN python -c "from pipeline import session as s; s.build(s.SessionOptions(parts=(s.KAFKA, s.DELTA, s.ICEBERG))).stop()"
+RUN python -c "from odradek_pipeline import session as s; s.build(s.SessionOptions(parts=(s.KAFKA, s.DELTA, s.ICEBERG))).stop()"
 VOLUME /lake

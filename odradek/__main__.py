@@ -1,4 +1,4 @@
-"""The console script. `odradek serve` and `log` become the broker: same process id and interpreter, isolated (-I)."""
+"""The console script. `odradek serve` and `log` become the broker: same process id and interpreter, isolated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ usage: odradek serve [--config FILE] [--set KEY=VALUE]...   run a broker
 
 
 def main() -> int:
-    """Run the command. Exit status: 0 for `--version` and `--help`, 2 if it is wrong; `serve` replaces this process."""
+    """Run the command; a wrong one has the exit status 2, and `serve` has that of the broker."""
     match sys.argv[1:]:
         case ["--version" | "-V"]:
             from odradek import __version__
@@ -25,8 +25,14 @@ def main() -> int:
             sys.stdout.write(USAGE)
             return 0
         case ["serve" | "log", *_] as arguments:
-            # -I: `broker` and `storage` are ours, whatever the current folder or the user's site has of that name.
-            os.execv(sys.executable, [sys.executable, "-I", "-m", "broker", *arguments])
+            from odradek import location
+
+            try:
+                program = location.command(arguments)
+            except location.NotInstalledError as error:
+                sys.stderr.write(f"Error: {error}\n")
+                return 1
+            os.execve(program[0], program, location.environment(dict(os.environ)))
         case _:
             sys.stderr.write(USAGE)
             return 2

@@ -9,14 +9,14 @@ import os
 import selectors
 import shutil
 import subprocess
-import sys
-import tempfile
 import time
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from odradek import location, workplace
 
 LOG_LINES_SHOWN = 30
 SETTINGS_IN_ENVIRONMENT = ("KAFKA_", "ODRADEK_", "CLUSTER_ID")
@@ -42,18 +42,24 @@ class Broker:
         settings: Mapping[str, object] | None = None,
         *,
         data_dir: str | os.PathLike[str] | None = None,
+        python: str | os.PathLike[str] | None = None,
         start_timeout: float = 30.0,
         stop_timeout: float = 15.0,
     ) -> None:
-        """Times are seconds. Nothing is started yet. Raises ValueError for a folder that `log.dirs` cannot name."""
-        workplace = Path(tempfile.mkdtemp(prefix="odradek-"))
-        self._remove_workplace = weakref.finalize(self, _remove, workplace, os.getpid())
-        self.data_dir = Path(data_dir).absolute() if data_dir is not None else workplace / "data"
-        self.log_path = workplace / "broker.log"
+        """Times are seconds. Nothing is started yet. Raises ValueError for a folder that `log.dirs` cannot name.
+
+        `python` is the interpreter of another environment that has odradek: its broker is run, so that the broker's
+        dependencies need not fit those of this process.
+        """
+        self._workplace = workplace.make()
+        self._remove_workplace = weakref.finalize(self, workplace.remove, self._workplace, os.getpid())
+        self.data_dir = Path(data_dir).absolute() if data_dir is not None else self._workplace / "data"
+        self.log_path = self._workplace / "broker.log"
         defaults = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(self.data_dir), "odradek.http.port": "-1"}
         self._settings = defaults | {key: str(value) for key, value in (settings or {}).items()}
         if self._settings["log.dirs"] == str(self.data_dir) and [str(self.data_dir)] != _as_list(str(self.data_dir)):
             raise ValueError(f"{str(self.data_dir)!r}: log.dirs has commas between folders, and no space around them")
+        self._python = python
         self._start_timeout = start_timeout
         self._stop_timeout = stop_timeout
         self._child: subprocess.Popen[bytes] | None = None
@@ -104,15 +110,18 @@ class Broker:
         self.data_dir.mkdir(parents=True, exist_ok=True)
         read_end, write_end = os.pipe()
         try:
+            command = self._command(write_end)
+            if shutil.which(command[0]) is None:
+                raise BrokerStartError(f"{command[0]} is no program: `python` is the path of a Python interpreter")
             with self.log_path.open("ab") as log:
                 self._child = subprocess.Popen(
-                    self._command(write_end),
+                    command,
                     stdin=subprocess.PIPE,
                     stdout=log,
                     stderr=log,
                     pass_fds=(write_end,),
                     process_group=0,  # or Ctrl-C would stop it while this process, in a debugger, say, still needs it
-                    env={k: v for k, v in os.environ.items() if not k.startswith(SETTINGS_IN_ENVIRONMENT)},
+                    env=self._environment(),
                 )
             os.close(write_end)
             write_end = -1
@@ -121,7 +130,7 @@ class Broker:
         except BaseException:
             self._discard()
             if self._closed:
-                _remove(self.log_path.parent, os.getpid())
+                workplace.remove(self._workplace, os.getpid())
             raise
         finally:
             os.close(read_end)
@@ -193,15 +202,20 @@ class Broker:
         await asyncio.to_thread(self.close)
 
     def _command(self, ready_fd: int) -> list[str]:
-        command = [sys.executable, "-I", "-m", "broker", "serve", "--ready-fd", str(ready_fd), "--exit-with-parent"]
+        arguments = ["serve", "--ready-fd", str(ready_fd), "--exit-with-parent"]
+        arguments += ["--remove-with-parent", str(self._workplace)]
         for key, value in self._settings.items():
-            command += ["--set", f"{key}={value}"]
-        return command
+            arguments += ["--set", f"{key}={value}"]
+        return location.command(arguments, self._python)
+
+    def _environment(self) -> dict[str, str]:
+        own = {key: value for key, value in os.environ.items() if not key.startswith(SETTINGS_IN_ENVIRONMENT)}
+        return location.environment(own) if self._python is None else own
 
     def _note_ready(self, line: bytes | None) -> None:
         if not line:
             why = f"was not ready within {self._start_timeout} s" if line is None else "ended before it was ready"
-            raise BrokerStartError(f"the broker {why}\n{self._log_end()}")
+            raise BrokerStartError(f"the broker {why}\n{self._advice()}{self._log_end()}")
         ready = json.loads(line)
         self._listeners = ready["listeners"]
         self._http_port = ready["http"]
@@ -209,6 +223,11 @@ class Broker:
         if self._http_port is not None:
             self._settings["odradek.http.port"] = str(self._http_port)
         self._settings["listeners"] = ready["bound"]
+
+    def _advice(self) -> str:
+        if self._python is None or "No module named odradek" not in self._log_end():
+            return ""
+        return f"{self._python} has no odradek: {self._python} -m pip install odradek\n"
 
     def _log_end(self) -> str:
         return "\n".join(self.log().splitlines()[-LOG_LINES_SHOWN:])
@@ -232,12 +251,6 @@ class Broker:
 def _as_list(value: str) -> list[str]:
     """The folders that a broker takes `log.dirs` for."""
     return [one.strip() for one in value.split(",")]
-
-
-def _remove(folder: Path, owner: int) -> None:
-    """Remove the folder, but not at the end of a forked child: it is its parent's (`owner`, a process id)."""
-    if os.getpid() == owner:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _read_line(descriptor: int, timeout: float) -> bytes | None:

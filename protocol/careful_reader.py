@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeAlias
 
-from protocol.primitives import Buffer, read_tag_count, read_uvarint, skip_tagged_field
-from protocol.schema import NUMBER_FORMATS, Entity, EntityClass, FieldPlan, field_plans
-from protocol.value_readers import Read, array_reader, nullable_reader, number_array_reader, primitive_reader
+from .primitives import Buffer, read_tag_count, read_uvarint, skip_tagged_field
+from .schema import NUMBER_FORMATS, Entity, EntityClass, FieldPlan, field_plans
+from .value_readers import Read, array_reader, nullable_reader, number_array_reader, primitive_reader
 
 CONVERTED = {"error_code"}
 """The kinds of numbers whose values `struct` does not return in their final form."""

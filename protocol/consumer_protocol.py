@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from struct import Struct, error
 from typing import NamedTuple
 
-from protocol.java_strings import decode_utf8
+from .java_strings import decode_utf8
 
 HIGHEST_VERSION = 3
 NO_GENERATION = -1

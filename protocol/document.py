@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from protocol.api_table import API_TABLE
+from .api_table import API_TABLE
 
 HEADER = ("| key | API | served | notes |", "| --- | --- | --- | --- |")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
-from protocol.schema import EntityClass
+from .schema import EntityClass
 
 T = TypeVar("T")
 

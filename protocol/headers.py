@@ -6,9 +6,9 @@ from functools import partial
 from struct import Struct
 from typing import NamedTuple
 
-from protocol.api_table import API_BY_KEY
-from protocol.java_strings import decode_utf8
-from protocol.primitives import INT32, Buffer, DecodeError, skip_tagged_fields, underflow
+from .api_table import API_BY_KEY
+from .java_strings import decode_utf8
+from .primitives import INT32, Buffer, DecodeError, skip_tagged_fields, underflow
 
 __all__ = [
     "DecodeError",

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TypeVar
 from uuid import UUID
 
-from protocol.java_strings import java_string_hash
+from .java_strings import java_string_hash
 
 Key = TypeVar("Key", str, UUID, int)
 Name = TypeVar("Name", str, int)

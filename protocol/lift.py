@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
-from protocol.schema import Entity, EntityClass, field_plans
+from .schema import Entity, EntityClass, field_plans
 
 Convert: TypeAlias = Callable[[Any], Any]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import TypeAlias
 
-from protocol.java_strings import decode_utf8
+from .java_strings import decode_utf8
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 

@@ -15,7 +15,7 @@ from functools import cache
 from struct import Struct, error
 from typing import Any
 
-from protocol.careful_reader import (
+from .careful_reader import (
     CONVERTED,
     careful_reader,
     class_into,
@@ -25,11 +25,11 @@ from protocol.careful_reader import (
     read_tags,
     tagged_readers,
 )
-from protocol.entities import mutable_twin
-from protocol.generated_source import GeneratedSource
-from protocol.primitives import LONGEST_STRING, Buffer, read_uvarint
-from protocol.schema import DURATIONS, NUMBER_FORMATS, Entity, EntityClass, FieldPlan
-from protocol.value_readers import Read, duration
+from .entities import mutable_twin
+from .generated_source import GeneratedSource
+from .primitives import LONGEST_STRING, Buffer, read_uvarint
+from .schema import DURATIONS, NUMBER_FORMATS, Entity, EntityClass, FieldPlan
+from .value_readers import Read, duration
 
 _COMPACT = """\
 if length > 127:

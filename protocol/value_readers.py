@@ -9,8 +9,8 @@ from struct import Struct, calcsize, unpack_from
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from protocol.durations import MILLISECOND
-from protocol.primitives import (
+from .durations import MILLISECOND
+from .primitives import (
     Buffer,
     DecodeError,
     decode_text,
@@ -19,7 +19,7 @@ from protocol.primitives import (
     read_length32,
     underflow,
 )
-from protocol.schema import DURATIONS, NUMBER_FORMATS
+from .schema import DURATIONS, NUMBER_FORMATS
 
 Read: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
 """`(buffer, position) -> (value, next position)`; raises only DecodeError."""

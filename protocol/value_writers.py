@@ -9,10 +9,10 @@ from struct import Struct
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from protocol.durations import MILLISECOND
-from protocol.errors import UnknownServerError
-from protocol.primitives import INT16, INT32, LONGEST_STRING, append_uvarint
-from protocol.schema import NUMBER_FORMATS
+from .durations import MILLISECOND
+from .errors import UnknownServerError
+from .primitives import INT16, INT32, LONGEST_STRING, append_uvarint
+from .schema import NUMBER_FORMATS
 
 Write: TypeAlias = Callable[[bytearray, Any], None]
 """Appends a value to the output."""

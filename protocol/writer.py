@@ -13,11 +13,11 @@ from functools import cache
 from struct import Struct
 from typing import Any, TypeAlias
 
-from protocol.durations import MILLISECOND
-from protocol.generated_source import GeneratedSource
-from protocol.primitives import INT16, INT32, LONGEST_STRING, append_uvarint
-from protocol.schema import DURATIONS, NUMBER_FORMATS, Entity, EntityClass, FieldPlan, default_entity, field_plans
-from protocol.value_writers import (
+from .durations import MILLISECOND
+from .generated_source import GeneratedSource
+from .primitives import INT16, INT32, LONGEST_STRING, append_uvarint
+from .schema import DURATIONS, NUMBER_FORMATS, Entity, EntityClass, FieldPlan, default_entity, field_plans
+from .value_writers import (
     NULL_STRING,
     Write,
     array_writer,

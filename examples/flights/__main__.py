@@ -17,7 +17,7 @@ from examples.flights import report, stream
 from examples.flights.data import Flight, airlines, flights
 from examples.flights.producer import Departures, create_topic
 from odradek import Broker
-from pipeline import session
+from odradek_pipeline import session
 
 TOPIC = "flights"
 CONF = {

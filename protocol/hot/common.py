@@ -6,7 +6,7 @@ from struct import Struct
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
-from protocol.primitives import Buffer, DecodeError, append_uvarint, decode_text, read_compact_length, underflow
+from ..primitives import Buffer, DecodeError, append_uvarint, decode_text, read_compact_length, underflow
 
 TopicKey: TypeAlias = str | UUID
 """A topic's name, or its id in the versions that name topics by id."""

@@ -12,24 +12,8 @@ from struct import error as StructError
 from typing import TypeAlias
 from uuid import UUID
 
-from protocol import uuids
-from protocol.hot.common import (
-    I32,
-    TopicKey,
-    read_compact_count,
-    read_compact_text,
-    read_legacy_count,
-    read_legacy_text,
-)
-from protocol.hot.fetch_response import (
-    AbortedTransaction,
-    EpochEndOffset,
-    FetchPartitionResponse,
-    FetchResponse,
-    SnapshotId,
-    encode_response,
-)
-from protocol.primitives import (
+from .. import uuids
+from ..primitives import (
     Buffer,
     DecodeError,
     read_tag_count,
@@ -37,6 +21,22 @@ from protocol.primitives import (
     skip_tagged_field,
     skip_tagged_fields,
     underflow,
+)
+from .common import (
+    I32,
+    TopicKey,
+    read_compact_count,
+    read_compact_text,
+    read_legacy_count,
+    read_legacy_text,
+)
+from .fetch_response import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchPartitionResponse,
+    FetchResponse,
+    SnapshotId,
+    encode_response,
 )
 
 __all__ = [

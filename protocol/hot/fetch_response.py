@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import NamedTuple
 
-from protocol.headers import finish_frame, frame_with_header
-from protocol.hot.common import (
+from ..headers import finish_frame, frame_with_header
+from ..primitives import Buffer, UnreadBytes, append_uvarint
+from .common import (
     I32,
     UNKNOWN_LEADER,
     LeaderIdAndEpoch,
@@ -21,7 +22,6 @@ from protocol.hot.common import (
     append_node_endpoints,
     append_topic_key,
 )
-from protocol.primitives import Buffer, UnreadBytes, append_uvarint
 
 COPIED_BELOW = 1024
 """Record data smaller than this many bytes is copied into the buffer around it: cheaper than a buffer of its own."""

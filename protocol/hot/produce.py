@@ -11,9 +11,10 @@ from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple, TypeAlias
 
-from protocol import uuids
-from protocol.headers import finish_frame, frame_with_header
-from protocol.hot.common import (
+from .. import uuids
+from ..headers import finish_frame, frame_with_header
+from ..primitives import Buffer, DecodeError, append_uvarint, read_compact_length, skip_tagged_fields, underflow
+from .common import (
     I32,
     UNKNOWN_LEADER,
     LeaderIdAndEpoch,
@@ -28,7 +29,6 @@ from protocol.hot.common import (
     read_legacy_count,
     read_legacy_text,
 )
-from protocol.primitives import Buffer, DecodeError, append_uvarint, read_compact_length, skip_tagged_fields, underflow
 
 __all__ = [
     "BatchIndexAndErrorMessage",

@@ -10,8 +10,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 from uuid import UUID
 
-from protocol.internal import fields
-from protocol.internal.consumer_group_values import (
+from ..java_collections import in_java_order
+from ..primitives import INT8, INT16, INT32, INT64
+from . import fields
+from .consumer_group_values import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -29,10 +31,8 @@ from protocol.internal.consumer_group_values import (
     ConsumerGroupTargetAssignmentMetadataValue,
     Partitions,
 )
-from protocol.internal.fields import NO_TAGS, FieldReader
-from protocol.internal.schema import RecordSchema
-from protocol.java_collections import in_java_order
-from protocol.primitives import INT8, INT16, INT32, INT64
+from .fields import NO_TAGS, FieldReader
+from .schema import RecordSchema
 
 __all__ = [
     "CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT",

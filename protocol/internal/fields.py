@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from struct import Struct
 from uuid import UUID
 
-from protocol.primitives import INT8, INT16, INT32, INT64, append_uvarint, read_uvarint
+from ..primitives import INT8, INT16, INT32, INT64, append_uvarint, read_uvarint
 
 _NULL_STRING = b"\xff\xff"
 _NULL_COMPACT = b"\x00"

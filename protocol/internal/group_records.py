@@ -11,11 +11,11 @@ from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
-from protocol.internal import fields
-from protocol.internal.fields import FieldReader
-from protocol.internal.schema import RecordSchema
-from protocol.primitives import INT16, INT32, INT64
-from protocol.records.batch import NO_TIMESTAMP
+from ..primitives import INT16, INT32, INT64
+from ..records.batch import NO_TIMESTAMP
+from . import fields
+from .fields import FieldReader
+from .schema import RecordSchema
 
 LEGACY_OFFSET_COMMIT_ID = 0
 OFFSET_COMMIT_ID = 1

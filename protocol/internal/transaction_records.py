@@ -12,11 +12,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from protocol.internal import fields
-from protocol.internal.fields import NO_TAGS, FieldReader
-from protocol.internal.schema import RecordSchema
-from protocol.primitives import INT16, INT32, INT64
-from protocol.records.batch import NO_PRODUCER_ID, NO_TIMESTAMP
+from ..primitives import INT16, INT32, INT64
+from ..records.batch import NO_PRODUCER_ID, NO_TIMESTAMP
+from . import fields
+from .fields import NO_TAGS, FieldReader
+from .schema import RecordSchema
 
 TRANSACTION_LOG_ID = 0
 

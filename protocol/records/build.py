@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from protocol.records import batch as batches
-from protocol.records.batch import BatchHeader
-from protocol.records.compression import Compression, compress, decompress
+from . import batch as batches
+from .batch import BatchHeader
+from .compression import Compression, compress, decompress
 
 Headers = tuple[tuple[bytes, bytes | None], ...]
 

@@ -15,7 +15,7 @@ import cramjam
 import lz4.frame  # type: ignore[import-untyped]
 import zstandard
 
-from protocol.primitives import Buffer
+from ..primitives import Buffer
 
 LEAST_LIMIT = 128 << 20
 LEAST_RATIO = 8

@@ -7,7 +7,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
-from protocol.records.batch import (
+from .batch import (
     COMPRESSION_MASK,
     CONTROL_FLAG,
     HEADER_SIZE,
@@ -16,7 +16,7 @@ from protocol.records.batch import (
     TRANSACTIONAL_FLAG,
     BatchHeader,
 )
-from protocol.records.build import Record, iter_records, pack_batch
+from .build import Record, iter_records, pack_batch
 
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")

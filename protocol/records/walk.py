@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from protocol.errors import InvalidRecord, UnknownServerError
-from protocol.records.build import INT_BITS, LONG_BITS, read_varint
+from ..errors import InvalidRecord, UnknownServerError
+from .build import INT_BITS, LONG_BITS, read_varint
 
 _BEYOND_KAFKAS_HEAP = 1 << 30
 """In bytes: what its start scripts give it."""

@@ -129,3 +129,44 @@ def test_a_folder_may_have_spaces_and_other_letters_in_its_name(tmp_path: Path) 
     folder = tmp_path / "daten für = #1 \\ %s ${x}"
     with Broker(data_dir=folder):
         assert (folder / "meta.properties").exists()
+
+
+KILLED = """
+import os, signal
+from odradek import Broker
+
+broker = Broker({arguments}).start()
+print(broker.pid, broker.data_dir, flush=True)
+{before}
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_broker_of_a_process_that_gets_sigkill_removes_its_temporary_folder(tmp_path: Path) -> None:
+    pid, _ = run(KILLED.format(arguments="", before=""), tmp_path).stdout.split()
+    assert ends(int(pid))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_given_data_folder_outlives_a_process_that_gets_sigkill(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    pid, data = run(KILLED.format(arguments=f"data_dir={str(mine)!r}", before=""), tmp_path).stdout.split()
+    assert ends(int(pid))
+    assert Path(data) == mine
+    assert list(tmp_path.iterdir()) == [mine]
+    assert (mine / "meta.properties").is_file()
+
+
+def test_what_a_killed_broker_and_its_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    run(KILLED.format(arguments="", before="broker.kill()"), tmp_path)
+    (left,) = tmp_path.glob("odradek-*")
+    (tmp_path / "odradek-of-mine").mkdir()
+    told = run("from odradek import Broker\nprint(Broker().data_dir.parent)", tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert not left.exists()
+    assert [folder.name for folder in tmp_path.iterdir()] == ["odradek-of-mine"]
+
+
+def test_folders_of_living_processes_are_left_alone(tmp_path: Path) -> None:
+    two = "from odradek import Broker\nfirst = Broker()\nwith Broker(): print(first.log_path.parent.exists())"
+    assert run(two, tmp_path).stdout == "True\n"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from odradek import Broker
-from pipeline import session
+from odradek_pipeline import session
 from tests.brokers import sound_broker
 
 if TYPE_CHECKING:

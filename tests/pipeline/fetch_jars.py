@@ -5,7 +5,7 @@ Two processes that fetch into Ivy's folder at the same time break each other's f
 
 from __future__ import annotations
 
-from pipeline import session
+from odradek_pipeline import session
 
 
 def main() -> None:

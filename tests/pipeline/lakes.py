@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import confluent_kafka
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
-from pipeline.files import Files
-from pipeline.kafka import Admin, Cluster
-from pipeline.lake.ingest import Surroundings
-from pipeline.lake.job import LakeJob
-from pipeline.lake.progress import Reporter
-from pipeline.lake.schemas import parse_specs
-from pipeline.lake.settings import LakeSettings
+from odradek_pipeline.files import Files
+from odradek_pipeline.kafka import Admin, Cluster
+from odradek_pipeline.lake.ingest import Surroundings
+from odradek_pipeline.lake.job import LakeJob
+from odradek_pipeline.lake.progress import Reporter
+from odradek_pipeline.lake.schemas import parse_specs
+from odradek_pipeline.lake.settings import LakeSettings
 from tests.messages import place_of
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from pipeline.replay.job import Replay
-from pipeline.replay.recipe import Recipe
-from pipeline.replay.source import Source
-from pipeline.replay.writer import Limits
+from odradek_pipeline.replay.job import Replay
+from odradek_pipeline.replay.recipe import Recipe
+from odradek_pipeline.replay.source import Source
+from odradek_pipeline.replay.writer import Limits
 
 SECONDS = 60.0
 

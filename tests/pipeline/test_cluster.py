@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipeline import package, session
+from odradek_pipeline import package, session
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,7 +27,11 @@ def test_the_archive_holds_every_command(tmp_path: Path) -> None:
     )
     assert {"lake", "package"} <= {line.split()[0] for line in told.stdout.splitlines() if line.startswith("  ")}
     where = subprocess.run(
-        [sys.executable, "-c", "import pipeline.lake.job, protocol; print(pipeline.__file__, protocol.__file__)"],
+        [
+            sys.executable,
+            "-c",
+            "import odradek_pipeline as o, odradek_pipeline.lake.job, odradek_pipeline.protocol as p; print(o.__file__, p.__file__)",
+        ],
         capture_output=True,
         text=True,
         check=True,
@@ -66,7 +70,7 @@ def test_jars_that_are_missing_are_one_clear_line(command: list[str], missing: s
     except session.NotInstalled as error:
         pytest.skip(error.message)
     given = [*command, "--bootstrap", "127.0.0.1:1", "--packages", "", "--master", "local[1]"]
-    program = [sys.executable, "-m", "pipeline", *given]
+    program = [sys.executable, "-m", "odradek_pipeline", *given]
     told = subprocess.run(program, capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path)
     assert told.returncode == 3
     assert f"Error: Spark has no jar with {missing}: it needs --packages " in told.stderr
@@ -87,7 +91,7 @@ def test_the_compose_file_fits_together() -> None:
         assert mounted <= set(compose["volumes"])
     command = services["lake"]["command"]
     assert command[:2] == ["odradek-pipeline", "lake"]
-    from pipeline.commands.lake import command as lake
+    from odradek_pipeline.commands.lake import command as lake
 
     given = lake.make_context("lake", command[2:]).params
     assert (given["master"], given["bootstrap"], given["path"]) == ("spark://master:7077", "broker:19092", "/lake")

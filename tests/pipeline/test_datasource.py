@@ -22,7 +22,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 @pytest.fixture(scope="module")
 def source(spark: SparkSession) -> Iterator[SparkSession]:
-    from pipeline.datasource import register  # needs PySpark, without which `spark` skips
+    from odradek_pipeline.datasource import register  # needs PySpark, without which `spark` skips
 
     register(spark)
     yield spark

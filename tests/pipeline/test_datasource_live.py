@@ -14,11 +14,11 @@ import pytest
 from confluent_kafka import Producer
 
 from odradek import Broker
-from pipeline.datasource import DataLossError
-from pipeline.datasource.options import SourceOptions
-from pipeline.datasource.reader import OdradekReader
-from pipeline.datasource.splits import Split
-from pipeline.datasource.stream import OdradekStreamReader
+from odradek_pipeline.datasource import DataLossError
+from odradek_pipeline.datasource.options import SourceOptions
+from odradek_pipeline.datasource.reader import OdradekReader
+from odradek_pipeline.datasource.splits import Split
+from odradek_pipeline.datasource.stream import OdradekStreamReader
 from tests.brokers import sound_broker
 from tests.pipeline.consumed import consumed
 from tests.pipeline.lakes import create_topic

@@ -110,7 +110,7 @@ class Site:
 
     def start(self, *options: str, master: str = "local[2]") -> Driver:
         """Without options, to the topic's end."""
-        command = [sys.executable, "-m", "pipeline", "lake", "--bootstrap", self.broker.bootstrap_servers]
+        command = [sys.executable, "-m", "odradek_pipeline", "lake", "--bootstrap", self.broker.bootstrap_servers]
         command += ["--lake", str(self._folder / "lake"), "--master", master, "--max-offsets", str(BATCH)]
         command += ["--attempts", "20", "--packages", "", "--optimize-every", str(self._optimize_every)]
         command += options or ["--topic", self.topic, "--available-now"]

@@ -23,11 +23,11 @@ from kafka.partitioner.default import murmur2
 pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
 
 from odradek import Broker
-from pipeline import session
-from pipeline.replay import source as source_module
-from pipeline.replay.errors import ReplayFailed, ReplayRefused
-from pipeline.replay.job import Replay, Totals, replay
-from pipeline.replay.source import Source
+from odradek_pipeline import session
+from odradek_pipeline.replay import source as source_module
+from odradek_pipeline.replay.errors import ReplayFailed, ReplayRefused
+from odradek_pipeline.replay.job import Replay, Totals, replay
+from odradek_pipeline.replay.source import Source
 from tests.pipeline.replays import by_key, committed, expected, job
 
 if TYPE_CHECKING:

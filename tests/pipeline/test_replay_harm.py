@@ -22,9 +22,9 @@ import pytest
 pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
 
 from odradek import Broker
-from pipeline.replay import ledger
-from pipeline.replay.task import TaskPlan
-from pipeline.replay.writer import Limits
+from odradek_pipeline.replay import ledger
+from odradek_pipeline.replay.task import TaskPlan
+from odradek_pipeline.replay.writer import Limits
 from tests.brokers import sound_broker
 from tests.pipeline.replays import SECONDS, by_key, committed, expected
 
@@ -38,7 +38,7 @@ class Job:
     """The command as a process, started again whenever its driver was killed; its output is kept in one file."""
 
     def __init__(self, bootstrap: str, source: Path, topic: str, log: Path) -> None:
-        self._command = [sys.executable, "-m", "pipeline", "replay"]
+        self._command = [sys.executable, "-m", "odradek_pipeline", "replay"]
         self._command += ["--bootstrap", bootstrap, "--source", str(source), "--format", "json"]
         self._command += ["--schema", "k STRING, n BIGINT, v STRING", "--key-column", "k", "--value", "v"]
         self._command += ["--order-by", "n", "--topic", topic, "--partitions", "3", "--job", topic]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pipeline.datasource.options import SourceOptions
-from pipeline.datasource.reader import OdradekReader
+from odradek_pipeline.datasource.options import SourceOptions
+from odradek_pipeline.datasource.reader import OdradekReader
 from storage.append_types import LogConfig
 from tests.unit.storage.cleaning import put
 from tests.unit.storage.support import NOW, Rig

@@ -11,13 +11,13 @@ import pytest
 from click import ClickException
 from click.testing import CliRunner
 
-from pipeline import session
-from pipeline.cli import main
+from odradek_pipeline import session
+from odradek_pipeline.cli import main
 
 
 def test_the_help_needs_no_spark() -> None:
     look = "print('pyspark' in sys.modules)"
-    program = f"import sys; from pipeline.cli import main; main(['--help'], standalone_mode=False); {look}"
+    program = f"import sys; from odradek_pipeline.cli import main; main(['--help'], standalone_mode=False); {look}"
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert told.stdout.splitlines()[-1] == "False"
 
@@ -46,7 +46,7 @@ def test_missing_packages_are_one_clear_line(command: list[str], missing: str, m
     monkeypatch.setitem(sys.modules, missing, None)  # what Python takes for a module that is not there
     told = CliRunner().invoke(main, [*command, "--bootstrap", "nowhere:1"])
     assert told.exit_code == session.NotInstalled.exit_code
-    assert re.search(rf"Error: Python has no .*{missing}: install odradek with its extra 'pipeline'", told.output)
+    assert re.search(rf"Error: Python has no .*{missing}: pip install odradek-pipeline", told.output)
 
 
 def test_no_java_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

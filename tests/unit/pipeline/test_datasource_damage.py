@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
 
-from pipeline.datasource import CorruptLogError
+from odradek_pipeline.datasource import CorruptLogError
 from protocol.records.batch import HEADER_SIZE, read_header, set_offsets_and_epoch, write_crc
 from protocol.records.build import Record, build_batch
 from storage.files import OsFileSystem

@@ -15,9 +15,9 @@ from storage.log.log_truncation import truncate_to
 
 pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
 
-from pipeline.datasource import DataLossError, DataSourceError
-from pipeline.datasource.options import SourceOptions
-from pipeline.datasource.reader import OdradekReader
+from odradek_pipeline.datasource import DataLossError, DataSourceError
+from odradek_pipeline.datasource.options import SourceOptions
+from odradek_pipeline.datasource.reader import OdradekReader
 from protocol.records.batch import BatchHeader, read_header
 from protocol.records.build import Record, build_batch, iter_records
 from storage.files import OsFileSystem

@@ -15,13 +15,13 @@ pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installe
 
 from pyspark.sql.types import StructType
 
-from pipeline.datasource import DataLossError, DataSourceError
-from pipeline.datasource.columns import COLUMNS, names_of, spark_schema
-from pipeline.datasource.decode import Chunk, Place, decode
-from pipeline.datasource.filters import PushdownReader
-from pipeline.datasource.options import SourceOptions
-from pipeline.datasource.stream import OdradekStreamReader
-from protocol.records.batch import HEADER_SIZE, MAX_SEQUENCE, read_header, set_offsets_and_epoch
+from odradek_pipeline.datasource import DataLossError, DataSourceError
+from odradek_pipeline.datasource.columns import COLUMNS, names_of, spark_schema
+from odradek_pipeline.datasource.decode import Chunk, Place, decode
+from odradek_pipeline.datasource.filters import PushdownReader
+from odradek_pipeline.datasource.options import SourceOptions
+from odradek_pipeline.datasource.stream import OdradekStreamReader
+from odradek_pipeline.protocol.records.batch import HEADER_SIZE, MAX_SEQUENCE, read_header, set_offsets_and_epoch
 from protocol.records.build import Record, build_batch
 from storage.append_types import LogConfig
 from storage.files import OsFileSystem

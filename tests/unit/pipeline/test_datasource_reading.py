@@ -14,12 +14,12 @@ from hypothesis import given, settings
 
 pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
 
-from pipeline.datasource.columns import COLUMNS
-from pipeline.datasource.offsets import batch_ranges
-from pipeline.datasource.options import Isolation, SourceOptions
-from pipeline.datasource.planner import Planner
-from pipeline.datasource.reader import read_split
-from pipeline.datasource.splits import plan_splits
+from odradek_pipeline.datasource.columns import COLUMNS
+from odradek_pipeline.datasource.offsets import batch_ranges
+from odradek_pipeline.datasource.options import Isolation, SourceOptions
+from odradek_pipeline.datasource.planner import Planner
+from odradek_pipeline.datasource.reader import read_split
+from odradek_pipeline.datasource.splits import plan_splits
 from protocol.records.batch import read_header
 from protocol.records.build import Headers, Record, build_batch, iter_records
 from protocol.records.compression import Compression

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
 
-from pipeline.datasource import splits
-from pipeline.datasource.splits import Split
+from odradek_pipeline.datasource import splits
+from odradek_pipeline.datasource.splits import Split
 from storage.files import OsFileSystem
 from tests.unit.pipeline.source_files import CONFIG, fill, folder, reader_of, segments
 from tests.unit.storage.support import Rig

@@ -18,9 +18,9 @@ pytest.importorskip("tqdm", reason="requirements-pipeline.txt is not installed")
 
 from prometheus_client import REGISTRY
 
-from pipeline import log_lines
-from pipeline.cli import main
-from pipeline.lake.progress import Reporter, configure, lag
+from odradek_pipeline import log_lines
+from odradek_pipeline.cli import main
+from odradek_pipeline.lake.progress import Reporter, configure, lag
 
 NEEDED = ["lake", "--bootstrap", "nowhere:1", "--lake", "/nowhere"]
 

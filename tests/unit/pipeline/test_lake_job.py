@@ -11,13 +11,13 @@ import structlog
 
 pytest.importorskip("pyspark", reason="requirements-pipeline.txt is not installed")
 
-from pipeline.kafka import Cluster, ClusterError
-from pipeline.lake import job as job_module
-from pipeline.lake.errors import LakeError
-from pipeline.lake.ingest import Surroundings
-from pipeline.lake.job import LakeJob
-from pipeline.lake.progress import Reporter
-from pipeline.lake.settings import LakeSettings
+from odradek_pipeline.kafka import Cluster, ClusterError
+from odradek_pipeline.lake import job as job_module
+from odradek_pipeline.lake.errors import LakeError
+from odradek_pipeline.lake.ingest import Surroundings
+from odradek_pipeline.lake.job import LakeJob
+from odradek_pipeline.lake.progress import Reporter
+from odradek_pipeline.lake.settings import LakeSettings
 
 
 class FakeAdmin:

@@ -25,10 +25,10 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from pipeline.lake import naming, state
-from pipeline.lake.errors import LakeError
-from pipeline.lake.json_schema import struct_of
-from pipeline.lake.schemas import (
+from odradek_pipeline.lake import naming, state
+from odradek_pipeline.lake.errors import LakeError
+from odradek_pipeline.lake.json_schema import struct_of
+from odradek_pipeline.lake.schemas import (
     SchemaSpec,
     check_evolution,
     check_names,

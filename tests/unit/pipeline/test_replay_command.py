@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from pipeline.commands.replay import command
+from odradek_pipeline.commands.replay import command
 
 NEEDED = ["--bootstrap", "localhost:1", "--source", "/in"]
 

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
-from pipeline.replay.progress import Manifest, Progress, transactional_id
+from odradek_pipeline.replay.progress import Manifest, Progress, transactional_id
 
 
 def test_progress_and_manifest_come_back_as_they_were() -> None:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow", reason="requirements-pipeline.txt is not installed")
 
-from pipeline.replay.errors import InputChangedError  # noqa: E402
-from pipeline.replay.progress import Progress  # noqa: E402
-from pipeline.replay.writer import Limits, Row, TaskWriter, rows_of  # noqa: E402
+from odradek_pipeline.replay.errors import InputChangedError  # noqa: E402
+from odradek_pipeline.replay.progress import Progress  # noqa: E402
+from odradek_pipeline.replay.writer import Limits, Row, TaskWriter, rows_of  # noqa: E402
 
 
 class FailedError(Exception):

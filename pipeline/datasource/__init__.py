@@ -1,8 +1,0 @@
-"""The segment files of a broker as a Spark data source: `register(spark)`, then `spark.read.format("odradek")`."""
-
-from __future__ import annotations
-
-from pipeline.datasource.errors import CorruptLogError, DataLossError, DataSourceError
-from pipeline.datasource.source import OdradekDataSource, register
-
-__all__ = ["CorruptLogError", "DataLossError", "DataSourceError", "OdradekDataSource", "register"]

@@ -1,0 +1,153 @@
+"""`odradek-pipeline lake`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+
+from odradek_pipeline import session
+from odradek_pipeline.lake import naming
+from odradek_pipeline.options import pairs, spark_options
+
+
+def _topic_names(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    for value in values:
+        if naming.TOPIC_NAME.fullmatch(value) is None:
+            raise click.BadParameter(f"{value!r} is no topic's name", ctx, parameter)
+    return values
+
+
+@click.command(short_help="topics to lake tables, every committed record once")
+@click.option("--bootstrap", required=True, metavar="HOST:PORT,...", help="brokers to connect to first")
+@click.option("--lake", "path", required=True, metavar="PATH", help="folder of the tables: local, hdfs:// or s3a://")
+@click.option("--topic", "topics", multiple=True, callback=_topic_names, help="a topic; may be repeated")
+@click.option("--pattern", metavar="REGEX", help="all topics with such a name, also later ones; in place of --topic")
+@click.option(
+    "--format", "table_format", type=click.Choice(["delta", "iceberg", "parquet"]), default="delta", show_default=True
+)
+@click.option(
+    "--catalog",
+    metavar="NAME[.NAMESPACE]",
+    help="Iceberg catalog, configured with --conf, in place of folders in --lake",
+)
+@click.option("--checkpoints", metavar="PATH", help="folder of the job's own state  [default: inside --lake]")
+@click.option(
+    "--schema",
+    "schemas",
+    multiple=True,
+    metavar="TOPIC=SPEC",
+    help="raw (default), json (inferred once), json:COLUMNS in Spark's DDL, json:@FILE, a JSON Schema; TOPIC may be *",
+)
+@click.option("--available-now", is_flag=True, help="end once everything that is there now is in the tables")
+@click.option("--interval", type=click.FloatRange(0), default=10.0, show_default=True, help="seconds between batches")
+@click.option("--starting", type=click.Choice(["earliest", "latest"]), default="earliest", show_default=True)
+@click.option(
+    "--max-offsets",
+    type=click.IntRange(1),
+    default=1_000_000,
+    show_default=True,
+    help="most offsets of a topic in one batch",
+)
+@click.option(
+    "--min-partitions", type=click.IntRange(1), help="fewest tasks for a batch, if a topic has fewer partitions"
+)
+@click.option(
+    "--allow-data-loss", is_flag=True, help="go on although the broker has deleted records that were not read yet"
+)
+@click.option("--follow-recreated", is_flag=True, help="read a topic that was deleted and recreated from its start")
+@click.option(
+    "--optimize-every",
+    type=click.IntRange(0),
+    default=0,
+    metavar="BATCHES",
+    help="compact the tables after this many batches  [default: never]",
+)
+@click.option(
+    "--infer-records",
+    type=click.IntRange(1),
+    default=10_000,
+    show_default=True,
+    help="number of records to infer a schema from",
+)
+@click.option(
+    "--parallel",
+    type=click.IntRange(1),
+    default=4,
+    show_default=True,
+    help="topics written at the same time with --available-now",
+)
+@click.option(
+    "--attempts",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="failures in a row after which a topic is given up",
+)
+@click.option(
+    "--discover-interval",
+    type=click.FloatRange(1),
+    default=30.0,
+    show_default=True,
+    help="seconds between searches for new topics",
+)
+@click.option(
+    "--metrics-port", type=click.IntRange(0, 65535), help="serve Prometheus metrics on this port, on all interfaces"
+)
+@click.option(
+    "--option",
+    "options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=pairs,
+    help="option of Spark's Kafka connector, or (kafka.*) of its clients; may be repeated",
+)
+@spark_options
+def command(
+    bootstrap: str,
+    path: str,
+    schemas: tuple[str, ...],
+    metrics_port: int | None,
+    options: dict[str, str],
+    master: str | None,
+    packages: tuple[str, ...] | None,
+    conf: dict[str, str],
+    **rest: Any,
+) -> None:
+    """Write topics to lake tables, one each, partitioned by the day of the records' timestamps (UTC).
+
+    Every committed record is in its table once, also after any crash; records that are not what the schema says are in
+    the table NAME@dead-letters with the reason. Started again with the same --lake, it continues where it was.
+    """
+    _check(rest)
+    session.check_packages("pyspark", "tqdm")
+    from odradek_pipeline.kafka import Cluster
+    from odradek_pipeline.lake import progress
+    from odradek_pipeline.lake.run import run
+    from odradek_pipeline.lake.schemas import EVERY_TOPIC, parse_specs
+    from odradek_pipeline.lake.settings import LakeSettings
+
+    settings = LakeSettings(cluster=Cluster(bootstrap, options), path=path, specs=parse_specs(schemas), **rest)
+    for topic in settings.specs:
+        if topic != EVERY_TOPIC and not settings.wants(topic):
+            raise click.UsageError(f"--schema is for topic {topic}, which is not asked for")
+    reporter = progress.configure()
+    if metrics_port is not None:
+        progress.serve(metrics_port)
+    asked = session.SessionOptions("odradek-lake", master, packages=packages, conf=conf)
+    failed = run(settings, asked, reporter)
+    if failed:
+        raise click.ClickException("; ".join(failed.values()))
+
+
+def _check(given: dict[str, Any]) -> None:
+    """Raises UsageError for options that contradict each other, and for a pattern that is none."""
+    if bool(given["topics"]) == bool(given["pattern"]):
+        raise click.UsageError("give either --topic or --pattern")
+    try:
+        re.compile(given["pattern"] or "")
+    except re.error as error:
+        raise click.UsageError(f"--pattern: {error}") from None
+    if given["catalog"] and given["table_format"] != "iceberg":
+        raise click.UsageError("--catalog is for --format iceberg")

@@ -1,0 +1,118 @@
+"""What one partition's log offers to readers at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from odradek_pipeline.datasource.errors import DataLossError, DataSourceError
+from odradek_pipeline.datasource.folders import LOG_START, REPLICATION, Home, read_checkpoint, topic_id
+from odradek_pipeline.datasource.indexes import AbortedTxn
+from odradek_pipeline.datasource.log_tail import LogTail
+from odradek_pipeline.datasource.options import HighWatermark, Isolation, SourceOptions
+from odradek_pipeline.datasource.segments import Listing, list_segments
+from odradek_pipeline.protocol.topic_partition import TopicPartition
+
+_ATTEMPTS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """The offsets beside the logs of one data folder."""
+
+    log_starts: Mapping[TopicPartition, int]
+    high_watermarks: Mapping[TopicPartition, int]
+
+    @classmethod
+    def read(cls, root: str) -> Checkpoints:
+        """Raises CorruptLogError, OSError."""
+        return cls(read_checkpoint(root, LOG_START), read_checkpoint(root, REPLICATION))
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """A snapshot of a log: readers may have offsets in [start, end). `topic_id` is None if the folder has none."""
+
+    home: Home
+    topic_id: str | None
+    listing: Listing
+    start: int
+    end: int
+    tail: LogTail
+
+    def aborted(self, start: int, end: int) -> list[AbortedTxn]:
+        """The aborted transactions that may have records in [start, end). Raises OSError, CorruptLogError."""
+        if not self.tail.with_transactions or start >= end:
+            return []
+        return [txn for txn in self.tail.aborted_from(self.listing, start) if txn.first_offset < end]
+
+
+class LogView:
+    """Looks at a log repeatedly, each time reading only what is new."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._topic_id: str | None = None
+        self._tail: LogTail | None = None
+
+    def look(self, home: Home, checkpoints: Checkpoints) -> LogState | None:
+        """The log as it is now; None if its folder is gone, or has no segment yet.
+
+        Raises DataSourceError or a subclass, OSError.
+        """
+        for _ in range(_ATTEMPTS):
+            try:
+                return self._look(home, checkpoints)
+            except FileNotFoundError:
+                continue  # a file was renamed or removed between the listing and its opening
+        try:
+            list_segments(home.folder)
+        except FileNotFoundError:
+            return None
+        raise DataSourceError(f"The files of {home.folder} go faster than they can be opened.")
+
+    def _look(self, home: Home, checkpoints: Checkpoints) -> LogState | None:
+        listing = list_segments(home.folder)
+        if not listing.segments:
+            return None
+        first = listing.segments[0].base_offset
+        log_start = max(checkpoints.log_starts.get(home.partition, 0), first)
+        limit = None
+        if self._options.high_watermark is HighWatermark.CHECKPOINTED:
+            limit = max(checkpoints.high_watermarks.get(home.partition, 0), first)
+        found_id = topic_id(home)
+        if self._tail is None or found_id != self._topic_id:
+            self._begin(listing, limit)
+            self._topic_id = found_id
+        tail = self._advance(listing, limit)
+        end = tail.end if limit is None else min(tail.end, limit)
+        if tail.first_unstable_offset is not None:
+            end = min(end, max(tail.first_unstable_offset, log_start))
+        return LogState(home, found_id, listing, min(log_start, end), end, tail)
+
+    def _begin(self, listing: Listing, limit: int | None) -> LogTail:
+        committed = self._options.isolation is Isolation.READ_COMMITTED
+        strict = self._options.fail_on_corruption
+        self._tail = LogTail.begin(listing, limit, with_transactions=committed, strict=strict)
+        return self._tail
+
+    def _advance(self, listing: Listing, limit: int | None) -> LogTail:
+        tail = self._tail
+        if tail is None or tail.end < listing.segments[0].base_offset:  # retention has overtaken it
+            tail = self._begin(listing, limit)
+        try:
+            tail.advance(listing, limit)
+        except FileNotFoundError:
+            self._tail = None
+            raise
+        except DataLossError:
+            if self._options.fail_on_data_loss:
+                raise
+            tail = self._begin(listing, limit)
+            tail.advance(listing, limit)
+        return tail
+
+    def forget(self, offset: int) -> None:
+        """Forget what is only needed to read records before `offset`."""
+        if self._tail is not None:
+            self._tail.forget(offset)

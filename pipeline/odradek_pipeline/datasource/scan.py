@@ -1,0 +1,197 @@
+"""Reading the batches of a piece, whatever a broker does to the files meanwhile.
+
+An open file keeps its content when it is renamed or removed. So only the step from one file to the next needs care: a
+segment may have been compacted into another (then that is read), or deleted by retention (then records are gone).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from odradek_pipeline.datasource import walk
+from odradek_pipeline.datasource.errors import CorruptLogError, DataLossError, DataSourceError
+from odradek_pipeline.datasource.folders import CLEANER, RECOVERY_POINT, Home, find_homes, read_checkpoint, topic_id
+from odradek_pipeline.datasource.indexes import read_offset_index
+from odradek_pipeline.datasource.options import SourceOptions
+from odradek_pipeline.datasource.segments import Listing, Segment, list_segments
+from odradek_pipeline.datasource.splits import Hint, Piece
+from odradek_pipeline.datasource.walk import OpenLog
+from odradek_pipeline.protocol.records.batch import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+    check_crc,
+    read_header,
+)
+
+logger = logging.getLogger(__name__)
+
+READ_BYTES = 1 << 20
+_ATTEMPTS = 100
+
+
+@dataclass(slots=True)
+class PieceScan:
+    """Yields (header, bytes) of every batch with offsets in the piece, including control batches and aborted ones.
+
+    Raises DataLossError, CorruptLogError, DataSourceError, OSError.
+    """
+
+    piece: Piece
+    options: SourceOptions
+    _cursor: int = field(init=False)
+    _done_with: tuple[str, tuple[int, int]] | None = None
+
+    def __post_init__(self) -> None:
+        self._cursor = self.piece.start
+
+    def batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
+        yield from self._from_hint(self.piece.hint)
+        attempts = 0
+        while self._cursor < self.piece.end:
+            try:
+                segment = self._next_segment()
+                if segment is None:
+                    return
+                with walk.open_log(segment.log) as log:
+                    attempts = 0
+                    index = read_offset_index(segment)
+                    position = index.lookup(self._cursor)
+                    if walk.header_at(log, position, segment.base_offset) is None:
+                        position = 0
+                    yield from self._file(log, position)
+            except FileNotFoundError as error:
+                attempts += 1  # the file was renamed or removed between listing and opening
+                if attempts == _ATTEMPTS:
+                    raise DataSourceError(f"The files of {self.piece.partition} go faster than they open.") from error
+
+    def _from_hint(self, hint: Hint) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """The batches from the hint on; none if the file is a different one by now."""
+        piece = self.piece
+        try:
+            with walk.open_log(hint.path) as log:
+                first = walk.header_at(log, hint.position, 0)
+                known = not hint.position or (first is not None and first.base_offset <= piece.start)
+                home = Home(piece.partition, "", piece.folder)
+                if log.identity == hint.identity and known and topic_id(home) == piece.topic_id:
+                    yield from self._file(log, hint.position)
+        except FileNotFoundError:
+            return
+
+    # -- from file to file
+
+    def _next_segment(self) -> Segment | None:
+        """The segment to go on in, in the folder as it is now; None if the rest of the piece is gone, and may be."""
+        listing = self._listing()
+        if listing is None or not listing.segments:
+            self._lost(self.piece.end, "its folder is gone")
+            return None
+        segment = listing.floor(self._cursor)
+        if segment is None:
+            first = listing.segments[0].base_offset
+            self._lost(min(first, self.piece.end), f"the log starts at offset {first} now")
+            return listing.segments[0] if self._cursor < self.piece.end else None
+        with walk.open_log(segment.log) as log:
+            if (log.path, log.identity) != self._done_with:
+                return segment
+        following = listing.after(segment)
+        if following is None:
+            self._lost(self.piece.end, f"the log ends at offset {self._cursor} now")
+            return None
+        if self._cursor < following.base_offset:
+            self._check_gap(listing.folder, following.base_offset)
+            self._cursor = following.base_offset
+        return following
+
+    def _check_gap(self, folder: str, base_offset: int) -> None:
+        """Check a gap between segments. Compaction leaves some, but only below what a broker has checkpointed.
+
+        Any other gap means an incomplete copy: a segment was not whole yet when the next one was copied.
+        """
+        root = os.path.dirname(folder)
+        known = [read_checkpoint(root, name) for name in (CLEANER, RECOVERY_POINT)]
+        explained = max(one.get(self.piece.partition, 0) for one in known)
+        text = f"{folder}: offsets {self._cursor} to {base_offset - 1} are missing before segment {base_offset}"
+        if not any(known):
+            logger.warning("gap in a log without checkpoints, taken for compaction's: %s", text)
+        elif base_offset > explained:
+            if self.options.fail_on_corruption:
+                raise CorruptLogError(
+                    f"{text}; compaction was no further than {explained}. Was it copied while it grew?"
+                )
+            logger.warning("gap in a log: %s", text)
+
+    def _listing(self) -> Listing | None:
+        """The files of the partition, wherever they are now."""
+        piece = self.piece
+        for home in find_homes(self.options.paths, lambda one: one == piece.partition):
+            if topic_id(home) == piece.topic_id:
+                return list_segments(home.folder)
+        return None
+
+    def _lost(self, up_to: int, why: str) -> None:
+        text = f"Offsets {self._cursor} to {up_to - 1} of {self.piece.partition} cannot be read: {why}."
+        if self.options.fail_on_data_loss:
+            raise DataLossError(f"{text} With failOnDataLoss=false they are left out.")
+        logger.warning("records are gone: %s", text)
+        self._cursor = up_to
+
+    # -- within a file
+
+    def _file(self, log: OpenLog, position: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """The wanted batches of one file from a position on."""
+        while self._cursor < self.piece.end and position < log.size:
+            block = memoryview(log.read(READ_BYTES, position))
+            at = 0
+            while self._cursor < self.piece.end:
+                header, batch = _batch_in(block, at)
+                if header is None and not at:  # it is longer than a block, or no batch at all
+                    header, batch = _batch_in(
+                        memoryview(log.read(min(_size_at(block), log.size - position), position)), 0
+                    )
+                    if header is None:
+                        at = self._skip_damage(log, position, "there is no whole batch") - position
+                        break
+                if header is None or batch is None:
+                    break
+                if header.base_offset >= self.piece.end:
+                    self._cursor = self.piece.end
+                    return
+                if header.next_offset > self._cursor:
+                    if not check_crc(batch, 0, header):
+                        at = self._skip_damage(log, position + at, "its checksum is wrong") - position
+                        break
+                    yield header, batch
+                    self._cursor = header.next_offset
+                at += header.size
+            position += at
+        self._done_with = log.path, log.identity
+
+    def _skip_damage(self, log: OpenLog, position: int, why: str) -> int:
+        """Where to go on after a damaged batch: at the next batch with a correct checksum, or the file's end."""
+        text = f"{log.path}: the batch at position {position}, after offset {self._cursor - 1}: {why}."
+        if self.options.fail_on_corruption:
+            raise CorruptLogError(f"{text} With failOnCorruption=false it is left out.")
+        found = walk.next_whole(log, position + 1, self._cursor)
+        logger.warning("damaged batch left out: %s Resumed at position %d.", text, found)
+        return found
+
+
+def _size_at(block: memoryview) -> int:
+    if len(block) < LOG_OVERHEAD:
+        return 0
+    return max(0, LOG_OVERHEAD + int.from_bytes(block[8:12], "big", signed=True))
+
+
+def _batch_in(block: memoryview, at: int) -> tuple[BatchHeader | None, memoryview | None]:
+    """The whole batch at a position of a block, if there is one."""
+    if at + HEADER_SIZE > len(block):
+        return None, None
+    header = read_header(block, at)
+    if header.magic != MAGIC or header.size < HEADER_SIZE or at + header.size > len(block):
+        return None, None
+    return header, block[at : at + header.size]

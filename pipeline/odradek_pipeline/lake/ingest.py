@@ -1,0 +1,189 @@
+"""How one topic gets into its tables: what all formats share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import structlog
+
+from odradek_pipeline.files import Files
+from odradek_pipeline.kafka import Admin
+from odradek_pipeline.lake import schemas
+from odradek_pipeline.lake.errors import LakeError
+from odradek_pipeline.lake.settings import LakeSettings
+from odradek_pipeline.lake.state import Checkpoint, TopicState, new_state
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
+
+logger = structlog.get_logger(__name__)
+
+RECORDS = "records"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the ingests of a job share. `counted` is called for each batch: topic, records, dead letters among them."""
+
+    spark: SparkSession
+    files: Files
+    admin: Admin
+    settings: LakeSettings
+    counted: Callable[[str, int, int], None]
+
+
+class Ingest(ABC):
+    """A topic's run. Call `prepare` before every `start`; both raise LakeError for what only the user can fix.
+
+    `appeared_later`: the topic was created while the job ran, so all of its records came after the job's start.
+    """
+
+    def __init__(self, around: Surroundings, topic: str) -> None:
+        self.topic = topic
+        self.failure: LakeError | None = None
+        self.appeared_later = False
+        self._around = around
+        self._settings = around.settings
+        self._checkpoint = Checkpoint(around.files, around.settings.checkpoint(topic))
+        self._state: TopicState | None = None
+
+    @abstractmethod
+    def start(self) -> list[StreamingQuery]:
+        """Start the topic's queries; the progress of the first one is the topic's."""
+
+    @abstractmethod
+    def _table_exists(self) -> bool: ...
+
+    @abstractmethod
+    def progressed(self, part: int, progress: StreamingQueryProgress) -> None:
+        """Called for every batch of the `part`-th query."""
+
+    def prepare(self) -> bool:
+        """Settle topic id and schema. False if there is no record yet from which to infer a schema."""
+        topic_id = self._topic_id()
+        state = self._checkpoint.load()
+        if state is None and self._table_exists():
+            raise LakeError(
+                f"topic {self.topic}: its table exists, but {self._checkpoint.folder} does not know what is in it. "
+                "Give the --checkpoints it was written with, or another --lake"
+            )
+        schema = self._resolve_schema(state)
+        if schema == {}:
+            return False
+        if state is None:
+            state = new_state(self.topic, topic_id, self._settings.table_format, schema)
+            self._checkpoint.save(state)
+        else:
+            state = self._carry_on(state, topic_id, schema)
+        self._state = state
+        self.failure = None
+        return True
+
+    def check_topic(self, topic_id: str | None) -> None:
+        """Raises LakeError unless this is the id of the topic that the run began with."""
+        if self._state is None or topic_id == self._state.topic_id:
+            return
+        what = "was deleted" if topic_id is None else "was deleted and recreated, so its offsets mean other records"
+        raise LakeError(
+            f"topic {self.topic} {what}. What the table has of it stays; with --follow-recreated a new start reads "
+            "the new topic from its beginning into the same table"
+        )
+
+    @property
+    def state(self) -> TopicState:
+        if self._state is None:
+            raise RuntimeError("prepare() comes first")
+        return self._state
+
+    def _topic_id(self) -> str:
+        found = self._around.admin.topic_ids([self.topic]).get(self.topic)
+        if found is None:
+            raise LakeError(f"topic {self.topic} does not exist")
+        return found
+
+    def _carry_on(self, state: TopicState, topic_id: str, schema: dict[str, object] | None) -> TopicState:
+        if state.topic != self.topic or state.table_format != self._settings.table_format:
+            raise LakeError(f"{self._checkpoint.folder} is of topic {state.topic} in format {state.table_format}")
+        if self._checkpoint.last_committed(state) >= 0 and not self._table_exists():
+            raise LakeError(
+                f"topic {self.topic}: its table is gone, but {self._checkpoint.folder} says that it was written; "
+                "remove that folder too to begin again"
+            )
+        if state.topic_id != topic_id and not self._settings.follow_recreated:
+            self._state = state
+            self.check_topic(topic_id)
+        if schema != state.newest_schema:
+            self._check_change(state, schema)
+        if state.topic_id != topic_id:
+            state = self._follow(state, topic_id, schema)
+        elif schema != state.newest_schema:
+            state = state.with_schema(schema, self._checkpoint.last_planned(state) + 1)
+        else:
+            return state
+        self._checkpoint.save(state)
+        return state
+
+    def _follow(self, state: TopicState, topic_id: str, schema: dict[str, object] | None) -> TopicState:
+        logger.warning("topic was recreated; reading it from its beginning", topic=self.topic, topic_id=topic_id)
+        return state.next_generation(topic_id, schema)
+
+    def _check_change(self, state: TopicState, schema: dict[str, object] | None) -> None:
+        if (schema is None) != (state.newest_schema is None):
+            raise LakeError(f"topic {self.topic}: its table has raw or parsed values and cannot change to the other")
+        from pyspark.sql.types import StructType
+
+        for earlier in state.schemas:
+            if earlier.schema is not None and schema is not None:
+                schemas.check_evolution(self.topic, StructType.fromJson(earlier.schema), StructType.fromJson(schema))
+        logger.info("schema changed", topic=self.topic)
+
+    def _resolve_schema(self, state: TopicState | None) -> dict[str, object] | None:
+        """The schema's JSON; None for raw bytes; empty if it is to be inferred and there is no record yet."""
+        spec = schemas.spec_of(self._settings.specs, self.topic)
+        if not spec.json:
+            return None
+        if spec.inferred and state is not None and state.newest_schema is not None:
+            return state.newest_schema
+        struct = schemas.infer(self._around.spark, self._sample()) if spec.inferred else schemas.declared_struct(spec)
+        if struct is None:
+            return {}
+        schema = schemas.as_json(struct)
+        if state is None or schema != state.newest_schema:  # otherwise the table has these already, so it can have them
+            schemas.check_names(self.topic, struct, self._settings.table_format)
+            schemas.check_types(self.topic, struct, self._settings.table_format)
+        return schema
+
+    def _sample(self) -> DataFrame:
+        reader = self._around.spark.read.format("kafka").options(**self._settings.cluster.connector_options())
+        return reader.option("subscribe", self.topic).load().limit(self._settings.infer_records)
+
+    def _stream(self) -> DataFrame:
+        settings = self._settings
+        reader = self._around.spark.readStream.format("kafka").options(**settings.cluster.connector_options())
+        reader = reader.option("subscribe", self.topic).option("maxOffsetsPerTrigger", settings.max_offsets)
+        reader = reader.option("failOnDataLoss", str(not settings.allow_data_loss).lower())
+        whole = self.appeared_later or self.state.generation
+        reader = reader.option("startingOffsets", "earliest" if whole else settings.starting)
+        if settings.min_partitions is not None:
+            reader = reader.option("minPartitions", settings.min_partitions)
+        return reader.load()
+
+    def _triggered(self, writer: DataStreamWriter, part: str) -> DataStreamWriter:
+        writer = writer.queryName(f"{self.topic} {part}")
+        writer = writer.option("checkpointLocation", self._checkpoint.spark_folder(self.state, part))
+        if self._settings.available_now:
+            return writer.trigger(availableNow=True)
+        return writer.trigger(processingTime=f"{round(self._settings.interval * 1000)} milliseconds")
+
+    def _struct(self, batch: int) -> StructType | None:
+        from pyspark.sql.types import StructType
+
+        schema = self.state.schema_of(batch)
+        return None if schema is None else StructType.fromJson(schema)

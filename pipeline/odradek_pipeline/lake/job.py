@@ -1,0 +1,227 @@
+"""Runs the queries of all topics: finds topics, starts queries, watches them, retries, ends."""
+
+from __future__ import annotations
+
+import enum
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import structlog
+
+from odradek_pipeline.kafka import ClusterError
+from odradek_pipeline.lake import naming
+from odradek_pipeline.lake.errors import LakeError
+from odradek_pipeline.lake.ingest import Ingest, Surroundings
+from odradek_pipeline.lake.parquet import ParquetIngest
+from odradek_pipeline.lake.progress import Reporter
+from odradek_pipeline.lake.settings import PARQUET
+from odradek_pipeline.lake.transactional import TransactionalIngest
+from odradek_pipeline.reasons import reason
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+logger = structlog.get_logger(__name__)
+
+TICK_SECONDS = 0.2
+LONGEST_PAUSE_SECONDS = 30.0
+DATA_LOSS = ("some data may have been missed", "KAFKA_DATA_LOSS", "may have been lost")
+
+
+class Phase(enum.Enum):
+    """A topic's phase: about to start (again), with running queries, at its end, or given up."""
+
+    WAITING = enum.auto()
+    RUNNING = enum.auto()
+    DONE = enum.auto()
+    FAILED = enum.auto()
+
+
+@dataclass(slots=True)
+class TopicRun:
+    """`not_before`: seconds of the monotonic clock; `attempts`: failures in a row; `seen`: newest batch by query."""
+
+    ingest: Ingest
+    phase: Phase = Phase.WAITING
+    not_before: float = 0.0
+    attempts: int = 0
+    queries: list[StreamingQuery] = field(default_factory=list)
+    seen: dict[int, int] = field(default_factory=dict)
+    error: str = ""
+
+
+class LakeJob:
+    """`run` returns the topics that failed, and why; `stop` ends it from another thread or a signal's handler."""
+
+    def __init__(self, around: Surroundings, reporter: Reporter) -> None:
+        self._around = around
+        self._settings = around.settings
+        self._reporter = reporter
+        self._runs: dict[str, TopicRun] = {}
+        self._stopped = threading.Event()
+        self._next_look = 0.0
+        self._failed_looks = 0
+        self._looked = False
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def run(self) -> dict[str, str]:
+        """Run until every topic is done (`--available-now`), every topic failed, or `stop`."""
+        try:
+            while not self._stopped.is_set():
+                if time.monotonic() >= self._next_look:
+                    self._look()
+                self._start_waiting()
+                for topic, run in self._runs.items():
+                    if run.phase is Phase.RUNNING:
+                        self._watch(topic, run)
+                if self._over():
+                    break
+                self._stopped.wait(TICK_SECONDS)
+        finally:
+            for run in self._runs.values():
+                _end(run)
+        return {topic: run.error for topic, run in self._runs.items() if run.phase is Phase.FAILED}
+
+    def _look(self) -> None:
+        """Look at the topics. Queries go on meanwhile; if brokers do not answer many looks in a row, the job ends."""
+        try:
+            self._look_for_topics()
+        except ClusterError as error:
+            self._failed_looks += 1
+            if self._failed_looks >= self._settings.attempts:
+                raise LakeError(f"the brokers do not answer: {error}") from None
+            pause = _pause(self._failed_looks)
+            logger.warning("brokers not responding", error=str(error), retry_in_seconds=pause)
+            self._next_look = time.monotonic() + pause
+        else:
+            self._failed_looks = 0
+            self._next_look = time.monotonic() + self._settings.discover_interval
+
+    def _look_for_topics(self) -> None:
+        settings = self._settings
+        known = settings.topics if settings.pattern is None else self._around.admin.topics()
+        wanted = {topic for topic in known if settings.wants(topic)}
+        if not wanted and not self._runs:
+            logger.warning("no topic matches the pattern", pattern=settings.pattern)
+        if settings.catalog is not None:
+            naming.check_distinct(wanted | self._runs.keys())
+        for topic in sorted(wanted - self._runs.keys()):
+            make = ParquetIngest if settings.table_format == PARQUET else TransactionalIngest
+            run = self._runs[topic] = TopicRun(make(self._around, topic))
+            run.ingest.appeared_later = self._looked
+            logger.info("topic found", topic=topic)
+        self._looked = True
+        self._check_ids({topic: run for topic, run in self._runs.items() if run.phase is Phase.RUNNING})
+
+    def _check_ids(self, running: Mapping[str, TopicRun]) -> None:
+        """End the queries of a topic that was deleted or recreated."""
+        ids = self._around.admin.topic_ids(running)
+        for topic, run in running.items():
+            try:
+                run.ingest.check_topic(ids.get(topic))
+            except LakeError as error:
+                self._fail(topic, run, error.message)
+
+    def _start_waiting(self) -> None:
+        limit = self._settings.parallel if self._settings.available_now else len(self._runs)
+        for topic, run in self._runs.items():
+            running = sum(other.phase is Phase.RUNNING for other in self._runs.values())
+            if run.phase is Phase.WAITING and run.not_before <= time.monotonic() and running < limit:
+                self._start(topic, run)
+
+    def _start(self, topic: str, run: TopicRun) -> None:
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
+
+        try:
+            if run.ingest.prepare():
+                run.queries = run.ingest.start()
+                run.seen = {}
+                run.phase = Phase.RUNNING
+            elif self._settings.available_now:
+                logger.info("topic has no record to infer a schema from", topic=topic)
+                run.phase = Phase.DONE
+            else:
+                run.not_before = time.monotonic() + self._settings.discover_interval
+        except LakeError as error:
+            self._fail(topic, run, error.message)
+        except (ClusterError, PySparkException, Py4JJavaError) as error:
+            self._try_again(topic, run, reason(error))
+
+    def _watch(self, topic: str, run: TopicRun) -> None:
+        # Asked before the reports are read, so that these include what a query did before it ended.
+        ended = not any(query.isActive for query in run.queries)
+        for part, query in enumerate(run.queries):
+            self._report(topic, run, part, query)
+        failed = [error for query in run.queries if (error := query.exception()) is not None]
+        if run.ingest.failure is not None:
+            self._fail(topic, run, run.ingest.failure.message)
+        elif failed and any(mark in str(failed[0]) for mark in DATA_LOSS):
+            self._fail(topic, run, _data_loss(topic))
+        elif failed:
+            _end(run)
+            self._try_again(topic, run, reason(failed[0]))
+        elif ended:
+            run.phase = Phase.DONE
+
+    def _report(self, topic: str, run: TopicRun, part: int, query: StreamingQuery) -> None:
+        latest = query.lastProgress
+        if latest is None:
+            return
+        before = run.seen.get(part, -1)
+        missed = latest.batchId > before + 1
+        for progress in query.recentProgress if missed else [latest]:
+            if progress.batchId > before and progress.numInputRows:
+                run.seen[part] = progress.batchId
+                run.attempts = 0
+                run.ingest.progressed(part, progress)
+                if part == 0:
+                    self._reporter.batch(topic, progress)
+        if part == 0 and not latest.numInputRows:
+            self._reporter.batch(topic, latest)
+
+    def _try_again(self, topic: str, run: TopicRun, error: str) -> None:
+        run.attempts += 1
+        if run.attempts >= self._settings.attempts:
+            self._fail(topic, run, f"topic {topic}: gave up after {run.attempts} attempts: {error}")
+            return
+        pause = _pause(run.attempts)
+        run.phase = Phase.WAITING
+        run.not_before = time.monotonic() + pause
+        self._reporter.failed(topic, error, pause)
+
+    def _fail(self, topic: str, run: TopicRun, error: str) -> None:
+        _end(run)
+        run.phase = Phase.FAILED
+        run.error = error
+        self._reporter.failed(topic, error, None)
+
+    def _over(self) -> bool:
+        ended = (Phase.DONE, Phase.FAILED)
+        if self._failed_looks:
+            return False
+        if self._settings.pattern is not None and not self._settings.available_now:
+            return False
+        return all(run.phase in ended for run in self._runs.values())
+
+
+def _pause(attempts: int) -> float:
+    """Seconds to wait after this many failures in a row."""
+    return min(LONGEST_PAUSE_SECONDS, 2.0 ** (attempts - 1))
+
+
+def _end(run: TopicRun) -> None:
+    for query in run.queries:
+        query.stop()
+
+
+def _data_loss(topic: str) -> str:
+    return (
+        f"topic {topic}: records that were not read yet are gone from the broker (retention, or DeleteRecords). "
+        "What is left is read with --allow-data-loss"
+    )

@@ -1,0 +1,130 @@
+"""What a run reports: Prometheus metrics, log lines, and a bar on a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TextIO
+
+import structlog
+from prometheus_client import Counter, Gauge, start_http_server
+from tqdm import tqdm
+
+from odradek_pipeline import log_lines
+from odradek_pipeline.lake.errors import LakeError
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+
+logger = structlog.get_logger(__name__)
+
+RECORDS = Counter("odradek_lake_records", "Records taken from the topic, dead letters included", ["topic"])
+DEAD = Counter("odradek_lake_dead_letters", "Records that went to the dead-letter table", ["topic"])
+BATCHES = Counter("odradek_lake_batches", "Batches in the table", ["topic"])
+FAILURES = Counter("odradek_lake_failures", "Times that a topic's query ended with an error", ["topic"])
+LAG = Gauge(
+    "odradek_lake_lag_offsets", "Offsets between what is in the table and the topic's end", ["topic", "partition"]
+)
+SECONDS = Gauge("odradek_lake_batch_seconds", "How long the newest batch took", ["topic"])
+LATEST = Gauge("odradek_lake_batch_timestamp_seconds", "When the newest batch was in the table", ["topic"])
+
+
+@dataclass(slots=True)
+class TopicProgress:
+    """Records and dead letters since the start, and how many offsets the table lagged behind after the newest batch."""
+
+    records: int = 0
+    dead_letters: int = 0
+    behind: int = 0
+
+
+@dataclass(slots=True)
+class Reporter:
+    """`counted` is called by Spark's threads, the rest by the job's own."""
+
+    bar: Any = None
+    topics: dict[str, TopicProgress] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def counted(self, topic: str, records: int, dead_letters: int) -> None:
+        RECORDS.labels(topic).inc(records)
+        DEAD.labels(topic).inc(dead_letters)
+        with self._lock:
+            seen = self.topics.setdefault(topic, TopicProgress())
+            seen.records += records
+            seen.dead_letters += dead_letters
+        if dead_letters:
+            logger.warning("records went to the dead letters", topic=topic, records=dead_letters)
+
+    def batch(self, topic: str, progress: StreamingQueryProgress) -> None:
+        """A batch of the topic is in its table, or no batch came for a while."""
+        lags = lag(progress, topic)
+        with self._lock:
+            seen = self.topics.setdefault(topic, TopicProgress())
+            seen.behind = sum(lags.values())
+        for partition, offsets in lags.items():
+            LAG.labels(topic, partition).set(offsets)
+        if progress.numInputRows:
+            seconds = progress.batchDuration / 1000
+            BATCHES.labels(topic).inc()
+            SECONDS.labels(topic).set(seconds)
+            LATEST.labels(topic).set(time.time())
+            logger.info(
+                "batch", topic=topic, batch=progress.batchId, seconds=seconds, records=seen.records, behind=seen.behind
+            )
+        self._draw()
+
+    def failed(self, topic: str, error: str, retry_in: float | None) -> None:
+        FAILURES.labels(topic).inc()
+        logger.error("query failed", topic=topic, error=error, retry_in_seconds=retry_in)
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self._draw()
+            self.bar.close()
+
+    def _draw(self) -> None:
+        if self.bar is None:
+            return
+        with self._lock:
+            done = sum(seen.records for seen in self.topics.values())
+            behind = sum(seen.behind for seen in self.topics.values())
+        self.bar.total = done + behind
+        self.bar.n = done
+        self.bar.set_postfix(topics=len(self.topics), behind=behind, refresh=False)
+        self.bar.refresh()
+
+
+def lag(progress: StreamingQueryProgress, topic: str) -> dict[str, int]:
+    """By partition, the offsets between the batch's end and the topic's end, as far as it may be read."""
+    source = progress.sources[0]
+    ends = _offsets(source.endOffset, topic)
+    return {
+        partition: max(0, end - ends.get(partition, 0))
+        for partition, end in _offsets(source.latestOffset, topic).items()
+    }
+
+
+def _offsets(text: str | None, topic: str) -> dict[str, int]:
+    """The offsets by partition; PySpark writes a missing one as the word `None`."""
+    found = json.loads(text) if text and text != "None" else None
+    return dict((found or {}).get(topic, {}))
+
+
+def serve(port: int) -> None:
+    """Serve Prometheus metrics on all interfaces; port 0: the system chooses one, which is logged. Raises LakeError."""
+    try:
+        server, _ = start_http_server(port)
+    except OSError as error:
+        raise LakeError(f"--metrics-port {port}: {error}") from None
+    logger.info("metrics", port=server.server_port)
+
+
+def configure(stream: TextIO | None = None) -> Reporter:
+    """Set up the log of the process, on standard error by default, and a bar on a terminal."""
+    stream = stream or sys.stderr
+    terminal = log_lines.configure(stream)
+    return Reporter(tqdm(unit=" records", file=stream, dynamic_ncols=True) if terminal else None)

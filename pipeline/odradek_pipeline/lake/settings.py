@@ -1,0 +1,71 @@
+"""The settings of a `lake` job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from odradek_pipeline.files import join
+from odradek_pipeline.kafka import Cluster
+from odradek_pipeline.lake import naming
+from odradek_pipeline.lake.schemas import SchemaSpec
+from odradek_pipeline.session import ICEBERG_CATALOG
+
+DELTA = "delta"
+ICEBERG = "iceberg"
+PARQUET = "parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class LakeSettings:
+    """`topics`, or else `pattern` (a Python regular expression for the whole name). Times are seconds.
+
+    `catalog` None: tables are folders of `path`; else they are tables of that Iceberg catalog. `checkpoints` None:
+    inside `path`. `max_offsets` limits a batch of one topic. `optimize_every` counts batches; 0 means never.
+    `attempts` are consecutive tries without a batch between them.
+    """
+
+    cluster: Cluster
+    path: str
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    table_format: str = DELTA
+    catalog: str | None = None
+    checkpoints: str | None = None
+    specs: Mapping[str, SchemaSpec] = field(default_factory=dict)
+    available_now: bool = False
+    interval: float = 10.0
+    starting: str = "earliest"
+    max_offsets: int = 1_000_000
+    min_partitions: int | None = None
+    allow_data_loss: bool = False
+    follow_recreated: bool = False
+    optimize_every: int = 0
+    infer_records: int = 10_000
+    parallel: int = 4
+    attempts: int = 10
+    discover_interval: float = 30.0
+
+    def wants(self, topic: str) -> bool:
+        if self.pattern is None:
+            return topic in self.topics
+        return re.fullmatch(self.pattern, topic) is not None
+
+    def checkpoint(self, topic: str) -> str:
+        return join(self.checkpoints or join(self.path, naming.CHECKPOINTS), naming.folder(topic))
+
+    def table(self, topic: str) -> str:
+        """The name of a topic's table: a path, or a name within the catalog."""
+        return naming.identifier(topic) if self.catalog else self._place(naming.folder(topic))
+
+    def dead_letters(self, topic: str) -> str:
+        return naming.dead_letters_identifier(topic) if self.catalog else self._place(naming.dead_letters_folder(topic))
+
+    @property
+    def iceberg_catalog(self) -> str:
+        return self.catalog or ICEBERG_CATALOG
+
+    def _place(self, name: str) -> str:
+        """Where a table is; our own Iceberg catalog is the folder itself, so a name is enough there."""
+        return name if self.table_format == ICEBERG else join(self.path, name)

@@ -1,0 +1,111 @@
+"""Delta and Iceberg: formats whose commits identify their batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from odradek_pipeline.lake import records
+from odradek_pipeline.lake.errors import LakeError
+from odradek_pipeline.lake.ingest import RECORDS, Ingest, Surroundings
+from odradek_pipeline.lake.settings import DELTA
+from odradek_pipeline.lake.tables import DeltaTable, IcebergTable, Table
+from odradek_pipeline.reasons import reason
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+    from pyspark.sql.streaming.query import StreamingQuery
+
+logger = structlog.get_logger(__name__)
+
+
+class TransactionalIngest(Ingest):
+    """Appends a batch at a time to the table and to the dead letters; each of the two takes it once."""
+
+    def __init__(self, around: Surroundings, topic: str) -> None:
+        super().__init__(around, topic)
+        self._table = self._make_table(self._settings.table(topic))
+        self._dead_letters = self._make_table(self._settings.dead_letters(topic))
+        self._unsure = -1
+
+    def start(self) -> list[StreamingQuery]:
+        # A batch that was planned but not seen to end may be in the tables; no later one can be.
+        planned = self._checkpoint.last_planned(self.state)
+        self._unsure = planned if planned > self._checkpoint.last_committed(self.state) else -1
+        return [self._triggered(self._stream().writeStream.foreachBatch(self._write), RECORDS).start()]
+
+    def progressed(self, part: int, progress: StreamingQueryProgress) -> None:
+        """Do nothing: batches were counted as they were written."""
+
+    def _make_table(self, name: str) -> Table:
+        if self._settings.table_format == DELTA:
+            return DeltaTable(self._around.files, name)
+        return IcebergTable(self._around.spark, self._settings.iceberg_catalog, name)
+
+    def _table_exists(self) -> bool:
+        return self._table.exists()
+
+    def _write(self, batch: DataFrame, number: int) -> None:
+        """The function given to foreachBatch; an exception ends the query."""
+        try:
+            self.check_topic(self._around.admin.topic_ids([self.topic]).get(self.topic))
+        except LakeError as error:
+            self.failure = error
+            raise
+        if number == self._unsure:
+            self._write_again(batch, number)
+        else:
+            self._write_first(batch, number)
+        every = self._settings.optimize_every
+        if every and (number + 1) % every == 0:
+            self._optimize(batch.sparkSession)
+
+    def _write_first(self, batch: DataFrame, number: int) -> None:
+        """Count the rows as they pass, and read the batch again only if there are dead letters."""
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as F
+
+        seen = Observation()
+        total = F.count(F.lit(1)).alias("records")
+        struct = self._struct(number)
+        if struct is None:
+            rows = records.raw_rows(batch.observe(seen, total))
+        else:
+            bad = F.count(F.col(records.PROBLEM)).alias("bad")
+            rows = records.json_rows(records.json_judged(batch, struct).observe(seen, total, bad))
+        self._table.append(rows, self.state.run, number, retried=False)
+        counts = seen.get
+        if struct is not None and counts["bad"]:
+            letters = records.dead_letters(records.json_judged(batch, struct))
+            self._dead_letters.append(letters, self.state.run, number, retried=False)
+        self._around.counted(self.topic, counts["records"], counts.get("bad", 0))
+
+    def _write_again(self, batch: DataFrame, number: int) -> None:
+        """Write the batch again, and count its rows by reading it: no append does so if the tables already have it."""
+        struct = self._struct(number)
+        if struct is None:
+            self._table.append(records.raw_rows(batch), self.state.run, number, retried=True)
+            self._around.counted(self.topic, batch.count(), 0)
+            return
+        judged = records.json_judged(batch, struct)
+        self._table.append(records.json_rows(judged), self.state.run, number, retried=True)
+        letters = records.dead_letters(judged)
+        self._dead_letters.append(letters, self.state.run, number, retried=True)
+        self._around.counted(self.topic, batch.count(), letters.count())
+
+    def _optimize(self, spark: SparkSession) -> None:
+        """Compact the tables; a failure only costs small files, so it is logged and the run goes on."""
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
+
+        for table in (self._table, self._dead_letters):
+            if not table.exists():
+                continue
+            try:
+                table.optimize(spark)
+            except (PySparkException, Py4JJavaError) as error:
+                logger.warning("table not compacted", table=table.name, error=reason(error))
+            else:
+                logger.info("table compacted", table=table.name)
