@@ -26,6 +26,7 @@ from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
 from storage.log.log_services import LogServices
 from storage.log.partition_log import PartitionLog
+from storage.shortages import Shortages
 from storage.workers import ThreadWorkers
 from timing.clock import SystemClock
 
@@ -88,7 +89,7 @@ SHARES = (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
 async def measure(kind: str, updates: int, rounds: int, folder: str) -> None:
     loop = asyncio.get_running_loop()
     workers, clock = ThreadWorkers(loop), SystemClock(loop)
-    services = LogServices(OsFileSystem(), clock, workers, random.Random(0))
+    services = LogServices(OsFileSystem(), clock, workers, random.Random(0), Shortages(clock.monotonic_ms))
     dirs = LogDirs.open(services.fs, [folder], node_id=1, new_id=uuid.uuid4, now_ms=clock.wall_ms())
     manager = LogManager.open(services, dirs, lambda _: CONFIG, new_id=uuid.uuid4)
     cleaner = LogCleaner(manager, lambda log: log.log_end_offset, lambda log: log.log_end_offset)

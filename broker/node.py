@@ -8,11 +8,13 @@ import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 import structlog
 
+from broker import process
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Listener, Listeners
 from broker.config.topic_config import log_config
@@ -35,6 +37,7 @@ from broker.network.dispatch import Dispatcher
 from broker.network.server import Server
 from broker.partitions.delayed_produce import ProduceWaits
 from broker.partitions.fetch_session import FetchSessionCache
+from broker.partitions.folder_checks import CHECK_MS, FolderChecks
 from broker.partitions.hosted import Partitions
 from broker.partitions.log_maintenance import LogMaintenance
 from broker.partitions.log_moves import LogMoves
@@ -50,6 +53,7 @@ from storage.append_types import LogConfig
 from storage.folders.log_dirs import LogDir, LogDirs
 from storage.folders.log_manager import LogManager
 from storage.log.log_services import LogServices
+from storage.shortages import Shortages
 from timing.purgatory import Purgatory
 from timing.wheel import TimingWheel
 
@@ -109,6 +113,7 @@ class Node:
     server: Server
     cluster_id: str
     _maintenance: LogMaintenance
+    _folder_checks: FolderChecks
 
     def __init__(self, config: BrokerConfig, listeners: Listeners, seams: Seams) -> None:
         self.config = config
@@ -116,6 +121,7 @@ class Node:
         self.clock = seams.clock
         self.random = seams.random
         self.metrics = Metrics()
+        self.shortages = Shortages(seams.clock.monotonic_ms)
         self.wheel = TimingWheel(seams.clock)
         self.fetch_purgatory = Purgatory("Fetch", self.wheel)
         self.delayed_produce = ProduceWaits(Purgatory("Produce", self.wheel))
@@ -158,6 +164,7 @@ class Node:
             undo.pop_all()
         self._loop_lag.start()
         self._maintenance.start(self.config, self._periodic)
+        self._periodic.every(CHECK_MS, "check of the log directories", self._folder_checks.check)
         self.not_ready = None
         logger.info(
             "started",
@@ -192,6 +199,7 @@ class Node:
         if not self.metadata.revision:
             dirs.require_no_partitions(NO_METADATA.format(config.log_dirs[0]))
         self.metadata.on_failure = self._cannot_go_on
+        self.metadata.on_no_room = partial(self.shortages.note, config.log_dirs[0])
         self.topics = await Topics.open(self.metadata)
         self.producer_ids = ProducerIds(self.metadata)
         self.resource_configs = await ResourceConfigs.open(self.metadata, config)
@@ -208,7 +216,7 @@ class Node:
 
     async def _open_logs(self, dirs: LogDirs, undo: AsyncExitStack) -> None:
         config, seams = self.config, self._seams
-        services = LogServices(seams.fs, seams.clock, seams.workers, seams.random)
+        services = LogServices(seams.fs, seams.clock, seams.workers, seams.random, self.shortages)
         self.logs = await seams.workers.call(
             lambda: LogManager.open(
                 services,
@@ -235,6 +243,7 @@ class Node:
         )
         self.partitions.start()
         self._maintenance = LogMaintenance(self.logs, self.partitions)
+        self._folder_checks = FolderChecks(self.logs, process.require_spare_descriptor)
         self.log_moves = LogMoves(self.logs, self._maintenance.cleaner.is_busy_with, self._new_id)
 
     def _start_coordinators(self, undo: AsyncExitStack) -> None:
@@ -261,6 +270,7 @@ class Node:
             purgatories=(*self._waiting_for_records, groups.rebalances, groups.heartbeats),
             fetch_sessions=self.fetch_sessions,
             throttling=self.throttling,
+            shortages=self.shortages,
         )
 
     def _log_config(self, topic: Topic) -> LogConfig:
@@ -285,7 +295,8 @@ class Node:
             return
         from broker.monitoring.http import HttpServer
 
-        self._http = HttpServer(self.config.string("odradek.http.host"), port, self.metrics, lambda: self.not_ready)
+        host = self.config.string("odradek.http.host")
+        self._http = HttpServer(host, port, self.metrics, lambda: self.not_ready, self._problems)
         undo.push_async_callback(self._http.stop)
         await self._http.bind()
 
@@ -298,6 +309,10 @@ class Node:
             return None
         await self._http.serve()
         return self._http.port
+
+    def _problems(self) -> list[str]:
+        """What is wrong although the node serves, a sentence each."""
+        return [] if self.not_ready else self._folder_checks.problems()
 
     # -- events of partitions
 

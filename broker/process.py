@@ -51,6 +51,11 @@ def is_open(descriptor: int) -> bool:
     return True
 
 
+def require_spare_descriptor() -> None:
+    """Raises OSError if the process can open nothing."""
+    os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+
+
 def reuse_freed_memory() -> None:
     """Make the C library keep freed buffers of the size of requests and record data for the next ones.
 

@@ -20,7 +20,9 @@ _NO_NOWAIT_SUPPORT = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
-_DEVICE_FAILURES = frozenset({errno.EIO, errno.EROFS, errno.ENXIO, errno.ENODEV})
+_DEVICE_FAILURES = frozenset(
+    {errno.EIO, errno.EROFS, errno.ENXIO, errno.ENODEV, errno.ESTALE, errno.ENOTCONN, errno.EACCES, errno.EPERM}
+)
 
 
 def is_out_of_descriptors(error: Exception) -> bool:
@@ -34,7 +36,7 @@ def is_transient(error: Exception) -> bool:
 
 
 def is_device_failure(error: Exception) -> bool:
-    """Whether the device or the mount is at fault, rather than one file."""
+    """Whether the device, the mount or the rights to it are at fault, rather than one file."""
     return isinstance(error, OSError) and error.errno in _DEVICE_FAILURES
 
 
@@ -55,6 +57,9 @@ class File(Protocol):
     def fdatasync(self) -> None: ...
 
     def size(self) -> int: ...
+
+    def identity(self) -> tuple[int, int]:
+        """Device and inode of the open file, whatever has become of its name."""
 
     def close(self) -> None: ...
 
@@ -84,6 +89,9 @@ class FileSystem(Protocol):
 
     def is_dir(self, path: str) -> bool:
         """As `exists`."""
+
+    def identity(self, path: str) -> tuple[int, int]:
+        """Device and inode of the file or folder of that name."""
 
     def size(self, path: str) -> int:
         """Bytes in the file of that name."""
@@ -153,6 +161,9 @@ class OsFile:
     def size(self) -> int:
         return os.fstat(self._fd).st_size
 
+    def identity(self) -> tuple[int, int]:
+        return _identity(os.fstat(self._fd))
+
     def close(self) -> None:
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
@@ -190,6 +201,9 @@ class OsFileSystem:
         mode = _mode_of(path)
         return mode is not None and stat.S_ISDIR(mode)
 
+    def identity(self, path: str) -> tuple[int, int]:
+        return _identity(os.stat(path))
+
     def size(self, path: str) -> int:
         return os.stat(path).st_size
 
@@ -221,6 +235,10 @@ class OsFileSystem:
             os.close(fd)
             raise
         return lambda: os.close(fd)
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def _mode_of(path: str) -> int | None:

@@ -39,6 +39,7 @@ class LocalMetadataStore:
     Opened with `await LocalMetadataStore.open(...)`, which raises CorruptMetadataError and OSError.
 
     Attributes:
+        on_no_room: called with the error when a commit finds no room.
         on_failure: called once, with the reason, when no commit can be made durable any more.
     """
 
@@ -63,6 +64,7 @@ class LocalMetadataStore:
         self._writer: asyncio.Task[None] | None = None
         self._watches: list[_Watch] = []
         self._failure: str | None = None
+        self.on_no_room: Callable[[OSError], None] = lambda _: None
         self.on_failure: Callable[[str], None] = lambda reason: logger.error("metadata store failed", error=reason)
 
     @classmethod
@@ -141,6 +143,7 @@ class LocalMetadataStore:
             self._check_usable()
             await self._workers.call(lambda: self._files.append([commit for commit, _ in group]))
         except NoRoomError as error:
+            self.on_no_room(error)
             self._refuse(group, error)
             return
         except (OSError, MetadataStoreError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import structlog
@@ -25,17 +25,26 @@ FINISH_S = 1.0
 class HttpServer:
     """Serves `/metrics`, `/healthz` and `/v1/status/ready` on the broker's loop.
 
-    `is_ready` returns None while the node serves clients, else the reason why it does not.
+    `is_ready` returns None while the node serves clients, else the reason why it does not; `problems` what is wrong
+    although it serves.
 
     Attributes:
         port: once it is bound, the one that was chosen if 0 was given.
     """
 
-    def __init__(self, host: str, port: int, metrics: Metrics, is_ready: Callable[[], str | None]) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        metrics: Metrics,
+        is_ready: Callable[[], str | None],
+        problems: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
         self._host = host
         self.port = port
         self._metrics = metrics
         self._is_ready = is_ready
+        self._problems = problems
         self._server: asyncio.Server | None = None
         self._runner: AppRunner | None = None
 
@@ -66,7 +75,7 @@ class HttpServer:
 
         from broker.monitoring.http_app import make_app
 
-        app = make_app(self._metrics, self._is_ready)
+        app = make_app(self._metrics, self._is_ready, self._problems)
         self._runner = AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=FINISH_S)
         await self._runner.setup()
         await self._server.start_serving()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
@@ -12,8 +12,13 @@ from broker.monitoring.collector import MetricsReader, Scrape, process_registry
 from broker.monitoring.metrics import Metrics
 
 
-def make_app(metrics: Metrics, is_ready: Callable[[], str | None]) -> web.Application:
-    """The app with its three routes. `is_ready` returns None, or the reason why the node does not serve."""
+def make_app(
+    metrics: Metrics, is_ready: Callable[[], str | None], problems: Callable[[], Sequence[str]]
+) -> web.Application:
+    """The app with its three routes; see `HttpServer` for the functions.
+
+    `/healthz` has status 200 in spite of problems: a restart would not cure a full disk.
+    """
     reader, process = MetricsReader(metrics), process_registry()
 
     async def serve_metrics(request: web.Request) -> web.Response:
@@ -28,7 +33,8 @@ def make_app(metrics: Metrics, is_ready: Callable[[], str | None]) -> web.Applic
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def serve_health(_request: web.Request) -> web.Response:
-        return web.Response(text="ok")
+        found = problems()
+        return web.Response(text=f"degraded: {'; '.join(found)}" if found else "ok")
 
     async def serve_ready(_request: web.Request) -> web.Response:
         reason = is_ready()

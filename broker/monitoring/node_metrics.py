@@ -12,6 +12,7 @@ from broker.partitions.hosted import Partitions
 from broker.quotas.entities import QuotaType
 from broker.quotas.throttling import Throttling
 from storage.log.partition_log import PartitionLog
+from storage.shortages import Shortages
 from timing.purgatory import Purgatory
 from timing.wheel import TimingWheel
 
@@ -27,6 +28,7 @@ def register_gauges(
     purgatories: Collection[Purgatory],
     fetch_sessions: FetchSessionCache,
     throttling: Throttling,
+    shortages: Shortages,
 ) -> None:
     """Register the metrics for `/metrics`."""
     _partitions(metrics, partitions)
@@ -34,6 +36,12 @@ def register_gauges(
     _waiting(metrics, wheel, purgatories)
     _fetch_sessions(metrics, fetch_sessions)
     _throttled(metrics, throttling)
+    metrics.gauge(
+        "odradek_out_of_resources",
+        "What fails now for lack of room or file descriptors: a folder of log.dirs, or the process, and the cause.",
+        ("place", "cause"),
+        lambda: [((one.place, one.cause), 1) for one in shortages.all()],
+    )
 
 
 def _partitions(metrics: Metrics, partitions: Partitions) -> None:

@@ -12,7 +12,7 @@ from uuid import UUID
 import structlog
 
 from protocol.errors import KafkaStorage
-from storage.folders.log_manager import LogsNotMadeError
+from storage.folders.new_logs import LogsNotMadeError
 
 if TYPE_CHECKING:
     from broker.metadata.topics import Topics

@@ -13,7 +13,7 @@ from broker.partitions.deleted_topics import DeletedTopics
 from broker.partitions.partition import Partition
 from protocol.errors import KafkaStorage
 from storage.append_types import LogConfig
-from storage.folders.log_manager import LogsNotMadeError
+from storage.folders.new_logs import LogsNotMadeError
 
 if TYPE_CHECKING:
     from broker.metadata.topics import Topic, Topics
@@ -114,6 +114,7 @@ class Partitions:
         errors = [error for error in ended if error is not None]  # only after all have ended
         for error in errors:
             if isinstance(error, LogsNotMadeError):
+                self._logs.services.shortages.note(error.log_dir.path, error.cause)
                 self._logs.fail_if_device(error.log_dir, error.cause)
         if errors:
             raise errors[0]

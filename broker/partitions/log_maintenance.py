@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from storage.cleaner.log_cleaner import CleanerConfig, LogCleaner
+from storage.folders.log_checkpoints import CheckpointError
 from storage.log.retention import apply_retention
 from storage.producers.producer_state import DEFAULT_EXPIRATION_MS
 
@@ -116,13 +118,18 @@ class LogMaintenance:
         self._logs.flush_dirty_logs()
 
     async def _checkpoint_recovery_points(self) -> None:
-        await self._logs.write_checkpoints(self._logs.checkpoint_recovery_points, self._workers)
+        await self._checkpoint(self._logs.checkpoint_recovery_points)
 
     async def _checkpoint_log_start_offsets(self) -> None:
-        await self._logs.write_checkpoints(self._logs.checkpoint_log_start_offsets, self._workers)
+        await self._checkpoint(self._logs.checkpoint_log_start_offsets)
 
     async def _checkpoint_high_watermarks(self) -> None:
-        await self._logs.write_checkpoints(self.checkpoint_high_watermarks, self._workers)
+        await self._checkpoint(self.checkpoint_high_watermarks)
+
+    async def _checkpoint(self, write: Callable[[], None]) -> None:
+        """Write checkpoints; a failure has been logged, and has taken its folder offline or is only a lack of room."""
+        with suppress(CheckpointError):
+            await self._logs.write_checkpoints(write, self._workers)
 
     def checkpoint_high_watermarks(self) -> None:
         """Write `replication-offset-checkpoint`; blocking, any thread."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from protocol.topic_partition import TopicPartition
+from storage import damage
 from storage.checkpoint_file import CorruptCheckpointError
 from storage.files import FileSystem
 from storage.folders.checkpoints import (
@@ -62,7 +63,7 @@ class LogCheckpoints:
         try:
             return self._files[log_dir.path, name].read()
         except CorruptCheckpointError as error:
-            logger.warning("checkpoint unreadable, starting from 0", error=str(error))
+            damage.repaired(f"{log_dir.path}/{name}", error, "left aside: the logs themselves are read instead")
             return {}
 
     def write_all(self, name: str, offset_of: OffsetOf | None = None, *, folder: str | None = None) -> None:

@@ -11,8 +11,9 @@ from uuid import UUID
 
 import structlog
 
-from protocol.errors import KafkaStorage
+from protocol.errors import KafkaError, KafkaStorage
 from protocol.topic_partition import TopicPartition
+from storage import damage
 from storage.folders import log_names, partition_metadata
 from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT
 from storage.folders.folder_removal import remove_folder
@@ -82,8 +83,9 @@ class LogLoader:
         for item in found:
             self._name_topic(item)
         if found:
-            took = round(clock.monotonic_ms() - started)
-            logger.info("logs loaded", partitions=len(found), took_ms=took, clean=not unclean)
+            took, recovered = round(clock.monotonic_ms() - started), self._manager.recovered
+            counts = {"segments_recovered": len(recovered), "truncated_bytes": sum(recovered)} if recovered else {}
+            logger.info("logs loaded", partitions=len(found), took_ms=took, clean=not unclean, **counts)
 
     def _hosted(self, found: Sequence[Found]) -> list[Found]:
         """The logs that a topic has, with their topic ids; others are cleared away, and I/O errors fail their folders.
@@ -127,8 +129,13 @@ class LogLoader:
             if found.log_dir is self._dirs.dirs[0]:
                 raise
             return error
+        except KafkaError as error:
+            done = "the partition is offline, its files are as they were"
+            advice = f"restore the folder from a backup, or stop the broker and run `odradek log repair {found.folder}`"
+            damage.report(found.folder, error, done, advice)
+            return self._manager.damaged_log(found, found.topic_id, config, error)
         except Exception as error:  # the other logs must not wait for this one
-            logger.exception("log damaged, see `odradek log repair`", folder=found.folder)
+            logger.exception("log not loaded, the partition is offline", folder=found.folder)
             return self._manager.damaged_log(found, found.topic_id, config, error)
 
     def _take(self, log: PartitionLog, log_dir: LogDir) -> None:

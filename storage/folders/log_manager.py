@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
@@ -14,7 +13,7 @@ import structlog
 from protocol.errors import KafkaError, KafkaStorage, LogDirNotFound
 from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
-from storage.files import is_device_failure
+from storage.files import is_device_failure, is_transient
 from storage.folders import log_names, partition_metadata
 from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION
 from storage.folders.folder_removal import remove_folder, remove_folder_later
@@ -23,6 +22,7 @@ from storage.folders.log_dirs import LogDir, LogDirs
 from storage.folders.log_loading import LogLoader, find_all
 from storage.folders.log_opening import Found, offline_log, open_log, read_topic_id
 from storage.folders.log_placement import LogPlacement
+from storage.folders.new_logs import making
 from storage.folders.strays import Standing, StandingOf, clear_away
 from storage.log.log_services import LogServices
 from storage.log.partition_log import PartitionLog
@@ -30,15 +30,6 @@ from storage.producers.producer_state import DEFAULT_EXPIRATION_MS
 from storage.workers import Workers
 
 logger = structlog.get_logger(__name__)
-
-
-class LogsNotMadeError(KafkaStorage):
-    """New logs cannot be made because of `cause`, an error of `log_dir`."""
-
-    def __init__(self, log_dir: LogDir, cause: OSError) -> None:
-        super().__init__(f"Cannot create logs in {log_dir.path}: {cause}")
-        self.log_dir = log_dir
-        self.cause = cause
 
 
 class LogManager:
@@ -51,6 +42,7 @@ class LogManager:
         damaged: logs that were shut down cleanly and cannot be read; their files are unchanged.
         logs: every open log, by partition.
         moving: the folders that logs are being copied to; retention and cleaning leave those alone.
+        recovered: for each segment that was scanned at the start, the bytes cut off.
         placement: the folders of existing and of future logs.
         services: the file system, clock, workers and random source.
     """
@@ -79,6 +71,7 @@ class LogManager:
         self.moving: dict[TopicPartition, str] = {}
         self._checkpoints = LogCheckpoints(self._fs, dirs, self.logs, self.placement.folders, self.moving)
         self.damaged: set[TopicPartition] = set()
+        self.recovered: list[int] = []
 
     @classmethod
     def open(
@@ -130,9 +123,15 @@ class LogManager:
             clean=clean,
             host=_Folder(self, found.log_dir),
             producer_expiration_ms=self._producer_expiration_ms,
+            note_recovered=self.recovered.append,
         )
 
     # -- logs
+
+    @property
+    def usable_dirs(self) -> list[LogDir]:
+        """The folders of `log.dirs` whose device has not failed."""
+        return [log_dir for log_dir in self._dirs.dirs if not log_dir.failed]
 
     @property
     def failed_folders(self) -> set[str]:
@@ -189,15 +188,15 @@ class LogManager:
         self, key: TopicPartition, log_dir: LogDir, topic_id: UUID, config: LogConfig, leader_epoch: int
     ) -> PartitionLog:
         folder = f"{log_dir.path}/{log_names.folder_name(key)}"
-        with _making(log_dir):
+        with making(log_dir):
             if self._fs.exists(folder):  # left behind by a failure
                 standing = self._standing_of(key, read_topic_id(self._fs, Found(key, log_dir), None))
                 clear_away(self._fs, log_dir.path, key, standing, self._new_id())
         for other in self._dirs.dirs:
             if other is not log_dir and not other.failed:  # a deleted log of that name must be gone
-                with _making(other):
+                with making(other):
                     self._fs.fsync_dir(other.path)
-        with _making(log_dir):
+        with making(log_dir):
             self._checkpoints.forget_predecessor(key, log_dir)
             self._fs.mkdir(folder)
             log = self.open_log(Found(key, log_dir), topic_id, config, clean=True)
@@ -209,7 +208,7 @@ class LogManager:
         """Sync the names of new logs' folders; blocking, any thread. Raises LogsNotMadeError."""
         for log_dir in self._dirs.dirs:
             if not log_dir.failed:
-                with _making(log_dir):
+                with making(log_dir):
                     self._fs.fsync_dir(log_dir.path)
 
     def adopt(self, log: PartitionLog) -> None:
@@ -273,15 +272,18 @@ class LogManager:
                 log.flush()
 
     async def write_checkpoints(self, write: Callable[[], None], workers: Workers) -> None:
-        """Run a `checkpoint_...` method on a worker thread; a device failure takes its folder offline (KIP-112).
+        """Run a `checkpoint_...` method on a worker thread; an error takes its folder offline (KIP-112).
 
-        Raises CheckpointError.
+        If only room or descriptors are missing, the next attempt may succeed. Raises CheckpointError.
         """
         try:
             await workers.call(write)
         except CheckpointError as error:
             for log_dir, failure in error.failures:
-                self.fail_if_device(log_dir, failure)
+                if is_transient(failure):
+                    self.services.shortages.note(log_dir.path, failure)
+                else:
+                    self.fail_folder(log_dir, failure)
             raise
 
     def checkpoint_recovery_points(self) -> None:
@@ -375,14 +377,6 @@ class _Folder:
     def failed(self, error: Exception) -> None:
         self.manager.any_failed = True
         self.manager.fail_if_device(self.log_dir, error)
-
-
-@contextmanager
-def _making(log_dir: LogDir) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise LogsNotMadeError(log_dir, error) from error
 
 
 def _close(log: PartitionLog) -> KafkaError | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
-import structlog
-
 from protocol.topic_partition import TopicPartition
+from storage import damage
 from storage.append_types import LogConfig
 from storage.files import FileSystem
 from storage.folders import log_names, partition_metadata
@@ -21,8 +21,6 @@ from storage.log.partition_log import PartitionLog
 from storage.log.recovery import LoadedState, LoadRequest, load
 from storage.producers.producer_state import ProducerStateManager
 from storage.segments.segment import LogSegment
-
-logger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +48,9 @@ def open_log(
     clean: bool,
     host: LogHost,
     producer_expiration_ms: int,
+    note_recovered: Callable[[int], None],
 ) -> PartitionLog:
-    """Open a log, and recover it unless `clean`. Blocking; raises OSError."""
+    """Open a log, and recover it unless `clean`; see `LoadRequest`. Blocking; raises OSError."""
     folder = found.folder
     name = str(found.partition)
     request = LoadRequest(
@@ -66,6 +65,7 @@ def open_log(
         now_ms=services.clock.wall_ms(),
         jitter_ms=partial(services.jitter_ms, config),
         producers=ProducerStateManager(services.fs, folder, name, producer_expiration_ms),
+        note_recovered=note_recovered,
     )
     topic, index = found.partition
     log = PartitionLog(
@@ -87,7 +87,7 @@ def read_topic_id(fs: FileSystem, found: Found, expected: UUID | None) -> UUID |
     try:
         return partition_metadata.read(fs, found.folder)
     except CorruptPartitionMetadataError as error:
-        logger.warning("partition.metadata damaged", partition=str(found.partition), error=str(error))
+        damage.repaired(f"{found.folder}/{partition_metadata.FILE_NAME}", error, "written again with the topic's id")
     if expected is not None:
         partition_metadata.write(fs, found.folder, expected)
         fs.fsync_dir(found.folder)

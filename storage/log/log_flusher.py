@@ -243,6 +243,7 @@ class LogFlusher:
         if not is_out_of_descriptors(error):
             self._failed(error)
         elif not self._waits_for_descriptors:
+            self._services.note_shortage(self._folder, error)
             self._waits_for_descriptors = self._requested = True
             self._services.clock.call_later(DESCRIPTORS_RETRY_MS, self._retry)
 

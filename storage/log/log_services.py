@@ -8,6 +8,7 @@ from typing import Protocol
 
 from storage.append_types import LogConfig
 from storage.files import FileSystem
+from storage.shortages import Shortages
 from storage.workers import Workers
 from timing.clock import Clock
 
@@ -17,12 +18,17 @@ DESCRIPTORS_RETRY_MS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class LogServices:
-    """Disk, time, threads, chance."""
+    """Disk, time, threads, chance, and what there is too little of."""
 
     fs: FileSystem
     clock: Clock
     workers: Workers
     random: random.Random
+    shortages: Shortages
+
+    def note_shortage(self, folder: str, error: Exception) -> None:
+        """Note a transient error (`files.is_transient`) of the log in `folder`, for its folder of `log.dirs`."""
+        self.shortages.note(folder.rpartition("/")[0], error)
 
     def jitter_ms(self, config: LogConfig) -> int:
         """How much earlier than its age limit a new segment is rolled (LogConfig.randomSegmentJitter)."""

@@ -169,6 +169,7 @@ class PartitionLog:
         except OSError as error:
             if not is_transient(error):
                 raise self.fail(error) from error
+            self.services.note_shortage(self.folder, error)
 
     def _failed_append(self, error: OSError) -> KafkaError:
         """Cut off what a failed append left; return what to raise."""
@@ -303,6 +304,7 @@ class PartitionLog:
     def failure(self, error: OSError) -> KafkaError:
         """What to raise for an error that left the log unchanged: without room or a descriptor it stays online."""
         if is_transient(error):
+            self.services.note_shortage(self.folder, error)
             return KafkaStorage(f"There is no room for the log of {self.name} in {self.folder}: {error}")
         return self.fail(error)
 

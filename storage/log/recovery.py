@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from storage import damage
 from storage.append_types import LogConfig
 from storage.checkpoint_file import CorruptCheckpointError
 from storage.files import FileSystem
@@ -20,7 +21,7 @@ from storage.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from storage.log.leader_epochs import LeaderEpochs
 from storage.log.leftovers import finish_swaps, segment_offsets
 from storage.log.log_segments import LogSegments
-from storage.log.segment_recovery import recover_segment, whole_batches
+from storage.log.segment_recovery import SegmentRecovery, recover_segment, whole_batches
 from storage.producers.producer_state import ProducerStateManager
 from storage.segments.index import CorruptIndexError
 from storage.segments.segment import LogSegment
@@ -44,7 +45,10 @@ class LoadedState:
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """How to open one folder. Times are milliseconds; `jitter_ms` gives each segment's roll jitter."""
+    """How to open one folder. Times are milliseconds; `jitter_ms` gives each segment's roll jitter.
+
+    `note_recovered` is called for each segment that was scanned, with the bytes that were cut off.
+    """
 
     fs: FileSystem
     folder: str
@@ -57,6 +61,7 @@ class LoadRequest:
     now_ms: int
     jitter_ms: Callable[[], int]
     producers: ProducerStateManager
+    note_recovered: Callable[[int], None] = lambda _truncated_bytes: None
 
 
 def load(request: LoadRequest) -> LoadedState:
@@ -103,7 +108,7 @@ def _leader_epochs(request: LoadRequest) -> tuple[LeaderEpochs, LoadRequest]:
     try:
         return LeaderEpochs(fs, folder), request
     except CorruptCheckpointError as error:
-        logger.warning("rebuilding leader epochs from the log", partition=request.name, error=str(error))
+        damage.repaired(f"{folder}/{EPOCHS_FILE}", error, "made anew from the whole log", partition=request.name)
     fs.unlink(f"{folder}/{EPOCHS_FILE}")
     # A gap below the recovery point does not mean lost writes; after a clean stop nothing is lost at all.
     sure = UNBOUNDED if request.clean else request.recovery_point
@@ -130,7 +135,7 @@ def _find_end(segments: list[LogSegment], request: LoadRequest, epochs: LeaderEp
         try:
             segment.check_indexes()
         except (CorruptIndexError, CorruptTxnIndexError, FileNotFoundError) as error:
-            logger.warning("rebuilding indexes", partition=request.name, segment=segment.base_offset, error=str(error))
+            damage.repaired(segment.file.path, error, "the segment is read, its indexes are made anew")
             _recover(segments, position, request, epochs)
     if unflushed < len(segments):
         return _scan(segments, unflushed, request, epochs)
@@ -156,12 +161,10 @@ def _recover(segments: list[LogSegment], position: int, request: LoadRequest, ep
     rebuild_producers(request.producers, segments[:position], request.log_start_offset, base_offset, request.now_ms)
     found = recover_segment(segments[position], request.producers, epochs)
     if found.truncated_bytes:
-        logger.error(
-            "damaged segment cut",
-            partition=request.name,
-            segment=base_offset,
-            good_to=found.next_offset,
-            truncated_bytes=found.truncated_bytes,
+        damage.report(
+            segments[position].file.path,
+            _no_batch_at_the_end(segments[position], found),
+            f"cut there: {found.truncated_bytes} bytes are gone",
         )
 
 
@@ -177,27 +180,41 @@ def _scan(segments: list[LogSegment], first: int, request: LoadRequest, epochs: 
         # Compaction leaves gaps too, but no further than the checkpoints say.
         known = max(log_end_offset, request.recovery_point, request.cleaned_to or 0)
         if segment.base_offset > known:
-            logger.warning("removing segments after a gap", partition=request.name, segment=segment.base_offset)
+            damage.report(
+                segment.file.path,
+                f"the segment before it ends at offset {log_end_offset}",
+                "removed, with all segments after it",
+                partition=request.name,
+            )
             _remove(request.fs, request.folder, segments[position:])
             del segments[position:]
             break
         found = recover_segment(segment, producers, epochs)
         log_end_offset = found.next_offset
         producers.take_snapshot(log_end_offset)
-        logger.info(
-            "recovered segment",
+        request.note_recovered(found.truncated_bytes)
+        logger.debug(
+            "segment recovered",
             partition=request.name,
             segment=segment.base_offset,
             log_end_offset=log_end_offset,
             truncated_bytes=found.truncated_bytes,
-            done=position - first + 1,
-            of=len(segments) - first,
         )
         if found.truncated_bytes:
+            damage.repaired(
+                segment.file.path,
+                _no_batch_at_the_end(segment, found),
+                f"cut there: {found.truncated_bytes} bytes are gone",
+                advice="after a power failure that is normal: only what was never flushed is lost",
+            )
             _remove(request.fs, request.folder, segments[position + 1 :])
             del segments[position + 1 :]
             break
     return log_end_offset
+
+
+def _no_batch_at_the_end(segment: LogSegment, found: SegmentRecovery) -> str:
+    return f"no whole batch at position {segment.size}, where offset {found.next_offset} should be"
 
 
 def rebuild_producers(

@@ -102,6 +102,7 @@ def _rolled(log: PartitionLog) -> bool:
     except OSError as error:
         if not is_transient(error):
             raise
+        log.services.note_shortage(log.folder, error)
         return False
     return True
 

@@ -30,6 +30,7 @@ from protocol.records.batch import (
     advance_sequence,
 )
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, read_control_batch
+from storage import damage
 from storage.append_types import AppendOrigin
 from storage.files import FileSystem
 from storage.producers.producer_entry import NO_EPOCH, NO_OFFSET, ProducerStateEntry, new_batch_metadata
@@ -306,7 +307,7 @@ class ProducerStateManager:
             try:
                 entries = snapshots.read(newest)
             except CorruptSnapshotError as error:
-                logger.warning("corrupt producer snapshot removed", path=snapshots.path(newest), error=str(error))
+                damage.repaired(snapshots.path(newest), error, "removed: an older one and the log are read instead")
                 snapshots.delete(newest)
                 continue
             self._restore(entries, now_ms)

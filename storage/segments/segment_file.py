@@ -46,6 +46,11 @@ class SegmentFile:
     def is_open(self) -> bool:
         return self._file is not None
 
+    def is_same_as(self, identity: tuple[int, int]) -> bool:
+        """Whether the open file has this device and inode; true if it is not open. Any thread."""
+        with self.lock:
+            return self._file is None or self._file.identity() == identity
+
     def rename(self, path: str) -> None:
         """Rename the file; any thread. Raises OSError."""
         with self.lock:

@@ -22,6 +22,7 @@ class _KeepingFile:
         self.pwrite: Callable[[Buffer, int], int] = file.pwrite
         self.fdatasync = file.fdatasync
         self.size = file.size
+        self.identity = file.identity
         self.close = file.close
 
     def truncate(self, size: int) -> None:
@@ -49,6 +50,7 @@ class KeepingFileSystem:
         self.rmdir = fs.rmdir
         self.exists = fs.exists
         self.is_dir = fs.is_dir
+        self.identity = fs.identity
         self.size = fs.size
         self.modified_ms = fs.modified_ms
         self.set_modified_ms = fs.set_modified_ms

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -263,3 +264,40 @@ def test_broker_ends_with_status_1_when_its_metadata_cannot_be_written(tmp_path:
     with Broker(data_dir=tmp_path) as again:
         names = AdminClient({"bootstrap.servers": again.bootstrap_servers}).list_topics(timeout=PATIENCE_SECONDS).topics
         assert set(names) == {"before"}
+
+
+def test_recovery_after_a_kill_is_one_line_with_counts() -> None:
+    with Broker() as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin.create_topics([NewTopic("empty", 50, 1)])["empty"].result(30)
+        fill(broker, "t", 100)
+        broker.kill()
+        before = len(broker.log().splitlines())
+        broker.start()
+        lines = broker.log().splitlines()[before:]
+        (loaded,) = [line for line in lines if "logs loaded" in line]
+        told = json.loads(loaded)
+        assert (told["partitions"], told["segments_recovered"], told["clean"]) == (51, 51, False)
+        assert "took_ms" in told
+        assert len(lines) < 15, "\n".join(lines)
+
+
+def test_overwritten_bytes_of_a_log_are_an_event_of_their_own_and_no_bug() -> None:
+    with Broker({"odradek.http.port": "0"}) as broker:
+        fill(broker, "t", 1)
+        fill(broker, "kept", 1)
+        broker.stop()
+        path = broker.data_dir / "t-0" / "00000000000000000000.log"
+        content = bytearray(path.read_bytes())
+        content[8:12] = b"\xff\xff\xff\xff"  # the length of the batch
+        path.write_bytes(content)
+        broker.start()
+        (line,) = [line for line in broker.log().splitlines() if "damaged data" in line]
+        told = json.loads(line)
+        assert told["path"] == str(path.parent)
+        assert "odradek log repair" in told["advice"]
+        assert "the partition is offline" in told["done"]
+        assert "Traceback" not in broker.log()
+        with urllib.request.urlopen(f"http://127.0.0.1:{broker.http_port}/metrics", timeout=10) as answer:
+            assert "odradek_unhandled_exceptions_total 0.0" in answer.read().decode()
+        fill(broker, "kept", 1)

@@ -141,6 +141,9 @@ class MemoryFile:
     def size(self) -> int:
         return len(self._inode.data)
 
+    def identity(self) -> tuple[int, int]:
+        return 0, id(self._inode)
+
     def close(self) -> None:
         if not self.closed:
             self.closed = True
@@ -310,6 +313,13 @@ class MemoryFileSystem:
 
     def is_dir(self, path: str) -> bool:
         return isinstance(self._node(path), _Folder)
+
+    def identity(self, path: str) -> tuple[int, int]:
+        self.count("identity", path)
+        node = self._node(path)
+        if node is None:
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        return 0, id(node)
 
     def size(self, path: str) -> int:
         self.count("size", path)

@@ -30,7 +30,8 @@ def test_the_archive_holds_every_command(tmp_path: Path) -> None:
         [
             sys.executable,
             "-c",
-            "import odradek_pipeline as o, odradek_pipeline.lake.job, odradek_pipeline.protocol as p; print(o.__file__, p.__file__)",
+            "import odradek_pipeline as o, odradek_pipeline.lake.job, odradek_pipeline.protocol as p;"
+            "print(o.__file__, p.__file__)",
         ],
         capture_output=True,
         text=True,

@@ -15,6 +15,7 @@ from broker.monitoring.collector import kafka_name
 from broker.monitoring.loop_lag import PERIOD_MS, LoopLag
 from broker.monitoring.metrics import TIME_BOUNDS_MS, Histogram, Metrics
 from broker.monitoring.node_metrics import register_gauges
+from storage.shortages import Shortages
 from tests.doubles.clock import ManualClock
 from tests.unit.broker.scraping import only, samples, scrape
 from timing.purgatory import DelayedOperation, Purgatory
@@ -188,6 +189,7 @@ def gauges(metrics: Metrics) -> None:
         "partitions": [partition("a", 0, 10), partition("a", 1, 20, offline=True)],
         "server": SimpleNamespace(connections=["one"], created=7, closed=6),
         "fetch_sessions": Sessions(partitions=12, evictions=4),
+        "shortages": Shortages(lambda: 0.0),
         "throttling": SimpleNamespace(throttle_times=lambda quota_type: [(("u", ""), len(quota_type))]),
     }
     register_gauges(metrics, wheel=wheel, purgatories=purgatories.values(), **parts)

@@ -17,6 +17,7 @@ from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
 from storage.log.log_services import LogServices
 from storage.log.partition_log import PartitionLog
+from storage.shortages import Shortages
 from tests.doubles.clock import ManualClock
 from tests.doubles.files import MemoryFileSystem
 from tests.doubles.workers import QueuedWorkers
@@ -64,7 +65,9 @@ class Rig:
         return UUID(int=next(self._ids))
 
     def open(self) -> LogManager:
-        self.services = LogServices(self.fs, self.clock, self.workers, random.Random(0))
+        self.services = LogServices(
+            self.fs, self.clock, self.workers, random.Random(0), Shortages(self.clock.monotonic_ms)
+        )
         self.dirs = LogDirs.open(self.fs, [self.root], node_id=1, new_id=self.new_id, now_ms=self.clock.wall_ms())
         return LogManager.open(
             self.services,

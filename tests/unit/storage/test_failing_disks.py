@@ -15,6 +15,7 @@ from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
 from storage.log.log_services import LogServices
 from storage.log.partition_log import PartitionLog
+from storage.shortages import Shortages
 from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
 from tests.unit.storage.cleaning import clean, end_txn, keyed, last_stable_offset, put, records
 from tests.unit.storage.support import TOPIC_ID, Rig, append, batch, contents, read
@@ -168,7 +169,9 @@ class Folders(Rig):
     paths = ("/one", "/two")
 
     def open(self) -> LogManager:
-        self.services = LogServices(self.fs, self.clock, self.workers, random.Random(0))
+        self.services = LogServices(
+            self.fs, self.clock, self.workers, random.Random(0), Shortages(self.clock.monotonic_ms)
+        )
         self.dirs = LogDirs.open(self.fs, list(self.paths), node_id=1, new_id=self.new_id, now_ms=self.clock.wall_ms())
         return LogManager.open(self.services, self.dirs, lambda _: self.config, new_id=self.new_id, recovery_threads=2)
 

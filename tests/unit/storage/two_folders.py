@@ -12,6 +12,7 @@ from storage.folders.log_manager import LogManager
 from storage.folders.strays import Standing
 from storage.log.log_services import LogServices
 from storage.log.partition_log import PartitionLog
+from storage.shortages import Shortages
 from tests.unit.storage.support import TOPIC_ID, Rig, append
 
 
@@ -21,7 +22,9 @@ class TwoFolders(Rig):
     topic_id: UUID | None = TOPIC_ID
 
     def open(self) -> LogManager:
-        self.services = LogServices(self.fs, self.clock, self.workers, random.Random(0))
+        self.services = LogServices(
+            self.fs, self.clock, self.workers, random.Random(0), Shortages(self.clock.monotonic_ms)
+        )
         paths = ["/one", "/two"]
         self.dirs = LogDirs.open(self.fs, paths, node_id=1, new_id=self.new_id, now_ms=self.clock.wall_ms())
         return LogManager.open(
