@@ -16,7 +16,8 @@ help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 run: $(VENV)/.runtime ## a broker on 127.0.0.1:9092 that keeps its data in ./data (ARGS="--set key=value" to change it)
-	@exec $(BIN)/odradek serve --set listeners=PLAINTEXT://127.0.0.1:9092 --set log.dirs=$(DATA) $(ARGS)
+	@exec $(BIN)/odradek serve --set listeners=PLAINTEXT://127.0.0.1:9092 --set log.dirs=$(DATA) \
+	  --set group.initial.rebalance.delay.ms=0 $(ARGS)
 
 test: $(VENV)/.dev build/spark-jars.stamp ## every test: unit, conformance, client, crash, pipeline
 	$(PYTEST) -n 2 --dist loadfile $(ARGS) tests

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import json
 import os
 import random
 import signal
@@ -27,6 +26,7 @@ from broker.metadata.entries import CorruptMetadataError  # noqa: E402
 from broker.network.server import ListenError  # noqa: E402
 from broker.node import Node, Seams  # noqa: E402
 from broker.parent import Parent  # noqa: E402
+from broker.ready import Ready  # noqa: E402
 from broker.stopping import Stopped  # noqa: E402
 from protocol.errors import KafkaError  # noqa: E402
 from storage.files import OsFileSystem  # noqa: E402
@@ -49,15 +49,23 @@ def main() -> None:
 
 
 @main.command()
-@click.option("--config", "config_file", type=click.Path(exists=True, dir_okay=False), help="Read this file.")
+@click.option(
+    "--config",
+    "config_files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    help="Read this server.properties file; may be repeated, a later one overrides an earlier one.",
+)
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set one configuration; may be repeated.")
 @click.option("--ready-fd", type=int, help="Write one JSON line to this descriptor once the broker serves.")
+@click.option("--ready-file", metavar="FILE", help="Write the same line to this file, which health checks read.")
 @click.option("--exit-with-parent", is_flag=True, help="Stop when standard input or the parent ends.")
 @click.option("--remove-with-parent", metavar="FOLDER", help="Then also remove this folder, at the end.")
 def serve(
-    config_file: str | None,
+    config_files: tuple[str, ...],
     settings: tuple[str, ...],
     ready_fd: int | None,
+    ready_file: str | None,
     exit_with_parent: bool,
     remove_with_parent: str | None,
 ) -> None:
@@ -65,9 +73,9 @@ def serve(
     process.open_standard_descriptors()
     if ready_fd is not None and not process.is_open(ready_fd):
         raise click.BadParameter(f"descriptor {ready_fd} is not open", param_hint="--ready-fd")
-    properties = Path(config_file).read_text("iso-8859-1") if config_file else ""
     try:
-        loaded = load(properties, os.environ, settings, file_name=config_file or "server.properties")
+        files = [(name, Path(name).read_text("iso-8859-1")) for name in config_files]
+        loaded = load(files, os.environ, settings)
     except ConfigurationError as error:
         for problem in error.problems:
             click.echo(f"wrong configuration: {problem}", err=True)
@@ -80,7 +88,8 @@ def serve(
     parent = Parent() if exit_with_parent else None
     if parent is not None and remove_with_parent is not None:
         atexit.register(parent.remove, remove_with_parent)
-    _run(loaded.config.string("odradek.loop"), lambda: _serve(loaded, tracebacks, ready_fd, parent))
+    ready = Ready(ready_fd, ready_file)
+    _run(loaded.config.string("odradek.loop"), lambda: _serve(loaded, tracebacks, ready, parent))
 
 
 @main.command("log", context_settings={"ignore_unknown_options": True}, add_help_option=False)
@@ -109,7 +118,7 @@ def _run(loop: str, begin: Callable[[], Coroutine[Any, Any, int]]) -> None:
     sys.exit(status)
 
 
-async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready_fd: int | None, parent: Parent | None) -> int:
+async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, parent: Parent | None) -> int:
     loop = asyncio.get_running_loop()
     workers = ThreadWorkers(loop)
     seams = Seams(SystemClock(loop), OsFileSystem(), workers, random.SystemRandom())
@@ -146,8 +155,7 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready_fd: int |
         await node.stop()
         return 1
     process.exempt_loaded_modules_from_collection()
-    if ready_fd is not None:
-        _tell_ready(ready_fd, node, http_port)
+    ready.tell(node, http_port)
     await process.first_of(stop, node.unusable)
     return await _stop(node, workers)
 
@@ -170,21 +178,6 @@ def _leave(status: int) -> NoReturn:
     logging.flush_last_lines()
     atexit._run_exitfuncs()
     os._exit(status)
-
-
-def _tell_ready(ready_fd: int, node: Node, http_port: int | None) -> None:
-    listeners = {}
-    for name, address in node.advertised.items():
-        host = f"[{address.host}]" if ":" in address.host else address.host
-        listeners[name] = f"{host}:{address.port}"
-    line = {"ready": True, "listeners": listeners, "bound": node.bound_listeners, "http": http_port, "pid": os.getpid()}
-    try:
-        with os.fdopen(ready_fd, "w", closefd=ready_fd > process.STDERR) as descriptor:  # see open_standard_descriptors
-            descriptor.write(json.dumps(line) + "\n")
-    except BrokenPipeError:
-        pass  # the reader is gone
-    except OSError as error:
-        logger.warning("ready line not written", descriptor=ready_fd, error=str(error))
 
 
 if __name__ == "__main__":

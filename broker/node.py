@@ -17,6 +17,7 @@ import structlog
 from broker import process
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Listener, Listeners
+from broker.config.start_topics import parse_start_topics
 from broker.config.topic_config import log_config
 from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.hanging_transactions import HangingTransactions
@@ -153,6 +154,7 @@ class Node:
             await self._read_metadata(dirs, undo)
             await self._open_logs(dirs, undo)
             self._start_coordinators(undo)
+            await self.auto_topics.create_at_start(parse_start_topics(self.config.string("odradek.create.topics")))
             self.dispatcher = Dispatcher(self)
             self.server = Server(self)
             undo.push_async_callback(self.server.stop)
@@ -298,7 +300,7 @@ class Node:
         host = self.config.string("odradek.http.host")
         self._http = HttpServer(host, port, self.metrics, lambda: self.not_ready, self._problems)
         undo.push_async_callback(self._http.stop)
-        await self._http.bind()
+        await self._http.bind(or_any="odradek.http.port" not in self.config.given)
 
     async def serve_http(self) -> int | None:
         """Answer on the port for metrics and health; return its number, or None if it is switched off.

@@ -23,6 +23,14 @@ SETTINGS_IN_ENVIRONMENT = ("KAFKA_", "ODRADEK_", "CLUSTER_ID")
 """The prefixes of environment variables that a broker reads settings from."""
 
 
+FOR_TESTS = {
+    "listeners": "PLAINTEXT://127.0.0.1:0",
+    "odradek.http.port": "-1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+"""What a broker for tests has other than Kafka's defaults, and Kafka's quickstart file too, for the last."""
+
+
 class BrokerStartError(RuntimeError):
     """The broker ended, or was not ready in time; the message contains the end of its log."""
 
@@ -30,7 +38,8 @@ class BrokerStartError(RuntimeError):
 class Broker:
     """One broker on loopback, on a port that the system chooses, with a temporary data folder unless one is given.
 
-    HTTP is off unless `odradek.http.port` is set (0: a port that the system chooses).
+    HTTP is off unless `odradek.http.port` is set (0: a port that the system chooses). A new group's first rebalance does
+    not wait for more members (`group.initial.rebalance.delay.ms` is 0, Kafka's default 3,000).
     A context manager, plain and async. `settings` are Kafka's `server.properties` names; this process's `KAFKA_*`,
     `ODRADEK_*` and `CLUSTER_ID` variables are not passed on. Data and ports survive `stop`, `kill` and `restart`;
     `close` (the end of the `with` block) removes the temporary folder. When this process dies, the broker ends too;
@@ -55,7 +64,7 @@ class Broker:
         self._remove_workplace = weakref.finalize(self, workplace.remove, self._workplace, os.getpid())
         self.data_dir = Path(data_dir).absolute() if data_dir is not None else self._workplace / "data"
         self.log_path = self._workplace / "broker.log"
-        defaults = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(self.data_dir), "odradek.http.port": "-1"}
+        defaults = {**FOR_TESTS, "log.dirs": str(self.data_dir)}
         self._settings = defaults | {key: str(value) for key, value in (settings or {}).items()}
         if self._settings["log.dirs"] == str(self.data_dir) and [str(self.data_dir)] != _as_list(str(self.data_dir)):
             raise ValueError(f"{str(self.data_dir)!r}: log.dirs has commas between folders, and no space around them")

@@ -174,7 +174,7 @@ class OsFileSystem:
     """The operating system's files."""
 
     def open(self, path: str, *, create: bool = False) -> File:
-        return OsFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644))
+        return OsFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o666))
 
     def rename(self, old: str, new: str) -> None:
         os.replace(old, new)
@@ -225,7 +225,7 @@ class OsFileSystem:
         return volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize
 
     def lock(self, path: str) -> Callable[[], None] | None:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from broker.config.broker_config import BrokerConfig
+from broker.config.start_topics import parse_start_topics
 from coordinator.group.consumer.assignors import ASSIGNORS
 
 _HOST = r"[0-9a-zA-Z\-%._:]*"
@@ -37,6 +38,10 @@ def _identity(config: BrokerConfig) -> Iterator[str]:
         yield f"process.roles = {','.join(config.list_('process.roles'))!r}: expected it to have broker"
     if not config.log_dirs:
         yield "log.dirs = '': expected at least one folder"
+    try:
+        parse_start_topics(config.string("odradek.create.topics"))
+    except ValueError as error:
+        yield f"odradek.create.topics: {error}"
     authorizer = config.static.get("authorizer.class.name", "").strip()
     if authorizer:  # a user who sets one expects requests to be authorized
         yield f"authorizer.class.name = {authorizer!r}: expected none, since requests are not authorized here"

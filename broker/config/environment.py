@@ -1,12 +1,21 @@
-"""`KAFKA_*` environment variables, by the convention of the apache/kafka image (`KafkaDockerWrapper`)."""
+"""`KAFKA_*` environment variables, by the conventions of the images of Apache Kafka, Confluent and Bitnami."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-_PREFIX = "KAFKA_"
-# These steer the image or the JVM; they are not configurations of the broker.
+_KAFKA, _BITNAMI, _OWN = "KAFKA_", "KAFKA_CFG_", "ODRADEK_"
+_NAMES = {
+    "CLUSTER_ID": "odradek.cluster.id",
+    "KAFKA_CLUSTER_ID": "odradek.cluster.id",
+    "KAFKA_KRAFT_CLUSTER_ID": "odradek.cluster.id",
+    "KAFKA_CREATE_TOPICS": "odradek.create.topics",
+}
+"""Variables whose names do not tell the setting by themselves."""
+
+# These steer an image or the JVM; they are not configurations of the broker.
 _IMAGE_NAMES = frozenset(
     {
         "KAFKA_VERSION",
@@ -21,44 +30,77 @@ _IMAGE_NAMES = frozenset(
         "KAFKA_JMX_PORT",
         "KAFKA_JMX_HOSTNAME",
         "KAFKA_TOOLS_LOG4J_LOGLEVEL",
+        "KAFKA_ENABLE_KRAFT",
+        "KAFKA_SKIP_KRAFT_STORAGE_INIT",
+        "KAFKA_MOUNTED_CONF_DIR",
+        "KAFKA_VOLUME_DIR",
     }
 )
 _IMAGE_PREFIXES = ("KAFKA_LOG4J_", "KAFKA_JMX_", "KAFKA_TOOLS_")
 _UNDERSCORES = "_{1,3}"
 _MEANING = {"_": ".", "__": "_", "___": "-"}
 
+# Kubernetes sets these for a service that is named, for instance, `kafka` or `odradek-http`.
+_SERVICE_LINK = re.compile(
+    r"(KAFKA|ODRADEK)(_[A-Z0-9_]+)?_(SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
+)
+_SERVICE_PORT = re.compile(r"(KAFKA|ODRADEK)(_[A-Z0-9_]+)?_PORT")
+_SERVICE_ADDRESS = re.compile(r"(tcp|udp|sctp)://")
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What the environment says.
+
+    Attributes:
+        settings: (variable, value) by the configuration that it sets; an empty value counts as unset.
+        image: variables that steer Kafka's image or its JVM, and mean nothing here.
+        service_links: variables of Kubernetes' service links, which are no settings whatever their names.
+    """
+
+    settings: Mapping[str, tuple[str, str]]
+    image: tuple[str, ...]
+    service_links: tuple[str, ...]
+
+
+def read_environment(environ: Mapping[str, str]) -> Environment:
+    settings: dict[str, tuple[str, str]] = {}
+    image: list[str] = []
+    links: list[str] = []
+    for variable, value in sorted(environ.items()):
+        if is_service_link(variable, value):
+            links.append(variable)
+        elif steers_image(variable):
+            image.append(variable)
+        elif value and (name := config_name(variable)):
+            settings[name] = (variable, value)
+    return Environment(settings, tuple(image), tuple(links))
+
 
 def config_name(variable: str) -> str | None:
-    """The configuration that an environment variable sets; None if it steers the image or is not Kafka's.
+    """The configuration that a variable sets; None if it steers an image or is not Kafka's.
 
-    `___` is `-`, `__` is `_` and `_` is `.`; `ODRADEK_HTTP_PORT` is `odradek.http.port`; `CLUSTER_ID` is
-    `odradek.cluster.id`.
+    `___` is `-`, `__` is `_` and `_` is `.`; `ODRADEK_HTTP_PORT` is `odradek.http.port`, `KAFKA_CFG_X` is `KAFKA_X`.
     """
-    if variable == "CLUSTER_ID":
-        return "odradek.cluster.id"
-    if variable.startswith("ODRADEK_"):
+    if variable in _NAMES:
+        return _NAMES[variable]
+    if variable.startswith(_OWN):
         return _name_of(variable)
-    if not variable.startswith(_PREFIX) or steers_image(variable):
+    if not variable.startswith(_KAFKA) or steers_image(variable):
         return None
-    return _name_of(variable.removeprefix(_PREFIX))
+    return _name_of(variable.removeprefix(_BITNAMI if variable.startswith(_BITNAMI) else _KAFKA))
 
 
 def steers_image(variable: str) -> bool:
-    """Whether `variable` belongs to Kafka's image or start scripts, and means nothing here."""
+    """Whether `variable` belongs to an image of Kafka or its start scripts, and means nothing here."""
     return variable in _IMAGE_NAMES or variable.startswith(_IMAGE_PREFIXES)
 
 
-def read_environment(environ: Mapping[str, str]) -> tuple[dict[str, tuple[str, str]], tuple[str, ...]]:
-    """The configurations by name, each with (variable, value), and the variables that steer the image."""
-    found: dict[str, tuple[str, str]] = {}
-    ignored: list[str] = []
-    for variable, value in sorted(environ.items()):
-        name = config_name(variable)
-        if name:
-            found[name] = (variable, value)
-        elif steers_image(variable):
-            ignored.append(variable)
-    return found, tuple(ignored)
+def is_service_link(variable: str, value: str) -> bool:
+    """Whether Kubernetes set the variable for a service (`enableServiceLinks`)."""
+    if _SERVICE_LINK.fullmatch(variable):
+        return True
+    return bool(_SERVICE_PORT.fullmatch(variable) and _SERVICE_ADDRESS.match(value))
 
 
 def _name_of(text: str) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from broker.config.broker_config import BrokerConfig, ConfigurationError
 from broker.config.cross_checks import broken_rules
 from broker.config.defs import BROKER_CONFIGS
 from broker.config.defs.not_needed import NOT_NEEDED
-from broker.config.environment import read_environment
+from broker.config.environment import Environment, read_environment
 from broker.config.kafka_names import is_not_needed
 from broker.config.listeners import Listeners, parse_listeners
 from broker.config.properties import parse_properties
@@ -25,38 +25,38 @@ class Loaded:
 
 
 def load(
-    properties: str = "",
+    files: Sequence[tuple[str, str]] = (),
     environ: Mapping[str, str] | None = None,
     settings: Iterable[str] = (),
-    *,
-    file_name: str = "server.properties",
 ) -> Loaded:
     """The configuration from its three sources; a later one overrides an earlier one.
 
     Args:
-        properties: text of a server.properties file, empty for none.
+        files: name and text of each server.properties file; a later one overrides an earlier one.
         environ: environment variables; only `KAFKA_*`, `ODRADEK_*` and `CLUSTER_ID` matter.
         settings: `key=value` texts of `--set`.
-        file_name: the file's name, for messages.
 
     Raises:
         ConfigurationError: with every wrong value at once.
     """
-    try:
-        from_file = parse_properties(properties)
-    except ValueError as error:
-        raise ConfigurationError([f"{file_name}: {error}"]) from error
-    from_environment, image_variables = read_environment(environ or {})
-    static = dict(from_file)
-    origins = dict.fromkeys(from_file, file_name)
-    for name, (variable, value) in from_environment.items():
+    static: dict[str, str] = {}
+    origins: dict[str, str] = {}
+    for file_name, text in files:
+        try:
+            from_file = parse_properties(text)
+        except ValueError as error:
+            raise ConfigurationError([f"{file_name}: {error}"]) from error
+        static |= from_file
+        origins |= dict.fromkeys(from_file, file_name)
+    environment = read_environment(environ or {})
+    for name, (variable, value) in environment.settings.items():
         static[name], origins[name] = value, variable
     for name, value in _settings(settings):
         static[name], origins[name] = value, "--set"
-    _listen_where_advertised(static, origins, from_environment)
+    _listen_where_advertised(static, origins, environment)
     config = BrokerConfig.of(static, origins)
     listeners = _checked_listeners(config)
-    return Loaded(config, listeners, tuple(_warnings(config, listeners, image_variables)))
+    return Loaded(config, listeners, tuple(_warnings(config, listeners, environment)))
 
 
 def _checked_listeners(config: BrokerConfig) -> Listeners:
@@ -79,21 +79,26 @@ def _settings(settings: Iterable[str]) -> Iterable[tuple[str, str]]:
         yield name.strip(), value
 
 
-def _listen_where_advertised(
-    static: dict[str, str], origins: dict[str, str], from_environment: Mapping[str, tuple[str, str]]
-) -> None:
-    """Listen on every interface at the advertised ports if only those are given, as Kafka's image does."""
-    advertised = from_environment.get("advertised.listeners")
-    if advertised is None or "listeners" in static:
+def _listen_where_advertised(static: dict[str, str], origins: dict[str, str], environment: Environment) -> None:
+    """Listen on every interface at the advertised ports if the environment has only those, as Kafka's images do.
+
+    What a file says of `listeners` does not count then: it is a default beside what the environment says.
+    """
+    given = environment.settings.get("advertised.listeners")
+    if given is None or "listeners" in environment.settings or origins.get("listeners") == "--set":
         return
-    entries = (entry.partition("://") for entry in static["advertised.listeners"].split(","))
+    variable, advertised = given
+    entries = (entry.strip().partition("://") for entry in advertised.split(","))
     static["listeners"] = ",".join(f"{name}://0.0.0.0:{rest.rpartition(':')[2]}" for name, _, rest in entries)
-    origins["listeners"] = advertised[0]
+    origins["listeners"] = variable
 
 
-def _warnings(config: BrokerConfig, listeners: Listeners, image_variables: tuple[str, ...]) -> Iterable[str]:
-    for variable in image_variables:
+def _warnings(config: BrokerConfig, listeners: Listeners, environment: Environment) -> Iterable[str]:
+    for variable in environment.image:
         yield f"{variable} steers Kafka's image or its JVM and has no effect here"
+    if environment.service_links:
+        shown = ", ".join(environment.service_links)
+        yield f"ignored, since Kubernetes sets them for services (enableServiceLinks: false leaves them out): {shown}"
     for name in config.static:
         origin = config.origins.get(name)
         if origin is None or name in BROKER_CONFIGS:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import structlog
 
+from broker.config.start_topics import StartTopic
 from broker.metadata.internal_topics import plan_internal_topic
 from broker.metadata.store import VersionConflictError
 from broker.metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
@@ -43,6 +44,25 @@ class AutoTopicCreation:
             task = asyncio.get_running_loop().create_task(self._create_all(wanted, charge), name="auto-topic-creation")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+
+    async def create_at_start(self, topics: Iterable[StartTopic]) -> None:
+        """Create those topics that do not exist; one that cannot be created is logged."""
+        for wanted in topics:
+            if self._node.topics.get(wanted.name) is not None:
+                continue
+            try:
+                topic = plan_topic(
+                    self._node,
+                    wanted.name,
+                    partition_count=wanted.partitions,
+                    replication_factor=wanted.replication_factor,
+                    configs=[("cleanup.policy", wanted.cleanup_policy)] if wanted.cleanup_policy else [],
+                )
+                await self._node.topics.create([topic])
+            except KafkaError as error:
+                logger.error("topic not created", topic=wanted.name, code=error.code.name, error=error.message)
+            else:
+                logger.info("topic created at the start", topic=wanted.name, partitions=len(topic.partitions))
 
     async def stop(self) -> None:
         """Return when no creation is under way."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
+PORT_SETTING = "odradek.http.port"
 BACKLOG = 128
 FINISH_S = 1.0
 """How long a stopping server waits for responses in flight."""
@@ -46,18 +47,34 @@ class HttpServer:
         self._is_ready = is_ready
         self._problems = problems
         self._server: asyncio.Server | None = None
+        self._or_any = False
         self._runner: AppRunner | None = None
 
-    async def bind(self) -> int:
-        """Take the port, without answering yet; return it, chosen by the system if 0 was given. Raises ListenError."""
+    async def bind(self, *, or_any: bool = False) -> int:
+        """Take the port, without answering yet; return it, chosen by the system if 0 was given.
+
+        With `or_any`, as for the default port, another one is taken if it is in use. Raises ListenError.
+        """
+        self._or_any = or_any
         try:
-            self._server = await asyncio.get_running_loop().create_server(
-                self._accept, self._host, self.port, backlog=ACCEPTED_AT_ONCE, start_serving=False
-            )
+            self._server = await self._listen(self.port)
         except OSError as error:
-            raise self._cannot_open(error) from error
-        self.port = self._server.sockets[0].getsockname()[1]
+            if not or_any:
+                raise self._cannot_open(error) from error
+            await self._take_another()
+        else:
+            self.port = _port_of(self._server)
         return self.port
+
+    async def _take_another(self) -> None:
+        self._server = await self._listen(0)
+        wanted, self.port = self.port, _port_of(self._server)
+        logger.warning("http port in use, another one taken", setting=PORT_SETTING, wanted=wanted, port=self.port)
+
+    async def _listen(self, port: int) -> asyncio.Server:
+        return await asyncio.get_running_loop().create_server(
+            self._accept, self._host, port, backlog=ACCEPTED_AT_ONCE, start_serving=False
+        )
 
     async def serve(self) -> None:
         """Answer from now on. Raises ListenError if another process was faster."""
@@ -78,11 +95,18 @@ class HttpServer:
         app = make_app(self._metrics, self._is_ready, self._problems)
         self._runner = AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=FINISH_S)
         await self._runner.setup()
-        await self._server.start_serving()
+        try:
+            await self._server.start_serving()
+        except OSError:
+            if not self._or_any:
+                raise
+            self._server.close()
+            await self._take_another()
+            await self._server.start_serving()
         lengthen_backlog(self._server, BACKLOG)
 
     def _cannot_open(self, error: OSError) -> ListenError:
-        return ListenError(f"odradek.http.port = {self.port} cannot be opened: {error.strerror or error}")
+        return ListenError(f"{PORT_SETTING} = {self.port} cannot be opened: {error.strerror or error}")
 
     def _accept(self) -> asyncio.Protocol:
         assert self._runner is not None
@@ -96,3 +120,8 @@ class HttpServer:
         if self._runner is not None:
             runner, self._runner = self._runner, None
             await runner.cleanup()
+
+
+def _port_of(server: asyncio.Server) -> int:
+    port: int = server.sockets[0].getsockname()[1]
+    return port

@@ -42,4 +42,11 @@ ODRADEK_DEFS: tuple[ConfigDef, ...] = (
         None,
         "Cluster id for an empty data folder, instead of a random one; the environment's CLUSTER_ID sets it too.",
     ),
+    ConfigDef(
+        "odradek.create.topics",
+        STRING,
+        "",
+        "Topics that are made at the start if they do not exist: name:partitions:replicas:cleanup.policy, of which all "
+        "but the name may be left out; separated by commas. The environment's KAFKA_CREATE_TOPICS sets it too.",
+    ),
 )

@@ -7,6 +7,7 @@ import pytest
 from broker.config.broker_config import BrokerConfig, ConfigurationError
 from broker.config.listeners import Listener, Listeners, parse_listeners
 from broker.config.sources import load
+from tests.unit.broker.config.loading import load_text
 
 
 def listeners(text: str, **more: str) -> Listeners:
@@ -74,7 +75,7 @@ def test_what_is_refused(text: str, more: dict[str, str], complaint: str) -> Non
 
 
 def test_controller_listeners_are_left_out_with_a_warning() -> None:
-    loaded = load(
+    loaded = load_text(
         "process.roles=broker,controller\nlisteners=PLAINTEXT://a:1,CONTROLLER://a:2\n"
         "controller.listener.names=CONTROLLER\n"
     )

@@ -6,8 +6,8 @@ import pytest
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.resource_defs import group_configs, parse_client_metrics_configs, parse_group_configs, parse_match
-from broker.config.sources import load
 from protocol.errors import InvalidConfiguration, InvalidRequest
+from tests.unit.broker.config.loading import load_text
 
 CONFIG = BrokerConfig.of()
 
@@ -49,7 +49,7 @@ def test_a_group_has_what_the_broker_is_configured_with() -> None:
         "group.consumer.min.session.timeout.ms": "2000",
         "group.consumer.min.heartbeat.interval.ms": "500",
     }
-    config = load("\n".join(f"{name}={value}" for name, value in quick.items())).config
+    config = load_text("\n".join(f"{name}={value}" for name, value in quick.items())).config
     values = parse_group_configs(config, {"consumer.session.timeout.ms": "2000"})
     assert (values["consumer.session.timeout.ms"], values["consumer.heartbeat.interval.ms"]) == (2000, 1000)
     with pytest.raises(InvalidConfiguration, match="must be greater than consumer"):

@@ -9,20 +9,21 @@ from click.testing import CliRunner
 
 from broker.__main__ import main
 from broker.config.broker_config import ConfigurationError
-from broker.config.environment import config_name
+from broker.config.environment import config_name, is_service_link
 from broker.config.sources import load
+from tests.unit.broker.config.loading import load_text
 
 
 def problems(properties: str, *settings: str) -> tuple[str, ...]:
     with pytest.raises(ConfigurationError) as raised:
-        load(properties, settings=settings)
+        load_text(properties, settings=settings)
     return raised.value.problems
 
 
 def test_a_setting_beats_the_environment_which_beats_the_file() -> None:
     text = "num.partitions=1\ndefault.replication.factor=1\nmessage.max.bytes=1"
     environ = {"KAFKA_NUM_PARTITIONS": "2", "KAFKA_MESSAGE_MAX_BYTES": "2"}
-    config = load(text, environ, ["message.max.bytes=3"]).config
+    config = load_text(text, environ, ["message.max.bytes=3"]).config
     assert [config.integer(n) for n in ("default.replication.factor", "num.partitions", "message.max.bytes")] == [
         1,
         2,
@@ -49,7 +50,7 @@ def test_names_of_environment_variables(variable: str, name: str | None) -> None
 
 
 def test_variables_of_kafkas_image_and_names_without_effect_warn_once_each() -> None:
-    loaded = load(
+    loaded = load_text(
         "num.partition=3\nssl.protocol=TLS\nlistener.name.a.ssl.protocol=x\nxyzzy=1",
         {"KAFKA_HEAP_OPTS": "-Xmx1g", "HOME": "/"},
     )
@@ -111,7 +112,7 @@ def test_what_kafka_refuses_together_is_refused(text: str) -> None:
 def test_an_authorizer_is_not_taken_in_silence() -> None:
     (problem,) = problems("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer")
     assert problem.endswith("expected none, since requests are not authorized here")
-    assert load("authorizer.class.name=").config.node_id == 1
+    assert load_text("authorizer.class.name=").config.node_id == 1
 
 
 def test_a_setting_needs_a_key_and_a_value() -> None:
@@ -123,15 +124,15 @@ def test_a_malformed_file_is_named() -> None:
 
 
 def test_node_id_and_broker_id_stand_for_one_another() -> None:
-    assert load("broker.id=7").config.node_id == 7
-    assert load("node.id=8").config.integer("broker.id") == 8
+    assert load_text("broker.id=7").config.node_id == 7
+    assert load_text("node.id=8").config.integer("broker.id") == 8
     assert load().config.node_id == 1
 
 
 def test_log_dirs_beats_log_dir() -> None:
     assert load().config.log_dirs == ("./data",)
-    assert load("log.dir=/a").config.log_dirs == ("/a",)
-    assert load("log.dir=/a\nlog.dirs=/b, /c").config.log_dirs == ("/b", "/c")
+    assert load_text("log.dir=/a").config.log_dirs == ("/a",)
+    assert load_text("log.dir=/a\nlog.dirs=/b, /c").config.log_dirs == ("/b", "/c")
 
 
 def test_only_advertised_listeners_in_the_environment_open_every_interface() -> None:
@@ -152,11 +153,11 @@ def test_only_advertised_listeners_in_the_environment_open_every_interface() -> 
     ],
 )
 def test_retention_in_its_three_units(text: str, expected: int) -> None:
-    assert load(text).config.topic_default("retention.ms") == expected
+    assert load_text(text).config.topic_default("retention.ms") == expected
 
 
 def test_dynamic_values_beat_static_ones_and_their_synonyms() -> None:
-    config = load("log.retention.ms=5\ncompression.type=lz4").config
+    config = load_text("log.retention.ms=5\ncompression.type=lz4").config
     changed = config.with_dynamic({"compression.type": "zstd"}, {"compression.type": "gzip", "log.roll.ms": "7"})
     assert changed.string("compression.type") == "zstd"
     assert changed.integer("log.roll.ms") == 7
@@ -165,7 +166,7 @@ def test_dynamic_values_beat_static_ones_and_their_synonyms() -> None:
 
 
 def test_overrides_of_connections_per_address() -> None:
-    config = load("max.connections.per.ip.overrides= 127.0.0.1:5, ::1:6").config
+    config = load_text("max.connections.per.ip.overrides= 127.0.0.1:5, ::1:6").config
     assert config.max_connections_per_ip_overrides == {"127.0.0.1": 5, "::1": 6}
 
 
@@ -175,3 +176,44 @@ def test_a_file_is_read_as_java_reads_it_whatever_its_bytes(tmp_path: Path) -> N
     ended = CliRunner().invoke(main, ["serve", "--config", str(file)])
     assert ended.exit_code == 1
     assert "node.id" in ended.output and "grün" in ended.output
+
+
+def test_listeners_follow_the_advertised_ones_of_the_environment_whatever_a_file_says() -> None:
+    text = "listeners=PLAINTEXT://0.0.0.0:9092\nadvertised.listeners=PLAINTEXT://localhost:9092"
+    environ = {
+        "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://kafka:29092,PLAINTEXT_HOST://localhost:9092",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT",
+        "KAFKA_LISTENERS": "",
+    }
+    found = load_text(text, environ).listeners
+    assert [str(one) for one in found.bound] == ["PLAINTEXT://0.0.0.0:29092", "PLAINTEXT_HOST://0.0.0.0:9092"]
+    assert [one.port for one in found.advertised] == [29092, 9092]
+
+
+def test_an_empty_variable_is_unset() -> None:
+    assert (
+        load(environ={"KAFKA_LOG_RETENTION_MS": "", "KAFKA_NUM_PARTITIONS": ""}).config.integer("num.partitions") == 1
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"), [("a:0", "a:0"), ("a:1:x", "a:1:x"), (":1:1", ":1:1"), ("a,b:1:1:compact:5", "b:1:1:compact:5")]
+)
+def test_topics_to_create_that_are_malformed_are_named(text: str, wrong: str) -> None:
+    (line,) = problems("", f"odradek.create.topics={text}")
+    assert line.startswith(f"odradek.create.topics: {wrong!r} is not name:partitions")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "expected"),
+    [
+        ("KAFKA_PORT", "tcp://10.0.0.1:9092", True),
+        ("KAFKA_SERVICE_HOST", "10.0.0.1", True),
+        ("ODRADEK_HTTP_PORT", "tcp://10.0.0.1:9404", True),
+        ("ODRADEK_HTTP_PORT", "9404", False),
+        ("KAFKA_PORT_9092_TCP_PORT", "9092", True),
+        ("KAFKA_NUM_PARTITIONS", "3", False),
+    ],
+)
+def test_service_links_are_told_from_settings(variable: str, value: str, expected: bool) -> None:
+    assert is_service_link(variable, value) is expected

@@ -9,6 +9,7 @@ from broker.config.sources import load
 from broker.config.topic_config import log_config, parse_topic_configs
 from protocol.errors import InvalidConfiguration
 from storage.append_types import LogConfig
+from tests.unit.broker.config.loading import load_text
 
 CONFIG = load().config
 THROTTLED = "leader.replication.throttled.replicas"
@@ -92,7 +93,7 @@ def test_what_kafka_takes(overrides: dict[str, str | None]) -> None:
 
 
 def test_a_topic_checks_its_own_values_against_the_brokers() -> None:
-    config = load("log.cleaner.max.compaction.lag.ms=5").config
+    config = load_text("log.cleaner.max.compaction.lag.ms=5").config
     with pytest.raises(InvalidConfiguration, match="conflict"):
         parse_topic_configs(config, {"min.compaction.lag.ms": "6"})
 
@@ -102,7 +103,7 @@ def test_the_logs_defaults_are_those_of_a_broker_with_nothing_set() -> None:
 
 
 def test_the_brokers_values_and_then_the_topics_reach_the_log() -> None:
-    config = load(
+    config = load_text(
         "log.retention.hours=1\nlog.roll.hours=2\nlog.flush.scheduler.interval.ms=9\nmessage.max.bytes=7\n"
         "log.cleanup.policy=compact,delete\ncompression.type=zstd\nlog.cleaner.min.cleanable.ratio=0.25"
     ).config
