@@ -38,8 +38,8 @@ class BrokerStartError(RuntimeError):
 class Broker:
     """One broker on loopback, on a port that the system chooses, with a temporary data folder unless one is given.
 
-    HTTP is off unless `odradek.http.port` is set (0: a port that the system chooses). A new group's first rebalance does
-    not wait for more members (`group.initial.rebalance.delay.ms` is 0, Kafka's default 3,000).
+    HTTP is off unless `odradek.http.port` is set (0: a port that the system chooses). A new group's first rebalance
+    does not wait for more members (`group.initial.rebalance.delay.ms` is 0, Kafka's default 3,000).
     A context manager, plain and async. `settings` are Kafka's `server.properties` names; this process's `KAFKA_*`,
     `ODRADEK_*` and `CLUSTER_ID` variables are not passed on. Data and ports survive `stop`, `kill` and `restart`;
     `close` (the end of the `with` block) removes the temporary folder. When this process dies, the broker ends too;

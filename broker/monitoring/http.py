@@ -96,14 +96,18 @@ class HttpServer:
         self._runner = AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=FINISH_S)
         await self._runner.setup()
         try:
-            await self._server.start_serving()
+            await self._begin_serving()
         except OSError:
             if not self._or_any:
                 raise
             self._server.close()
             await self._take_another()
-            await self._server.start_serving()
-        lengthen_backlog(self._server, BACKLOG)
+            await self._begin_serving()
+
+    async def _begin_serving(self) -> None:
+        assert self._server is not None
+        await self._server.start_serving()
+        lengthen_backlog(self._server, BACKLOG)  # only here uvloop says that another process listens there
 
     def _cannot_open(self, error: OSError) -> ListenError:
         return ListenError(f"{PORT_SETTING} = {self.port} cannot be opened: {error.strerror or error}")

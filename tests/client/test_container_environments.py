@@ -127,7 +127,7 @@ def container(folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[su
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("KAFKA_", "ODRADEK_", "CLUSTER_"))
     }
-    given = kept | {"TMPDIR": str(folder), "KAFKA_LOG_DIRS": str(folder / "data")} | environment
+    given: dict[str, str] = kept | {"TMPDIR": str(folder), "KAFKA_LOG_DIRS": str(folder / "data")} | dict(environment)
     log = folder / "log"
     with log.open("wb") as stream:
         child = subprocess.Popen([folder / "image" / "serve.sh"], env=given, stdout=stream, stderr=stream)
