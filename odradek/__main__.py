@@ -12,6 +12,17 @@ usage: odradek serve [--config FILE] [--set KEY=VALUE]...   run a broker
        odradek --version
 """
 
+COMMANDS = ("serve", "log", "--version", "--help")
+ALIASES = {"start": "serve", "run": "serve", "server": "serve", "broker": "serve", "logs": "log"}
+TOOLS = {
+    "topics": "kafka-topics",
+    "groups": "kafka-consumer-groups",
+    "configs": "kafka-configs",
+    "produce": "kafka-console-producer",
+    "consume": "kafka-console-consumer",
+}
+"""What people look for here, and the tool of Kafka's that has it."""
+
 
 def main() -> int:
     """Run the command; a wrong one has the exit status 2, and `serve` has that of the broker."""
@@ -33,9 +44,20 @@ def main() -> int:
                 sys.stderr.write(f"Error: {error}\n")
                 return 1
             os.execve(program[0], program, location.environment(dict(os.environ)))
-        case _:
+        case []:
             sys.stderr.write(USAGE)
-            return 2
+        case [wrong, *_]:
+            sys.stderr.write(f"Error: there is no command {wrong!r}{_nearest(wrong)}\n{USAGE}")
+    return 2
+
+
+def _nearest(wrong: str) -> str:
+    import difflib
+
+    if wrong in TOOLS:
+        return f": Kafka's own tools do that, for instance {TOOLS[wrong]}.sh --bootstrap-server 127.0.0.1:9092"
+    near = difflib.get_close_matches(wrong, (*COMMANDS, *ALIASES), n=1, cutoff=0.5)
+    return f"; did you mean {ALIASES.get(near[0], near[0])}?" if near else ""
 
 
 if __name__ == "__main__":

@@ -200,8 +200,12 @@ def _require_advertisable(bound: tuple[Listener, ...], advertised: tuple[Listene
         if listener.name not in names:
             problems.append(f"advertised.listeners = {shown!r}: expected names out of {', '.join(names)}")
         if listener.host == "0.0.0.0":
+            example = replace(listener, host="localhost")
             problems.append(
-                f"advertised.listeners = {shown!r}: expected an address that clients can reach, which 0.0.0.0 is not"
+                f"advertised.listeners is not set, and clients cannot be told to connect to {listener}: set it to the "
+                f"address at which they reach this broker, for instance {example}"
+                if advertised is bound
+                else f"advertised.listeners = {shown!r}: expected an address that clients can reach, not 0.0.0.0"
             )
     if problems:
         raise ConfigurationError(dict.fromkeys(problems))

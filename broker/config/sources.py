@@ -14,6 +14,9 @@ from broker.config.kafka_names import is_not_needed
 from broker.config.listeners import Listeners, parse_listeners
 from broker.config.properties import parse_properties
 
+BYTE_ORDER_MARK = "\xef\xbb\xbf"
+"""How UTF-8's begins a file that is read as Latin-1, as Java reads properties: some editors of Windows write it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
@@ -43,7 +46,7 @@ def load(
     origins: dict[str, str] = {}
     for file_name, text in files:
         try:
-            from_file = parse_properties(text)
+            from_file = parse_properties(text.removeprefix(BYTE_ORDER_MARK))
         except ValueError as error:
             raise ConfigurationError([f"{file_name}: {error}"]) from error
         static |= from_file
@@ -64,11 +67,21 @@ def _checked_listeners(config: BrokerConfig) -> Listeners:
     problems = [rule.line for rule in broken_rules(config)]
     try:
         listeners = parse_listeners(config)
+        problems += _http_on_a_listeners_port(config, listeners)
     except ConfigurationError as error:
         problems += error.problems
     if problems:
         raise ConfigurationError(problems)
     return listeners
+
+
+def _http_on_a_listeners_port(config: BrokerConfig, listeners: Listeners) -> list[str]:
+    port = config.integer("odradek.http.port")
+    return [
+        f"odradek.http.port = {port}: expected another port than that of the listener {listener}"
+        for listener in listeners.bound
+        if listener.port == port > 0 and "odradek.http.port" in config.given
+    ]
 
 
 def _settings(settings: Iterable[str]) -> Iterable[tuple[str, str]]:

@@ -11,6 +11,7 @@ import structlog
 
 from broker.network.context import CloseConnectionError
 from broker.network.dispatch import Buffers, Pending
+from broker.network.foreign import ForeignProtocolError
 from broker.network.frames import FrameBuffer
 from broker.network.gradual_reply import GradualReply
 from protocol.errors import KafkaError
@@ -180,6 +181,11 @@ class Connection(asyncio.BufferedProtocol):
                 if self._monotonic_ms() - began_ms > TURN_MS:
                     self._blocked |= OTHERS_TURN
                     asyncio.get_running_loop().call_soon(self._unblock, OTHERS_TURN)
+        except ForeignProtocolError as error:
+            self._server.foreign_clients.note(error.foreign, self.listener_name, self.client_host)
+            if error.foreign.answer and not self._replies:
+                self._gather(error.foreign.answer)
+            self._closing = True
         except CloseConnectionError as error:
             logger.warning("connection closed", client=self.client_host, error=str(error))
             self._closing = True  # as soon as the requests before this one are answered

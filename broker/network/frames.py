@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from broker.network.context import CloseConnectionError
+from broker.network.foreign import ForeignProtocolError, foreign_protocol
 from protocol.primitives import INT32
 
 SCRATCH_BYTES = 4 * 1024
@@ -86,6 +87,9 @@ class FrameBuffer:
             return None
         (size,) = INT32.unpack_from(self._scratch, self._start)
         if size < 0 or size > self._max_frame_bytes:
+            foreign = foreign_protocol(bytes(self._scratch[self._start : self._start + SIZE_BYTES]))
+            if foreign is not None:
+                raise ForeignProtocolError(foreign)
             raise CloseConnectionError(f"frame of {size} bytes; 0 to {self._max_frame_bytes} are accepted")
         begin = self._start + SIZE_BYTES
         if size <= available - SIZE_BYTES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections import Counter
 from socket import SO_RCVBUF, SO_SNDBUF, SOL_SOCKET, socket
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from broker.network.connection import Connection
+from broker.network.foreign import ForeignClients
 from broker.network.outbox import Outbox
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ class Server:
         self.max_request_bytes = config.integer("socket.request.max.bytes")
         self.outbox = Outbox(self.clock)
         self.wheel = node.wheel
+        self.foreign_clients = ForeignClients(self.clock.monotonic_ms)
         self.created = 0
         self.closed = 0
         self.connections: set[Connection] = set()
@@ -231,10 +234,18 @@ class Server:
 
 
 def lengthen_backlog(server: asyncio.Server, backlog: int) -> None:
-    """Let more connections wait than are accepted at once; the server must be serving."""
-    for listening in server.sockets:
-        with socket(fileno=os.dup(listening.fileno())) as same:
-            same.listen(backlog)
+    """Let more connections wait than are accepted at once; the server must be serving.
+
+    Raises OSError if another process was faster to serve there.
+    """
+    try:
+        for listening in server.sockets:
+            with socket(fileno=os.dup(listening.fileno())) as same:
+                same.listen(backlog)
+    except OSError as error:
+        if error.errno == errno.EBADF:  # uvloop has closed it without a word
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE)) from error
+        raise
 
 
 def _cannot_listen(listener: Listener, error: OSError) -> ListenError:

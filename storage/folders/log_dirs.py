@@ -81,6 +81,8 @@ class LogDirs:
         unlock: list[Callable[[], None]] = []
         dirs = [LogDir(path, "", clean=False) for path in paths]
         try:
+            each_usable(dirs, lambda log_dir: _make_folder(fs, log_dir.path), _fail)
+            _require_different(fs, dirs)
             each_usable(dirs, lambda log_dir: unlock.append(_lock(fs, log_dir.path)), _fail)
             found = each_usable(dirs, lambda log_dir: meta_properties.read(fs, log_dir.path), _fail)
             known = {log_dir.path: properties for log_dir, properties in found}
@@ -156,8 +158,16 @@ def _release(unlock: list[Callable[[], None]]) -> None:
         unlock.pop()()
 
 
+def _require_different(fs: FileSystem, dirs: Sequence[LogDir]) -> None:
+    """Raises LogDirError if two paths of `log.dirs` lead to the same folder, perhaps by a link."""
+    seen: dict[tuple[int, int], str] = {}
+    for log_dir, identity in each_usable(dirs, lambda one: fs.identity(one.path), _fail):
+        other = seen.setdefault(identity, log_dir.path)
+        if other != log_dir.path or [one.path for one in dirs].count(other) > 1:
+            raise LogDirError(f"log.dirs has the same folder twice: {other} and {log_dir.path}.")
+
+
 def _lock(fs: FileSystem, path: str) -> Callable[[], None]:
-    _make_folder(fs, path)
     release = fs.lock(f"{path}/{LOCK_FILE}")
     if release is None:
         raise LogDirError(
@@ -171,6 +181,8 @@ def _make_folder(fs: FileSystem, path: str) -> None:
     """Make a folder and its parents, so that they survive a power failure."""
     if fs.is_dir(path):
         return
+    if fs.exists(path):
+        raise LogDirError(f"{path} is a file, and log.dirs names folders.")
     above = path.rstrip("/").rpartition("/")[0]
     if above:
         _make_folder(fs, above)
