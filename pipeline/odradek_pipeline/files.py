@@ -16,10 +16,7 @@ def join(folder: str, *names: str) -> str:
 
 def delta_name(spark: SparkSession, path: str) -> str:
     """A Delta table's name in SQL; absolute, since Delta takes a relative path for a table of the catalog."""
-    jvm: Any = spark._jvm
-    at = jvm.org.apache.hadoop.fs.Path(path)
-    whole = str(at.getFileSystem(spark._jsc.hadoopConfiguration()).makeQualified(at).toString())
-    return f"delta.{quoted(whole)}"
+    return f"delta.{quoted(Files(spark).whole(path))}"
 
 
 class Files:
@@ -32,6 +29,16 @@ class Files:
     def exists(self, path: str) -> bool:
         system, at = self._at(path)
         return bool(system.exists(at))
+
+    def matches(self, pattern: str) -> int:
+        """The number of files and folders at a path, which may be a pattern (Hadoop's globs)."""
+        system, at = self._at(pattern)
+        return len(system.globStatus(at) or ())
+
+    def whole(self, path: str) -> str:
+        """The path with its file system and without anything relative."""
+        system, at = self._at(path)
+        return str(system.makeQualified(at).toString())
 
     def names(self, folder: str) -> list[str]:
         """The names in a folder, sorted; none if there is no such folder."""

@@ -43,7 +43,7 @@ class Lake:
         settings = self.settings(topics=topics, **rest)
         with Admin(self.spark, settings.cluster) as admin:
             around = Surroundings(self.spark, Files(self.spark), admin, settings, self.reporter.counted)
-            return LakeJob(around, self.reporter).run()
+            return dict(LakeJob(around, self.reporter).run().failed)
 
     def delta(self, name: str) -> DataFrame:
         return self.spark.read.format("delta").load(str(self.path / name))

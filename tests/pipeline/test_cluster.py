@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from odradek import Broker
 from odradek_pipeline import package, session
 
 ROOT = Path(__file__).parents[2]
@@ -64,13 +65,15 @@ def test_a_cluster_keeps_its_own_settings() -> None:
         (["replay", "--source", "/nowhere", "--topic", "t", "--job", "j"], "io.delta.sql.DeltaSparkSessionExtension"),
     ],
 )
-def test_jars_that_are_missing_are_one_clear_line(command: list[str], missing: str, tmp_path: Path) -> None:
+def test_jars_that_are_missing_are_one_clear_line(
+    command: list[str], missing: str, broker: Broker, tmp_path: Path
+) -> None:
     try:
         session.check_packages("pyspark", "tqdm", "confluent_kafka")
         session.check_java()
     except session.NotInstalled as error:
         pytest.skip(error.message)
-    given = [*command, "--bootstrap", "127.0.0.1:1", "--packages", "", "--master", "local[1]"]
+    given = [*command, "--bootstrap", broker.bootstrap_servers, "--packages", "", "--master", "local[1]"]
     program = [sys.executable, "-m", "odradek_pipeline", *given]
     told = subprocess.run(program, capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path)
     assert told.returncode == 3

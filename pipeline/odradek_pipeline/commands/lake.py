@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any
 
 import click
@@ -127,6 +128,7 @@ def command(
     from odradek_pipeline.lake.run import run
     from odradek_pipeline.lake.schemas import EVERY_TOPIC, parse_specs
     from odradek_pipeline.lake.settings import LakeSettings
+    from odradek_pipeline.reachable import require_brokers
 
     settings = LakeSettings(cluster=Cluster(bootstrap, options), path=path, specs=parse_specs(schemas), **rest)
     for topic in settings.specs:
@@ -135,10 +137,13 @@ def command(
     reporter = progress.configure()
     if metrics_port is not None:
         progress.serve(metrics_port)
+    require_brokers(bootstrap, settings.cluster.client_properties())
     asked = session.SessionOptions("odradek-lake", master, packages=packages, conf=conf)
-    failed = run(settings, asked, reporter)
-    if failed:
-        raise click.ClickException("; ".join(failed.values()))
+    outcome = run(settings, asked, reporter)
+    if outcome.failed:
+        raise click.ClickException("; ".join(outcome.failed.values()))
+    if outcome.interrupted_by is not None:
+        sys.exit(128 + outcome.interrupted_by)  # as a shell tells it of a process that the signal ended
 
 
 def _check(given: dict[str, Any]) -> None:

@@ -100,6 +100,9 @@ def command(**given: Any) -> None:
     if given["key_column"] is not None and given["key_expr"] is not None:
         raise click.UsageError("--key-column and --key-expr exclude each other")
     session.check_packages("pyspark", "tqdm", "pyarrow", "confluent_kafka")
+    from odradek_pipeline.reachable import require_brokers
+
+    require_brokers(given["bootstrap"], given["client_config"])
     parts = {"delta": (session.DELTA,), "iceberg": (session.ICEBERG,)}.get(given["source_format"], ())
     spark = session.build(
         session.SessionOptions(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,14 @@ class Phase(enum.Enum):
     FAILED = enum.auto()
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a job ended: the topics that failed, with the reasons, and the signal that stopped it with work left."""
+
+    failed: Mapping[str, str]
+    interrupted_by: int | None = None
+
+
 @dataclass(slots=True)
 class TopicRun:
     """`not_before`: seconds of the monotonic clock; `attempts`: failures in a row; `seen`: newest batch by query."""
@@ -54,7 +62,7 @@ class TopicRun:
 
 
 class LakeJob:
-    """`run` returns the topics that failed, and why; `stop` ends it from another thread or a signal's handler."""
+    """`run` it; `stop` ends it from another thread or a signal's handler."""
 
     def __init__(self, around: Surroundings, reporter: Reporter) -> None:
         self._around = around
@@ -62,14 +70,16 @@ class LakeJob:
         self._reporter = reporter
         self._runs: dict[str, TopicRun] = {}
         self._stopped = threading.Event()
+        self._signal: int | None = None
         self._next_look = 0.0
         self._failed_looks = 0
         self._looked = False
 
-    def stop(self) -> None:
+    def stop(self, signal_number: int) -> None:
+        self._signal = signal_number
         self._stopped.set()
 
-    def run(self) -> dict[str, str]:
+    def run(self) -> Outcome:
         """Run until every topic is done (`--available-now`), every topic failed, or `stop`."""
         try:
             while not self._stopped.is_set():
@@ -85,7 +95,15 @@ class LakeJob:
         finally:
             for run in self._runs.values():
                 _end(run)
-        return {topic: run.error for topic, run in self._runs.items() if run.phase is Phase.FAILED}
+        failed = {topic: run.error for topic, run in self._runs.items() if run.phase is Phase.FAILED}
+        return Outcome(failed, self._signal if self._stopped.is_set() and self._work_left() else None)
+
+    def _work_left(self) -> bool:
+        """Whether a topic may have records that are in no table yet; of one without a batch so far nothing is known."""
+        if not self._looked:
+            return True
+        running = (topic for topic, run in self._runs.items() if run.phase is not Phase.DONE)
+        return any(self._reporter.behind(topic) != 0 for topic in running)
 
     def _look(self) -> None:
         """Look at the topics. Queries go on meanwhile; if brokers do not answer many looks in a row, the job ends."""
@@ -106,6 +124,7 @@ class LakeJob:
         settings = self._settings
         known = settings.topics if settings.pattern is None else self._around.admin.topics()
         wanted = {topic for topic in known if settings.wants(topic)}
+        missing = set() if settings.pattern is not None or self._looked else self._missing(wanted)
         if not wanted and not self._runs:
             logger.warning("no topic matches the pattern", pattern=settings.pattern)
         if settings.catalog is not None:
@@ -114,9 +133,16 @@ class LakeJob:
             make = ParquetIngest if settings.table_format == PARQUET else TransactionalIngest
             run = self._runs[topic] = TopicRun(make(self._around, topic))
             run.ingest.appeared_later = self._looked
-            logger.info("topic found", topic=topic)
+            if topic in missing:
+                self._fail(topic, run, f"topic {topic} does not exist at {settings.cluster.bootstrap}")
+            else:
+                logger.info("topic found", topic=topic)
         self._looked = True
         self._check_ids({topic: run for topic, run in self._runs.items() if run.phase is Phase.RUNNING})
+
+    def _missing(self, wanted: Collection[str]) -> set[str]:
+        """Those of the topics asked for by name that do not exist when the job starts."""
+        return set(wanted) - self._around.admin.topic_ids(wanted).keys()
 
     def _check_ids(self, running: Mapping[str, TopicRun]) -> None:
         """End the queries of a topic that was deleted or recreated."""

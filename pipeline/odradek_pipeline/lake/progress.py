@@ -77,6 +77,12 @@ class Reporter:
             )
         self._draw()
 
+    def behind(self, topic: str) -> int | None:
+        """How many offsets the table lagged behind after the newest batch; None without one."""
+        with self._lock:
+            seen = self.topics.get(topic)
+            return None if seen is None else seen.behind
+
     def failed(self, topic: str, error: str, retry_in: float | None) -> None:
         FAILURES.labels(topic).inc()
         logger.error("query failed", topic=topic, error=error, retry_in_seconds=retry_in)

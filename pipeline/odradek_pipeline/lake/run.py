@@ -11,7 +11,7 @@ from odradek_pipeline.files import Files
 from odradek_pipeline.kafka import Admin, ClusterError
 from odradek_pipeline.lake.errors import LakeError
 from odradek_pipeline.lake.ingest import Surroundings
-from odradek_pipeline.lake.job import LakeJob
+from odradek_pipeline.lake.job import LakeJob, Outcome
 from odradek_pipeline.lake.progress import Reporter
 from odradek_pipeline.lake.settings import ICEBERG, PARQUET, LakeSettings
 from odradek_pipeline.session import SessionOptions
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 CONCURRENT_FILES = "spark.sql.maxConcurrentOutputFileWriters"
 
 
-def run(settings: LakeSettings, options: SessionOptions, reporter: Reporter) -> dict[str, str]:
-    """Run until the job ends or a SIGTERM or SIGINT arrives. Returns the topics that failed, with the reasons."""
+def run(settings: LakeSettings, options: SessionOptions, reporter: Reporter) -> Outcome:
+    """Run until the job ends or a SIGTERM or SIGINT arrives."""
     parts = (session.KAFKA,) if settings.table_format == PARQUET else (session.KAFKA, settings.table_format)
     # Spark would sort a task's rows by date to keep only one file open, even if all rows are of one day.
     conf = {CONCURRENT_FILES: "4"} | dict(options.conf)
@@ -47,7 +47,7 @@ def _admin(spark: SparkSession, settings: LakeSettings) -> Admin:
 
 def _stop_on_signals(job: LakeJob) -> None:
     def stop(number: int, frame: Any) -> None:
-        job.stop()
+        job.stop(number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)

@@ -88,6 +88,8 @@ def replay(spark: SparkSession, job: Replay) -> Totals:
 
 
 def _replay(session: SparkSession, job: Replay, plan: TaskPlan) -> Totals:
+    if job.recipe.topic is not None and job.partitions is None:
+        ledger.require_topic(plan, job.recipe.topic)
     before = ledger.look(plan)
     source = open_source(session, job.source, before.manifest.source if before.manifest else None)
     tasks = _tasks(session, job, before, source.frame)

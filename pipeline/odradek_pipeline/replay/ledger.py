@@ -40,6 +40,13 @@ class Begun:
         return sum(progress.size for progress in self.tasks.values())
 
 
+def require_topic(plan: TaskPlan, topic: str) -> None:
+    """Raises ReplayRefused if the topic does not exist, KafkaException."""
+    found = AdminClient(dict(plan.client)).list_topics(timeout=ADMIN_SECONDS).topics
+    if topic not in found:
+        raise ReplayRefused(f"topic {topic} does not exist: create it, or have it created with --partitions N")
+
+
 def look(plan: TaskPlan) -> Begun:
     """Raises KafkaException."""
     topics = AdminClient(dict(plan.client)).list_topics(timeout=ADMIN_SECONDS).topics

@@ -21,6 +21,9 @@ AS_JSON = {
 }
 """Spark would truncate times to milliseconds."""
 
+LAKE_COLUMNS = {"topic", "partition", "offset", "timestamp", "timestamp_type", "key", "headers", "value", "date"}
+"""What a table of `odradek-pipeline lake` has: only `value` is what was in the topic's value."""
+
 RECORD_COLUMNS = ("topic", "key", "value", "headers", "timestamp_ms")
 
 
@@ -29,8 +32,9 @@ class Recipe:
     """Which parts of a row become the key, the value, ... of its record; columns named as in `DataFrame.__getitem__`.
 
     Either `topic` or `topic_column` is set. `key_expression` is SQL; with neither it nor `key_column`, records have no
-    key. `value_column` None: a JSON object of all columns that are not used otherwise. `order_by` orders the records of
-    a key; without it their order is the same in every run, but means nothing.
+    key. `value_column` None: the `value` of a lake's table; of others a JSON object of all columns that are not used
+    otherwise. `order_by` orders the records of a key; without it their order is the same in every run, but means
+    nothing.
     """
 
     topic: str | None
@@ -82,8 +86,9 @@ def _record_columns(frame: DataFrame, recipe: Recipe) -> list[Column]:
         found.append(_column_bytes(frame, recipe.key_column).alias("key"))
     else:
         found.append(F.lit(None).cast("binary").alias("key"))
-    if recipe.value_column is not None:
-        found.append(_column_bytes(frame, recipe.value_column).alias("value"))
+    value_column = recipe.value_column or ("value" if set(frame.columns) >= LAKE_COLUMNS else None)
+    if value_column is not None:
+        found.append(_column_bytes(frame, value_column).alias("value"))
     else:
         found.append(_others_as_json(frame, recipe).cast("binary").alias("value"))
     if recipe.headers_column is not None:
@@ -112,13 +117,14 @@ def _column_bytes(frame: DataFrame, name: str) -> Column:
 
 
 def _as_bytes(column: Column, kind: T.DataType, what: str) -> Column:
-    """The column as bytes: binary as it is, text as UTF-8, other plain types as Spark prints them."""
+    """The column as bytes: binary as it is, text as UTF-8, structs, arrays, maps and variants as JSON, others as text.
+
+    In JSON, a field that is null is left out, as one that a record never had. A null stays null.
+    """
     if isinstance(kind, T.BinaryType):
         return column
     if isinstance(kind, (T.StructType, T.ArrayType, T.MapType, T.VariantType)):
-        raise ReplayRefused(
-            f"{what} is a {kind.simpleString()}: only binary, text and plain types can be written as it is"
-        )
+        return F.to_json(column, AS_JSON).cast("binary")
     return column.cast("string").cast("binary")
 
 

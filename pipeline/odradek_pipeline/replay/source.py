@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from odradek_pipeline.files import delta_name
+from odradek_pipeline.files import Files, delta_name, join
 from odradek_pipeline.replay.errors import ReplayRefused
 
 # By default Spark turns what it cannot read into nulls, and takes the columns of a CSV file for those of the schema,
@@ -41,6 +41,7 @@ def open_source(spark: SparkSession, source: Source, begun: Mapping[str, Any] | 
     Raises ReplayRefused for files that come, go or change between our listing and Spark's, and for an Iceberg table
     without a version.
     """
+    _require_existing(spark, source)
     same = begun if begun is not None and begun.get("path") == source.path else {}
     options = OUR_OPTIONS.get(source.format, {}) | dict(source.options)
     reader = spark.read.format(source.format).options(**options)
@@ -68,6 +69,18 @@ def open_source(spark: SparkSession, source: Source, begun: Mapping[str, Any] | 
     return OpenSource(
         frame, {"path": source.path, "format": source.format, "time zone": zone, **state, **read_by, **columns}
     )
+
+
+def _require_existing(spark: SparkSession, source: Source) -> None:
+    """Raises ReplayRefused for a path that leads nowhere, and for a folder that is no Delta table."""
+    if source.format == "iceberg" and "/" not in source.path:
+        return  # a table's name
+    files = Files(spark)
+    if not files.matches(source.path):
+        raise ReplayRefused(f"--source {source.path}: there is no such file or folder ({files.whole(source.path)})")
+    if source.format == "delta" and not files.exists(join(source.path, "_delta_log")):
+        others = "parquet, json, csv or iceberg"
+        raise ReplayRefused(f"--source {source.path} is no Delta table: name its --format, one of {others}")
 
 
 def _delta_version(spark: SparkSession, path: str) -> int:

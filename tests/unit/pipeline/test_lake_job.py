@@ -108,7 +108,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[dict[str, str], 
         given: dict[str, Any] = {"available_now": True, "pattern": "a.*", "attempts": 3} | rest
         settings = LakeSettings(Cluster("nowhere:1"), "/nowhere", **given)
         around = Surroundings(cast(Any, None), cast(Any, None), cast(Any, FakeAdmin(*looks)), settings, _nothing)
-        return LakeJob(around, Reporter()).run(), FakeIngest.started
+        return dict(LakeJob(around, Reporter()).run().failed), FakeIngest.started
 
     return _run
 
