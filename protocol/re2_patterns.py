@@ -20,19 +20,27 @@ class InvalidPatternError(ValueError):
     """RE2 rejects the pattern; the text is RE2's."""
 
 
+def re2_module() -> Any:
+    """RE2's Python package. Raises InvalidPatternError where it is not installed: it has no wheel for musl."""
+    try:
+        import re2  # most brokers never need it
+    except ImportError:
+        raise InvalidPatternError(
+            "this broker has no google-re2, without which it takes no regular expressions: name the topics"
+        ) from None
+    return re2
+
+
 def quiet_options() -> Any:
     """Options with which RE2 reports errors only to its caller and prints nothing."""
-    import re2  # most brokers never need it
-
-    options = re2.Options()
+    options = re2_module().Options()
     options.log_errors = False
     return options
 
 
 def compile_pattern(pattern: str) -> Pattern:
     """The compiled pattern. Raises InvalidPatternError."""
-    import re2
-
+    re2 = re2_module()
     try:
         compiled: Pattern = re2.compile(pattern, quiet_options())
     except re2.error as error:

@@ -25,6 +25,25 @@ _DEVICE_FAILURES = frozenset(
 )
 
 
+_FULL_SYNC = getattr(fcntl, "F_FULLFSYNC", None)
+"""macOS: fsync leaves the data in the device's own cache, and there is no fdatasync."""
+
+
+def _sync_all(fd: int) -> None:
+    """Bring content, size and times of a file to the device."""
+    if _FULL_SYNC is None:
+        os.fsync(fd)
+        return
+    try:
+        fcntl.fcntl(fd, _FULL_SYNC)
+    except OSError:  # a file system that has no such call
+        os.fsync(fd)
+
+
+_sync_data: Callable[[int], None] = getattr(os, "fdatasync", _sync_all)
+"""Bring content and size of a file to the device."""
+
+
 def is_out_of_descriptors(error: Exception) -> bool:
     """Whether a file could not be opened because too many are open; nothing was done to it."""
     return isinstance(error, OSError) and error.errno in _OUT_OF_DESCRIPTORS
@@ -156,7 +175,7 @@ class OsFile:
         os.ftruncate(self._fd, size)
 
     def fdatasync(self) -> None:
-        os.fdatasync(self._fd)
+        _sync_data(self._fd)
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size
@@ -216,7 +235,7 @@ class OsFileSystem:
     def fsync_dir(self, path: str) -> None:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(fd)
+            _sync_all(fd)
         finally:
             os.close(fd)
 

@@ -12,10 +12,10 @@ import zlib
 from enum import IntEnum
 
 import cramjam
-import lz4.frame  # type: ignore[import-untyped]
 import zstandard
 
 from ..primitives import Buffer
+from . import lz4_frames
 
 LEAST_LIMIT = 128 << 20
 LEAST_RATIO = 8
@@ -33,8 +33,6 @@ _XERIAL_BLOCK = 32 << 10
 _BLOCK_SIZE = struct.Struct(">i")
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_INDEPENDENT_BLOCKS = 0x20
-_LZ4_FAST_LEVEL = 9  # at Kafka's default level the fast compressor is used, at every other the high one
-_LZ4_HIGH_MIN = 3
 _ZSTD_HIGHEST_STREAMED = 9
 _ZSTD_CHUNK = 1 << 20
 _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # after a first byte 0x50-0x5f
@@ -76,13 +74,7 @@ def compress(codec: Compression, data: Buffer, level: int | None = None) -> byte
         case Compression.SNAPPY:
             return _compress_xerial(data)
         case Compression.LZ4:
-            return lz4.frame.compress(  # type: ignore[no-any-return]
-                data,
-                compression_level=0 if level == _LZ4_FAST_LEVEL else max(level, _LZ4_HIGH_MIN),
-                block_size=lz4.frame.BLOCKSIZE_MAX64KB,
-                block_linked=False,
-                store_size=False,
-            )
+            return lz4_frames.compress(data, level)
         case Compression.ZSTD:
             return _compress_zstd(data, level)
 
@@ -195,15 +187,12 @@ def _decompress_lz4(data: Buffer, limit: int) -> bytes:
         raise DecompressionError("lz4: this is not a frame")
     if len(view) < 7 or not view[4] & _LZ4_INDEPENDENT_BLOCKS:
         raise DecompressionError("lz4: the frame's blocks depend on one another")
-    unpacker = lz4.frame.LZ4FrameDecompressor()
     try:
-        unpacked: bytes = unpacker.decompress(view, max_length=limit + 1)
-    except RuntimeError as error:
+        unpacked = lz4_frames.decompress(view, limit)
+    except lz4_frames.FrameError as error:
         raise DecompressionError(f"lz4: {error}") from error
     if len(unpacked) > limit:
         raise _too_large(limit)
-    if not unpacker.eof:
-        raise DecompressionError("lz4: the frame is cut short")
     return unpacked
 
 

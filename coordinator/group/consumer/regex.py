@@ -9,7 +9,7 @@ from typing import NamedTuple
 import structlog
 
 from protocol.errors import InvalidRegularExpression
-from protocol.re2_patterns import InvalidPatternError, Pattern, compile_pattern, quiet_options
+from protocol.re2_patterns import InvalidPatternError, Pattern, compile_pattern, quiet_options, re2_module
 
 logger = structlog.get_logger(__name__)
 
@@ -91,11 +91,9 @@ def _valid(regex: str) -> Pattern | None:
 
 def _matches(patterns: Mapping[str, Pattern], names: Sequence[str]) -> Mapping[str, Iterable[str]]:
     """The matching names by expression. One pass matches all, many times faster than one expression after another."""
-    import re2
-
     if not 0 < sum(pattern.programsize for pattern in patterns.values()) <= MOST_AT_ONCE:
         return {regex: filter(pattern.fullmatch, names) for regex, pattern in patterns.items()}
-    together = re2.Set.FullMatchSet(quiet_options())
+    together = re2_module().Set.FullMatchSet(quiet_options())
     for regex in patterns:
         together.Add(regex)
     together.Compile()

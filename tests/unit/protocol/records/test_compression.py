@@ -14,7 +14,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.records import compression
+from protocol.records import compression, lz4_frames
 from protocol.records.compression import Compression, DecompressionError, DecompressionLimitError, compress, decompress
 
 PACKED = [codec for codec in Compression if codec is not Compression.NONE]
@@ -139,3 +139,20 @@ FROM_KAFKA = [
 @pytest.mark.parametrize(("codec", "data", "packed"), FROM_KAFKA)
 def test_gzip_and_zstd_give_the_bytes_that_kafka_wrote(codec: Compression, data: bytes, packed: str) -> None:
     assert compress(codec, data).hex() == packed
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 70_000, 3_000_000])
+@pytest.mark.parametrize("level", [1, 9, 12])
+def test_lz4_without_its_package_is_the_same_format(size: int, level: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = (b"odradek %d " * 400_000)[:size]
+    known = compress(Compression.LZ4, data, level)
+    monkeypatch.setattr(lz4_frames, "lz4_frame", None)
+    assert decompress(Compression.LZ4, known) == data
+    own = compress(Compression.LZ4, data, level)
+    assert decompress(Compression.LZ4, own) == data
+    assert lz4.frame.decompress(own) == data
+    with pytest.raises(DecompressionError):
+        decompress(Compression.LZ4, own[:-1])
+    if size:
+        with pytest.raises(DecompressionLimitError):
+            decompress(Compression.LZ4, own, size - 1)
