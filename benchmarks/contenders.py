@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from benchmarks.first_record import wait_for_first_record
+from odradek import location
 
 ROOT = Path(__file__).parents[1]
 KAFKA = os.environ.get("KAFKA_SCRIPT", str(ROOT.parent / "shared" / "peers" / "kafka" / "kafka"))
@@ -117,10 +118,10 @@ class Odradek(_Process):
         }
         settings["odradek.http.port"] = free_port()
         settings |= self._settings
-        command = [sys.executable, "-I", "-m", "broker", "serve"]
+        arguments = ["serve"]
         for key, value in settings.items():
-            command += ["--set", f"{key}={value}"]
-        self._start(command, {})
+            arguments += ["--set", f"{key}={value}"]
+        self._start(location.command(arguments), {})
 
 
 class Kafka(_Process):

@@ -141,6 +141,7 @@ async def _serve(loaded: Loaded, tracebacks: logging.Tracebacks, ready: Ready, p
     if descriptors != allowed:
         logger.info("open file limit raised", before=descriptors, now=allowed)
     process.reuse_freed_memory()
+    process.share_the_interpreter()
     try:
         if not await process.unless_stopped(node.start(), stop, seams.clock, START_PATIENCE_MS):
             logger.warning("stopped during startup; the next start recovers the logs again")

@@ -40,6 +40,7 @@ from broker.partitions.delayed_produce import ProduceWaits
 from broker.partitions.fetch_session import FetchSessionCache
 from broker.partitions.folder_checks import CHECK_MS, FolderChecks
 from broker.partitions.hosted import Partitions
+from broker.partitions.large_batches import LargeBatches
 from broker.partitions.log_maintenance import LogMaintenance
 from broker.partitions.log_moves import LogMoves
 from broker.partitions.partition import Partition
@@ -127,6 +128,7 @@ class Node:
         self.fetch_purgatory = Purgatory("Fetch", self.wheel)
         self.delayed_produce = ProduceWaits(Purgatory("Produce", self.wheel))
         self._waiting_for_records = (self.fetch_purgatory, self.delayed_produce.purgatory)
+        self.large_batches = LargeBatches(seams.workers)
         self.fetch_sessions = FetchSessionCache(
             config.integer("max.incremental.fetch.session.cache.slots"), seams.clock.monotonic_ms, seams.random
         )

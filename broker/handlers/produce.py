@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections.abc import Awaitable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
@@ -23,6 +23,14 @@ from broker.coordinators.transactional_produce import (
 from broker.metadata import topic_names
 from broker.network.context import CloseConnectionError, RequestContext
 from broker.partitions.delayed_produce import Unacknowledged
+from broker.partitions.produced_batches import (
+    FIRST_VERSION_WITH_ZSTD,
+    NOTHING,
+    check_records,
+    distinct,
+    first_compression,
+    malformed,
+)
 from coordinator.runtime.outcome import new_producer_epoch
 from protocol import errors
 from protocol.errors import (
@@ -39,13 +47,11 @@ from protocol.errors import (
     UnknownServerError,
     UnknownTopicId,
     UnknownTopicOrPartition,
-    UnsupportedCompressionType,
 )
 from protocol.hot.common import TopicKey
 from protocol.hot.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
-    PartitionRecords,
     ProduceRequest,
     ProduceResponse,
     decode_request,
@@ -53,7 +59,6 @@ from protocol.hot.produce import (
 )
 from protocol.records.batch import (
     ATTRIBUTES_LOW_AT,
-    COMPRESSION_MASK,
     HEADER_SIZE,
     MAGIC,
     MAGIC_AT,
@@ -63,62 +68,135 @@ from protocol.records.batch import (
 )
 from protocol.records.compression import Compression
 from storage.append_types import AppendOrigin
-from storage.log.validator import first_batch_size, single_batch_size
+from storage.log.validator import LargeBatchError, first_batch_size
 
 if TYPE_CHECKING:
     from broker.partitions.partition import Partition
+    from storage.append_types import AppendInfo
 
 decode = decode_request
 encode = encode_response
 
-FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 ACKS = (-1, 0, 1)
 ADMIN_CLIENT_ID = "__admin_client"
-NOTHING = memoryview(b"")
 NOT_HERE = (UnknownTopicOrPartition.code, UnknownTopicId.code)
 EXPECTED_FAILURES = (NotLeaderOrFollower, MessageTooLarge, RecordBatchTooLarge, CorruptMessage, KafkaStorage)
 """Errors that Kafka neither counts as failed produce requests nor sends with a log start offset."""
 
 
-def handle(
-    ctx: RequestContext, request: ProduceRequest
-) -> ProduceResponse | Future[ProduceResponse] | Awaitable[ProduceResponse | None] | None:
+Answer = ProduceResponse | Future[ProduceResponse] | None
+
+
+class Large(NamedTuple):
+    """A batch whose check is for a worker thread; `answer` is the partition's."""
+
+    partition: Partition
+    records: memoryview
+    answer: PartitionProduceResponse
+
+
+class Appended(NamedTuple):
+    """What came of a request's batches: `large` ones have yet to be appended."""
+
+    topics: list[tuple[TopicKey, list[PartitionProduceResponse]]]
+    unacknowledged: list[Unacknowledged]
+    large: list[Large]
+
+
+def handle(ctx: RequestContext, request: ProduceRequest) -> Answer | Awaitable[ProduceResponse | None]:
     """Append each partition's batch, and answer once the condition of `acks` holds.
 
     `acks=0` gets no answer; an error closes its connection, the only sign such a producer can get. If the
-    transaction coordinator must be asked first, nothing is appended before it has answered.
+    transaction coordinator must be asked first, nothing is appended before it has answered. While a large batch is
+    checked in a thread, the connection's next request waits, so that no later batch of its producer overtakes it.
     """
     _check_first_batches(request)
     if ctx.version < FIRST_VERSION_WITH_ZSTD:
         _check_old_compressions(ctx, request)
     if request.transactional_id is None:
-        return _append_all(ctx, request, NO_REFUSALS)
-    appends = list(_transactional(ctx, request))
-    admitted = admit(ctx.node, request.transactional_id, appends, abilities_of_produce(ctx.version))
+        appended = _append_all(ctx, request, NO_REFUSALS)
+        if not appended.large:
+            return _answer(ctx, request, appended)
+        ctx.begun = False
+        return _when_large_appended(ctx, request, appended)
+    admitted = _admission(ctx, request)
     if isinstance(admitted, dict):
-        return _append_all(ctx, request, admitted)
+        appended = _append_all(ctx, request, admitted)
+        if not appended.large:
+            return _answer(ctx, request, appended)
+        ctx.begun = False
+        return _when_large_appended(ctx, request, appended)
     ctx.begun = False
     return _when_admitted(ctx, request, admitted)
+
+
+def _admission(ctx: RequestContext, request: ProduceRequest) -> Refusals | Awaitable[Refusals]:
+    assert request.transactional_id is not None
+    appends = list(_transactional(ctx, request))
+    return admit(ctx.node, request.transactional_id, appends, abilities_of_produce(ctx.version))
 
 
 async def _when_admitted(
     ctx: RequestContext, request: ProduceRequest, admitted: Awaitable[Refusals]
 ) -> ProduceResponse | None:
-    answer = _append_all(ctx, request, await admitted)
+    return await _when_large_appended(ctx, request, _append_all(ctx, request, await admitted))
+
+
+async def _when_large_appended(
+    ctx: RequestContext, request: ProduceRequest, appended: Appended
+) -> ProduceResponse | None:
+    """Append the large batches, one after the other: nothing is awaited between a check of state and the append."""
+    for large in appended.large:
+        try:
+            await _append_large(ctx, request, large, appended)
+        except KafkaError as error:
+            _refuse(ctx, large.answer, error)
+    answer = _answer(ctx, request, appended)
     return await answer if isinstance(answer, Future) else answer
+
+
+async def _append_large(ctx: RequestContext, request: ProduceRequest, large: Large, appended: Appended) -> None:
+    partition, records, answer = large
+    now_ms = ctx.node.clock.wall_ms()
+    try:
+        validated = await ctx.node.large_batches.validate(partition, records, now_ms)
+        if request.transactional_id is not None and records[ATTRIBUTES_LOW_AT] & TRANSACTIONAL_FLAG:
+            admitted = _admission(ctx, request)  # the transaction may have ended meanwhile
+            refusals = admitted if isinstance(admitted, dict) else await admitted
+            if partition.key in refusals:
+                answer.error_message = refusals[partition.key].explicit_message
+                raise refusals[partition.key]
+        info = partition.append_validated(validated, now_ms)
+    except KafkaError as error:
+        _note_failure(ctx, partition, answer, error)
+        raise
+    _note_append(ctx, partition, answer, info, len(records))
+    if partition.flush_gated and request.acks:
+        appended.unacknowledged.append(Unacknowledged(partition, partition.log_end_offset, answer))
+
+
+def _answer(ctx: RequestContext, request: ProduceRequest, appended: Appended) -> Answer:
+    topics = appended.topics
+    if request.acks == 0:
+        _close_if_refused(topics)
+        return None
+    response = ProduceResponse(topics)
+    if appended.unacknowledged:
+        return ctx.node.delayed_produce.wait(appended.unacknowledged, request.timeout_ms, response)
+    return response
 
 
 def _transactional(ctx: RequestContext, request: ProduceRequest) -> Iterator[Append]:
     """The transactional batches for partitions that are here."""
-    for key, partitions in _distinct(ctx.version, request):
+    for key, partitions in distinct(ctx.version, request):
         for index, records in partitions:
             if records is None or len(records) < HEADER_SIZE or records[MAGIC_AT] != MAGIC:
                 continue
             if records[ATTRIBUTES_LOW_AT] & TRANSACTIONAL_FLAG:
                 try:
                     partition = _partition(ctx, key, index)
-                    _check_records(ctx.version, records)
+                    check_records(ctx.version, records)
                 except KafkaError:
                     continue  # reported when its append is checked
                 producer_id, epoch, sequence = read_producer(records)
@@ -127,15 +205,14 @@ def _transactional(ctx: RequestContext, request: ProduceRequest) -> Iterator[App
                 yield new_append((partition, new_producer_epoch((producer_id, epoch)), sequence))
 
 
-def _append_all(
-    ctx: RequestContext, request: ProduceRequest, refusals: Refusals
-) -> ProduceResponse | Future[ProduceResponse] | None:
+def _append_all(ctx: RequestContext, request: ProduceRequest, refusals: Refusals) -> Appended:
     acks = request.acks
     now_ms = ctx.node.clock.wall_ms()
     unacknowledged: list[Unacknowledged] = []
+    large: list[Large] = []
     topics: list[tuple[TopicKey, list[PartitionProduceResponse]]] = []
-    distinct = _distinct(ctx.version, request)
-    for key, partitions in distinct:
+    entries = distinct(ctx.version, request)
+    for key, partitions in entries:
         answers: list[PartitionProduceResponse] = []
         for index, records in partitions:
             answer = PartitionProduceResponse(index)
@@ -143,29 +220,26 @@ def _append_all(
             try:
                 partition = _partition(ctx, key, index)
                 if refusals or acks not in ACKS:
-                    _check_records(ctx.version, records or NOTHING)
+                    check_records(ctx.version, records or NOTHING)
                 refusal = refusals.get(partition.key) if refusals else None
                 if acks not in ACKS and refusal is None:
                     raise InvalidRequiredAcks
                 if refusal is not None:
                     answer.error_message = refusal.explicit_message
                     raise refusal
-                _append(ctx, partition, records, answer, now_ms)
+                _append_at_once(ctx, partition, records, answer, now_ms)
+            except LargeBatchError:
+                large.append(Large(partition, records or NOTHING, answer))
+                continue
             except KafkaError as error:
                 _refuse(ctx, answer, error)
                 continue
             if partition.flush_gated and acks:
                 unacknowledged.append(Unacknowledged(partition, partition.log_end_offset, answer))
         topics.append((key, answers))
-    if distinct is not request.topics:
+    if entries is not request.topics:
         _refuse_malformed(ctx, request, topics)
-    if acks == 0:
-        _close_if_refused(topics)
-        return None
-    response = ProduceResponse(topics)
-    if unacknowledged:
-        return ctx.node.delayed_produce.wait(unacknowledged, request.timeout_ms, response)
-    return response
+    return Appended(topics, unacknowledged, large)
 
 
 def error_response(ctx: RequestContext, request: ProduceRequest, error: KafkaError) -> ProduceResponse:
@@ -173,7 +247,7 @@ def error_response(ctx: RequestContext, request: ProduceRequest, error: KafkaErr
     if request.acks == 0:
         raise CloseConnectionError(f"Produce with acks=0 failed: {error}")
     topics = []
-    for key, partitions in _distinct(ctx.version, request):
+    for key, partitions in distinct(ctx.version, request):
         answers = [PartitionProduceResponse(index) for index in sorted(index for index, _ in partitions)]
         for answer in answers:
             _tell(answer, error)
@@ -205,50 +279,11 @@ def _check_old_compressions(ctx: RequestContext, request: ProduceRequest) -> Non
         for index, records in partitions:
             try:
                 _partition(ctx, key, index)
-                codec = 0 if records is None else _first_compression(records)
+                codec = 0 if records is None else first_compression(records)
             except KafkaError:
                 continue  # reported for that partition alone
             if codec > Compression.ZSTD:
                 raise UnknownServerError
-
-
-def _first_compression(records: memoryview) -> int:
-    """The codec's id in the first whole batch of magic 2; 0 without one."""
-    if first_batch_size(records) and records[MAGIC_AT] == MAGIC:
-        return records[ATTRIBUTES_LOW_AT] & COMPRESSION_MASK
-    return 0
-
-
-def _check_records(version: int, records: memoryview) -> None:
-    """Check one partition's data by itself. A log would refuse it as well, except for zstd.
-
-    Raises UnsupportedCompressionType for zstd in a version that does not have it, and what `single_batch_size` does.
-    """
-    if version < FIRST_VERSION_WITH_ZSTD and _first_compression(records) == Compression.ZSTD:
-        raise UnsupportedCompressionType
-    single_batch_size(records)
-
-
-def _malformed(version: int, records: memoryview | None) -> KafkaError | None:
-    try:
-        _check_records(version, records or NOTHING)
-    except KafkaError as error:
-        return error
-    return None
-
-
-def _distinct(version: int, request: ProduceRequest) -> list[tuple[TopicKey, list[PartitionRecords]]]:
-    """The request's partitions; of several entries for one, the last that is well formed counts, as in Kafka."""
-    topics = request.topics
-    if len(topics) == 1 and 0 < len(topics[0][1]) == len(dict(topics[0][1])):
-        return topics
-    merged: dict[TopicKey, dict[int, memoryview | None]] = {}
-    for key, partitions in topics:
-        known = merged.setdefault(key, {}) if partitions else {}
-        for index, records in partitions:
-            if index not in known or _malformed(version, known[index]) or not _malformed(version, records):
-                known[index] = records
-    return [(key, list(partitions.items())) for key, partitions in merged.items()]
 
 
 def _refuse_malformed(
@@ -264,7 +299,7 @@ def _refuse_malformed(
     for key, answers in topics:
         for place, answer in enumerate(answers):
             several = entries[key, answer.index]
-            faults = [fault for records in several if (fault := _malformed(ctx.version, records))]
+            faults = [fault for records in several if (fault := malformed(ctx.version, records))]
             if len(several) > 1 and faults and answer.error_code not in NOT_HERE:
                 answers[place] = PartitionProduceResponse(answer.index)
                 _refuse(ctx, answers[place], faults[-1])
@@ -284,31 +319,45 @@ def _partition(ctx: RequestContext, key: TopicKey, index: int) -> Partition:
     return partition
 
 
-def _append(
+def _append_at_once(
     ctx: RequestContext,
     partition: Partition,
     records: memoryview | None,
     answer: PartitionProduceResponse,
     now_ms: int,
 ) -> None:
+    """Raises LargeBatchError for a batch that must be checked elsewhere."""
     if records is None:
         records = NOTHING  # Kafka never answers this; here it is refused like data without a batch
     if ctx.version < FIRST_VERSION_WITH_ZSTD:  # there Kafka looks at the data before anything else
-        _check_records(ctx.version, records)
+        check_records(ctx.version, records)
     if topic_names.is_internal(partition.topic) and ctx.client_id != ADMIN_CLIENT_ID:
         raise InvalidTopic(f"Cannot append to internal topic {partition.topic}")
     try:
-        info = partition.append(records, AppendOrigin.CLIENT, now_ms)
+        info = partition.append(records, AppendOrigin.CLIENT, now_ms, at_once=True)
     except KafkaError as error:
-        seen_in_request = isinstance(error, errors.RecordError) and error.in_request
-        if not seen_in_request and not isinstance(error, EXPECTED_FAILURES):
-            answer.log_start_offset = partition.log_start_offset
-            ctx.node.metrics.produce_failed(partition.topic)
+        _note_failure(ctx, partition, answer, error)
         raise
+    _note_append(ctx, partition, answer, info, len(records))
+
+
+def _note_append(
+    ctx: RequestContext, partition: Partition, answer: PartitionProduceResponse, info: AppendInfo, size: int
+) -> None:
+    """Tell of an append; `size` is that of the batch as it came."""
     answer.base_offset = info.first_offset
     answer.log_append_time_ms = info.log_append_time
     answer.log_start_offset = info.log_start_offset
-    ctx.node.metrics.produced(partition.topic, info.last_offset - info.first_offset + 1, len(records))
+    ctx.node.metrics.produced(partition.topic, info.last_offset - info.first_offset + 1, size)
+
+
+def _note_failure(
+    ctx: RequestContext, partition: Partition, answer: PartitionProduceResponse, error: KafkaError
+) -> None:
+    seen_in_request = isinstance(error, errors.RecordError) and error.in_request
+    if not seen_in_request and not isinstance(error, EXPECTED_FAILURES):
+        answer.log_start_offset = partition.log_start_offset
+        ctx.node.metrics.produce_failed(partition.topic)
 
 
 def _refuse(ctx: RequestContext, answer: PartitionProduceResponse, error: KafkaError) -> None:

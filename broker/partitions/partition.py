@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from protocol.errors import (
     UnknownTopicOrPartition,
 )
 from storage.append_types import AppendInfo, AppendOrigin
+from storage.log.validator import Validated, validate
 
 if TYPE_CHECKING:
     from protocol.topic_partition import PartitionKey
@@ -140,9 +142,31 @@ class Partition:
 
     # -- appending
 
-    def append(self, batch: memoryview, origin: AppendOrigin, now_ms: int) -> AppendInfo:
-        """Append exactly one batch as leader; see `PartitionLog.append_as_leader` for the errors."""
-        info = self.log.append_as_leader(batch, leader_epoch=self.leader_epoch, origin=origin, now_ms=now_ms)
+    def append(self, batch: memoryview, origin: AppendOrigin, now_ms: int, *, at_once: bool = False) -> AppendInfo:
+        """Append exactly one batch as leader; see `PartitionLog.append_as_leader` for the errors.
+
+        With `at_once`, raises LargeBatchError for one whose records take long to check: see `validation`.
+        """
+        info = self.log.append_as_leader(
+            batch, leader_epoch=self.leader_epoch, origin=origin, now_ms=now_ms, at_once=at_once
+        )
+        if not info.duplicate and not self.flush_gated:
+            self._advanced(info.last_offset + 1)
+        return info
+
+    def validation(self, batch: memoryview, now_ms: int) -> Callable[[], Validated]:
+        """The check of a client's batch for the present configuration, for a worker thread."""
+        return partial(validate, batch, self.log.config, AppendOrigin.CLIENT, now_ms, self.log.name)
+
+    def append_validated(self, validated: Validated, now_ms: int) -> AppendInfo:
+        """Append a client's batch for which `validation` was called with the present configuration.
+
+        Errors are those of `PartitionLog.append_as_leader`, but for what the validation has found.
+        """
+        self.log.check_appendable()
+        info = self.log.append_validated(
+            validated, leader_epoch=self.leader_epoch, origin=AppendOrigin.CLIENT, now_ms=now_ms
+        )
         if not info.duplicate and not self.flush_gated:
             self._advanced(info.last_offset + 1)
         return info

@@ -25,6 +25,8 @@ The limit is the same for all who read batches: what was accepted must be readab
 """
 
 _GZIP_HEADER = b"\x1f\x8b\x08" + bytes(6) + b"\xff"  # GZIPOutputStream's, at every level
+_GZIP_FED, _GZIP_CHUNK = 64 << 10, 1 << 20
+"""Bytes that a decompressor is given and asked for at once."""
 _GZIP_TRAILER = struct.Struct("<II")
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -117,23 +119,29 @@ def _too_large(limit: int) -> DecompressionLimitError:
 
 
 def _decompress_gzip(data: Buffer, limit: int) -> bytes:
-    """Decompress gzip: one or more members; what follows the last one is ignored, as GZIPInputStream does."""
+    """Decompress gzip: one or more members; what follows the last one is ignored, as GZIPInputStream does.
+
+    In pieces: one large result would be put together with the interpreter's lock held, which a join is not.
+    """
     parts: list[bytes] = []
-    total = 0
-    rest: Buffer = data
-    while not parts or rest[:2] == b"\x1f\x8b":
+    room = limit
+    rest = memoryview(data)
+    while not parts or bytes(rest[:2]) == b"\x1f\x8b":
         unpacker = zlib.decompressobj(31)
-        try:
-            part = unpacker.decompress(rest, limit - total + 1)
-        except zlib.error as error:
-            raise DecompressionError(f"gzip: {error}") from error
-        total += len(part)
-        if total > limit:
-            raise _too_large(limit)
-        if not unpacker.eof:
-            raise DecompressionError("gzip: the stream is cut short")
-        parts.append(part)
-        rest = unpacker.unused_data
+        while not unpacker.eof:
+            fed = rest[:_GZIP_FED]
+            try:
+                part = unpacker.decompress(fed, min(_GZIP_CHUNK, room + 1))
+            except zlib.error as error:
+                raise DecompressionError(f"gzip: {error}") from error
+            room -= len(part)
+            if room < 0:
+                raise _too_large(limit)
+            left = len(unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail)
+            rest = rest[len(fed) - left :]
+            if not part and left == len(fed) and not unpacker.eof:
+                raise DecompressionError("gzip: the stream is cut short")
+            parts.append(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

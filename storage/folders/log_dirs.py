@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -182,7 +183,7 @@ def _make_folder(fs: FileSystem, path: str) -> None:
     if fs.is_dir(path):
         return
     if fs.exists(path):
-        raise LogDirError(f"{path} is a file, and log.dirs names folders.")
+        raise NotADirectoryError(errno.ENOTDIR, f"{path} is a file, and log.dirs names folders.")
     above = path.rstrip("/").rpartition("/")[0]
     if above:
         _make_folder(fs, above)

@@ -23,7 +23,7 @@ from storage.log.log_services import LogHost, LogServices
 from storage.log.read_plan import ReadPlan
 from storage.log.recovery import LoadedState
 from storage.log.segment_removal import SegmentRemoval
-from storage.log.validator import validate
+from storage.log.validator import Validated, validate
 from storage.producers.producer_state import CompletedTxn, Duplicate
 from storage.segments.segment import LogSegment
 from storage.workers import folder_lane
@@ -109,22 +109,36 @@ class PartitionLog:
     # -- appending
 
     def append_as_leader(
-        self, batch: memoryview, *, leader_epoch: int, origin: AppendOrigin, now_ms: int
+        self, batch: memoryview, *, leader_epoch: int, origin: AppendOrigin, now_ms: int, at_once: bool = False
     ) -> AppendInfo:
         """Check one batch, give it offsets and write it; never awaits. docs/design.md has the order of the steps.
 
         `batch` should be writable: base offset and leader epoch are patched into it. A duplicate of one of the
         producer's last batches appends nothing, and the first append's offsets are returned.
 
-        Raises what `validator.validate` and `ProducerStateManager.check` raise, RecordBatchTooLarge for a batch that
-        fits no segment, and KafkaStorage after a disk error.
+        Raises what `validator.validate` (which `at_once` is for) and `ProducerStateManager.check` raise,
+        RecordBatchTooLarge for a batch that fits no segment, and KafkaStorage after a disk error.
         """
+        self.check_appendable()
+        validated = validate(batch, self.config, origin, now_ms, self.name, at_once=at_once)
+        return self.append_validated(validated, leader_epoch=leader_epoch, origin=origin, now_ms=now_ms)
+
+    def check_appendable(self) -> None:
+        """Raises KafkaStorage if the log is offline, NotLeaderOrFollower while it changes its folder."""
         if self._offline is not None:
             raise self.storage_error()
         if self.held_back:
             raise NotLeaderOrFollower(f"The log of {self.name} is changing its folder.")
+
+    def append_validated(
+        self, validated: Validated, *, leader_epoch: int, origin: AppendOrigin, now_ms: int
+    ) -> AppendInfo:
+        """Append what `validate` returned for the log's present configuration; see `append_as_leader`.
+
+        If time has passed since, the caller has called `check_appendable`.
+        """
         config = self.config
-        data, header, max_timestamp, log_append_time = validate(batch, config, origin, now_ms, self.name)
+        data, header, max_timestamp, log_append_time = validated
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
         size = len(data)

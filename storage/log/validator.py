@@ -70,8 +70,28 @@ class Validated(NamedTuple):
 _new_validated: Callable[[tuple[memoryview, BatchHeader, int, int]], Validated] = partial(tuple.__new__, Validated)
 
 
+class LargeBatchError(Exception):
+    """To check the batch may take more than some 5 ms: that is to be done in a worker thread."""
+
+
+MOST_RECORDS_AT_ONCE = 4_000
+MOST_BYTES_AT_ONCE = 1 << 20
+PLAIN_FACTOR = 4
+REBUILDING_FACTOR = 8
+"""What takes up to about 5 ms: so many records, in so many bytes.
+
+It is four times the bytes if nothing is decompressed, and an eighth of both if the batch is compressed anew.
+"""
+
+
 def validate(
-    batch: memoryview, config: LogConfig, origin: AppendOrigin, now_ms: int, topic_partition: str
+    batch: memoryview,
+    config: LogConfig,
+    origin: AppendOrigin,
+    now_ms: int,
+    topic_partition: str,
+    *,
+    at_once: bool = False,
 ) -> Validated:
     """Check one partition's record set and make it what the topic stores; `topic_partition` is for messages.
 
@@ -79,7 +99,8 @@ def validate(
     only the header and the CRC are checked again.
 
     Raises CorruptMessage, InvalidRecord, InvalidTimestamp, MessageTooLarge, and UnknownServerError where Kafka answers
-    with that (an unknown compression, or one that does not unpack).
+    with that (an unknown compression, or one that does not unpack). With `at_once`, for the loop, LargeBatchError for
+    what would take long; the batch is unchanged then. Without, call it in any thread: it only looks at its arguments.
     """
     if origin is AppendOrigin.COORDINATOR and not batch.readonly and (config.keeps_batches or _keeps(config, batch)):
         header = read_header(batch)  # just built by this broker: only the topic's size limit applies
@@ -102,7 +123,20 @@ def validate(
     target = source
     if config.compression_type != "producer" and not (source == 0 and header.attributes & CONTROL_FLAG):
         target = _COMPRESSION_BY_TYPE[config.compression_type]
-    return _validate_records(batch, header, source, target, config, now_ms, topic_partition)
+    limit = _limit_at_once(header, size, source, target) if at_once else None
+    return _validate_records(batch, header, source, target, config, now_ms, topic_partition, limit)
+
+
+def _limit_at_once(header: BatchHeader, size: int, source: int, target: int) -> int:
+    """The bytes that a records section may have for the loop. Raises LargeBatchError."""
+    records, limit = MOST_RECORDS_AT_ONCE, MOST_BYTES_AT_ONCE
+    if source != target:
+        records, limit = records // REBUILDING_FACTOR, limit // REBUILDING_FACTOR
+    elif source == Compression.NONE:
+        limit *= PLAIN_FACTOR
+    if header.record_count > records or size > limit:
+        raise LargeBatchError
+    return limit
 
 
 def _keeps(config: LogConfig, batch: memoryview) -> bool:
@@ -201,10 +235,11 @@ def _validate_records(
     config: LogConfig,
     now_ms: int,
     topic_partition: str,
+    limit: int | None,
 ) -> Validated:
     compressed = source != 0
     in_place = source == target
-    section = _unpack(batch, source, topic_partition) if compressed else bytes(batch[HEADER_SIZE:])
+    section = _unpack(batch, source, topic_partition, limit) if compressed else b"".join((batch[HEADER_SIZE:],))
     checked = check_records(
         header, section, config, now_ms, topic_partition, partial=compressed and in_place, compressed=compressed
     )
@@ -220,11 +255,14 @@ def _validate_records(
     return _new_validated((batch, header, max_timestamp, now_ms if append_time else NO_TIMESTAMP))
 
 
-def _unpack(batch: memoryview, source: int, topic_partition: str) -> bytes:
+def _unpack(batch: memoryview, source: int, topic_partition: str, limit: int | None) -> bytes:
+    """The records section. Raises LargeBatchError if it has more bytes than the limit, if there is one."""
     codec = Compression(source)
     try:
-        return decompress(codec, batch[HEADER_SIZE:])
+        return decompress(codec, batch[HEADER_SIZE:], limit)
     except DecompressionLimitError as error:
+        if limit is not None:
+            raise LargeBatchError from None
         raise MessageTooLarge(f"A {codec.name.lower()} batch for {topic_partition} {error}.") from error
     except DecompressionError as error:
         raise UnknownServerError(f"A batch for {topic_partition} cannot be decompressed: {error}.") from error

@@ -123,3 +123,18 @@ def _run(work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exc
         failed(error)
     else:
         done(result)
+
+
+class HeldLane(LoopWorkers):
+    """As `LoopWorkers`, but what is called in one lane waits until the test runs it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._held = LaneWorkers()
+
+    def lane(self, name: str) -> Any:
+        return self._held.lane(name) if name == self._name else self
+
+    def run_next(self) -> None:
+        """Run what has been waiting for longest."""
+        assert self._held.run_any(random.Random(0)), "nothing is waiting"

@@ -200,11 +200,11 @@ async def test_the_number_of_overlapping_requests_is_bounded(rig: Rig) -> None:
 async def test_the_bytes_of_overlapping_requests_are_bounded(rig: Rig) -> None:
     await rig.create("gated", 1, **GATED, max_message_bytes="20000000")
     client = rig.connect()
-    for _ in range(5):
-        client.send("produce", 9, **produce("gated", {0: batch(bytes(9_000_000))}))
-    assert rig.node.partitions.get("gated", 0).log_end_offset == 4
+    for _ in range(10):
+        client.send("produce", 9, **produce("gated", {0: batch(bytes(4_000_000))}))
+    assert rig.node.partitions.get("gated", 0).log_end_offset == 9
     await settle()
-    assert await ids(client) == [*range(1, 6)]
+    assert await ids(client) == [*range(1, 11)]
 
 
 async def test_a_client_that_does_not_read_is_not_read_from(rig: Rig) -> None:

@@ -1,0 +1,52 @@
+"""The batches of a Produce request before any log has seen them."""
+
+from __future__ import annotations
+
+from protocol.errors import KafkaError, UnsupportedCompressionType
+from protocol.hot.common import TopicKey
+from protocol.hot.produce import PartitionRecords, ProduceRequest
+from protocol.records.batch import ATTRIBUTES_LOW_AT, COMPRESSION_MASK, MAGIC, MAGIC_AT
+from protocol.records.compression import Compression
+from storage.log.validator import first_batch_size, single_batch_size
+
+FIRST_VERSION_WITH_ZSTD = 7
+NOTHING = memoryview(b"")
+
+
+def first_compression(records: memoryview) -> int:
+    """The codec's id in the first whole batch of magic 2; 0 without one."""
+    if first_batch_size(records) and records[MAGIC_AT] == MAGIC:
+        return records[ATTRIBUTES_LOW_AT] & COMPRESSION_MASK
+    return 0
+
+
+def check_records(version: int, records: memoryview) -> None:
+    """Check one partition's data by itself. A log would refuse it as well, except for zstd.
+
+    Raises UnsupportedCompressionType for zstd in a version that does not have it, and what `single_batch_size` does.
+    """
+    if version < FIRST_VERSION_WITH_ZSTD and first_compression(records) == Compression.ZSTD:
+        raise UnsupportedCompressionType
+    single_batch_size(records)
+
+
+def malformed(version: int, records: memoryview | None) -> KafkaError | None:
+    try:
+        check_records(version, records or NOTHING)
+    except KafkaError as error:
+        return error
+    return None
+
+
+def distinct(version: int, request: ProduceRequest) -> list[tuple[TopicKey, list[PartitionRecords]]]:
+    """The request's partitions; of several entries for one, the last that is well formed counts, as in Kafka."""
+    topics = request.topics
+    if len(topics) == 1 and 0 < len(topics[0][1]) == len(dict(topics[0][1])):
+        return topics
+    merged: dict[TopicKey, dict[int, memoryview | None]] = {}
+    for key, partitions in topics:
+        known = merged.setdefault(key, {}) if partitions else {}
+        for index, records in partitions:
+            if index not in known or malformed(version, known[index]) or not malformed(version, records):
+                known[index] = records
+    return [(key, list(partitions.items())) for key, partitions in merged.items()]
