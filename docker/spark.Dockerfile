@@ -9,7 +9,7 @@ COPY . .
 # PySpark comes as a source distribution: pip makes its wheel.
 RUN python3 -m venv /opt/odradek \
  && /opt/odradek/bin/python -m pip install --no-cache-dir --require-hashes -r requirements-pipeline.txt \
- && /opt/odradek/bin/python -m pip install --no-cache-dir --no-index --no-deps --no-build-isolation . \
+ && /opt/odradek/bin/python -m pip install --no-cache-dir --no-index --no-deps --no-build-isolation ./pipeline \
  && ln -s "$(/opt/odradek/bin/python -c 'import pyspark; print(pyspark.__path__[0])')" /opt/spark
 RUN useradd --uid 10001 --user-group --create-home odradek \
  && install --directory --owner odradek --group odradek /lake
