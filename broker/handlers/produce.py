@@ -68,7 +68,8 @@ from protocol.records.batch import (
 )
 from protocol.records.compression import Compression
 from storage.append_types import AppendOrigin
-from storage.log.validator import LargeBatchError, first_batch_size
+from storage.log.record_checks import LargeBatchError
+from storage.log.validator import first_batch_size
 
 if TYPE_CHECKING:
     from broker.partitions.partition import Partition

@@ -1,7 +1,7 @@
 """The codecs of record batches, framed as Kafka's Java client and broker frame them (Kafka's CompressionType).
 
-Decompression stops at a limit, so that a small batch which unpacks to gigabytes cannot take the process's memory. Every
-function works on a whole records section at once.
+Decompression stops at a limit, so that a small batch which unpacks to gigabytes cannot take the process's memory, nor
+one of countless empty parts its time. Every function works on a whole records section at once.
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ The limit is the same for all who read batches: what was accepted must be readab
 _GZIP_HEADER = b"\x1f\x8b\x08" + bytes(6) + b"\xff"  # GZIPOutputStream's, at every level
 _GZIP_FED, _GZIP_CHUNK = 64 << 10, 1 << 20
 """Bytes that a decompressor is given and asked for at once."""
+_LEAST_GZIP_MEMBER = 1 << 10
+_LEAST_BLOCK = 256
+"""In bytes of the limit: a member of gzip, or a block of snappy or zstd, takes at least the time of so many."""
+_FREE_PARTS = 16
 _GZIP_TRAILER = struct.Struct("<II")
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -125,9 +129,13 @@ def _decompress_gzip(data: Buffer, limit: int) -> bytes:
     """
     parts: list[bytes] = []
     room = limit
+    members_left = _FREE_PARTS + limit // _LEAST_GZIP_MEMBER
     rest = memoryview(data)
     while not parts or bytes(rest[:2]) == b"\x1f\x8b":
         unpacker = zlib.decompressobj(31)
+        members_left -= 1
+        if members_left < 0:
+            raise _too_large(limit)
         while not unpacker.eof:
             fed = rest[:_GZIP_FED]
             try:
@@ -163,10 +171,14 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytes:
     if len(view) < len(_XERIAL_HEADER):
         raise DecompressionError("snappy: the header is cut short")
     parts: list[bytes] = []
+    blocks_left = _FREE_PARTS + limit // _LEAST_BLOCK
     pos = len(_XERIAL_HEADER)
     while pos + 4 <= len(view):  # too few bytes for a size also count as the end
         (size,) = _BLOCK_SIZE.unpack_from(view, pos)
         pos += 4
+        blocks_left -= 1
+        if blocks_left < 0:
+            raise _too_large(limit)
         if size == _XERIAL_HEADER_START:  # concatenated streams, which snappy-java reads too
             pos += len(_XERIAL_HEADER) - 4
             continue
@@ -222,7 +234,7 @@ def _decompress_zstd(data: Buffer, limit: int) -> bytes:
     parts: list[bytes] = []
     total = 0
     try:
-        _check_zstd_complete(view)
+        _check_zstd_complete(view, limit)
         with _zstd.unpacker.stream_reader(view, read_across_frames=True) as reader:
             while part := reader.read(min(_ZSTD_CHUNK, limit - total + 1)):
                 parts.append(part)
@@ -234,13 +246,17 @@ def _decompress_zstd(data: Buffer, limit: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _check_zstd_complete(view: memoryview) -> None:
+def _check_zstd_complete(view: memoryview, limit: int) -> None:
     """Step over the blocks of every frame (RFC 8878): the streaming reader mistakes a truncated frame for the end.
 
     Input without any frame is complete, as it is to ZstdInputStream.
     """
     pos = 0
+    blocks_left = _FREE_PARTS + limit // _LEAST_BLOCK
     while pos < len(view):
+        blocks_left -= 1
+        if blocks_left < 0:
+            raise _too_large(limit)
         if view[pos + 1 : pos + 4] == _ZSTD_SKIPPABLE:
             pos += 8 + int.from_bytes(view[pos + 4 : pos + 8], "little")
             continue
@@ -248,6 +264,9 @@ def _check_zstd_complete(view: memoryview) -> None:
         pos += zstandard.frame_header_size(view[pos:])
         last = False
         while not last:
+            blocks_left -= 1
+            if blocks_left < 0:
+                raise _too_large(limit)
             if pos + 3 > len(view):
                 raise DecompressionError("zstd: a frame is cut short")
             block = int.from_bytes(view[pos : pos + 3], "little")

@@ -47,18 +47,27 @@ class _UnknownShapeError(Exception):
     """The fast walk met a shape that it does not handle."""
 
 
-def fast_walk(section: bytes, count: int) -> Walk | None:
+class TooManyHeadersError(Exception):
+    """The records have more headers than the walk may take time for."""
+
+
+UNBOUNDED = 1 << 62
+
+
+def fast_walk(section: bytes, count: int, most_headers: int = UNBOUNDED) -> Walk | None:
     """Walk a records section of `count` >= 1 records; None if `exact_walk` must decide.
 
     If it returns a Walk, the section has exactly `count` records, each as long as its fields, and nothing after them.
+    Raises TooManyHeadersError: the work is bounded by the numbers of records and headers, not by the bytes.
     """
     try:
-        return _walk(section, count)
+        return _walk(section, count, 2 * most_headers)
     except (IndexError, _UnknownShapeError):
         return None
 
 
-def _walk(section: bytes, count: int) -> Walk:  # noqa: PLR0912, PLR0915 (in one piece: it runs for every record)
+# In one piece, since it runs for every record.
+def _walk(section: bytes, count: int, headers_left: int) -> Walk:  # noqa: PLR0912, PLR0915
     pos = 0
     # Timestamp deltas and offset deltas stay zigzag-encoded: even numbers are 0, 1, 2, ..., odd ones -1, -2, ...
     highest = lowest = -1
@@ -134,6 +143,9 @@ def _walk(section: bytes, count: int) -> Walk:  # noqa: PLR0912, PLR0915 (in one
                 raise _UnknownShapeError
             pos += length >> 1
         if section[pos]:
+            headers_left -= section[pos]  # zigzag-encoded: twice the number
+            if headers_left < 0:
+                raise TooManyHeadersError
             pos = _skip_headers(section, pos)
         else:
             pos += 1

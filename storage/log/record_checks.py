@@ -12,11 +12,20 @@ from typing import NamedTuple
 
 from protocol.errors import InvalidRecord, InvalidTimestamp
 from protocol.records.batch import LOG_APPEND_TIME_FLAG, NO_TIMESTAMP, BatchHeader
-from protocol.records.walk import RecordShape, exact_walk, fast_walk
+from protocol.records.walk import UNBOUNDED, RecordShape, TooManyHeadersError, exact_walk, fast_walk
 from storage.append_types import LogConfig
 
 _LARGEST_LONG = 2**63 - 1
 _ERRORS_SHOWN = 3
+
+
+MOST_HEADERS_AT_ONCE = 4_000
+LARGEST_EXACT_AT_ONCE = 4 << 10
+"""In bytes: a larger section is not walked record by record on the loop."""
+
+
+class LargeBatchError(Exception):
+    """To check the batch may take more than some 5 ms: that is to be done in a worker thread."""
 
 
 class Checked(NamedTuple):
@@ -39,13 +48,18 @@ def check_records(
     *,
     partial: bool,
     compressed: bool,
+    at_once: bool = False,
 ) -> Checked:
     """Walk a decompressed records section and check keys and timestamps; `partial` and `compressed` as in `exact_walk`.
 
-    Raises what `exact_walk` does, and InvalidTimestamp and InvalidRecord with their record errors.
+    Raises what `exact_walk` does, and InvalidTimestamp and InvalidRecord with their record errors. With `at_once`, for
+    the loop, LargeBatchError for what would take long.
     """
     count = header.record_count
-    walk = fast_walk(section, count)
+    try:
+        walk = fast_walk(section, count, MOST_HEADERS_AT_ONCE if at_once else UNBOUNDED)
+    except TooManyHeadersError:
+        raise LargeBatchError from None
     if walk is not None and not header.attributes & LOG_APPEND_TIME_FLAG:
         lowest, highest, has_null_key, sequential = walk
         lowest += header.base_timestamp
@@ -56,6 +70,8 @@ def check_records(
         )
         if in_time and highest <= _LARGEST_LONG and not (has_null_key and config.compact):
             return _new_checked((max(highest, NO_TIMESTAMP), sequential))
+    if at_once and len(section) > LARGEST_EXACT_AT_ONCE:
+        raise LargeBatchError
     return _check_each(
         header,
         exact_walk(section, count, partial=partial, compressed=compressed),

@@ -31,7 +31,7 @@ from protocol.records.batch import (
 from protocol.records.build import Record, build_batch, decode_section
 from protocol.records.compression import Compression, DecompressionError, DecompressionLimitError, decompress
 from storage.append_types import AppendOrigin, LogConfig
-from storage.log.record_checks import as_long, check_records
+from storage.log.record_checks import LargeBatchError, as_long, check_records
 
 _SMALLEST_LENGTH = 14  # the body of a record of magic 0
 _UP_TO_MAGIC = MAGIC_AT + 1
@@ -70,17 +70,15 @@ class Validated(NamedTuple):
 _new_validated: Callable[[tuple[memoryview, BatchHeader, int, int]], Validated] = partial(tuple.__new__, Validated)
 
 
-class LargeBatchError(Exception):
-    """To check the batch may take more than some 5 ms: that is to be done in a worker thread."""
-
-
 MOST_RECORDS_AT_ONCE = 4_000
 MOST_BYTES_AT_ONCE = 1 << 20
 PLAIN_FACTOR = 4
-REBUILDING_FACTOR = 8
-"""What takes up to about 5 ms: so many records, in so many bytes.
+REBUILT_RECORDS_AT_ONCE = 500
+REBUILT_BYTES_AT_ONCE = 32 << 10
+HIGHEST_ZSTD_AT_ONCE = 9
+"""What takes up to about 5 ms: so many records, in so many bytes; four times the bytes if nothing is decompressed.
 
-It is four times the bytes if nothing is decompressed, and an eighth of both if the batch is compressed anew.
+It is less if the batch is compressed anew, at the slowest levels; zstd's take long to set up for any size.
 """
 
 
@@ -123,18 +121,19 @@ def validate(
     target = source
     if config.compression_type != "producer" and not (source == 0 and header.attributes & CONTROL_FLAG):
         target = _COMPRESSION_BY_TYPE[config.compression_type]
-    limit = _limit_at_once(header, size, source, target) if at_once else None
+    limit = _limit_at_once(header, size, source, target, config) if at_once else None
     return _validate_records(batch, header, source, target, config, now_ms, topic_partition, limit)
 
 
-def _limit_at_once(header: BatchHeader, size: int, source: int, target: int) -> int:
+def _limit_at_once(header: BatchHeader, size: int, source: int, target: int, config: LogConfig) -> int:
     """The bytes that a records section may have for the loop. Raises LargeBatchError."""
     records, limit = MOST_RECORDS_AT_ONCE, MOST_BYTES_AT_ONCE
     if source != target:
-        records, limit = records // REBUILDING_FACTOR, limit // REBUILDING_FACTOR
+        records, limit = REBUILT_RECORDS_AT_ONCE, REBUILT_BYTES_AT_ONCE
     elif source == Compression.NONE:
         limit *= PLAIN_FACTOR
-    if header.record_count > records or size > limit:
+    slow_to_set_up = source != target == Compression.ZSTD and config.compression_zstd_level > HIGHEST_ZSTD_AT_ONCE
+    if header.record_count > records or size > limit or slow_to_set_up:
         raise LargeBatchError
     return limit
 
@@ -241,7 +240,14 @@ def _validate_records(
     in_place = source == target
     section = _unpack(batch, source, topic_partition, limit) if compressed else b"".join((batch[HEADER_SIZE:],))
     checked = check_records(
-        header, section, config, now_ms, topic_partition, partial=compressed and in_place, compressed=compressed
+        header,
+        section,
+        config,
+        now_ms,
+        topic_partition,
+        partial=compressed and in_place,
+        compressed=compressed,
+        at_once=limit is not None,
     )
     append_time = config.message_timestamp_type == "LogAppendTime"
     if not in_place:

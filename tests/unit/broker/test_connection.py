@@ -201,8 +201,8 @@ async def test_the_bytes_of_overlapping_requests_are_bounded(rig: Rig) -> None:
     await rig.create("gated", 1, **GATED, max_message_bytes="20000000")
     client = rig.connect()
     for _ in range(10):
-        client.send("produce", 9, **produce("gated", {0: batch(bytes(4_000_000))}))
-    assert rig.node.partitions.get("gated", 0).log_end_offset == 9
+        client.send("produce", 9, **produce("gated", {0: batch(*[bytes(990_000)] * 4)}))
+    assert rig.node.partitions.get("gated", 0).log_end_offset == 36
     await settle()
     assert await ids(client) == [*range(1, 11)]
 
