@@ -142,6 +142,11 @@ class Site:
         assert not whole or found == expected
 
 
+def _lags(driver: Driver) -> set[float]:
+    lines = driver.metrics().splitlines()
+    return {float(line.rsplit(maxsplit=1)[1]) for line in lines if line.startswith("odradek_lake_lag_offsets{")}
+
+
 def _until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not condition():
@@ -219,6 +224,7 @@ def test_driver_and_broker_killed_in_the_middle(
         produce(own_broker.bootstrap_servers, f"{topic}.later", [b"x"])
         for name in (topic, f"{topic}.later"):
             site.wait_for(name)
+        _until(lambda: _lags(driver) == {0.0})  # before it has said so, SIGTERM ends it with status 143: work is left
         assert f'odradek_lake_records_total{{topic="{topic}.later"}} 1.0' in driver.metrics()
         assert f'odradek_lake_lag_offsets{{partition="0",topic="{topic}"}}' in driver.metrics()
         driver.terminate()
