@@ -6,7 +6,7 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from datetime import timedelta
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, TypeAlias, Union, get_args, get_origin
+from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 Entity: TypeAlias = Any
 """An instance of one of kio's frozen dataclasses (or whatever has the attributes of one)."""
@@ -65,7 +65,8 @@ class FieldPlan:
 @cache
 def field_plans(cls: EntityClass) -> tuple[FieldPlan, ...]:
     """The fields of `cls` in wire order; tagged ones are included, in the place where they are declared."""
-    return tuple(_plan(field) for field in fields(cls))
+    hints = _hints(cls)
+    return tuple(_plan(field, hints[field.name]) for field in fields(cls))
 
 
 def default_entity(cls: EntityClass) -> Entity:
@@ -73,8 +74,14 @@ def default_entity(cls: EntityClass) -> Entity:
     return cls(**{plan.name: plan.default for plan in field_plans(cls)})
 
 
-def _plan(field: Field[Any]) -> FieldPlan:
-    declared, nullable = _without_none(field.type)
+def _hints(cls: EntityClass) -> dict[str, Any]:
+    """The types of the fields, also where the class is declared with postponed annotations."""
+    types = {field.name: field.type for field in fields(cls)}
+    return get_type_hints(cls) if any(isinstance(declared, str) for declared in types.values()) else types
+
+
+def _plan(field: Field[Any], hint: Any) -> FieldPlan:
+    declared, nullable = _without_none(hint)
     array = get_origin(declared) is tuple
     if array:
         declared, _ = _without_none(get_args(declared)[0])  # an array of UUIDs is a tuple of UUID | None

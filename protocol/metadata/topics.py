@@ -1,0 +1,77 @@
+"""Records of topics and their partitions (KIP-631; directories: KIP-858; eligible leader replicas, ELR: KIP-966)."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from .message import int8, int32, int32_array, metadata_record, string, uuid, uuid_array
+
+NO_LEADER = -1
+LEADER_UNCHANGED = -2
+RECOVERY_UNCHANGED = -1
+
+
+@metadata_record(2)
+class TopicRecord:
+    """A topic was created; its partitions follow."""
+
+    name: str = string()
+    topic_id: UUID | None = uuid()
+
+
+@metadata_record(9)
+class RemoveTopicRecord:
+    """A topic was deleted, with its partitions and its configuration."""
+
+    topic_id: UUID | None = uuid()
+
+
+@metadata_record(3, highest=2)
+class PartitionRecord:
+    """A partition was created, or, in a snapshot, all that is known of it.
+
+    `directories` has one id for each of `replicas`. `leader_recovery_state` is 1 while a leader recovers from an
+    unclean election.
+    """
+
+    partition_id: int = int32(default=-1)
+    topic_id: UUID | None = uuid()
+    replicas: tuple[int, ...] = int32_array()
+    isr: tuple[int, ...] = int32_array()
+    removing_replicas: tuple[int, ...] = int32_array()
+    adding_replicas: tuple[int, ...] = int32_array()
+    leader: int = int32(default=NO_LEADER)
+    leader_recovery_state: int = int8(tag=0)
+    leader_epoch: int = int32(default=-1)
+    partition_epoch: int = int32(default=-1)
+    directories: tuple[UUID | None, ...] = uuid_array(since=1)
+    eligible_leader_replicas: tuple[int, ...] | None = int32_array(default=None, since=2, tag=1)
+    last_known_elr: tuple[int, ...] | None = int32_array(default=None, since=2, tag=2)
+
+
+@metadata_record(5, highest=2)
+class PartitionChangeRecord:
+    """What has changed in a partition; None, and the constants of this file, stand for what has not.
+
+    The partition epoch rises by one with each such record. The leader epoch does with each that names a leader, even
+    if it is the same one.
+    """
+
+    partition_id: int = int32(default=-1)
+    topic_id: UUID | None = uuid()
+    isr: tuple[int, ...] | None = int32_array(default=None, tag=0)
+    leader: int = int32(default=LEADER_UNCHANGED, tag=1)
+    replicas: tuple[int, ...] | None = int32_array(default=None, tag=2)
+    removing_replicas: tuple[int, ...] | None = int32_array(default=None, tag=3)
+    adding_replicas: tuple[int, ...] | None = int32_array(default=None, tag=4)
+    leader_recovery_state: int = int8(default=RECOVERY_UNCHANGED, tag=5)
+    directories: tuple[UUID | None, ...] | None = uuid_array(default=None, since=1, tag=8)
+    eligible_leader_replicas: tuple[int, ...] | None = int32_array(default=None, since=2, tag=6)
+    last_known_elr: tuple[int, ...] | None = int32_array(default=None, since=2, tag=7)
+
+
+@metadata_record(28)
+class ClearElrRecord:
+    """The eligible leader replicas of a topic were cleared; of all topics if the name is empty."""
+
+    topic_name: str = string()
