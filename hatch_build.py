@@ -9,7 +9,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-NODE_PACKAGES = ("broker", "coordinator", "storage", "protocol", "timing")
+NODE_PACKAGES = ("broker", "controller", "coordinator", "metadata", "protocol", "storage", "timing")
 
 
 class NodeInside(BuildHookInterface):  # type: ignore[type-arg]

@@ -10,7 +10,6 @@ from broker.coordinators.group_topics import GroupTopics
 from broker.coordinators.hosted import HostedCoordinator, HostingNode
 from broker.metadata.features import Features
 from broker.metadata.resource_configs import Resource, ResourceConfigs, ResourceType
-from broker.metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from broker.metadata.topics import Topic
 from broker.monitoring.group_metrics import register_group_metrics
 from broker.monitoring.metrics import Metrics
@@ -26,6 +25,7 @@ from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.shard import ROWS, GroupShard
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.runtime.shard import Shard
+from metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from protocol import uuids
 from protocol.errors import UnsupportedVersion
 from protocol.java_collections import in_computed_order, in_concurrent_order, partition_hash

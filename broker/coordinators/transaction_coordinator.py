@@ -9,7 +9,6 @@ from broker.coordinators.hosted import HostedCoordinator, HostingNode
 from broker.coordinators.transaction_markers import TransactionMarkers
 from broker.metadata.features import Features
 from broker.metadata.producer_ids import ProducerIds
-from broker.metadata.topic_names import TRANSACTION_STATE_TOPIC_NAME
 from broker.monitoring.metrics import Metrics
 from broker.monitoring.transaction_metrics import register_transaction_metrics
 from coordinator.group.shard import GroupShard
@@ -20,6 +19,7 @@ from coordinator.transaction.config import TransactionConfig
 from coordinator.transaction.metadata import TransactionMetadata
 from coordinator.transaction.metrics import TransactionMetrics
 from coordinator.transaction.shard import ROWS, TransactionShard
+from metadata.topic_names import TRANSACTION_STATE_TOPIC_NAME
 from protocol.errors import KafkaError
 from protocol.records.batch import NO_SEQUENCE
 from protocol.topic_partition import PartitionKey

@@ -5,7 +5,6 @@ from __future__ import annotations
 from asyncio import Future, get_running_loop
 from functools import partial
 
-from broker.metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from broker.partitions.hosted import Partitions
 from broker.partitions.partition import Partition
 from coordinator.group.shard import GroupShard
@@ -13,6 +12,7 @@ from coordinator.runtime.batches import encode_end_marker
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.transaction.marker_port import EndMarker, WriteMarker
+from metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from protocol.errors import InvalidProducerEpoch, KafkaError, Timeout, UnknownTopicOrPartition
 from storage.append_types import AppendOrigin
 from storage.producers.producer_entry import NO_OFFSET

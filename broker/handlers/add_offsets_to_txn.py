@@ -7,12 +7,12 @@ from collections.abc import Awaitable
 from kio.schema.add_offsets_to_txn.v4 import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kio.schema.errors import ErrorCode
 
-from broker.metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from broker.network.answers import when_done
 from broker.network.context import RequestContext
 from broker.network.old_clients import fencing_known_from
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.metadata import TV_0
+from metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from protocol.durations import ZERO
 from protocol.entities import maker
 from protocol.errors import InvalidRequest, KafkaError

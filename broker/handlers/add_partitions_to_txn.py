@@ -22,12 +22,12 @@ from kio.schema.add_partitions_to_txn.v5.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from broker.metadata.topic_names import is_internal
 from broker.network.answers import when_all_settled
 from broker.network.context import RequestContext
 from broker.network.old_clients import fencing_known_from
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.metadata import TV_0, TV_2, by_topic
+from metadata.topic_names import is_internal
 from protocol.api_table import API_BY_NAME
 from protocol.durations import ZERO
 from protocol.entities import maker

@@ -15,7 +15,6 @@ from kio.schema.create_partitions.v3.request import CreatePartitionsTopic
 from kio.schema.create_partitions.v3.response import CreatePartitionsTopicResult
 from kio.schema.errors import ErrorCode
 
-from broker.metadata import topic_names
 from broker.metadata.store import retrying
 from broker.metadata.topic_planning import (
     MAX_PARTITIONS_PER_REQUEST,
@@ -27,6 +26,7 @@ from broker.metadata.topic_planning import (
 )
 from broker.metadata.topics import PartitionAssignment
 from broker.network.context import RequestContext
+from metadata import topic_names
 from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError, UnknownServerError, UnknownTopicOrPartition
 from protocol.java_collections import in_java_order

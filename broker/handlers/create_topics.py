@@ -15,9 +15,7 @@ from kio.schema.create_topics.v7.response import CreatableTopicConfigs, Creatabl
 from kio.schema.errors import ErrorCode
 
 from broker.config.describe import TopicDescriber, describe_new_topic
-from broker.metadata import topic_names
 from broker.metadata.store import retrying
-from broker.metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
 from broker.metadata.topic_planning import (
     MAX_PARTITIONS_PER_REQUEST,
     check_partition_total,
@@ -28,6 +26,8 @@ from broker.metadata.topic_planning import (
 )
 from broker.metadata.topics import Topic
 from broker.network.context import RequestContext
+from metadata import topic_names
+from metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
 from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError
 

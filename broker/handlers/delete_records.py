@@ -17,8 +17,8 @@ from kio.schema.delete_records.v2.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from broker.metadata.topic_names import INTERNAL_TOPICS
 from broker.network.context import RequestContext
+from metadata.topic_names import INTERNAL_TOPICS
 from protocol.durations import ZERO
 from protocol.errors import InvalidTopic, KafkaError, KafkaStorage, UnknownTopicOrPartition
 from protocol.java_collections import in_immutable_groups, in_scala_groups

@@ -26,10 +26,10 @@ from broker.config.describe import (
 )
 from broker.config.resource_defs import CLIENT_METRICS_CONFIGS, group_configs
 from broker.config.resource_names import node_id_of
-from broker.metadata import topic_names
 from broker.metadata.config_changes import loggers
 from broker.metadata.resource_configs import ResourceType
 from broker.network.context import RequestContext
+from metadata import topic_names
 from protocol.durations import ZERO
 from protocol.errors import (
     InvalidConfiguration,

@@ -8,9 +8,9 @@ from kio.schema.describe_producers.v0 import DescribeProducersRequest, DescribeP
 from kio.schema.describe_producers.v0.response import PartitionResponse, ProducerState, TopicResponse
 from kio.schema.errors import ErrorCode
 
-from broker.metadata import topic_names
 from broker.network.context import RequestContext
 from broker.partitions.partition import Partition
+from metadata import topic_names
 from protocol.durations import ZERO
 from protocol.errors import InvalidTopic, KafkaError, KafkaStorage, UnknownTopicOrPartition
 from protocol.java_collections import in_bucket_order

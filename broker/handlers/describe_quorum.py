@@ -13,8 +13,8 @@ from kio.schema.describe_quorum.v2 import request as asked
 from kio.schema.describe_quorum.v2.response import Listener, Node, PartitionData, ReplicaState, TopicData
 from kio.schema.errors import ErrorCode
 
-from broker.metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
 from broker.network.context import RequestContext
+from metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
 from protocol.errors import UnknownTopicOrPartition
 
 METADATA_PARTITION = 0

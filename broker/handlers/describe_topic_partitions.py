@@ -18,9 +18,9 @@ from kio.schema.describe_topic_partitions.v0.response import (
 from kio.schema.errors import ErrorCode
 
 from broker.handlers.metadata import NO_LEADER
-from broker.metadata import topic_names
 from broker.network.context import RequestContext
 from broker.security import authorized_operations
+from metadata import topic_names
 from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
 

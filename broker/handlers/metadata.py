@@ -17,10 +17,10 @@ from kio.schema.metadata.v13.response import (
     MetadataResponseTopic,
 )
 
-from broker.metadata import topic_names
 from broker.metadata.topics import PartitionAssignment, Topic
 from broker.network.context import RequestContext
 from broker.security import authorized_operations
+from metadata import topic_names
 from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
 from protocol.java_collections import in_hash_order, in_mutable_set_order, in_set_order, java_numbers_hash

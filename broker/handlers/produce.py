@@ -20,7 +20,6 @@ from broker.coordinators.transactional_produce import (
     admit,
     new_append,
 )
-from broker.metadata import topic_names
 from broker.network.context import CloseConnectionError, RequestContext
 from broker.partitions.delayed_produce import Unacknowledged
 from broker.partitions.produced_batches import (
@@ -32,6 +31,7 @@ from broker.partitions.produced_batches import (
     malformed,
 )
 from coordinator.runtime.outcome import new_producer_epoch
+from metadata import topic_names
 from protocol import errors
 from protocol.errors import (
     CorruptMessage,

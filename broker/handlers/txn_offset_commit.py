@@ -15,11 +15,11 @@ from kio.schema.txn_offset_commit.v5.response import TxnOffsetCommitResponsePart
 
 from broker.coordinators.offset_commits import Refused, answered, response_of, split
 from broker.coordinators.transactional_produce import Append, ClientAbilities, Refusals, admit
-from broker.metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from broker.network.answers import when_done
 from broker.network.context import RequestContext
 from coordinator.group.offsets.offsets import Commit, OffsetToCommit
 from coordinator.runtime.outcome import ProducerEpoch
+from metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from protocol.entities import maker
 from protocol.errors import CoordinatorNotAvailable, InvalidGroupId, KafkaError, NotCoordinator, NotEnoughReplicas
 from protocol.records.batch import NO_SEQUENCE

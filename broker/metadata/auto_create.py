@@ -12,8 +12,8 @@ import structlog
 from broker.config.start_topics import StartTopic
 from broker.metadata.internal_topics import plan_internal_topic
 from broker.metadata.store import VersionConflictError
-from broker.metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
 from broker.metadata.topic_planning import PlanningNode, plan_topic
+from metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
 from protocol.errors import InvalidRequest, KafkaError, TopicExists
 
 logger = structlog.get_logger(__name__)

@@ -14,10 +14,10 @@ from broker.config.broker_config import BrokerConfig
 from broker.config.resource_defs import parse_client_metrics_configs, parse_group_configs
 from broker.config.resource_names import node_id_of
 from broker.config.topic_config import parse_topic_configs
-from broker.metadata import topic_names
 from broker.metadata.resource_configs import Resource, ResourceConfigs, ResourceType
 from broker.metadata.store import retrying
 from broker.metadata.topics import Topics
+from metadata import topic_names
 from protocol.errors import (
     InvalidConfiguration,
     InvalidRequest,

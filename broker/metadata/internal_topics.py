@@ -9,13 +9,13 @@ from __future__ import annotations
 import structlog
 
 from broker.metadata.store import VersionConflictError
-from broker.metadata.topic_names import (
+from broker.metadata.topic_planning import PlanningNode, plan_topic
+from broker.metadata.topics import Topic
+from metadata.topic_names import (
     GROUP_METADATA_TOPIC_NAME,
     SHARE_GROUP_STATE_TOPIC_NAME,
     TRANSACTION_STATE_TOPIC_NAME,
 )
-from broker.metadata.topic_planning import PlanningNode, plan_topic
-from broker.metadata.topics import Topic
 from protocol.errors import CoordinatorNotAvailable, KafkaError
 
 logger = structlog.get_logger(__name__)

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.topic_config import parse_topic_configs
-from broker.metadata import topic_names
 from broker.metadata.topics import PartitionAssignment, Topic, Topics, assign
+from metadata import topic_names
 from protocol import uuids
 from protocol.errors import (
     InvalidConfiguration,

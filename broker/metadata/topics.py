@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Protocol
 
-from broker.metadata import topic_names
 from broker.metadata.store import Change, MetadataStore, VersionConflictError, Versioned
+from metadata import topic_names
 from protocol.errors import UnknownTopicOrPartition
 from protocol.java_collections import LEAST_SLOTS, in_timeline_order, timeline_slots
 from protocol.topic_partition import TopicPartition
@@ -129,9 +129,8 @@ class Topics:
 
     def colliding_with(self, name: str) -> str | None:
         """The first existing topic that would share its metric names with `name` (itself included), if any."""
-        if "." not in name and "_" not in name:
-            return None
-        return min(self._collisions.get(topic_names.collision_key(name), ()), default=None)
+        key = topic_names.collision_key(name)
+        return None if key is None else min(self._collisions.get(key, ()), default=None)
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener(old, new)` after each later change; None means that the topic does not exist."""
@@ -251,11 +250,15 @@ class Topics:
         topic = _decode(name, versioned.value)
         self._by_name[name] = self._by_id[topic.id] = topic
         self._versions[name] = versioned.version
-        self._collisions[topic_names.collision_key(name)].add(name)
+        collision_key = topic_names.collision_key(name)
+        if collision_key is not None:
+            self._collisions[collision_key].add(name)
         return topic
 
     def _forget_collisions(self, name: str) -> None:
         key = topic_names.collision_key(name)
+        if key is None:
+            return
         self._collisions[key].discard(name)
         if not self._collisions[key]:
             del self._collisions[key]

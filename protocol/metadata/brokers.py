@@ -31,15 +31,15 @@ class RegisterBrokerRecord:
     """A broker has registered; its epoch is this record's offset."""
 
     broker_id: int = int32()
-    is_migrating_zk_broker: bool = boolean(since=2)
+    is_migrating_zk_broker: bool = boolean(default=False, since=2)
     incarnation_id: UUID | None = uuid()
     broker_epoch: int = int64()
     end_points: tuple[Endpoint, ...] = entities()
     features: tuple[SupportedFeature, ...] = entities()
-    rack: str | None = string()
+    rack: str | None = string(default=None)
     fenced: bool = boolean(default=True)
-    in_controlled_shutdown: bool = boolean(since=1)
-    log_dirs: tuple[UUID | None, ...] = uuid_array(since=3, tag=0)
+    in_controlled_shutdown: bool = boolean(default=False, since=1)
+    log_dirs: tuple[UUID | None, ...] = uuid_array(default=(), since=3, tag=0)
     cordoned_log_dirs: tuple[UUID | None, ...] | None = uuid_array(default=None, since=4, tag=1)
 
 
@@ -77,9 +77,9 @@ class BrokerRegistrationChangeRecord:
 
     broker_id: int = int32()
     broker_epoch: int = int64()
-    fenced: int = int8(tag=0)
-    in_controlled_shutdown: int = int8(since=1, tag=1)
-    log_dirs: tuple[UUID | None, ...] = uuid_array(since=2, tag=2)
+    fenced: int = int8(default=0, tag=0)
+    in_controlled_shutdown: int = int8(default=0, since=1, tag=1)
+    log_dirs: tuple[UUID | None, ...] = uuid_array(default=(), since=2, tag=2)
     cordoned_log_dirs: tuple[UUID | None, ...] | None = uuid_array(default=None, since=3, tag=3)
 
 

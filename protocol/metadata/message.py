@@ -29,6 +29,10 @@ def _declared(kind: str, default: Any, since: int, tag: int | None) -> Any:
     return field(default=default, metadata=metadata)
 
 
+# Every field has a default, for messages that lack it. One that is declared without is to be given when a record is
+# made: type checkers insist on it.
+
+
 def boolean(*, default: bool = False, since: int = 0, tag: int | None = None) -> Any:
     return _declared("bool", default, since, tag)
 

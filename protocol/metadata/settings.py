@@ -37,8 +37,8 @@ class ClientQuotaRecord:
 
     entity: tuple[QuotaEntity, ...] = entities()
     key: str = string()
-    value: float = float64()
-    remove: bool = boolean()
+    value: float = float64(default=0.0)
+    remove: bool = boolean(default=False)
 
 
 @metadata_record(15)

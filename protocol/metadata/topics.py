@@ -38,10 +38,10 @@ class PartitionRecord:
     topic_id: UUID | None = uuid()
     replicas: tuple[int, ...] = int32_array()
     isr: tuple[int, ...] = int32_array()
-    removing_replicas: tuple[int, ...] = int32_array()
-    adding_replicas: tuple[int, ...] = int32_array()
+    removing_replicas: tuple[int, ...] = int32_array(default=())
+    adding_replicas: tuple[int, ...] = int32_array(default=())
     leader: int = int32(default=NO_LEADER)
-    leader_recovery_state: int = int8(tag=0)
+    leader_recovery_state: int = int8(default=0, tag=0)
     leader_epoch: int = int32(default=-1)
     partition_epoch: int = int32(default=-1)
     directories: tuple[UUID | None, ...] = uuid_array(since=1)
@@ -74,4 +74,4 @@ class PartitionChangeRecord:
 class ClearElrRecord:
     """The eligible leader replicas of a topic were cleared; of all topics if the name is empty."""
 
-    topic_name: str = string()
+    topic_name: str = string(default="")

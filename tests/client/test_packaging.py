@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 DEPENDENCIES = sysconfig.get_paths()["purelib"]
 """The folder with what the broker needs; as a plain folder on a path, the editable install in it does not count."""
 
-PLAIN_NAMES = ("broker", "coordinator", "storage", "protocol", "timing", "pipeline")
+PLAIN_NAMES = ("broker", "controller", "coordinator", "metadata", "storage", "protocol", "timing", "pipeline")
 START_A_BROKER = "import odradek\nwith odradek.Broker() as broker:\n    print(broker.bootstrap_servers)\n"
 
 

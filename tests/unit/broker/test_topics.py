@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.metadata import topic_names
 from broker.metadata.store import VersionConflictError
 from broker.metadata.topics import Topic, assign
+from metadata import topic_names
 from protocol import uuids
 from protocol.errors import UnknownTopicOrPartition
 from tests.unit.broker.admin_rig import Rig

@@ -9,10 +9,10 @@ from kio.schema.add_partitions_to_txn.v3.request import AddPartitionsToTxnTopic
 from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnTopic as AddPartitionsToTxnTopicOfBrokers
 from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnTransaction
 
-from broker.metadata.topic_names import TRANSACTION_STATE_TOPIC_NAME
 from broker.network.frames import LARGEST_SCRATCH_BYTES, SCRATCH_BYTES
 from coordinator.hashing import partition_for
 from coordinator.runtime.shard import ShardStatus
+from metadata.topic_names import TRANSACTION_STATE_TOPIC_NAME
 from tests.doubles.clock import settle
 from tests.doubles.files import Unsynced
 from tests.doubles.workers import LoopWorkers, QueuedWorkers

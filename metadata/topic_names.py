@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
-
-from protocol.java_collections import in_java_order
 
 GROUP_METADATA_TOPIC_NAME = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC_NAME = "__transaction_state"
@@ -38,17 +37,14 @@ def is_internal(name: str) -> bool:
     return name in INTERNAL_TOPICS
 
 
-def collision_key(name: str) -> str:
-    """A key shared by names whose metric names are the same, so that Kafka lets only one of them exist."""
-    return name.replace(".", "_")
+def collision_key(name: str) -> str | None:
+    """A key shared by names whose metric names are the same, so that Kafka lets only one of them exist.
+
+    None for a name that cannot collide.
+    """
+    return name.replace(".", "_") if "." in name or "_" in name else None
 
 
 def repeated(names: Iterable[str]) -> list[str]:
-    """Those given more than once, in the order of Kafka's `HashSet`, to which each is added when it comes again."""
-    seen: set[str] = set()
-    again: dict[str, None] = {}
-    for name in names:
-        if name in seen:
-            again[name] = None
-        seen.add(name)
-    return in_java_order([*again])
+    """Those given more than once, in the order in which they first came."""
+    return [name for name, times in Counter(names).items() if times > 1]

@@ -1,0 +1,248 @@
+"""Topics and their partitions (Kafka's `TopicsImage`, `TopicsDelta`, `PartitionRegistration`).
+
+Maps are persistent: a change of one partition copies a few nodes of a tree, however many partitions there are, and
+images that readers still hold stay as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from immutables import Map
+
+from metadata.topic_names import collision_key, is_internal
+from protocol.metadata.topics import LEADER_UNCHANGED, NO_LEADER, RECOVERY_UNCHANGED
+
+Record = Any
+"""A record of `protocol.metadata.topics`, whose fields are checked where it is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRegistration:
+    """What the cluster knows of a partition; nodes are ids, and `directories` has one id for each of `replicas`.
+
+    `leader` is -1 if there is none. `elr` are the eligible leader replicas of KIP-966.
+    """
+
+    replicas: tuple[int, ...]
+    directories: tuple[UUID | None, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    leader_recovery_state: int = 0
+    removing_replicas: tuple[int, ...] = ()
+    adding_replicas: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+
+    @property
+    def has_leader(self) -> bool:
+        return self.leader != NO_LEADER
+
+    @classmethod
+    def of(cls, record: Record) -> PartitionRegistration:
+        """The partition of a PartitionRecord."""
+        return cls(
+            record.replicas,
+            record.directories,
+            record.isr,
+            record.leader,
+            record.leader_epoch,
+            record.partition_epoch,
+            record.leader_recovery_state,
+            record.removing_replicas,
+            record.adding_replicas,
+            record.eligible_leader_replicas or (),
+            record.last_known_elr or (),
+        )
+
+    def merge(self, change: Record) -> PartitionRegistration:
+        """The partition after a PartitionChangeRecord."""
+        elected = change.leader != LEADER_UNCHANGED
+        recovery = change.leader_recovery_state
+        return PartitionRegistration(
+            self.replicas if change.replicas is None else change.replicas,
+            self.directories if change.directories is None else change.directories,
+            self.isr if change.isr is None else change.isr,
+            change.leader if elected else self.leader,
+            self.leader_epoch + elected,
+            self.partition_epoch + 1,
+            self.leader_recovery_state if recovery == RECOVERY_UNCHANGED else recovery,
+            self.removing_replicas if change.removing_replicas is None else change.removing_replicas,
+            self.adding_replicas if change.adding_replicas is None else change.adding_replicas,
+            self.elr if change.eligible_leader_replicas is None else change.eligible_leader_replicas,
+            self.last_known_elr if change.last_known_elr is None else change.last_known_elr,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TopicImage:
+    """A topic; its partitions are numbered from 0 without gaps."""
+
+    name: str
+    id: UUID
+    partitions: Map[int, PartitionRegistration] = Map()
+
+    @property
+    def partition_count(self) -> int:
+        return len(self.partitions)
+
+    @property
+    def replication_factor(self) -> int:
+        return len(self.partitions[0].replicas)
+
+    @property
+    def is_internal(self) -> bool:
+        return is_internal(self.name)
+
+    def in_order(self) -> Iterator[tuple[int, PartitionRegistration]]:
+        """(index, partition), by index."""
+        return ((index, self.partitions[index]) for index in range(len(self.partitions)))
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsImage:
+    """All topics by name; `names` has the name of each id, `collisions` the names that share a key of metrics."""
+
+    by_name: Map[str, TopicImage] = Map()
+    names: Map[UUID, str] = Map()
+    collisions: Map[str, frozenset[str]] = Map()
+
+    def __len__(self) -> int:
+        return len(self.by_name)
+
+    def __iter__(self) -> Iterator[TopicImage]:
+        """Every topic, in no particular order."""
+        return self.by_name.values().__iter__()
+
+    def get(self, name: str) -> TopicImage | None:
+        return self.by_name.get(name)
+
+    def by_id(self, topic_id: UUID | None) -> TopicImage | None:
+        name = None if topic_id is None else self.names.get(topic_id)
+        return None if name is None else self.by_name[name]
+
+    def sorted(self) -> list[TopicImage]:
+        """Every topic, by name."""
+        return [self.by_name[name] for name in sorted(self.by_name)]
+
+    def colliding_with(self, name: str) -> str | None:
+        """The first existing topic that would share its metric names with `name` (itself included), if any."""
+        key = collision_key(name)
+        return None if key is None else min(self.collisions.get(key, ()), default=None)
+
+
+class TopicDelta:
+    """What records changed in one topic; `before` is None for a new one."""
+
+    __slots__ = ("after", "before", "changed")
+
+    def __init__(self, before: TopicImage | None, after: TopicImage) -> None:
+        self.before = before
+        self.after = after
+        self.changed: dict[int, PartitionRegistration] = {}
+
+    def partition(self, index: int) -> PartitionRegistration:
+        """The partition as it is now. Raises KeyError."""
+        found = self.changed.get(index)
+        return self.after.partitions[index] if found is None else found
+
+    def finish(self) -> TopicImage:
+        """The topic with all changes."""
+        if self.changed:
+            partitions = self.after.partitions.mutate()
+            for index, new in self.changed.items():
+                partitions[index] = new
+            self.after = replace(self.after, partitions=partitions.finish())
+        return self.after
+
+
+class TopicsDelta:
+    """What records changed in the topics.
+
+    Attributes:
+        changed: new topics, and those in which a partition changed or appeared, by id.
+        deleted: topics that were there before, by id.
+    """
+
+    def __init__(self, image: TopicsImage) -> None:
+        self._image = image
+        self.changed: dict[UUID, TopicDelta] = {}
+        self.deleted: dict[UUID, TopicImage] = {}
+
+    def create(self, record: Record) -> None:
+        self.changed[record.topic_id] = TopicDelta(None, TopicImage(record.name, record.topic_id))
+
+    def remove(self, record: Record) -> str:
+        """Remove a topic; return its name. Raises KeyError."""
+        new = self.changed.pop(record.topic_id, None)
+        before = self._image.by_id(record.topic_id)
+        if before is not None:
+            self.deleted[record.topic_id] = before
+        return before.name if new is None and before is not None else new.after.name if new else _unknown(record)
+
+    def put_partition(self, record: Record) -> None:
+        self._topic(record.topic_id).changed[record.partition_id] = PartitionRegistration.of(record)
+
+    def change_partition(self, record: Record) -> None:
+        topic = self._topic(record.topic_id)
+        topic.changed[record.partition_id] = topic.partition(record.partition_id).merge(record)
+
+    def clear_elr(self, record: Record) -> None:
+        """Forget the eligible leader replicas of one topic, or of all."""
+        for topic in self._named(record.topic_name):
+            found = self._topic(topic.id)
+            for index in range(topic.partition_count):
+                partition = found.partition(index)
+                if partition.elr or partition.last_known_elr:
+                    found.changed[index] = replace(partition, elr=(), last_known_elr=())
+
+    def _named(self, name: str) -> list[TopicImage]:
+        if not name:
+            return [topic for topic in self._image if topic.id not in self.deleted]
+        topic = self._image.get(name)
+        return [] if topic is None or topic.id in self.deleted else [topic]
+
+    def _topic(self, topic_id: UUID) -> TopicDelta:
+        found = self.changed.get(topic_id)
+        if found is None:
+            topic = self._image.by_id(topic_id)
+            if topic is None or topic_id in self.deleted:
+                raise KeyError(f"no topic has the id {topic_id}")
+            found = self.changed[topic_id] = TopicDelta(topic, topic)
+        return found
+
+    def apply(self) -> TopicsImage:
+        by_name, names = self._image.by_name.mutate(), self._image.names.mutate()
+        collisions = self._image.collisions
+        for topic in self.deleted.values():
+            del by_name[topic.name], names[topic.id]
+            collisions = _without(collisions, topic.name)
+        for delta in self.changed.values():
+            topic = delta.finish()
+            by_name[topic.name] = topic
+            if delta.before is None:
+                names[topic.id] = topic.name
+                collisions = _with(collisions, topic.name)
+        return TopicsImage(by_name.finish(), names.finish(), collisions)
+
+
+def _unknown(record: Record) -> str:
+    raise KeyError(f"no topic has the id {record.topic_id}")
+
+
+def _with(collisions: Map[str, frozenset[str]], name: str) -> Map[str, frozenset[str]]:
+    key = collision_key(name)
+    return collisions if key is None else collisions.set(key, collisions.get(key, frozenset()) | {name})
+
+
+def _without(collisions: Map[str, frozenset[str]], name: str) -> Map[str, frozenset[str]]:
+    key = collision_key(name)
+    if key is None:
+        return collisions
+    left = collisions[key] - {name}
+    return collisions.set(key, left) if left else collisions.delete(key)
