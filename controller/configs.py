@@ -1,0 +1,206 @@
+"""AlterConfigs and IncrementalAlterConfigs (KIP-133, KIP-339; Kafka's `ConfigurationControlManager`).
+
+Changes of a broker were checked by that broker before they came here.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from controller.decision import ConfigSchema, Decision, Surroundings
+from metadata import topic_names
+from metadata.configs import CLUSTER_DEFAULT, Resource, ResourceType
+from metadata.image import MetadataImage
+from protocol.errors import (
+    InvalidConfiguration,
+    InvalidRequest,
+    InvalidTopic,
+    KafkaError,
+    UnknownServerError,
+    UnknownTopicOrPartition,
+)
+from protocol.metadata.settings import ConfigRecord
+from protocol.metadata.topics import ClearElrRecord
+
+LONGEST_VALUE = 32_767
+"""In UTF-16 units: the longest string that a record can hold (`ConfigurationControlManager.MAX_VALUE_SIZE`)."""
+
+MIN_ISR = "min.insync.replicas"
+
+
+class AlterOp(enum.IntEnum):
+    """The operations of IncrementalAlterConfigs, numbered as on the wire."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of a configuration; `operation` is the number on the wire."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceChange:
+    """The changes of one resource; `incremental` ones modify what is set, others replace it."""
+
+    resource_type: int
+    name: str
+    changes: Sequence[Change]
+    incremental: bool
+
+
+class UnknownOperationError(UnknownServerError):
+    """An operation that does not exist. As in Kafka, all resources of the request fail with it."""
+
+
+def decide(
+    image: MetadataImage, wanted: Sequence[ResourceChange], around: Surroundings, *, validate_only: bool
+) -> Decision[list[KafkaError | None]]:
+    """Make every change that can be made; the response has each one's error, in the order of the changes."""
+    errors: list[KafkaError | None] = []
+    records: list[Any] = []
+    for change in wanted:
+        try:
+            records += _records(image, change, around.schema)
+        except UnknownOperationError as error:
+            return Decision([], [error] * len(wanted))
+        except KafkaError as error:
+            errors.append(error)
+        else:
+            errors.append(None)
+    return Decision([] if validate_only else records, errors)
+
+
+def _records(image: MetadataImage, change: ResourceChange, schema: ConfigSchema) -> Iterator[Any]:
+    resource = change.resource_type, change.name
+    current = image.configs.of(*resource)
+    altered = apply_changes(current if change.incremental else {}, change.changes, _lists(schema, change.resource_type))
+    _check(image, resource, altered, schema)
+    if change.resource_type in (ResourceType.TOPIC, ResourceType.BROKER):
+        _require_short(altered.values())
+    _check_min_isr(resource, current, altered)
+    yield from changed_records(resource, current, altered)
+    if change.resource_type == ResourceType.TOPIC and current.get(MIN_ISR) != altered.get(MIN_ISR):
+        yield ClearElrRecord(topic_name=change.name)
+    elif resource == (ResourceType.BROKER, CLUSTER_DEFAULT) and current.get(MIN_ISR) != altered.get(MIN_ISR):
+        yield ClearElrRecord(topic_name="")
+
+
+def changed_records(resource: Resource, current: Mapping[str, str], altered: Mapping[str, str]) -> Iterator[Any]:
+    """The records from one state of a resource to another, by name."""
+    resource_type, resource_name = resource
+    for name in sorted({*current, *altered}):
+        if current.get(name) != altered.get(name):
+            yield ConfigRecord(
+                resource_type=resource_type, resource_name=resource_name, name=name, value=altered.get(name)
+            )
+
+
+DefaultOfList = Callable[[str], str | None]
+"""The default of a configuration that is a list; None for one that is none."""
+
+
+def _lists(schema: ConfigSchema, resource_type: int) -> DefaultOfList:
+    def default_of_list(name: str) -> str | None:
+        return schema.default(resource_type, name) if schema.is_list(resource_type, name) else None
+
+    return default_of_list
+
+
+def apply_changes(
+    current: Mapping[str, str], changes: Iterable[Change], default_of_list: DefaultOfList
+) -> dict[str, str]:
+    """What is set after the changes. Raises InvalidConfiguration, and UnknownOperationError."""
+    altered = dict(current)
+    for change in changes:
+        operation, value = known_operation(change), change.value or ""
+        match operation:
+            case AlterOp.SET:
+                altered[change.name] = value
+            case AlterOp.DELETE:
+                altered.pop(change.name, None)
+            case AlterOp.APPEND | AlterOp.SUBTRACT:
+                default = default_of_list(change.name)
+                if default is None:
+                    raise InvalidConfiguration(f"{change.name} is no list, so {operation.name} does not apply to it.")
+                altered[change.name] = ",".join(_combined(altered.get(change.name, default), operation, value))
+    return altered
+
+
+def known_operation(change: Change) -> AlterOp:
+    """Raises UnknownOperationError for one that does not exist."""
+    try:
+        return AlterOp(change.operation)
+    except ValueError:
+        raise UnknownOperationError(f"There is no operation {change.operation}.") from None
+
+
+def _combined(text: str, operation: AlterOp, value: str) -> list[str]:
+    parts = [part for part in text.split(",") if part]
+    for part in _parts(value):
+        if operation is AlterOp.APPEND and part not in parts:
+            parts.append(part)
+        elif operation is AlterOp.SUBTRACT and part in parts:
+            parts.remove(part)
+    return parts
+
+
+def _parts(text: str) -> list[str]:
+    """The parts between commas, without empty ones at the end unless the text is empty."""
+    parts = text.split(",")
+    while text and parts and not parts[-1]:
+        parts.pop()
+    return parts
+
+
+def _check(image: MetadataImage, resource: Resource, altered: Mapping[str, str], schema: ConfigSchema) -> None:
+    resource_type, name = resource
+    match resource_type:
+        case ResourceType.TOPIC:
+            _check_topic(image, name, altered, schema)
+        case ResourceType.GROUP:
+            if not name:
+                raise InvalidRequest("A group config needs the group's name.")
+            schema.check(resource_type, name, altered)
+        case ResourceType.CLIENT_METRICS:
+            if not name:
+                raise InvalidRequest("A client metrics config needs the subscription's name.")
+            schema.check(resource_type, name, altered)
+
+
+def _check_topic(image: MetadataImage, name: str, altered: Mapping[str, str], schema: ConfigSchema) -> None:
+    if not name:
+        raise InvalidRequest("A topic config needs the topic's name.")
+    reason = topic_names.invalid_reason(name)
+    if reason is not None:
+        raise InvalidTopic(reason)
+    schema.check(ResourceType.TOPIC, name, altered)
+    if image.topics.get(name) is None:
+        raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
+
+
+def _require_short(values: Iterable[str]) -> None:
+    """Raises InvalidConfiguration if appending made a value too long for a record."""
+    if any(len(value.encode("utf-16-le")) // 2 > LONGEST_VALUE for value in values):
+        raise InvalidConfiguration(f"A configuration value is longer than {LONGEST_VALUE}, the most a record can hold.")
+
+
+def _check_min_isr(resource: Resource, current: Mapping[str, str], altered: Mapping[str, str]) -> None:
+    """With eligible leader replicas (KIP-966) `min.insync.replicas` is set for the cluster, and stays set."""
+    resource_type, name = resource
+    if resource_type != ResourceType.BROKER:
+        return
+    if name != CLUSTER_DEFAULT and current.get(MIN_ISR) != altered.get(MIN_ISR):
+        raise InvalidConfiguration("min.insync.replicas is set for the whole cluster, not for one broker.")
+    if name == CLUSTER_DEFAULT and MIN_ISR in current and MIN_ISR not in altered:
+        raise InvalidConfiguration("The cluster's min.insync.replicas can be changed, but not removed.")

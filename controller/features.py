@@ -1,0 +1,82 @@
+"""UpdateFeatures (KIP-584, KIP-1022; Kafka's `FeatureControlManager`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from controller.decision import Decision
+from metadata.image import MetadataImage
+from metadata.settings import METADATA_VERSION
+from protocol.errors import InvalidUpdateVersion
+from protocol.metadata.settings import FeatureLevelRecord
+
+SUPPORTED: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {
+        "eligible.leader.replicas.version": (0, 1),
+        "group.version": (0, 1),
+        "kraft.version": (0, 1),
+        "metadata.version": (7, 27),
+        "share.version": (0, 1),
+        "transaction.version": (0, 2),
+    }
+)
+"""The lowest and the highest level of each feature that this release works with."""
+
+DEFAULTS: Mapping[str, int] = MappingProxyType(
+    {
+        "eligible.leader.replicas.version": 1,
+        "group.version": 1,
+        "metadata.version": 27,
+        "transaction.version": 2,
+    }
+)
+"""The levels of a new cluster. Level 0 is the same as not being finalized."""
+
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+LOWEST_LOSSLESS_METADATA_VERSION = 23
+"""Below it, metadata that we write would be lost: eligible leader replicas."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureUpdate:
+    """One feature of a request; `upgrade_type` is one of the three above."""
+
+    name: str
+    level: int
+    upgrade_type: int
+
+
+def decide(image: MetadataImage, updates: Sequence[FeatureUpdate], *, validate_only: bool) -> Decision[None]:
+    """All updates or none; of two for one feature the last counts. Raises InvalidUpdateVersion for a wrong one."""
+    records = []
+    for name, each in {each.name: each for each in updates}.items():
+        current = image.features.get(name, 0)
+        complaint = _complaint(current, each)
+        if complaint:
+            raise InvalidUpdateVersion(f"No feature was changed: {name} cannot be set to {each.level}. {complaint}")
+        if each.level != current:
+            records.append(FeatureLevelRecord(name=name, feature_level=each.level))
+    return Decision([] if validate_only else records, None)
+
+
+def _complaint(current: int, wanted: FeatureUpdate) -> str | None:
+    if wanted.upgrade_type not in {UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE}:
+        return "The upgrade type must be 1 (upgrade), 2 (safe downgrade) or 3 (unsafe downgrade)."
+    if wanted.level < 0:
+        return "A level cannot be negative."
+    if wanted.name not in SUPPORTED:
+        return "There is no such feature." if wanted.level == 0 else "This release does not know the feature."
+    lowest, highest = SUPPORTED[wanted.name]
+    if not lowest <= wanted.level <= highest:
+        return f"This release supports the levels {lowest} to {highest}."
+    if wanted.level < current and wanted.upgrade_type == UPGRADE:
+        return "A lower level needs the upgrade type of a safe or unsafe downgrade."
+    if wanted.level > current and wanted.upgrade_type != UPGRADE:
+        return "A higher level needs the upgrade type of an upgrade."
+    if wanted.name == "kraft.version" and wanted.level < current:
+        return "This feature cannot be downgraded."
+    if wanted.name == METADATA_VERSION and wanted.level < min(current, LOWEST_LOSSLESS_METADATA_VERSION):
+        return "The downgrade might lose metadata, so neither a safe nor an unsafe one is made."
+    return None

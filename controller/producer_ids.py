@@ -1,0 +1,16 @@
+"""Blocks of producer ids for brokers (KIP-730; Kafka's `ProducerIdControlManager`)."""
+
+from __future__ import annotations
+
+from controller.decision import Decision
+from metadata.image import MetadataImage
+from protocol.metadata.settings import ProducerIdsRecord
+
+BLOCK_SIZE = 1000
+
+
+def decide(image: MetadataImage, broker_id: int, broker_epoch: int) -> Decision[range]:
+    """The ids of the next block; no other broker ever gets them."""
+    first = image.next_producer_id
+    record = ProducerIdsRecord(broker_id=broker_id, broker_epoch=broker_epoch, next_producer_id=first + BLOCK_SIZE)
+    return Decision([record], range(first, first + BLOCK_SIZE))

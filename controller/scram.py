@@ -1,0 +1,111 @@
+"""AlterUserScramCredentials (KIP-554; Kafka's `ScramControlManager`)."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import hmac
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from controller.decision import Decision
+from metadata.image import MetadataImage
+from protocol.errors import (
+    DuplicateResource,
+    KafkaError,
+    ResourceNotFound,
+    UnacceptableCredential,
+    UnknownServerError,
+    UnsupportedSaslMechanism,
+)
+from protocol.metadata.credentials import RemoveUserScramCredentialRecord, UserScramCredentialRecord
+
+MIN_ITERATIONS, MAX_ITERATIONS = 4096, 16384
+
+
+class ScramMechanism(enum.IntEnum):
+    """Kafka's `ScramMechanism`, numbered as on the wire."""
+
+    SCRAM_SHA_256 = 1
+    SCRAM_SHA_512 = 2
+
+    @property
+    def digest(self) -> str:
+        """The hash function, as `hashlib` names it."""
+        return "sha256" if self is ScramMechanism.SCRAM_SHA_256 else "sha512"
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """Deletes one credential of a user; `mechanism` is the number on the wire, as in `Upsertion`."""
+
+    user: str
+    mechanism: int
+
+
+@dataclass(frozen=True, slots=True)
+class Upsertion:
+    """A user's credential for one mechanism, new or replacing another."""
+
+    user: str
+    mechanism: int
+    iterations: int
+    salt: bytes
+    salted_password: bytes
+
+
+Alteration = Deletion | Upsertion
+
+
+def decide(image: MetadataImage, alterations: Sequence[Alteration]) -> Decision[list[tuple[str, KafkaError | None]]]:
+    """The outcome of each user's alteration; a user with two of them gets none."""
+    times = Counter(each.user for each in alterations)
+    outcome: dict[str, KafkaError | None] = {}
+    records: list[Any] = []
+    for each in alterations:
+        error = _refusal(image, each)
+        if error is None and times[each.user] > 1:
+            error = DuplicateResource("A user credential cannot be altered twice in the same request")
+        outcome.setdefault(each.user, error)
+        if error is None:
+            records.append(_record(each))
+    return Decision(records, list(outcome.items()))
+
+
+def _refusal(image: MetadataImage, alteration: Alteration) -> KafkaError | None:
+    if not alteration.user:
+        return UnacceptableCredential("Username must not be empty")
+    if alteration.mechanism not in list(ScramMechanism):
+        return UnsupportedSaslMechanism("Unknown SCRAM mechanism")
+    if isinstance(alteration, Deletion):
+        if (alteration.user, alteration.mechanism) not in image.scram:
+            return ResourceNotFound("Attempt to delete a user credential that does not exist")
+    elif alteration.iterations < MIN_ITERATIONS:
+        return UnacceptableCredential("Too few iterations")
+    elif alteration.iterations > MAX_ITERATIONS:
+        return UnacceptableCredential("Too many iterations")
+    elif not alteration.salted_password:
+        return UnknownServerError("The salted password is empty.")  # Kafka's code: its cryptography takes no empty key
+    return None
+
+
+def _record(alteration: Alteration) -> Any:
+    if isinstance(alteration, Deletion):
+        return RemoveUserScramCredentialRecord(name=alteration.user, mechanism=alteration.mechanism)
+    return credential(alteration)
+
+
+def credential(new: Upsertion) -> UserScramCredentialRecord:
+    """What a server stores (RFC 5802): neither password nor salted password can be derived from it."""
+    digest = ScramMechanism(new.mechanism).digest
+    client_key = hmac.digest(new.salted_password, b"Client Key", digest)
+    return UserScramCredentialRecord(
+        name=new.user,
+        mechanism=new.mechanism,
+        salt=new.salt,
+        stored_key=hashlib.new(digest, client_key).digest(),
+        server_key=hmac.digest(new.salted_password, b"Server Key", digest),
+        iterations=new.iterations,
+    )
