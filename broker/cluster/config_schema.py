@@ -1,0 +1,79 @@
+"""What the controller asks about configurations, answered from their definitions (Kafka's `KafkaConfigSchema`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+from immutables import Map
+from kio.schema.create_topics.v7.response import CreatableTopicConfigs
+
+from broker.config.broker_config import BrokerConfig
+from broker.config.definition import ConfigDef, ConfigType, to_text
+from broker.config.defs import BROKER_CONFIGS, TOPIC_CONFIGS
+from broker.config.defs.not_needed import NOT_NEEDED
+from broker.config.describe import describe_new_topic
+from broker.config.resource_defs import parse_client_metrics_configs, parse_group_configs
+from broker.config.topic_config import parse_topic_configs
+from metadata.configs import ResourceType
+
+_BROKER: Mapping[str, ConfigDef] = {**NOT_NEEDED, **BROKER_CONFIGS}
+
+
+class NodeConfigSchema:
+    """Answers by the configuration of this node, which is the controller's too; `config` returns the present one."""
+
+    def __init__(self, config: Callable[[], BrokerConfig]) -> None:
+        self._config = config
+
+    @property
+    def partition_count(self) -> int:
+        return self._config().integer("num.partitions")
+
+    @property
+    def replication_factor(self) -> int:
+        return self._config().integer("default.replication.factor")
+
+    def check(self, resource_type: int, name: str, configs: Mapping[str, str | None]) -> None:
+        """See `ConfigSchema.check`; a broker's configurations were checked by that broker."""
+        given = {key: value for key, value in configs.items() if value is not None}
+        match resource_type:
+            case ResourceType.TOPIC:
+                parse_topic_configs(self._config(), configs)
+            case ResourceType.GROUP:
+                parse_group_configs(self._config(), given)
+            case ResourceType.CLIENT_METRICS:
+                parse_client_metrics_configs(given)
+
+    def is_list(self, resource_type: int, name: str) -> bool:
+        definition = _definitions(resource_type).get(name)
+        return definition is not None and definition.type is ConfigType.LIST
+
+    def default(self, resource_type: int, name: str) -> str:
+        return to_text(_definitions(resource_type)[name].default) or ""
+
+    def effective_topic_configs(self, configs: Mapping[str, str]) -> tuple[CreatableTopicConfigs, ...]:
+        return _effective(self._config(), Map(configs))
+
+
+def _definitions(resource_type: int) -> Mapping[str, ConfigDef]:
+    match resource_type:
+        case ResourceType.TOPIC:
+            return TOPIC_CONFIGS
+        case ResourceType.BROKER:
+            return _BROKER
+    return {}
+
+
+@lru_cache(maxsize=16)  # a request for a thousand topics mostly has one configuration for all
+def _effective(config: BrokerConfig, configs: Map[str, str]) -> tuple[CreatableTopicConfigs, ...]:
+    return tuple(
+        CreatableTopicConfigs(
+            name=entry.name,
+            value=entry.value,
+            read_only=entry.read_only,
+            config_source=int(entry.source),
+            is_sensitive=entry.sensitive,
+        )
+        for entry in sorted(describe_new_topic(config, configs), key=lambda entry: entry.name)
+    )

@@ -1,0 +1,42 @@
+"""The newest published image (Kafka's `MetadataCache`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from metadata.brokers import BrokerRegistration
+from metadata.configs import CLUSTER_DEFAULT, ResourceType
+from metadata.image import EMPTY, MetadataImage
+from metadata.topics import TopicImage
+
+
+class MetadataCache:
+    """`image` is replaced as a whole; who looks at more than one thing of it keeps the image that it began with."""
+
+    __slots__ = ("image",)
+
+    def __init__(self, image: MetadataImage = EMPTY) -> None:
+        self.image = image
+
+    def topic(self, name: str) -> TopicImage | None:
+        return self.image.topics.get(name)
+
+    def topic_by_id(self, topic_id: UUID | None) -> TopicImage | None:
+        return self.image.topics.by_id(topic_id)
+
+    def broker(self, node_id: int) -> BrokerRegistration | None:
+        return self.image.cluster.brokers.get(node_id)
+
+    def topic_configs(self, name: str) -> Mapping[str, str]:
+        """What is set for a topic."""
+        return self.image.configs.of(ResourceType.TOPIC, name)
+
+    def feature(self, name: str) -> int:
+        """The finalized level of a feature; 0 if it is not finalized."""
+        return self.image.features.get(name, 0)
+
+    def broker_configs(self, node_id: int) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """What is set for one broker, and for the cluster."""
+        configs = self.image.configs
+        return configs.of(ResourceType.BROKER, str(node_id)), configs.of(ResourceType.BROKER, CLUSTER_DEFAULT)
