@@ -1,0 +1,1 @@
+"""Decides on what a cluster agrees on: requests become records of the metadata log (Kafka's `QuorumController`)."""
