@@ -89,6 +89,9 @@ class FileSystem(Protocol):
     def open(self, path: str, *, create: bool = False) -> File:
         """Open for reading and writing; FileNotFoundError if it is missing and `create` is false."""
 
+    def open_to_read(self, path: str) -> File:
+        """Open for reading alone, which also works for a file that may not be written."""
+
     def rename(self, old: str, new: str) -> None:
         """Rename a file; `new` is replaced atomically if it exists."""
 
@@ -195,6 +198,9 @@ class OsFileSystem:
     def open(self, path: str, *, create: bool = False) -> File:
         return OsFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o666))
 
+    def open_to_read(self, path: str) -> File:
+        return OsFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+
     def rename(self, old: str, new: str) -> None:
         os.replace(old, new)
 
@@ -282,7 +288,7 @@ def write_fully(file: File, data: Buffer, position: int) -> None:
 
 def read_file(fs: FileSystem, path: str) -> bytes:
     """The whole content of a small file."""
-    file = fs.open(path)
+    file = fs.open_to_read(path)
     try:
         return file.pread(file.size(), 0)
     finally:

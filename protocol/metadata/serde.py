@@ -6,6 +6,7 @@ of a control record is the body alone, in the version that its first field says.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import cache
 from importlib import import_module
 from struct import Struct, error
@@ -88,6 +89,21 @@ def control_class(api_key: int) -> EntityClass | None:
     return None if name is None else getattr(import_module(f"{__package__}.control"), name)
 
 
+def lowest_version(record: Any) -> int:
+    """The lowest version that has every field in which the record differs from the defaults."""
+    for since, name, default in _later_fields(record.__class__):
+        if getattr(record, name) != default:
+            return since
+    return 0
+
+
+@cache
+def _later_fields(cls: EntityClass) -> tuple[tuple[int, str, Any], ...]:
+    """The fields that version 0 lacks: since which version, name and default; the latest version first."""
+    later = [(each.metadata["since"], each.name, each.default) for each in fields(cls) if each.metadata["since"]]
+    return tuple(sorted(later, key=lambda each: -each[0]))
+
+
 def encode_record(record: Any, version: int | None = None) -> bytes:
     """The value of a record, in the newest version known, or in an older one that lacks none of what it says."""
     cls = record.__class__
@@ -113,6 +129,15 @@ def decode_record(value: bytes) -> Any:
     """
     from ..reader import entity_reader
 
+    cls, version, pos = read_type(value)
+    record, end = entity_reader(at_version(cls, version), cls)(value, pos)
+    if end != len(value):
+        raise DecodeError(f"{len(value) - end} bytes follow a {cls.__name__}")
+    return record
+
+
+def read_type(value: bytes) -> tuple[EntityClass, int, int]:
+    """Class and version of the record in a value, and where its body starts; raises as `decode_record` does."""
     frame_version, pos = read_uvarint(value, 0)
     if frame_version != FRAME_VERSION:
         raise UnknownRecordError(f"metadata record frame version {frame_version} is not known")
@@ -121,10 +146,7 @@ def decode_record(value: bytes) -> Any:
     cls = record_class(api_key)
     if version > cls.__version__:
         raise UnknownRecordError(f"version {version} of {cls.__name__} is not known")
-    record, end = entity_reader(at_version(cls, version), cls)(value, pos)
-    if end != len(value):
-        raise DecodeError(f"{len(value) - end} bytes follow a {cls.__name__}")
-    return record
+    return cls, version, pos
 
 
 def encode_control(record: Any) -> tuple[bytes, bytes]:

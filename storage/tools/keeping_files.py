@@ -43,6 +43,7 @@ class KeepingFileSystem:
         self._root = root
         self._aside = aside
         self.kept: list[str] = []
+        self.open_to_read = fs.open_to_read
         self.rename = fs.rename
         self.link = fs.link
         self.listdir = fs.listdir

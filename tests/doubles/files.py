@@ -255,6 +255,9 @@ class MemoryFileSystem:
             raise IsADirectoryError(errno.EISDIR, "is a folder", path)
         return MemoryFile(self, path, node)
 
+    def open_to_read(self, path: str) -> MemoryFile:
+        return self.open(path)
+
     def rename(self, old: str, new: str) -> None:
         self.count("rename", old)
         source, source_name = self._parent(old)

@@ -1,0 +1,284 @@
+"""The metadata log `__cluster_metadata-0` of the only voter of a quorum (Kafka's `KafkaRaftClient`, `KafkaRaftLog`).
+
+Its life: `open` reads and checks what is there, `batches` hands it out, `lead` makes this node the leader of a new
+epoch; then records are appended, and now and then all they have led to is written as a snapshot, which lets older
+segments go. Every file has Kafka's own format, so that an Apache Kafka node can go on with the folder, and we with its.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import structlog
+
+from controller.quorum import quorum_state, snapshots
+from controller.quorum.batch_walk import good_batches
+from controller.quorum.batches import CommittedBatch, decode_batch, encode_values
+from controller.quorum.errors import DamagedError, MetadataLogError, NoRoomError
+from controller.quorum.group_commit import GroupCommit
+from controller.quorum.opening import MetadataLogConfig, open_partition_log
+from controller.quorum.quorum_state import QuorumState
+from controller.quorum.snapshots import SnapshotId
+from controller.quorum.survey import Survey, survey
+from protocol.errors import KafkaError
+from protocol.metadata.control import KRaftVersionRecord, LeaderChangeMessage, Voter
+from storage.files import is_transient
+from storage.log.log_services import LogServices
+from storage.log.partition_log import PartitionLog
+from storage.log.retention import apply_retention
+from storage.segments.segment_files import LOG_SUFFIX, file_name
+from storage.workers import Workers, folder_lane
+
+logger = structlog.get_logger(__name__)
+
+KEPT_SNAPSHOTS = 2
+
+
+class MetadataLog:
+    """The log, on the loop, except for `open` and `batches`, which block.
+
+    Attributes:
+        log: the partition's log, for those who fetch from it; nothing else may append to it.
+        bootstrap: the records that a new log is to begin with, from when the folder was formatted; none if it was not.
+        epoch: the epoch in which this node leads, -1 before `lead`.
+        on_refused: called when all that is not durable is refused for want of room, before anything else can be
+            appended.
+        on_failure: called once, with the reason, when nothing can be made durable any more.
+    """
+
+    def __init__(
+        self,
+        services: LogServices,
+        node_id: int,
+        config: MetadataLogConfig,
+        found: Survey,
+        log: PartitionLog,
+    ) -> None:
+        self.log = log
+        self.bootstrap = found.bootstrap
+        self.epoch = -1
+        self._services = services
+        self._folder = log.folder
+        self._node_id = node_id
+        self._config = config
+        self._found = found
+        self._state = found.state or QuorumState(data_version=found.facts.kraft_version)
+        self._opened_end = log.log_end_offset
+        self.on_refused: Callable[[NoRoomError], None] = lambda _: None
+        self.on_failure: Callable[[str], None] = lambda reason: logger.error("metadata log failed", error=reason)
+        self._commit = GroupCommit(
+            log,
+            found.facts.timestamp,
+            on_refused=self._refused,
+            on_failure=self._failed,
+        )
+        self._snapshots = found.snapshots
+        self._bytes_counted = -found.bytes_after_snapshot
+        self._is_writing_snapshot = False
+
+    @classmethod
+    def open(
+        cls,
+        services: LogServices,
+        root: str,
+        node_id: int,
+        *,
+        directory_id: UUID | None = None,
+        config: MetadataLogConfig | None = None,
+    ) -> MetadataLog:
+        """Open the log in `root`, a folder of `log.dirs` that the caller has locked. Blocking, for a worker thread.
+
+        `directory_id` is the folder's id, which must be the voter's if `kraft.version` is 1. Raises MetadataLogError
+        if the log is damaged, has other voters, or was written by a newer Kafka, and then nothing is changed; OSError.
+        """
+        config = config or MetadataLogConfig()
+        found = survey(services.fs, root, node_id, directory_id)
+        log = open_partition_log(services, root, found, config.log_config)
+        return cls(services, node_id, config, found, log)
+
+    def batches(self) -> Iterator[CommittedBatch]:
+        """What the log had when it was opened: the snapshot's batches, then those after it. Blocking.
+
+        The bootstrap snapshot is left out, as in Kafka: its records count once they are appended. Raises
+        MetadataLogError, OSError.
+        """
+        fs, snapshot = self._services.fs, self._found.snapshot
+        if snapshot is not None:
+            path = f"{self._folder}/{snapshot.file_name}"
+            yield from snapshots.read(fs, path, snapshot, self._found.facts.snapshot_timestamp)
+        start = end = self._found.start_offset
+        for segment in self.log.segments.from_offset(start):
+            path = f"{self._folder}/{file_name(segment.base_offset, LOG_SUFFIX)}"
+            file = fs.open_to_read(path)
+            try:
+                for _, header, batch in good_batches(file, 0, segment.base_offset):
+                    if start <= header.last_offset < self._opened_end:
+                        records = decode_batch(header, batch, path)
+                        yield CommittedBatch(header.last_offset, header.leader_epoch, header.max_timestamp, records)
+                        end = header.next_offset
+            finally:
+                file.close()
+        if end != self._opened_end:
+            raise DamagedError(f"{self._folder} could be read up to offset {end} alone, and was longer before.")
+
+    # -- leading
+
+    async def lead(self) -> None:
+        """Become the leader of the next epoch, as the only voter. Raises MetadataLogError; NoRoomError: try again."""
+        if self.epoch >= 0:
+            raise MetadataLogError(f"This node leads already, in epoch {self.epoch}.")
+        facts = self._found.facts
+        epoch = 1 + max(self._state.leader_epoch, facts.epoch)
+        state = self._state.elected(self._node_id, epoch)
+        try:
+            await self._files_lane().call(partial(quorum_state.write, self._services.fs, self._folder, state))
+        except OSError as error:
+            raise self._not_written("quorum-state", error) from error
+        self._state = state
+        self.log.begin_epoch(epoch)
+        voters = (Voter(voter_id=self._node_id, voter_directory_id=None),)
+        records: list[Any] = [
+            LeaderChangeMessage(version=0, leader_id=self._node_id, voters=voters, granting_voters=voters)
+        ]
+        if facts.kraft_version and facts.voters_offset < 0:  # only the bootstrap snapshot has them
+            records += self._quorum_records()
+        self._commit.epoch = epoch
+        await self._commit.durable(self._commit.append_control(records))
+        self.epoch = epoch
+
+    def _quorum_records(self) -> list[Any]:
+        facts = self._found.facts
+        if not facts.kraft_version:
+            return []
+        return [KRaftVersionRecord(version=0, k_raft_version=facts.kraft_version), facts.voters]
+
+    @property
+    def kraft_version(self) -> int:
+        """The finalized level of `kraft.version`."""
+        return self._found.facts.kraft_version
+
+    # -- appending
+
+    @property
+    def next_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self._commit.next_offset
+
+    @property
+    def durable_end(self) -> int:
+        """The offset after the last record that is on the device: the quorum's high watermark."""
+        return self._commit.durable_end
+
+    def append(self, records: Iterable[Any]) -> int:
+        """Append records that take effect together; return the last one's offset. `durable` says when they are safe.
+
+        Raises MetadataLogError before `lead`, for more than a batch of 8 MiB holds, and after a failure.
+        """
+        if self.epoch < 0:
+            raise MetadataLogError("This node does not lead the metadata log yet.")
+        values = encode_values(records)
+        if not values:
+            raise MetadataLogError("There are no records to append.")
+        return self._commit.append(values)
+
+    async def durable(self, offset: int) -> None:
+        """Wait until the record at `offset`, which `append` returned, is on the device.
+
+        Raises NoRoomError if it was refused for want of room: nothing appended since the last durable record is or
+        will be in the log. Raises MetadataLogError after a failed write or sync: the record may be found at the next
+        start, or not. Call this before the first `await` after `append`: a refused offset is given to a later record.
+        """
+        await self._commit.durable(offset)
+
+    def _refused(self, error: NoRoomError) -> None:
+        self.on_refused(error)
+
+    def _failed(self, reason: str) -> None:
+        self.on_failure(reason)
+
+    # -- snapshots
+
+    @property
+    def is_snapshot_due(self) -> bool:
+        """Whether so much was written since the last snapshot, or the last attempt, that it is time for the next."""
+        since = self._commit.bytes_written - self._bytes_counted
+        return since > self._config.max_record_bytes_between_snapshots and not self._is_writing_snapshot
+
+    async def write_snapshot(self, offset: int, epoch: int, timestamp: int, records: Iterable[Any]) -> None:
+        """Write what the records below `offset` have led to as a snapshot, then remove what nobody needs any more.
+
+        `epoch` and `timestamp` are those of the record before `offset`. `records` are taken in a worker thread, so they
+        must come from what does not change. The newest two snapshots are kept, and the log from the older one on.
+        Raises NoRoomError and MetadataLogError: there is no new snapshot then, and the log goes on.
+        """
+        newest = self._snapshots[-1].offset if self._snapshots else 0
+        if not newest < offset <= self.durable_end or self._is_writing_snapshot:
+            raise MetadataLogError(f"There can be no snapshot at offset {offset} now.")
+        snapshot = SnapshotId(offset, epoch)
+        work = partial(
+            snapshots.write,
+            self._services.fs,
+            self._folder,
+            snapshot,
+            records,
+            timestamp=timestamp,
+            quorum=self._quorum_records(),
+            now_ms=self._services.clock.wall_ms,
+        )
+        self._bytes_counted = self._commit.bytes_written
+        self._is_writing_snapshot = True
+        try:
+            await self._files_lane().call(work)
+        except OSError as error:
+            raise self._not_written(snapshot.file_name, error) from error
+        finally:
+            self._is_writing_snapshot = False
+        self._snapshots = sorted({*self._snapshots, snapshot})[-KEPT_SNAPSHOTS:]
+        await self._remove_old()
+
+    async def _remove_old(self) -> None:
+        oldest = self._snapshots[0]
+        self._commit.roll_next = True
+        if not self.log.is_offline and len(self._snapshots) == KEPT_SNAPSHOTS:
+            self.log.increment_log_start_offset(oldest.offset)
+            apply_retention(self.log, self.durable_end)
+        try:
+            await self._files_lane().call(partial(_remove_snapshots, self._services, self._folder, self._snapshots))
+        except OSError as error:  # they are tried again after the next one
+            logger.warning("old metadata snapshots not removed", folder=self._folder, error=str(error))
+
+    async def close(self) -> None:
+        """Wait for what was appended, then close the files. Raises MetadataLogError if that fails."""
+        await self._commit.drain()
+        self.log.removal.stop()
+        try:
+            if not self.log.is_offline:
+                await self._files_lane().call(self.log.close)
+        except KafkaError as error:
+            raise MetadataLogError(f"closing the metadata log failed: {error.message}") from error
+        finally:
+            self._commit.failure = self._commit.failure or "the metadata log is closed"
+            self.log.flusher.stop()
+            self.log.release_files()
+
+    def _files_lane(self) -> Workers:
+        return self._services.workers.lane(folder_lane("files", self._folder))
+
+    def _not_written(self, name: str, error: OSError) -> MetadataLogError:
+        text = f"{self._folder}/{name} could not be written: {error}"
+        if not is_transient(error):
+            return MetadataLogError(text)
+        self._services.note_shortage(self._folder, error)
+        return NoRoomError(text)
+
+
+def _remove_snapshots(services: LogServices, folder: str, kept: list[SnapshotId]) -> None:
+    found, _ = snapshots.list_snapshots(services.fs, folder)
+    doomed = [each for each in found if each < kept[-1] and each not in kept]
+    for snapshot in doomed:
+        services.fs.unlink(f"{folder}/{snapshot.file_name}")
+    if doomed:
+        services.fs.fsync_dir(folder)
