@@ -1,11 +1,12 @@
 """The controller of a standalone node: one decision after the other, each on the newest state.
 
 Theory of operation. A decision is made at once, without an await, on an image that already has the records of all
-decisions before it, durable or not. Its records go to the log in one batch. When the log is durable up to them, the
-published image is brought up to there, everything that follows the image is told, and the response is given. A decision
-without records waits for those before it, since it may speak of what they changed.
+decisions before it, durable or not. Its records are appended to the metadata log. When they are durable, the published
+image is brought up to there, everything that follows the image is told, and the response is given. A decision without
+records waits for those before it, since it may speak of what they changed.
 
-If records cannot be written, their decision and all later ones fail, and the newest image is the published one again.
+If records are refused for want of room, or cannot be written, their decision and all later ones fail, and the newest
+image is the published one again.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from typing import Any, Protocol, TypeVar
 import structlog
 
 from controller.decision import Decision
+from controller.quorum.errors import MetadataLogError, NoRoomError
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
-from protocol.errors import KafkaStorage
 
 R = TypeVar("R")
 logger = structlog.get_logger(__name__)
@@ -30,37 +31,29 @@ Publish = Callable[[MetadataDelta, MetadataImage], Awaitable[None]]
 """Tells all that follows the image of a change; the image is the one after it."""
 
 
-class MetadataLogError(KafkaStorage):
-    """The metadata log cannot be written; nothing of the decision was done."""
-
-
-class MetadataLog(Protocol):
-    """Where records are kept, batch by batch."""
+class Log(Protocol):
+    """The metadata log as the controller sees it; see `MetadataLog`."""
 
     epoch: int
-    end_offset: int
-    """The offset that the next record gets."""
+    on_refused: Callable[[NoRoomError], None]
 
-    def append(self, records: Sequence[Any]) -> int:
-        """Append a batch; return the offset of its last record. Raises MetadataLogError."""
+    @property
+    def next_offset(self) -> int: ...
 
-    async def durable(self, offset: int) -> None:
-        """Return once everything up to `offset` is on the device.
+    @property
+    def timestamp(self) -> int: ...
 
-        Raises MetadataLogError if that failed; then nothing from the first record on that is not durable is in the log.
-        """
+    def append(self, records: Sequence[Any]) -> int: ...
 
-    def wall_ms(self) -> int:
-        """The time of a batch that is appended now."""
+    async def durable(self, offset: int) -> None: ...
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Pending:
-    """A decision whose records are in the log: they end at `offset`."""
+    """A decision whose records are in the log, the last of them at `offset`."""
 
     records: Sequence[Any]
     offset: int
-    timestamp_ms: int
     done: asyncio.Future[None]
 
 
@@ -69,20 +62,25 @@ class LocalController:
 
     Attributes:
         image: the published image: all in it is durable, and whatever follows it has been told.
+        on_published: called after each change, with nothing under way.
     """
 
-    def __init__(self, log: MetadataLog, image: MetadataImage, publish: Publish) -> None:
+    def __init__(self, log: Log, image: MetadataImage, publish: Publish) -> None:
         self.image = image
+        self.on_published: Callable[[], None] = lambda: None
         self._newest = image
+        self._durable = image
         self._log = log
         self._publish = publish
         self._pending: deque[_Pending] = deque()
+        self._last: asyncio.Future[None] | None = None
         self._committing: asyncio.Task[None] | None = None
+        log.on_refused = self._refuse
 
     @property
     def next_offset(self) -> int:
         """The offset of the first record of the next decision."""
-        return self._log.end_offset
+        return self._log.next_offset
 
     async def submit(self, decide: Callable[[MetadataImage], Decision[R]]) -> R:
         """Make a decision and return its response, once it is durable and published.
@@ -92,8 +90,8 @@ class LocalController:
         decision = decide(self._newest)
         if decision.records:
             await self._append(decision.records)
-        elif self._pending:
-            await asyncio.shield(self._pending[-1].done)
+        elif self._last is not None and not self._last.done():
+            await asyncio.shield(self._last)
         return decision.response
 
     async def close(self) -> None:
@@ -102,13 +100,12 @@ class LocalController:
             await asyncio.wait([self._committing])
 
     def _append(self, records: Sequence[Any]) -> asyncio.Future[None]:
-        timestamp_ms = self._log.wall_ms()
         delta = MetadataDelta(self._newest)
         delta.replay_all(records)
         offset = self._log.append(records)
-        self._newest = delta.apply(offset, self._log.epoch, timestamp_ms)
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._pending.append(_Pending(records, offset, timestamp_ms, done))
+        self._newest = delta.apply(offset, self._log.epoch, self._log.timestamp)
+        done = self._last = asyncio.get_running_loop().create_future()
+        self._pending.append(_Pending(records, offset, done))
         if self._committing is None:
             self._committing = asyncio.create_task(self._commit(), name="metadata-commit")
         return done
@@ -120,9 +117,13 @@ class LocalController:
                 group = list(self._pending)
                 try:
                     await self._log.durable(group[-1].offset)
+                except NoRoomError:
+                    continue  # `_refuse` was called
                 except MetadataLogError as error:
                     self._refuse(error)
-                    return
+                    continue
+                for _ in group:
+                    self._pending.popleft()
                 await self._publish_group(group)
         finally:
             self._committing = None
@@ -131,20 +132,20 @@ class LocalController:
         delta = MetadataDelta(self.image)
         for each in group:
             delta.replay_all(each.records)
-        image = delta.apply(group[-1].offset, self._log.epoch, group[-1].timestamp_ms)
+        image = self._durable = delta.apply(group[-1].offset, self._log.epoch, self._log.timestamp)
         try:
             await self._publish(delta, image)
-        except Exception:  # what follows the image must not stop it, nor leave a caller without an answer
+        except Exception:  # no caller may be left without an answer
             logger.exception("unexpected error while metadata was published")
         self.image = image
         for each in group:
-            self._pending.popleft()
             if not each.done.done():
                 each.done.set_result(None)
+        self.on_published()
 
     def _refuse(self, error: MetadataLogError) -> None:
         """Fail everything that is not durable."""
-        self._newest = self.image
+        self._newest = self._durable
         while self._pending:
             done = self._pending.popleft().done
             if not done.done():

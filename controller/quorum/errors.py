@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from protocol.errors import KafkaStorage
 
-class MetadataLogError(Exception):
+
+class MetadataLogError(KafkaStorage):
     """The metadata log cannot be used as it is found, or cannot be written; the message says why."""
 
 

@@ -168,6 +168,11 @@ class MetadataLog:
         return self._commit.next_offset
 
     @property
+    def timestamp(self) -> int:
+        """When the newest batch was appended, in ms."""
+        return self._commit.timestamp
+
+    @property
     def durable_end(self) -> int:
         """The offset after the last record that is on the device: the quorum's high watermark."""
         return self._commit.durable_end

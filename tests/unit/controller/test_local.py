@@ -1,0 +1,159 @@
+"""LocalController: decisions on the newest state, responses once durable and published, refusals together."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from controller.decision import Decision
+from controller.local import LocalController
+from controller.quorum.errors import MetadataLogError, NoRoomError
+from metadata.delta import MetadataDelta
+from metadata.image import EMPTY, MetadataImage
+from protocol.errors import InvalidRequest
+from protocol.metadata.settings import ConfigRecord
+from tests.doubles.clock import settle
+from tests.doubles.metadata_log import MemoryMetadataLog
+
+
+def put(name: str, value: str) -> Any:
+    """Set a config; the response is its value before."""
+
+    def decide(image: MetadataImage) -> Decision[str | None]:
+        record = ConfigRecord(resource_type=2, resource_name="t", name=name, value=value)
+        return Decision([record], image.configs.of(2, "t").get(name))
+
+    return decide
+
+
+def read(name: str) -> Any:
+    return lambda image: Decision([], image.configs.of(2, "t").get(name))
+
+
+class Follower:
+    """Sees each published image; `hold` keeps a publication under way."""
+
+    def __init__(self) -> None:
+        self.seen: list[MetadataImage] = []
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+
+    async def publish(self, _delta: MetadataDelta, image: MetadataImage) -> None:
+        await self.go_on.wait()
+        self.seen.append(image)
+
+
+def controller(*, waits: bool = False) -> tuple[LocalController, MemoryMetadataLog, Follower]:
+    log, follower = MemoryMetadataLog(waits=waits), Follower()
+    return LocalController(log, EMPTY, follower.publish), log, follower
+
+
+async def test_a_response_comes_once_its_records_are_durable_and_published() -> None:
+    local, log, follower = controller(waits=True)
+    answer = asyncio.ensure_future(local.submit(put("a", "1")))
+    await settle()
+    assert not answer.done()
+    assert not follower.seen
+    follower.go_on.clear()
+    log.sync()
+    await settle()
+    assert not answer.done()
+    follower.go_on.set()
+    assert await answer is None
+    assert local.image is follower.seen[-1]
+    assert local.image.configs.of(2, "t")["a"] == "1"
+
+
+async def test_each_decision_sees_those_before_it_though_they_are_not_durable() -> None:
+    local, log, follower = controller(waits=True)
+    answers = [asyncio.ensure_future(local.submit(put("a", str(number)))) for number in range(3)]
+    await settle()
+    log.sync()
+    await settle()
+    log.sync()
+    assert await asyncio.gather(*answers) == [None, "0", "1"]
+    assert len(follower.seen) <= 2  # those durable together are published together
+
+
+async def test_a_decision_without_records_waits_for_those_before_it() -> None:
+    local, log, _ = controller(waits=True)
+    asked = asyncio.ensure_future(local.submit(put("a", "1")))
+    told = asyncio.ensure_future(local.submit(read("a")))
+    await settle()
+    assert not told.done()
+    log.sync()
+    assert await told == "1"
+    await asked
+    assert await local.submit(read("a")) == "1"
+
+
+async def test_a_refusal_fails_everything_that_is_not_durable_and_the_next_decision_does_not_see_it() -> None:
+    local, log, _ = controller(waits=True)
+    answers = [asyncio.ensure_future(local.submit(each)) for each in (put("a", "1"), read("a"), put("b", "2"))]
+    await settle()
+    log.refuse()
+    for answer in answers:
+        with pytest.raises(NoRoomError):
+            await answer
+    after = asyncio.ensure_future(local.submit(put("a", "3")))
+    await settle()
+    log.sync()
+    assert await after is None
+    assert dict(local.image.configs.of(2, "t")) == {"a": "3"}
+
+
+async def test_a_refusal_during_a_publication_leaves_what_is_published_alone() -> None:
+    local, log, follower = controller(waits=True)
+    first = asyncio.ensure_future(local.submit(put("a", "1")))
+    await settle()
+    follower.go_on.clear()
+    log.sync()
+    await settle()
+    second = asyncio.ensure_future(local.submit(put("a", "2")))
+    await settle()
+    log.refuse()
+    follower.go_on.set()
+    assert await first is None
+    with pytest.raises(NoRoomError):
+        await second
+    third = asyncio.ensure_future(local.submit(put("a", "3")))
+    await settle()
+    log.sync()
+    assert await third == "1"
+
+
+async def test_after_a_failure_every_change_is_refused() -> None:
+    local, log, _ = controller(waits=True)
+    answer = asyncio.ensure_future(local.submit(put("a", "1")))
+    await settle()
+    log.fail()
+    with pytest.raises(MetadataLogError):
+        await answer
+    with pytest.raises(MetadataLogError):
+        await local.submit(put("a", "2"))
+    assert await local.submit(read("a")) is None
+
+
+async def test_a_decision_that_raises_changes_nothing() -> None:
+    local, log, _ = controller()
+
+    def decide(_image: MetadataImage) -> Decision[None]:
+        raise InvalidRequest
+
+    with pytest.raises(InvalidRequest):
+        await local.submit(decide)
+    assert not log.batches
+
+
+async def test_a_client_that_goes_away_holds_up_nobody() -> None:
+    local, log, _ = controller(waits=True)
+    gone = asyncio.ensure_future(local.submit(put("a", "1")))
+    other = asyncio.ensure_future(local.submit(put("b", "2")))
+    await settle()
+    gone.cancel()
+    log.sync()
+    assert await other is None
+    await local.close()
+    assert dict(local.image.configs.of(2, "t")) == {"a": "1", "b": "2"}
