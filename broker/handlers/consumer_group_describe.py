@@ -20,7 +20,6 @@ from coordinator.group.consumer.describe import DescribedConsumerGroup, Describe
 from coordinator.group.shard import GroupShard
 from protocol.durations import ZERO
 from protocol.errors import InvalidGroupId, KafkaError
-from protocol.java_collections import in_java_copy_order
 
 ONLY_READS = True
 
@@ -92,7 +91,7 @@ def _member(described: DescribedMember) -> Member:
         member_epoch=member.epoch,
         client_id=member.client_id,
         client_host=member.client_host,
-        subscribed_topic_names=tuple(in_java_copy_order(sorted(member.topics))),
+        subscribed_topic_names=tuple(sorted(member.topics)),
         subscribed_topic_regex=member.regex,
         assignment=_assignment(described.assigned),
         target_assignment=_assignment(described.target),

@@ -21,7 +21,6 @@ from protocol.errors import (
     UnknownServerError,
     UnsupportedVersion,
 )
-from protocol.java_collections import in_timeline_order, timeline_slots
 
 
 class ConsumerGroup:
@@ -29,7 +28,7 @@ class ConsumerGroup:
 
     `epoch` is the group's, `assignment_epoch` the one that `target` was made for; `target` and `members` are by member
     id, in order of arrival. `owners` is the target by partition. `metadata_hash` stands for the topics that the target
-    was made from. `slots` is the size to which Kafka's map of the members would have grown, which decides its order.
+    was made from.
     `is_fresh` is soft state: no topic behind the hash has changed since it was computed.
     """
 
@@ -47,7 +46,6 @@ class ConsumerGroup:
         "metadata_hash",
         "owners",
         "resolved",
-        "slots",
         "static_ids",
         "target",
     )
@@ -58,7 +56,6 @@ class ConsumerGroup:
         self.assignment_epoch = 0
         self.metadata_hash = 0
         self.members: dict[str, ConsumerMember] = {}
-        self.slots = 2
         self.static_ids: dict[str, str] = {}
         """Member ids by instance id."""
         self.target: dict[str, Partitions] = {}
@@ -117,10 +114,6 @@ class ConsumerGroup:
         if self._homogeneous is None:
             self._homogeneous = is_homogeneous(self.members.values(), self.resolved.values())
         return self._homogeneous
-
-    def members_in_order(self) -> list[ConsumerMember]:
-        """The members in the order of Kafka's map of them (TimelineHashMap)."""
-        return [self.members[member_id] for member_id in in_timeline_order(list(self.members), self.slots)]
 
     def member(self, member_id: str) -> ConsumerMember:
         """Raises UnknownMemberId."""
@@ -207,7 +200,6 @@ class ConsumerGroup:
         before = self.members.get(member.member_id)
         self._release(before)
         self._count_regexes(before, member)
-        self.slots = timeline_slots(self.slots, len(self.members))
         self.members[member.member_id] = member
         for owned in (member.assigned, member.pending_revocation):
             for topic, partitions in owned.items():

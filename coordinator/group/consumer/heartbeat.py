@@ -103,7 +103,6 @@ def heartbeat_of_any(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outc
             after.epoch,
             groups.config.heartbeat_interval_of(request.group_id),
             after.assigned if tells else None,
-            None if after.assigned is before.assigned else before.assigned,
         )
     )
 

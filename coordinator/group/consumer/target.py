@@ -17,7 +17,6 @@ from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.regex import ResolvedRegex
 from coordinator.group.consumer.topics_port import TopicsPort
 from protocol.errors import UnknownServerError
-from protocol.java_collections import in_java_copy_order, in_java_order
 
 logger = structlog.get_logger(__name__)
 
@@ -63,32 +62,15 @@ def _spec(
             counts[image.id] = image.partition_count
     # Most members have the same subscription, and sorting topics is expensive.
     subscriptions = {(member.topics, member.regex): member for member in members.values()}
-    topics_in_order = {key: _in_order(member, group.resolved) for key, member in subscriptions.items()}
-    specs = {}
-    for member_id in in_java_order(_in_kafkas_order(group, members)):
-        member = members[member_id]
-        names = topics_in_order[member.topics, member.regex]
-        known = tuple(ids[name] for name in names if name in ids)
-        assigned = _present_target(group, member)
-        specs[member_id] = MemberSpec(member.instance_id, member.rack_id, known, assigned, len(names) - len(known))
+    known = {
+        key: tuple(ids[name] for name in sorted(subscription(member, group.resolved)) if name in ids)
+        for key, member in subscriptions.items()
+    }
+    specs = {
+        key: MemberSpec(one.instance_id, known[one.topics, one.regex], _present_target(group, one))
+        for key, one in sorted(members.items())
+    }
     return GroupSpec(specs, homogeneous, group.owners, counts)
-
-
-def _in_kafkas_order(group: ConsumerGroup, members: Mapping[str, ConsumerMember]) -> list[str]:
-    """The group's members in the order of its map, then one that is not in it yet (`TargetAssignmentBuilder`)."""
-    known = [one.member_id for one in group.members_in_order() if one.member_id in members]
-    return known + [one for one in members if one not in group.members]
-
-
-def _in_order(member: ConsumerMember, resolved: Mapping[str, ResolvedRegex]) -> list[str]:
-    """The names of the member's topics in Kafka's order: those of the larger of its two subscriptions first."""
-    by_name = in_java_copy_order(sorted(member.topics))
-    found = resolved.get(member.regex) if member.regex else None
-    if found is None:
-        return by_name
-    by_regex = in_java_copy_order(sorted(found.topics))
-    larger, smaller = (by_name, by_regex) if len(by_name) > len(by_regex) else (by_regex, by_name)
-    return list(dict.fromkeys([*larger, *smaller]))
 
 
 def _present_target(group: ConsumerGroup, member: ConsumerMember) -> Partitions:
