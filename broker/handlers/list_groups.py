@@ -34,7 +34,7 @@ def _list(groups: Groups, states: set[str], types: set[str]) -> list[ListedGroup
             group_state=group.state_name,
             group_type=group.group_type.value,
         )
-        for group in groups.in_order()
+        for group in groups.all()
         if (not states or group.state_name.lower() in states) and (not types or group.group_type.value in types)
     ]
 

@@ -10,7 +10,7 @@ from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.member import ConsumerMember
-from coordinator.group.consumer.preferences import present_assignor
+from coordinator.group.consumer.target import preferred_assignor
 from coordinator.group.consumer.topics_port import TopicsPort
 
 
@@ -31,7 +31,7 @@ class DescribedMember(NamedTuple):
 
 
 class DescribedConsumerGroup(NamedTuple):
-    """A group; `assignor` is the one that its members prefer, or the default."""
+    """A group; `assignor` is the one that its members prefer."""
 
     state: str
     epoch: int
@@ -45,7 +45,7 @@ def describe(groups: ConsumerGroups, group: ConsumerGroup) -> DescribedConsumerG
         group.state_name,
         group.epoch,
         group.assignment_epoch,
-        present_assignor(group) or groups.config.assignors[0],
+        preferred_assignor(group.members.values(), groups.config.assignors),
         [
             DescribedMember(
                 member,

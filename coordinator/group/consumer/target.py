@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 import structlog
@@ -21,20 +22,24 @@ from protocol.errors import UnknownServerError
 logger = structlog.get_logger(__name__)
 
 
+def preferred_assignor(members: Iterable[ConsumerMember], assignors: Sequence[str]) -> str:
+    """The one of `assignors` that most of the members ask for; in a tie, or if nobody asks for one, the first."""
+    votes = Counter(member.assignor for member in members)
+    return max(assignors, key=lambda name: votes[name])
+
+
 def make_target(
     group: ConsumerGroup,
     members: Mapping[str, ConsumerMember],
-    homogeneous: bool,
     topics: TopicsPort,
     assignor: str,
     change: Change,
 ) -> Mapping[str, Partitions]:
     """Every member's new target by member id; the differences from the current one are added to `change`.
 
-    `members` are the group's, with the changes in `change`; `homogeneous`: all subscribe to the same topics.
-    Raises UnknownServerError if the assignor fails.
+    `members` are the group's, with the changes in `change`. Raises UnknownServerError if the assignor fails.
     """
-    spec = _spec(group, members, homogeneous, topics)
+    spec = _spec(group, members, topics)
     epoch = change.epoch_of(group)
     try:
         assigned = ASSIGNORS[assignor](spec)
@@ -50,9 +55,7 @@ def make_target(
     return assigned
 
 
-def _spec(
-    group: ConsumerGroup, members: Mapping[str, ConsumerMember], homogeneous: bool, topics: TopicsPort
-) -> GroupSpec:
+def _spec(group: ConsumerGroup, members: Mapping[str, ConsumerMember], topics: TopicsPort) -> GroupSpec:
     counts: dict[UUID, int] = {}
     ids: dict[str, UUID] = {}
     for name in topics_of(members.values(), group.resolved):
@@ -70,7 +73,7 @@ def _spec(
         key: MemberSpec(one.instance_id, known[one.topics, one.regex], _present_target(group, one))
         for key, one in sorted(members.items())
     }
-    return GroupSpec(specs, homogeneous, group.owners, counts)
+    return GroupSpec(specs, len(set(known.values())) == 1, group.owners, counts)
 
 
 def _present_target(group: ConsumerGroup, member: ConsumerMember) -> Partitions:

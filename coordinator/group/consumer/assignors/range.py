@@ -17,8 +17,6 @@ from coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec, Par
 def assign(spec: GroupSpec) -> dict[str, Partitions]:
     """Every member's partitions by member id. Raises PartitionAssignorError."""
     members = sorted(spec.members.items(), key=_place)
-    if spec.homogeneous:
-        members = [(member_id, _alike(member, members[0][1])) for member_id, member in members]
     subscribers = Counter(topic for _, member in members for topic in member.topics)
     rows = {topic: _rows(_partition_count(spec, topic), count) for topic, count in subscribers.items()}
     return {member_id: _next_rows(member, rows) for member_id, member in members}
@@ -28,11 +26,6 @@ def _place(named: tuple[str, MemberSpec]) -> tuple[bool, str]:
     """A sort key: static members first, by instance id, then the others by member id."""
     member_id, member = named
     return member.instance_id is None, member_id if member.instance_id is None else member.instance_id
-
-
-def _alike(member: MemberSpec, first: MemberSpec) -> MemberSpec:
-    """The member with the first one's topics: where all subscribe to the same, Kafka looks only at those."""
-    return member._replace(topics=first.topics)
 
 
 def _partition_count(spec: GroupSpec, topic: UUID) -> int:

@@ -27,8 +27,9 @@ class MemberSpec(NamedTuple):
 class GroupSpec(NamedTuple):
     """A group.
 
-    `members` are in the order of their ids. `homogeneous`: all subscribe to the same topics. `owners`: by topic id and partition index, the member that has it in the current target assignment.
-    `partition_counts`: for every existing topic with subscribers.
+    `members` are in the order of their ids. `homogeneous`: all subscribe to the same topics. `owners`: by topic id and
+    partition index, the member that has it in the current target assignment. `partition_counts`: for every existing
+    topic with subscribers.
     """
 
     members: Mapping[str, MemberSpec]

@@ -64,7 +64,9 @@ def _sizes(answer: Mapping[str, Partitions]) -> list[int]:
 def _kept(before: Mapping[str, Partitions], answer: Mapping[str, Partitions]) -> int:
     """The number of partitions that stay where they are."""
     nothing = frozenset[int]()
-    return sum(len(one & before[key].get(topic, nothing)) for key, found in answer.items() for topic, one in found.items())
+    return sum(
+        len(one & before[key].get(topic, nothing)) for key, found in answer.items() for topic, one in found.items()
+    )
 
 
 def group_spec(document: Document) -> GroupSpec:
