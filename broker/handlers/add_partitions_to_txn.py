@@ -27,19 +27,16 @@ from broker.network.answers import when_all_settled
 from broker.network.context import RequestContext
 from broker.network.old_clients import fencing_known_from
 from coordinator.runtime.outcome import ProducerEpoch
-from coordinator.transaction.metadata import TV_0, TV_2, by_topic
+from coordinator.transaction.metadata import TV_0, TV_2
 from protocol.api_table import API_BY_NAME
 from protocol.durations import ZERO
 from protocol.entities import maker
 from protocol.errors import InvalidRequest, KafkaError, UnsupportedVersion
-from protocol.java_collections import in_java_order, in_mutable_order
 from protocol.messages import decode_request
-from protocol.topic_partition import PartitionKey
+from protocol.topic_partition import PartitionKey, by_topic
 
 FIRST_VERSION_WITH_PRODUCER_FENCED = 2
 FIRST_VERSION_BETWEEN_BROKERS = 4
-
-REFUSED = {ErrorCode.topic_authorization_failed, ErrorCode.unknown_topic_or_partition}
 
 Codes = dict[PartitionKey, ErrorCode]
 
@@ -153,43 +150,24 @@ def _codes(ctx: RequestContext, wanted: Wanted, result: Any) -> Codes:
 
 def _response(ctx: RequestContext, wanted: Sequence[Wanted], codes: Sequence[Codes]) -> Answer:
     if ctx.version < FIRST_VERSION_BETWEEN_BROKERS:
-        return OneTransaction(ZERO, _topics(wanted[0], codes[0]))
+        return OneTransaction(ZERO, _topics(codes[0]))
     return AddPartitionsToTxnResponse(
         throttle_time=ZERO,
         error_code=ErrorCode.none,
         results_by_transaction=tuple(
-            AddPartitionsToTxnResult(transactional_id=one.transactional_id, topic_results=_topics(one, found))
+            AddPartitionsToTxnResult(transactional_id=one.transactional_id, topic_results=_topics(found))
             for one, found in zip(wanted, codes, strict=True)
         ),
     )
 
 
-def _topics(wanted: Wanted, codes: Codes) -> tuple[AddPartitionsToTxnTopicResult, ...]:
-    """The topics as the request names them, including repetitions; if the codes differ each once, in Kafka's order."""
-    if wanted.verify_only or len(found := set(codes.values())) > 1 or found & REFUSED:
-        ordered = by_topic(codes) if wanted.verify_only else _in_order(codes)
-        return tuple(
-            new_topic_result(
-                name=topic,
-                results_by_partition=tuple([_partition(index, codes[topic, index]) for index in indexes]),
-            )
-            for topic, indexes in ordered.items()
-        )
+def _topics(codes: Codes) -> tuple[AddPartitionsToTxnTopicResult, ...]:
     return tuple(
         new_topic_result(
-            name=topic.name,
-            results_by_partition=tuple([_partition(index, codes[topic.name, index]) for index in topic.partitions]),
+            name=topic, results_by_partition=tuple([_partition(index, codes[topic, index]) for index in indexes])
         )
-        for topic in wanted.topics
+        for topic, indexes in by_topic(codes).items()
     )
-
-
-def _in_order(codes: Codes) -> dict[str, list[int]]:
-    """Topics and partitions in the order of Kafka's maps (which is by chance where it only verifies)."""
-    partitions: dict[str, list[int]] = {}
-    for topic, index in in_mutable_order(codes):
-        partitions.setdefault(topic, []).append(index)
-    return {topic: partitions[topic] for topic in in_java_order(partitions)}
 
 
 @lru_cache(maxsize=1024)  # always the same few
@@ -200,5 +178,5 @@ def _partition(index: int, code: ErrorCode) -> AddPartitionsToTxnPartitionResult
 def error_response(ctx: RequestContext, request: Any, error: KafkaError) -> Answer:
     if ctx.version < FIRST_VERSION_BETWEEN_BROKERS:
         (one,) = _wanted(ctx, request)
-        return OneTransaction(ZERO, _topics(one, one.all(error.code)))
+        return OneTransaction(ZERO, _topics(one.all(error.code)))
     return AddPartitionsToTxnResponse(throttle_time=ZERO, error_code=error.code, results_by_transaction=())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
 from itertools import chain
+from operator import attrgetter
 
 from kio.schema.errors import ErrorCode
 from kio.schema.list_groups.v5 import ListGroupsRequest, ListGroupsResponse
@@ -40,4 +41,5 @@ def _list(groups: Groups, states: set[str], types: set[str]) -> list[ListedGroup
 
 
 def _response(groups: Iterable[list[ListedGroup]]) -> ListGroupsResponse:
-    return ListGroupsResponse(throttle_time=ZERO, error_code=ErrorCode.none, groups=tuple(chain.from_iterable(groups)))
+    listed = sorted(chain.from_iterable(groups), key=attrgetter("group_id"))
+    return ListGroupsResponse(throttle_time=ZERO, error_code=ErrorCode.none, groups=tuple(listed))

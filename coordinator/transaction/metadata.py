@@ -10,7 +10,7 @@ from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.states import AT_REST, PREDECESSORS, TransactionState
 from protocol.internal.transaction_records import TransactionLogValue, new_log_value
 from protocol.records.batch import NO_PRODUCER_ID, NO_TIMESTAMP
-from protocol.topic_partition import PartitionKey
+from protocol.topic_partition import PartitionKey, by_topic
 
 NO_EPOCH = -1
 LARGEST_EPOCH = 2**15 - 1
@@ -175,15 +175,7 @@ _new_metadata: Callable[[tuple[Any, ...]], TransactionMetadata] = partial(tuple.
 _STATES = {int(state): state for state in TransactionState}
 
 
-def by_topic(partitions: Iterable[PartitionKey]) -> dict[str, list[int]]:
-    """Partition indexes by topic, both ascending."""
-    grouped: dict[str, list[int]] = {}
-    for topic, index in sorted(partitions):
-        grouped.setdefault(topic, []).append(index)
-    return grouped
-
-
 def _grouped(partitions: frozenset[PartitionKey]) -> tuple[tuple[str, tuple[int, ...]], ...]:
     if len(partitions) < 2:  # most transactions, faster
         return tuple([(topic, (index,)) for topic, index in partitions])
-    return tuple([(topic, tuple(indexes)) for topic, indexes in by_topic(partitions).items()])
+    return tuple([(topic, tuple(indexes)) for topic, indexes in by_topic(sorted(partitions)).items()])
