@@ -33,7 +33,7 @@ from protocol.durations import ZERO
 from protocol.entities import maker
 from protocol.errors import InvalidRequest, KafkaError, UnsupportedVersion
 from protocol.messages import decode_request
-from protocol.topic_partition import PartitionKey, by_topic
+from protocol.topic_partition import PartitionKey
 
 FIRST_VERSION_WITH_PRODUCER_FENCED = 2
 FIRST_VERSION_BETWEEN_BROKERS = 4
@@ -150,23 +150,25 @@ def _codes(ctx: RequestContext, wanted: Wanted, result: Any) -> Codes:
 
 def _response(ctx: RequestContext, wanted: Sequence[Wanted], codes: Sequence[Codes]) -> Answer:
     if ctx.version < FIRST_VERSION_BETWEEN_BROKERS:
-        return OneTransaction(ZERO, _topics(codes[0]))
+        return OneTransaction(ZERO, _topics(wanted[0], codes[0]))
     return AddPartitionsToTxnResponse(
         throttle_time=ZERO,
         error_code=ErrorCode.none,
         results_by_transaction=tuple(
-            AddPartitionsToTxnResult(transactional_id=one.transactional_id, topic_results=_topics(found))
+            AddPartitionsToTxnResult(transactional_id=one.transactional_id, topic_results=_topics(one, found))
             for one, found in zip(wanted, codes, strict=True)
         ),
     )
 
 
-def _topics(codes: Codes) -> tuple[AddPartitionsToTxnTopicResult, ...]:
+def _topics(wanted: Wanted, codes: Codes) -> tuple[AddPartitionsToTxnTopicResult, ...]:
+    """The topics as the request names them, including repetitions."""
     return tuple(
         new_topic_result(
-            name=topic, results_by_partition=tuple([_partition(index, codes[topic, index]) for index in indexes])
+            name=topic.name,
+            results_by_partition=tuple([_partition(index, codes[topic.name, index]) for index in topic.partitions]),
         )
-        for topic, indexes in by_topic(codes).items()
+        for topic in wanted.topics
     )
 
 
@@ -178,5 +180,5 @@ def _partition(index: int, code: ErrorCode) -> AddPartitionsToTxnPartitionResult
 def error_response(ctx: RequestContext, request: Any, error: KafkaError) -> Answer:
     if ctx.version < FIRST_VERSION_BETWEEN_BROKERS:
         (one,) = _wanted(ctx, request)
-        return OneTransaction(ZERO, _topics(one.all(error.code)))
+        return OneTransaction(ZERO, _topics(one, one.all(error.code)))
     return AddPartitionsToTxnResponse(throttle_time=ZERO, error_code=error.code, results_by_transaction=())
