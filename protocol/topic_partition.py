@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 PartitionKey = tuple[str, int]
@@ -9,6 +10,14 @@ PartitionKey = tuple[str, int]
 
 Coordinators and handlers make bare ones, for every partition of every request.
 """
+
+
+def by_topic(partitions: Iterable[PartitionKey]) -> dict[str, list[int]]:
+    """Partition indexes by topic, in the order given."""
+    grouped: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        grouped.setdefault(topic, []).append(index)
+    return grouped
 
 
 class TopicPartition(NamedTuple):

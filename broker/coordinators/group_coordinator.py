@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 
 from broker.config.broker_config import BrokerConfig
 from broker.coordinators.group_topics import GroupTopics
@@ -28,7 +28,6 @@ from coordinator.runtime.shard import Shard
 from metadata.topic_names import GROUP_METADATA_TOPIC_NAME
 from protocol import uuids
 from protocol.errors import UnsupportedVersion
-from protocol.java_collections import in_computed_order, in_concurrent_order, partition_hash
 from protocol.records.compression import Compression
 from timing.purgatory import Purgatory
 
@@ -149,22 +148,6 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
     def _new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{uuids.random_uuid(self._random)}"
 
-    def by_partition(self, group_ids: Collection[str]) -> dict[int, list[str]]:
-        """The groups by the partition that keeps them, in the order in which Kafka answers for several.
-
-        It is the order of a HashMap of TopicPartitions filled by `computeIfAbsent`.
-        """
-        found: dict[int, list[str]] = {}
-        partitions = [self.partition_for(group_id) for group_id in group_ids]
-        for partition, group_id in zip(partitions, group_ids, strict=True):
-            found.setdefault(partition, []).append(group_id)
-        return {one: found[one] for one in in_computed_order(partitions, _hash_code)}
-
-    @staticmethod
-    def _in_order(shards: Collection[Shard[GroupShard]]) -> Sequence[Shard[GroupShard]]:
-        """The partitions in the order of Kafka's ConcurrentHashMap of TopicPartitions."""
-        return in_concurrent_order(shards, lambda shard: _hash_code(shard.partition))
-
     def _topic_changed(self, old: Topic | None, new: Topic | None) -> None:
         """Consumer groups check the topic again; the committed offsets of a deleted or recreated one are removed."""
         changed = new or old
@@ -180,7 +163,3 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
         deleted, self._deleted = self._deleted, []
         for shard in self.runtime.shards():
             shard.tell(lambda state: state.offsets.topics_deleted(deleted))
-
-
-def _hash_code(partition: int) -> int:
-    return partition_hash((GROUP_METADATA_TOPIC_NAME, partition))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Generic, Protocol, TypeVar
 
 from broker.coordinators.coordinator_log import PartitionCoordinatorLog
@@ -14,7 +14,7 @@ from broker.network.answers import when_all_settled
 from broker.partitions.hosted import Partitions
 from coordinator.hashing import partition_for
 from coordinator.runtime.runtime import CoordinatorRuntime
-from coordinator.runtime.shard import Operation, Shard
+from coordinator.runtime.shard import Operation
 from coordinator.runtime.state_machine import StateMachine
 from protocol.errors import KafkaError, NotCoordinator
 from timing.clock import Clock
@@ -98,13 +98,8 @@ class HostedCoordinator(Generic[S]):
 
         Raises whatever else a shard raises, mostly CoordinatorLoadInProgress.
         """
-        answers = [shard.read(operation) for shard in self._in_order(self.runtime.shards())]
+        answers = [shard.read(operation) for shard in self.runtime.shards()]
         return when_all_settled(answers, lambda settled: then(_of_those_here(settled)))
-
-    @staticmethod
-    def _in_order(shards: Collection[Shard[S]]) -> Sequence[Shard[S]]:
-        """The shards in the order of Kafka's answers."""
-        return sorted(shards, key=lambda shard: shard.partition)
 
     def _changed(self, old: Topic | None, new: Topic | None) -> None:
         changed = new or old

@@ -26,20 +26,17 @@ from broker.network.answers import when_all_settled
 from broker.network.context import RequestContext
 from broker.network.old_clients import fencing_known_from
 from coordinator.runtime.outcome import ProducerEpoch
-from coordinator.transaction.metadata import TV_0, TV_2, by_topic
+from coordinator.transaction.metadata import TV_0, TV_2
 from metadata.topic_names import is_internal
 from protocol.api_table import API_BY_NAME
 from protocol.durations import ZERO
 from protocol.entities import maker
 from protocol.errors import InvalidRequest, KafkaError, UnsupportedVersion
-from protocol.java_collections import in_java_order, in_mutable_order
 from protocol.messages import decode_request
 from protocol.topic_partition import PartitionKey
 
 FIRST_VERSION_WITH_PRODUCER_FENCED = 2
 FIRST_VERSION_BETWEEN_BROKERS = 4
-
-REFUSED = {ErrorCode.topic_authorization_failed, ErrorCode.unknown_topic_or_partition}
 
 Codes = dict[PartitionKey, ErrorCode]
 
@@ -165,16 +162,7 @@ def _response(ctx: RequestContext, wanted: Sequence[Wanted], codes: Sequence[Cod
 
 
 def _topics(wanted: Wanted, codes: Codes) -> tuple[AddPartitionsToTxnTopicResult, ...]:
-    """The topics as the request names them, including repetitions; if the codes differ each once, in Kafka's order."""
-    if wanted.verify_only or len(found := set(codes.values())) > 1 or found & REFUSED:
-        ordered = by_topic(codes) if wanted.verify_only else _in_order(codes)
-        return tuple(
-            new_topic_result(
-                name=topic,
-                results_by_partition=tuple([_partition(index, codes[topic, index]) for index in indexes]),
-            )
-            for topic, indexes in ordered.items()
-        )
+    """The topics as the request names them, including repetitions."""
     return tuple(
         new_topic_result(
             name=topic.name,
@@ -182,14 +170,6 @@ def _topics(wanted: Wanted, codes: Codes) -> tuple[AddPartitionsToTxnTopicResult
         )
         for topic in wanted.topics
     )
-
-
-def _in_order(codes: Codes) -> dict[str, list[int]]:
-    """Topics and partitions in the order of Kafka's maps (which is by chance where it only verifies)."""
-    partitions: dict[str, list[int]] = {}
-    for topic, index in in_mutable_order(codes):
-        partitions.setdefault(topic, []).append(index)
-    return {topic: partitions[topic] for topic in in_java_order(partitions)}
 
 
 @lru_cache(maxsize=1024)  # always the same few

@@ -16,8 +16,7 @@ from broker.network.context import RequestContext
 from protocol import uuids
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
-from protocol.java_collections import in_scala_groups
-from protocol.topic_partition import PartitionKey, TopicPartition
+from protocol.topic_partition import PartitionKey, TopicPartition, by_topic
 from storage.folders import log_names
 
 if TYPE_CHECKING:
@@ -64,7 +63,6 @@ def _prefer(node: Node, key: PartitionKey, path: str) -> ErrorCode:
 
 
 def _response(outcomes: dict[PartitionKey, ErrorCode]) -> AlterReplicaLogDirsResponse:
-    """In the order of Kafka's hash maps."""
     return AlterReplicaLogDirsResponse(
         throttle_time=ZERO,
         results=tuple(
@@ -75,7 +73,7 @@ def _response(outcomes: dict[PartitionKey, ErrorCode]) -> AlterReplicaLogDirsRes
                     for index in indexes
                 ),
             )
-            for topic, indexes in in_scala_groups(outcomes)
+            for topic, indexes in by_topic(outcomes).items()
         ),
     )
 

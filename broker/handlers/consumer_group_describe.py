@@ -1,12 +1,8 @@
-"""ConsumerGroupDescribe 0-1 (KIP-848; Kafka's `GroupCoordinatorService.consumerGroupDescribe`).
-
-The answer is ordered by the partitions that keep the groups, as Kafka's is, with groups without a name first.
-"""
+"""ConsumerGroupDescribe 0-1 (KIP-848; Kafka's `GroupCoordinatorService.consumerGroupDescribe`)."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from itertools import chain
 
 from kio.schema.consumer_group_describe.v1 import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from kio.schema.consumer_group_describe.v1.response import Assignment, DescribedGroup, Member, TopicPartitions
@@ -20,7 +16,6 @@ from coordinator.group.consumer.describe import DescribedConsumerGroup, Describe
 from coordinator.group.shard import GroupShard
 from protocol.durations import ZERO
 from protocol.errors import InvalidGroupId, KafkaError
-from protocol.java_collections import in_java_copy_order
 
 ONLY_READS = True
 
@@ -33,21 +28,20 @@ def handle(
 ) -> ConsumerGroupDescribeResponse | Awaitable[ConsumerGroupDescribeResponse]:
     require_consumer_protocol(ctx.node.config, ctx.node.features)
     coordinator = ctx.node.group_coordinator
-    named = [group_id for group_id in request.group_ids if group_id]
-    nameless = [_group(request, "", InvalidGroupId())] * (len(request.group_ids) - len(named))
 
     def answer(found: Mapping[str, DescribedConsumerGroup | KafkaError]) -> ConsumerGroupDescribeResponse:
-        in_order = chain.from_iterable(coordinator.by_partition(named).values())
         described = {group_id: _group(request, group_id, group) for group_id, group in found.items()}
         return ConsumerGroupDescribeResponse(
-            throttle_time=ZERO, groups=(*nameless, *[described[group_id] for group_id in in_order])
+            throttle_time=ZERO, groups=tuple([described[group_id] for group_id in request.group_ids])
         )
 
-    return ask_each(named, lambda group_id: coordinator.read(group_id, _describing(group_id)), answer)
+    return ask_each(request.group_ids, lambda group_id: coordinator.read(group_id, _describing(group_id)), answer)
 
 
 def _describing(group_id: str) -> Callable[[GroupShard], DescribedConsumerGroup]:
     def operation(state: GroupShard) -> DescribedConsumerGroup:
+        if not group_id:
+            raise InvalidGroupId
         groups = state.groups.consumer
         return describe(groups, groups.get(group_id))
 
@@ -92,7 +86,7 @@ def _member(described: DescribedMember) -> Member:
         member_epoch=member.epoch,
         client_id=member.client_id,
         client_host=member.client_host,
-        subscribed_topic_names=tuple(in_java_copy_order(sorted(member.topics))),
+        subscribed_topic_names=tuple(sorted(member.topics)),
         subscribed_topic_regex=member.regex,
         assignment=_assignment(described.assigned),
         target_assignment=_assignment(described.target),

@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 from broker.coordinators.group_coordinator import require_consumer_protocol
 from broker.network.answers import when_done
 from broker.network.context import RequestContext
-from coordinator.group.consumer.assignment import Partitions, as_computed, as_stored, by_topic
+from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.consumer.heartbeat import check_request
 from coordinator.group.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from protocol.durations import MILLISECOND, ZERO
@@ -89,16 +89,16 @@ def _response(answer: ConsumerHeartbeatAnswer) -> Answer:
         member_id=answer.member_id,
         member_epoch=answer.member_epoch,
         heartbeat_interval=answer.heartbeat_interval_ms * MILLISECOND,
-        assignment=None if answer.assigned is None else _assignment(answer.assigned, answer.before),
+        assignment=None if answer.assigned is None else _assignment(answer.assigned),
     )
 
 
-def _assignment(partitions: Partitions, before: Partitions | None) -> Assignment:
-    topics = []
-    for topic, indexes in by_topic(partitions):
-        in_order = as_stored(indexes) if before is None else as_computed(indexes, before.get(topic, frozenset()))
-        topics.append(TopicPartitions(topic_id=topic, partitions=tuple(in_order)))
-    return Assignment(topic_partitions=tuple(topics))
+def _assignment(partitions: Partitions) -> Assignment:
+    return Assignment(
+        topic_partitions=tuple(
+            TopicPartitions(topic_id=topic, partitions=tuple(sorted(indexes))) for topic, indexes in partitions.items()
+        )
+    )
 
 
 def error_response(ctx: RequestContext, heartbeat: ConsumerHeartbeat, error: KafkaError) -> Answer:

@@ -1,7 +1,4 @@
-"""DeleteGroups 0-2 (KIP-229; Kafka's `GroupCoordinatorService.deleteGroups`).
-
-Each group is answered once, in the order of Kafka's hash map of the partitions that keep the groups.
-"""
+"""DeleteGroups 0-2 (KIP-229; Kafka's `GroupCoordinatorService.deleteGroups`): each group is answered once."""
 
 from __future__ import annotations
 
@@ -17,16 +14,17 @@ from coordinator.group.shard import GroupShard
 from coordinator.runtime.outcome import Outcome
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
-from protocol.java_collections import in_java_copy_order
 
 
 def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse | Awaitable[DeleteGroupsResponse]:
     coordinator = ctx.node.group_coordinator
-    by_partition = coordinator.by_partition(dict.fromkeys(request.groups_names))
+    by_partition: dict[int, list[str]] = {}
+    for group_id in dict.fromkeys(request.groups_names):
+        by_partition.setdefault(coordinator.partition_for(group_id), []).append(group_id)
     answers = [
         coordinator.runtime.write(partition, _deleting(group_ids)) for partition, group_ids in by_partition.items()
     ]
-    return when_all_settled(answers, lambda found: _response(list(by_partition.values()), found))
+    return when_all_settled(answers, lambda found: _response(request, list(by_partition.values()), found))
 
 
 def _deleting(group_ids: Sequence[str]) -> Callable[[GroupShard], Outcome[dict[str, ErrorCode]]]:
@@ -34,7 +32,9 @@ def _deleting(group_ids: Sequence[str]) -> Callable[[GroupShard], Outcome[dict[s
 
 
 def _response(
-    asked: Sequence[Sequence[str]], found: Sequence[Mapping[str, ErrorCode] | KafkaError]
+    request: DeleteGroupsRequest,
+    asked: Sequence[Sequence[str]],
+    found: Sequence[Mapping[str, ErrorCode] | KafkaError],
 ) -> DeleteGroupsResponse:
     codes: dict[str, ErrorCode] = {}
     for group_ids, result in zip(asked, found, strict=True):
@@ -43,8 +43,7 @@ def _response(
         throttle_time=ZERO,
         results=tuple(
             DeletableGroupResult(group_id=group_id, error_code=codes[group_id])
-            for group_ids in asked
-            for group_id in in_java_copy_order(group_ids)
+            for group_id in dict.fromkeys(request.groups_names)
         ),
     )
 

@@ -21,8 +21,7 @@ from broker.network.context import RequestContext
 from metadata.topic_names import INTERNAL_TOPICS
 from protocol.durations import ZERO
 from protocol.errors import InvalidTopic, KafkaError, KafkaStorage, UnknownTopicOrPartition
-from protocol.java_collections import in_immutable_groups, in_scala_groups
-from protocol.topic_partition import PartitionKey, TopicPartition
+from protocol.topic_partition import PartitionKey, TopicPartition, by_topic
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -106,14 +105,11 @@ def _failed(index: int, error: KafkaError) -> DeleteRecordsPartitionResult:
 
 
 def _response(results: dict[PartitionKey, DeleteRecordsPartitionResult]) -> DeleteRecordsResponse:
-    """In the order of Kafka's hash maps, which are others where it knows none of the partitions."""
-    all_unknown = all(one.error_code is ErrorCode.unknown_topic_or_partition for one in results.values())
-    in_order = in_immutable_groups if all_unknown else in_scala_groups
     return DeleteRecordsResponse(
         throttle_time=ZERO,
         topics=tuple(
             DeleteRecordsTopicResult(name=name, partitions=tuple(results[name, index] for index in indexes))
-            for name, indexes in in_order(results)
+            for name, indexes in by_topic(results).items()
         ),
     )
 

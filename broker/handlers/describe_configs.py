@@ -39,7 +39,6 @@ from protocol.errors import (
     UnknownServerError,
     UnknownTopicOrPartition,
 )
-from protocol.java_collections import in_hash_order
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -151,7 +150,7 @@ def _of_resource(
     source: int,
 ) -> list[DescribeConfigsResourceResult]:
     described: list[DescribeConfigsResourceResult] = []
-    for name in in_hash_order([name for name in definitions if not keys or name in keys]):
+    for name in sorted(name for name in definitions if not keys or name in keys):
         definition = definitions[name]
         is_set = name in values
         value = to_text(definition.parse(values[name])) if is_set else definition.default_text

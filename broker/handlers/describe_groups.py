@@ -1,13 +1,11 @@
 """DescribeGroups 0-6 (KIP-430, KIP-1043; Kafka's `GroupMetadataManager.describeGroups`).
 
-An unknown group is Dead, and from version 6 on also an error. The answer is ordered by the partitions that keep the
-groups, as Kafka's is.
+An unknown group is Dead, and from version 6 on also an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from itertools import chain
 
 from kio.schema.describe_groups.v6 import DescribeGroupsRequest, DescribeGroupsResponse
 from kio.schema.describe_groups.v6.response import DescribedGroup, DescribedGroupMember
@@ -34,8 +32,7 @@ def handle(
 
     def answer(found: Mapping[str, GroupDescription | KafkaError]) -> DescribeGroupsResponse:
         described = {group_id: _group(ctx, request, group_id, group) for group_id, group in found.items()}
-        in_order = chain.from_iterable(coordinator.by_partition(request.groups).values())
-        return DescribeGroupsResponse(throttle_time=ZERO, groups=tuple([described[one] for one in in_order]))
+        return DescribeGroupsResponse(throttle_time=ZERO, groups=tuple([described[one] for one in request.groups]))
 
     return ask_each(request.groups, lambda group_id: coordinator.read(group_id, _describing(group_id)), answer)
 

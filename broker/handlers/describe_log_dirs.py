@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kio.schema.describe_log_dirs.v4 import DescribeLogDirsRequest, DescribeLogDirsResponse
@@ -17,7 +18,6 @@ from kio.schema.errors import ErrorCode
 
 from broker.network.context import RequestContext
 from protocol.durations import ZERO
-from protocol.java_collections import in_concurrent_order, in_trie_order, partition_hash
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -31,12 +31,10 @@ def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogD
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     by_dir: defaultdict[str, dict[str, list[DescribeLogDirsPartition]]] = defaultdict(lambda: defaultdict(list))
-    hosted = {partition.key: partition for partition in node.partitions}
-    for key in in_concurrent_order(hosted, partition_hash, node.partitions.most):
-        for path, replica in _replicas(node, hosted[key]):
-            of_topic = by_dir[path][key[0]]
-            if wanted is None or key in wanted:
-                of_topic.append(replica)
+    for partition in sorted(node.partitions, key=attrgetter("key")):
+        if wanted is None or partition.key in wanted:
+            for path, replica in _replicas(node, partition):
+                by_dir[path][partition.key[0]].append(replica)
     return DescribeLogDirsResponse(
         throttle_time=ZERO,
         error_code=ErrorCode.none,
@@ -77,9 +75,7 @@ def _result(node: Node, path: str, by_topic: dict[str, list[DescribeLogDirsParti
         error_code=ErrorCode.none,
         log_dir=path,
         topics=tuple(
-            DescribeLogDirsTopic(name=topic, partitions=tuple(by_topic[topic]))
-            for topic in in_trie_order([*by_topic])
-            if by_topic[topic]
+            DescribeLogDirsTopic(name=topic, partitions=tuple(partitions)) for topic, partitions in by_topic.items()
         ),
         total_bytes=total,
         usable_bytes=usable,

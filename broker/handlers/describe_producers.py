@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kio.schema.describe_producers.v0 import DescribeProducersRequest, DescribeProducersResponse
 from kio.schema.describe_producers.v0.response import PartitionResponse, ProducerState, TopicResponse
 from kio.schema.errors import ErrorCode
@@ -13,10 +11,6 @@ from broker.partitions.partition import Partition
 from metadata import topic_names
 from protocol.durations import ZERO
 from protocol.errors import InvalidTopic, KafkaError, KafkaStorage, UnknownTopicOrPartition
-from protocol.java_collections import in_bucket_order
-
-if TYPE_CHECKING:
-    from storage.producers.producer_entry import ProducerStateEntry
 
 
 def handle(ctx: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
@@ -52,8 +46,6 @@ def _partition(ctx: RequestContext, topic: str, index: int) -> PartitionResponse
 
 
 def _producers(partition: Partition) -> tuple[ProducerState, ...]:
-    """The producers, in the order of the hash map by producer id in Kafka's `ProducerStateManager`."""
-    entries = in_bucket_order(partition.log.producers.producers.values(), _hash_of_id)
     return tuple(
         ProducerState(
             producer_id=entry.producer_id,
@@ -63,13 +55,8 @@ def _producers(partition: Partition) -> tuple[ProducerState, ...]:
             coordinator_epoch=entry.coordinator_epoch,
             current_txn_start_offset=entry.txn_first_offset,
         )
-        for entry in entries
+        for _, entry in sorted(partition.log.producers.producers.items())
     )
-
-
-def _hash_of_id(entry: ProducerStateEntry) -> int:
-    """Java's `Long.hashCode()`."""
-    return (entry.producer_id ^ entry.producer_id >> 32) & 0xFFFFFFFF
 
 
 def _failed(index: int, error: KafkaError, message: str | None) -> PartitionResponse:

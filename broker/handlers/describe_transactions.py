@@ -15,7 +15,7 @@ from broker.network.context import RequestContext
 from coordinator.transaction.shard import TransactionShard
 from protocol.durations import MILLISECOND, ZERO
 from protocol.errors import InvalidRequest, KafkaError, TransactionalIdNotFound
-from protocol.java_collections import in_concatenated_order
+from protocol.topic_partition import by_topic
 
 ONLY_READS = True
 NONE = -1
@@ -46,10 +46,7 @@ def _describe(state: TransactionShard, transactional_id: str) -> TransactionStat
     found = state.get(transactional_id)
     if found is None:
         raise TransactionalIdNotFound
-    topics: dict[str, list[int]] = {}
-    left = state.partitions_left(transactional_id, found)
-    for topic, index in in_concatenated_order(left, len(found.partitions)):
-        topics.setdefault(topic, []).append(index)
+    topics = by_topic(sorted(state.partitions_left(transactional_id, found)))
     return TransactionState(
         error_code=ErrorCode.none,
         transactional_id=transactional_id,

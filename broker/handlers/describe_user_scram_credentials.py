@@ -15,7 +15,6 @@ from broker.network.context import RequestContext
 from broker.security.scram_credentials import ScramCredentials
 from protocol.durations import ZERO
 from protocol.errors import DuplicateResource, KafkaError, ResourceNotFound
-from protocol.java_collections import in_java_order
 
 
 def handle(ctx: RequestContext, request: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
@@ -25,7 +24,7 @@ def handle(ctx: RequestContext, request: DescribeUserScramCredentialsRequest) ->
         throttle_time=ZERO,
         error_code=ErrorCode.none,
         error_message="",
-        results=tuple(_result(credentials, user, asked[user]) for user in in_java_order(asked)),
+        results=tuple(_result(credentials, user, asked[user]) for user in asked),
     )
 
 

@@ -13,8 +13,6 @@ from broker.metadata.resource_configs import ResourceType
 from broker.network.context import RequestContext
 from protocol.durations import ZERO
 from protocol.errors import UnsupportedVersion
-from protocol.java_collections import in_concurrent_order
-from protocol.java_strings import java_string_hash
 
 if TYPE_CHECKING:
     from broker.node import Node
@@ -29,9 +27,8 @@ def handle(ctx: RequestContext, request: ListConfigResourcesRequest) -> ListConf
         error_code=ErrorCode.none,
         config_resources=tuple(
             ConfigResource(resource_name=name, resource_type=int(resource_type))
-            for resource_type in reversed(ResourceType)  # Kafka's order, like that of the names
-            if resource_type in wanted
-            for name in _names(ctx.node, resource_type)
+            for resource_type in sorted(wanted)
+            for name in sorted(_names(ctx.node, resource_type))
         ),
     )
 
@@ -39,8 +36,8 @@ def handle(ctx: RequestContext, request: ListConfigResourcesRequest) -> ListConf
 def _names(node: Node, resource_type: ResourceType) -> Iterable[str]:
     match resource_type:
         case ResourceType.TOPIC:
-            return sorted((topic.name for topic in node.topics.all()), key=java_string_hash)
+            return (topic.name for topic in node.topics.all())
         case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
             return (str(node.node_id),)
         case ResourceType.GROUP | ResourceType.CLIENT_METRICS:
-            return in_concurrent_order(node.resource_configs.names(resource_type), java_string_hash)
+            return node.resource_configs.names(resource_type)

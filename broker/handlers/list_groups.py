@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
 from itertools import chain
+from operator import attrgetter
 
 from kio.schema.errors import ErrorCode
 from kio.schema.list_groups.v5 import ListGroupsRequest, ListGroupsResponse
@@ -34,10 +35,11 @@ def _list(groups: Groups, states: set[str], types: set[str]) -> list[ListedGroup
             group_state=group.state_name,
             group_type=group.group_type.value,
         )
-        for group in groups.in_order()
+        for group in groups.all()
         if (not states or group.state_name.lower() in states) and (not types or group.group_type.value in types)
     ]
 
 
 def _response(groups: Iterable[list[ListedGroup]]) -> ListGroupsResponse:
-    return ListGroupsResponse(throttle_time=ZERO, error_code=ErrorCode.none, groups=tuple(chain.from_iterable(groups)))
+    listed = sorted(chain.from_iterable(groups), key=attrgetter("group_id"))
+    return ListGroupsResponse(throttle_time=ZERO, error_code=ErrorCode.none, groups=tuple(listed))

@@ -23,7 +23,7 @@ from protocol.errors import (
     UnknownTopicOrPartition,
     UnsupportedVersion,
 )
-from protocol.java_collections import in_scala_groups
+from protocol.topic_partition import by_topic
 from storage.log import time_lookup
 from storage.log.time_lookup import TimestampOffsetEpoch
 
@@ -91,7 +91,7 @@ class Lookup:
         return self.response([await self._one(place) for place in self.places])
 
     def response(self, answers: Sequence[ListOffsetsPartitionResponse]) -> ListOffsetsResponse:
-        """The answers to `places`, and the refusals, in the order of Kafka's hash maps."""
+        """The answers to `places`, then the refusals."""
         results = {
             (name, asked.partition_index): answer for (name, asked), answer in zip(self.places, answers, strict=True)
         }
@@ -100,7 +100,7 @@ class Lookup:
             throttle_time=ZERO,
             topics=tuple(
                 ListOffsetsTopicResponse(name=name, partitions=tuple(results[name, index] for index in indexes))
-                for name, indexes in in_scala_groups(results)
+                for name, indexes in by_topic(results).items()
             ),
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 from itertools import chain
+from operator import attrgetter
 
 from kio.schema.errors import ErrorCode
 from kio.schema.list_transactions.v2 import ListTransactionsRequest, ListTransactionsResponse
@@ -19,7 +20,6 @@ from coordinator.transaction.shard import TransactionShard
 from coordinator.transaction.states import BY_WIRE_NAME
 from protocol.durations import ZERO
 from protocol.errors import InvalidRegularExpression
-from protocol.java_collections import in_set_order
 from protocol.re2_patterns import InvalidPatternError, Pattern, compile_pattern
 
 ONLY_READS = True
@@ -49,15 +49,14 @@ def handle(
     """Raises InvalidRegularExpression."""
     wanted = _filter(request)
     now_ms = ctx.node.clock.wall_ms()
-    names = in_set_order([*dict.fromkeys(request.state_filters)])
-    unknown = tuple(name for name in names if name not in BY_WIRE_NAME)
+    unknown = tuple(name for name in dict.fromkeys(request.state_filters) if name not in BY_WIRE_NAME)
 
     def answer(found: Iterable[list[TransactionState]]) -> ListTransactionsResponse:
         return ListTransactionsResponse(
             throttle_time=ZERO,
             error_code=ErrorCode.none,
             unknown_state_filters=unknown,
-            transaction_states=tuple(chain.from_iterable(found)),
+            transaction_states=tuple(sorted(chain.from_iterable(found), key=attrgetter("transactional_id"))),
         )
 
     return ctx.node.transaction_coordinator.read_all(lambda state: _found(state, wanted, now_ms), answer)
@@ -88,6 +87,6 @@ def _found(state: TransactionShard, wanted: Filter, now_ms: int) -> list[Transac
             producer_id=metadata.producer_id,
             transaction_state=metadata.state.wire_name,
         )
-        for transactional_id, metadata in state.in_order()
+        for transactional_id, metadata in state.items()
         if wanted.matches(transactional_id, metadata, now_ms)
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -23,7 +24,6 @@ from broker.security import authorized_operations
 from metadata import topic_names
 from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
-from protocol.java_collections import in_hash_order, in_mutable_set_order, in_set_order, java_numbers_hash
 
 if TYPE_CHECKING:
     from broker.partitions.hosted import Partitions
@@ -44,26 +44,26 @@ VERSIONS_WITH_CLUSTER_OPERATIONS = range(8, 11)
 
 
 def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
-    """Topics by name or id, or all, in the order of Kafka's hash maps and sets.
+    """Topics by name or id as requested, each once, or all by name.
 
     A topic that has yet to be created is UNKNOWN_TOPIC_OR_PARTITION until it exists, as in Kafka.
     """
     wanted = request.topics
     if wanted is None or (not wanted and ctx.version < FIRST_VERSION_WHERE_EMPTY_IS_NONE):
-        return _response(ctx, [_by_name(ctx, request, name) for name in in_hash_order(_all_names(ctx))])
+        topics = sorted(ctx.node.topics.all(), key=attrgetter("name"))
+        return _response(ctx, [_known(ctx, request, topic) for topic in topics])
     _validate(ctx, wanted)
     if any(topic.topic_id is not None for topic in wanted):
         return _response(ctx, _by_ids(ctx, request, wanted))
     if any(topic.name is None for topic in wanted):
         raise UnknownServerError("a topic with neither name nor id was asked for")  # as in Kafka
-    names = in_set_order(list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None)))
-    found = [name for name in names if ctx.node.topics.get(name) is not None]
-    missing = in_set_order([name for name in names if ctx.node.topics.get(name) is None], of=len(names))
-    if missing and request.allow_auto_topic_creation and ctx.node.config.boolean("auto.create.topics.enable"):
-        valid = in_hash_order([name for name in missing if topic_names.invalid_reason(name) is None])
-        ctx.node.auto_topics.begin(valid, ctx.node.throttling.mutations(ctx).charge)
-        missing = [name for name in missing if topic_names.invalid_reason(name) is not None] + valid
-    return _response(ctx, [_by_name(ctx, request, name) for name in found + missing])
+    names = list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
+    if request.allow_auto_topic_creation and ctx.node.config.boolean("auto.create.topics.enable"):
+        missing = [name for name in names if ctx.node.topics.get(name) is None]
+        if missing:
+            valid = [name for name in missing if topic_names.invalid_reason(name) is None]
+            ctx.node.auto_topics.begin(valid, ctx.node.throttling.mutations(ctx).charge)
+    return _response(ctx, [_by_name(ctx, request, name) for name in names])
 
 
 def error_response(ctx: RequestContext, request: MetadataRequest, error: KafkaError) -> MetadataResponse:
@@ -84,10 +84,6 @@ def _validate(ctx: RequestContext, wanted: tuple[MetadataRequestTopic, ...]) -> 
             raise InvalidRequest("Topic name can not be null")
         if topic.topic_id is not None and ctx.version < FIRST_VERSION_WITH_TOPIC_ID_REQUESTS:
             raise InvalidRequest("Topic IDs are not supported in requests before version 12")
-
-
-def _all_names(ctx: RequestContext) -> list[str]:
-    return [topic.name for topic in ctx.node.topics.all()]
 
 
 def _response(ctx: RequestContext, topics: list[MetadataResponseTopic]) -> MetadataResponse:
@@ -114,15 +110,15 @@ def _response(ctx: RequestContext, topics: list[MetadataResponseTopic]) -> Metad
 def _by_ids(
     ctx: RequestContext, request: MetadataRequest, wanted: Iterable[MetadataRequestTopic]
 ) -> list[MetadataResponseTopic]:
-    """Unknown ids, then the known ones by their names."""
-    distinct = dict.fromkeys(topic.topic_id for topic in wanted)
-    ids = in_set_order([topic_id for topic_id in distinct if topic_id is not None], of=len(distinct))
-    topics = {topic_id: ctx.node.topics.by_id(topic_id) for topic_id in ids}
-    unknown = in_set_order([topic_id for topic_id in ids if topics[topic_id] is None], of=len(distinct))
-    names = in_set_order([topic.name for topic in topics.values() if topic is not None], of=len(distinct))
-    return [_topic_error(ErrorCode.unknown_topic_id, None, topic_id) for topic_id in unknown] + [
-        _by_name(ctx, request, name) for name in names
-    ]
+    topics: list[MetadataResponseTopic] = []
+    for topic_id in dict.fromkeys(topic.topic_id for topic in wanted):
+        if topic_id is not None:
+            topic = ctx.node.topics.by_id(topic_id)
+            if topic is None:
+                topics.append(_topic_error(ErrorCode.unknown_topic_id, None, topic_id))
+            else:
+                topics.append(_known(ctx, request, topic))
+    return topics
 
 
 def _by_name(ctx: RequestContext, request: MetadataRequest, name: str) -> MetadataResponseTopic:
@@ -174,7 +170,7 @@ def _without_offline_leaders(
     offline = hosted.offline_of(topic)
     if not offline:
         return partitions
-    return _in_order(_leaderless(one) if one.partition_index in offline else one for one in partitions)
+    return tuple(_leaderless(one) if one.partition_index in offline else one for one in partitions)
 
 
 def _leaderless(partition: MetadataResponsePartition) -> MetadataResponsePartition:
@@ -189,7 +185,7 @@ def _leaderless(partition: MetadataResponsePartition) -> MetadataResponsePartiti
 
 @lru_cache(maxsize=256)  # most topics of a node have the same layout as others
 def _partitions(assignments: tuple[PartitionAssignment, ...]) -> tuple[MetadataResponsePartition, ...]:
-    return _in_order(
+    return tuple(
         MetadataResponsePartition(
             error_code=ErrorCode.none,
             partition_index=index,
@@ -200,14 +196,3 @@ def _partitions(assignments: tuple[PartitionAssignment, ...]) -> tuple[MetadataR
         )
         for index, partition in enumerate(assignments)
     )
-
-
-def _in_order(partitions: Iterable[MetadataResponsePartition]) -> tuple[MetadataResponsePartition, ...]:
-    """The order of Kafka's set of these, which is that of the hashes of all they say."""
-    return tuple(in_mutable_set_order([*partitions], _hash))
-
-
-def _hash(partition: MetadataResponsePartition) -> int:
-    fields = (partition.error_code, partition.partition_index, partition.leader_id, partition.leader_epoch)
-    nodes = (partition.replica_nodes, partition.isr_nodes, partition.offline_replicas)
-    return java_numbers_hash((*fields, *map(java_numbers_hash, nodes)), start=0)

@@ -24,7 +24,7 @@ from coordinator.group.shard import GroupShard
 from protocol.durations import ZERO
 from protocol.entities import maker
 from protocol.errors import KafkaError
-from protocol.topic_partition import PartitionKey
+from protocol.topic_partition import PartitionKey, by_topic
 
 ONLY_READS = True
 
@@ -83,10 +83,7 @@ def _group(
         topics = _all_failed(asked, found.code) if ctx.version < FIRST_VERSION_WITH_GROUP_ERROR else ()
         return new_group(group_id=asked.group_id, topics=topics, error_code=found.code)
     if asked.topics is None:
-        by_topic: dict[str, list[int]] = {}
-        for topic, index in found.offsets:
-            by_topic.setdefault(topic, []).append(index)
-        wanted: Iterable[tuple[str, Iterable[int]]] = by_topic.items()
+        wanted: Iterable[tuple[str, Iterable[int]]] = by_topic(found.offsets).items()
     else:
         wanted = ((topic.name, topic.partition_indexes) for topic in asked.topics)
     topics = tuple(

@@ -20,7 +20,6 @@ from kio.schema.write_txn_markers.v1.response import (
 from broker.network.answers import when_all_settled
 from broker.network.context import RequestContext
 from coordinator.transaction.marker_port import EndMarker
-from coordinator.transaction.metadata import by_topic
 from protocol.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
@@ -30,7 +29,7 @@ from protocol.errors import (
     UnknownTopicOrPartition,
 )
 from protocol.records.batch import NO_PRODUCER_ID
-from protocol.topic_partition import PartitionKey
+from protocol.topic_partition import PartitionKey, by_topic
 
 NOT_READY = (CoordinatorNotAvailable, CoordinatorLoadInProgress, NotCoordinator)
 """Errors of the group coordinator that are sent as NOT_LEADER_OR_FOLLOWER, so that the client retries."""

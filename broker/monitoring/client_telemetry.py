@@ -26,8 +26,6 @@ from protocol.errors import (
     UnknownSubscriptionId,
     UnsupportedCompressionType,
 )
-from protocol.java_collections import in_concurrent_order, in_java_order
-from protocol.java_strings import java_string_hash
 from protocol.re2_patterns import InvalidPatternError, compile_pattern
 from protocol.records.compression import Compression, DecompressionError, decompress
 from protocol.uuids import to_text
@@ -159,18 +157,18 @@ class ClientTelemetry:
             "client_source_address": ctx.connection.client_address,
             "client_source_port": str(ctx.connection.client_port),
         }
-        metrics: dict[str, None] = {}
+        metrics: set[str] = set()
         interval_ms = DEFAULT_INTERVAL_MS
-        for name in in_concurrent_order(self._configs.names(ResourceType.CLIENT_METRICS), java_string_hash):
+        for name in self._configs.names(ResourceType.CLIENT_METRICS):
             values = parse_client_metrics_configs(self._configs.get(ResourceType.CLIENT_METRICS, name))
             if not _matches(parse_match(values["match"]), attributes):
                 continue
             wanted, own_interval = values["metrics"], values["interval.ms"]
             assert isinstance(wanted, tuple)
             assert isinstance(own_interval, int)
-            metrics |= dict.fromkeys(wanted)
+            metrics.update(wanted)
             interval_ms = min(interval_ms, own_interval)
-        names = ("*",) if "*" in metrics else tuple(in_java_order(metrics))
+        names = ("*",) if "*" in metrics else tuple(sorted(metrics))
         return Instance(
             connection=weakref.ref(ctx.connection),
             subscriptions_version=self._version,
@@ -193,8 +191,6 @@ def _is_match(pattern: re.Pattern[str], text: str) -> bool:
 
 
 def _subscription_id(metrics: tuple[str, ...], interval_ms: int, instance_id: UUID) -> int:
-    """The CRC-32C of what the client must push, combined with Java's hash of its id (KIP-714)."""
-    halves = (instance_id.int >> 64) ^ (instance_id.int & (1 << 64) - 1)
-    wanted = f"[{', '.join(metrics)}]{interval_ms}".encode()
-    unsigned = (crc32c.crc32c(wanted) ^ (halves >> 32) ^ halves) & 0xFFFFFFFF
+    """The CRC-32C of what the client must push, and of its id (KIP-714), as a signed number."""
+    unsigned = crc32c.crc32c(f"{metrics}{interval_ms}".encode(), crc32c.crc32c(instance_id.bytes))
     return unsigned - (1 << 32) if unsigned >> 31 else unsigned

@@ -27,23 +27,16 @@ from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from coordinator.group.group_port import Group
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
-from coordinator.runtime.shard import ShardStatus
 from protocol.errors import GroupIdNotFound
 from protocol.internal.group_records import GroupMetadataKey, GroupMetadataValue
-from protocol.java_collections import in_timeline_order, timeline_slots
 
 
 class GroupDirectory:
-    """Implements `group_port.Groups`, and takes the requests of the classic protocol for groups of both kinds.
-
-    `_places` has every group in the order in which it was added to Kafka's map; `_slots` is that map's size.
-    """
+    """Implements `group_port.Groups`, and takes the requests of the classic protocol for groups of both kinds."""
 
     def __init__(self, classic: ClassicGroups, consumer: ConsumerGroups) -> None:
         self.classic = classic
         self.consumer = consumer
-        self._places: dict[str, None] = {}
-        self._slots = 2
 
     # -- operations of the classic protocol
 
@@ -90,12 +83,6 @@ class GroupDirectory:
     def all(self) -> Iterable[Group]:
         return chain(self.classic.all(), self.consumer.by_id.values())
 
-    def in_order(self) -> Iterable[Group]:
-        for group_id in in_timeline_order(list(self._places), self._slots):
-            group = self.find(group_id)
-            if group is not None:
-                yield group
-
     def classic_group(self, group_id: str) -> ClassicGroup:
         """Raises GroupIdNotFound, also for a consumer group."""
         group = self.classic.find(group_id)
@@ -115,9 +102,7 @@ class GroupDirectory:
         """Apply a record of a classic group, which replaces a consumer group of that name."""
         if value is not None:
             self.consumer.by_id.pop(key.group, None)
-            self._put(key.group)
         self.classic.replay(key, value, position)
-        self._drop_if_gone(key.group)
 
     def replay_consumer(self, apply: Callable[[ConsumerGroup, Any, Any], None], key: Any, value: Any) -> None:
         """Apply a record of a consumer group, which replaces a classic group of that name."""
@@ -125,29 +110,15 @@ class GroupDirectory:
         if group is None and value is not None:
             self.classic.forget(key.group)
             group = self.consumer.add(key.group)
-            self._put(key.group)
         if group is not None:
             apply(group, key, value)
 
     def replay_consumer_end(self, group_id: str) -> None:
         self.consumer.by_id.pop(group_id, None)
-        self._drop_if_gone(group_id)
 
     def note_simple(self, group_id: str) -> None:
         if self.consumer.find(group_id) is None:
             self.classic.note_simple(group_id)
-            if group_id not in self._places:
-                self._put(group_id)
-
-    def _put(self, group_id: str) -> None:
-        """Add the group. Kafka adds a classic one again for each record that it loads, so its map may grow earlier."""
-        if group_id not in self._places or self.classic.shard.status is ShardStatus.LOADING:
-            self._slots = timeline_slots(self._slots, len(self._places))
-            self._places[group_id] = None
-
-    def _drop_if_gone(self, group_id: str) -> None:
-        if self.find(group_id) is None:
-            self._places.pop(group_id, None)
 
     # -- load and unload
 

@@ -111,9 +111,6 @@ class Groups(Protocol):
 
     def all(self) -> Iterable[Group]: ...
 
-    def in_order(self) -> Iterable[Group]:
-        """All groups in the order in which Kafka lists them: that of its TimelineHashMap."""
-
     def note_simple(self, group_id: str) -> None:
         """Make an unknown group an Empty one without a type: durable state, called by replay of an offset commit."""
 

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.states import AT_REST, PREDECESSORS, TransactionState
 from protocol.internal.transaction_records import TransactionLogValue, new_log_value
-from protocol.java_collections import in_mutable_set_order, in_trie_order
 from protocol.records.batch import NO_PRODUCER_ID, NO_TIMESTAMP
-from protocol.topic_partition import PartitionKey
+from protocol.topic_partition import PartitionKey, by_topic
 
 NO_EPOCH = -1
 LARGEST_EPOCH = 2**15 - 1
@@ -156,7 +155,7 @@ class TransactionMetadata(NamedTuple):
 
     def to_log(self) -> TransactionLogValue:
         producer_id, producer_epoch, timeout_ms, state, partitions, *rest, _last_producer_epoch = self
-        grouped = None if state is TransactionState.EMPTY else _by_topic(partitions)
+        grouped = None if state is TransactionState.EMPTY else _grouped(partitions)
         return new_log_value((producer_id, producer_epoch, timeout_ms, int(state), grouped, *rest))
 
     @staticmethod
@@ -176,17 +175,7 @@ _new_metadata: Callable[[tuple[Any, ...]], TransactionMetadata] = partial(tuple.
 _STATES = {int(state): state for state in TransactionState}
 
 
-def by_topic(partitions: Iterable[PartitionKey]) -> dict[str, list[int]]:
-    """Partition indexes by topic, both ascending."""
-    grouped: dict[str, list[int]] = {}
-    for topic, index in sorted(partitions):
-        grouped.setdefault(topic, []).append(index)
-    return grouped
-
-
-def _by_topic(partitions: frozenset[PartitionKey]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Partition indexes by topic, in the order of the Scala collections that Kafka's TransactionLog makes."""
-    if len(partitions) < 2:
+def _grouped(partitions: frozenset[PartitionKey]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    if len(partitions) < 2:  # most transactions, faster
         return tuple([(topic, (index,)) for topic, index in partitions])
-    grouped = by_topic(partitions)
-    return tuple([(topic, tuple(in_mutable_set_order(grouped[topic], int))) for topic in in_trie_order([*grouped])])
+    return tuple([(topic, tuple(indexes)) for topic, indexes in by_topic(sorted(partitions)).items()])

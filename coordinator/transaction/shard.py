@@ -16,8 +16,6 @@ from coordinator.transaction.metadata import TV_1, TV_2, TransactionMetadata
 from coordinator.transaction.states import AT_REST, PREPARED, TransactionState
 from protocol.errors import ConcurrentTransactions, InvalidTxnTimeout, KafkaError, UnsupportedVersion
 from protocol.internal.transaction_records import TRANSACTION_LOG, TRANSACTION_LOG_0, TransactionLogValue
-from protocol.java_collections import in_concurrent_order
-from protocol.java_strings import java_string_hash
 from protocol.topic_partition import PartitionKey
 
 if TYPE_CHECKING:
@@ -66,10 +64,6 @@ class TransactionShard:
 
     def items(self) -> Iterator[tuple[str, TransactionMetadata]]:
         return iter(self._by_id.items())
-
-    def in_order(self) -> Iterator[tuple[str, TransactionMetadata]]:
-        """All transactional ids in the order in which Kafka lists them: that of its ConcurrentHashMap."""
-        return ((one, self._by_id[one]) for one in in_concurrent_order(self._by_id, java_string_hash))
 
     def partitions_left(self, transactional_id: str, metadata: TransactionMetadata) -> Collection[PartitionKey]:
         """The transaction's partitions; once it is prepared, those without a marker."""

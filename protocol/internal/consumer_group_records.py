@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 from uuid import UUID
 
-from ..java_collections import in_java_order
 from ..primitives import INT8, INT16, INT32, INT64
 from . import fields
 from .consumer_group_values import (
@@ -94,12 +93,10 @@ def _reader(value: bytes) -> FieldReader:
 
 
 def _partitions(partitions: Partitions) -> bytes:
-    """The encoded partitions: topics in the order of Kafka's hash map, each one's indexes ascending."""
-    topics = ((topic_id, sorted(partitions[topic_id])) for topic_id in in_java_order(partitions))
     return fields.compact_array(
         [
-            topic_id.bytes + fields.compact_array([INT32.pack(index) for index in indexes]) + NO_TAGS
-            for topic_id, indexes in topics
+            topic_id.bytes + fields.compact_array([INT32.pack(index) for index in sorted(indexes)]) + NO_TAGS
+            for topic_id, indexes in partitions.items()
         ]
     )
 

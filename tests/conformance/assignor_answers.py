@@ -20,7 +20,7 @@ from uuid import UUID
 
 from protocol.uuids import to_text
 from tests.client import java_tools
-from tests.unit.coordinator.group.consumer.assignor_documents import Document, our_answer
+from tests.unit.coordinator.group.consumer.assignor_documents import Document, differs
 
 SCRIPT = Path(java_tools.__file__).parent / "java" / "Assignors.java"
 ANSWERS = java_tools.ROOT / "tests" / "unit" / "coordinator" / "group" / "consumer" / "assignor_answers.jsonl"
@@ -151,17 +151,15 @@ def documents(java: Java, groups: Groups, count: int) -> Iterator[Document]:
 
 
 def compare(found: Iterator[Document]) -> int:
-    """Tell on how many documents ours answers otherwise, and show the first of them."""
+    """Tell on how many documents our answer is not as good, and show the first of them."""
     count, wrong, kinds = 0, [], Counter[tuple[str, bool, bool]]()
     for document in found:
         count += 1
         kinds[document["assignor"], document["homogeneous"], "error" in document["answer"]] += 1
-        if our_answer(document) != document["answer"]:
+        if differs(document):
             wrong.append(document)
     for document in wrong[:1]:
-        ours, java = our_answer(document), document["answer"]
-        differing = {key: (ours.get(key), java.get(key)) for key in {*ours, *java} if ours.get(key) != java.get(key)}
-        sys.stdout.write(f"{json.dumps(document)}\nmembers with ours and Java's: {differing}\n")
+        sys.stdout.write(f"{json.dumps(document)}\n{differs(document)}\n")
     sys.stdout.write(f"{count} groups, {len(wrong)} differences; (assignor, homogeneous, failed): {dict(kinds)}\n")
     return 1 if wrong else 0
 

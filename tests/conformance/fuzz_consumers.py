@@ -1,9 +1,9 @@
 """What members of consumer groups (KIP-848) say in `fuzz`: mostly what a client would say next.
 
-Their ids are the same for both brokers, as assignments depend on them. Where a broker makes ids up, as it does for
-classic members, `hidden` takes the partitions out of answers. A member's epoch may still differ there, by chance: who
-has to give something up, and so stays behind, goes by the ids too. A Kafka 4.1 beside itself, asked the same of both
-kinds of members mixed, told epochs 2 and 4 in one conversation and 4 and 6 in another, in every other run.
+Who gets which partitions goes by the order of Kafka's hash maps, so `hidden` takes them out of answers. A member's
+epoch may still differ, by chance, where a broker makes ids up, as it does for classic members: who has to give
+something up, and so stays behind, goes by the ids too. A Kafka 4.1 beside itself, asked the same of both kinds of
+members mixed, told epochs 2 and 4 in one conversation and 4 and 6 in another, in every other run.
 """
 
 from __future__ import annotations

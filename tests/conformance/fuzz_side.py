@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.conformance import fuzz_consumers, schema
+from tests.conformance.contract import in_one_order
 from tests.conformance.fuzz_symbols import LONGEST, TOPICS, Batch, Held, Named, Shares, Subscribed, Time
 from tests.conformance.group_members import GIVEN, MEMBER_ID, assignment, subscription
 from tests.conformance.runner import Talk
@@ -29,7 +29,6 @@ TRANSACTIONS = ("init_producer_id", "end_txn", "add_partitions_to_txn", "add_off
 WORDS = ("metadata", "assignment", "member_metadata", "member_assignment")
 OF_ALL = ("list_groups", "list_transactions", "list_config_resources")
 """Those that tell of everything there is; so do others that are asked for no topic."""
-MADE_UP = re.compile(r"(?<![\w-])[\w-]{22}(?![\w-])")
 NAMES = ("group_id", "transactional_id", "topic_name", "resource_name", "name")
 
 
@@ -39,7 +38,6 @@ class Side:
         self._topics = dict(TOPICS)
         if fuzz_consumers.API in apis:
             self._topics[fuzz_consumers.TOPIC] = fuzz_consumers.PARTITIONS
-        self._ids_made_up = fuzz_consumers.ids_made_up(apis)
         self._aside = self.t.connect(10)
         self.held: dict[tuple[str, str], Any] = {}
         self._members: dict[str, str] = {}
@@ -239,9 +237,8 @@ class Side:
 
     def plain(self, answer: Any, api: str) -> Any:
         """Sorted throughout: most of Kafka's lists are in the order of a hash map."""
-        named = self._members_named(without_ids(self.t.normalise(in_words(answer))))
-        hides = self._ids_made_up and api in fuzz_consumers.TELL_OF_SHARES
-        return in_order(fuzz_consumers.hidden(named) if hides else named)
+        named = self._members_named(self.t.normalise(in_words(answer)))
+        return in_order(fuzz_consumers.hidden(named) if api in fuzz_consumers.TELL_OF_SHARES else named)
 
     def _own(self, answer: Any) -> Any:
         """Of a list of everything, what is this run's."""
@@ -269,15 +266,6 @@ class Side:
         return value
 
 
-def without_ids(value: Any, key: str = "") -> Any:
-    """With ids that a broker made up taken out of its messages: the cluster's, members' of consumer groups."""
-    if isinstance(value, dict):
-        return {name: without_ids(inner, name) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [without_ids(inner) for inner in value]
-    return MADE_UP.sub("<id>", value) if key == "error_message" and value else value
-
-
 def in_words(value: Any, key: str = "") -> Any:
     """With what members say to each other as text, since names of topics are in it."""
     if isinstance(value, dict):
@@ -291,5 +279,5 @@ def in_order(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: in_order(v) for k, v in value.items()}
     if isinstance(value, list):
-        return sorted((in_order(v) for v in value), key=lambda item: json.dumps(item, sort_keys=True))
+        return in_one_order([in_order(v) for v in value])
     return value

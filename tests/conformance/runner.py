@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.conformance import batches, schema
+from tests.conformance.contract import UNORDERED
 from tests.conformance.normalise import Normaliser
 from tests.conformance.wire import CLIENT_ID, Closed, Frame, Outcome, Silent, Wire, decode
 
@@ -27,16 +28,6 @@ class Scenario:
     versions: tuple[int, ...]
     play: Callable[[Talk, int], None]
 
-
-# Lists whose order in Kafka is that of a hash map.
-UNORDERED: dict[str, tuple[str, ...]] = {
-    "produce": ("responses", "partition_responses"),
-    "list_offsets": ("topics", "partitions"),
-    "create_topics": ("topics",),
-    "delete_topics": ("responses",),
-    "create_partitions": ("results",),
-    "delete_records": ("topics", "partitions"),
-}
 
 SCENARIOS: dict[tuple[str, str], Scenario] = {}
 
@@ -113,7 +104,6 @@ class Talk:
         *,
         wire: Wire | None = None,
         timeout: float | None = None,
-        unordered: tuple[str, ...] = (),
         ignore: tuple[str, ...] = (),
         pick: Callable[[dict[str, Any]], Any] | None = None,
     ) -> Any:
@@ -125,7 +115,7 @@ class Talk:
             self.keep(step, answer)
             return {}
         kept = pick(answer) if pick else answer
-        self.keep(step, kept, unordered=(*unordered, *UNORDERED.get(api, ())), ignore=ignore)
+        self.keep(step, kept, unordered=UNORDERED.get(api, ()), ignore=ignore)
         return answer
 
     def raw(

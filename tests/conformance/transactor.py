@@ -5,20 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tests.conformance import batches
+from tests.conformance.contract import UNORDERED
 from tests.conformance.runner import Talk, Topic, produce_body
 from tests.conformance.wire import Closed, Silent
 
 Partition = tuple[str, int]
 
 TRANSACTION_KEY, GROUP_KEY = 1, 0
-UNORDERED = (
-    "results_by_topic_v3_and_below",
-    "results_by_partition",
-    "results_by_transaction",
-    "topic_results",
-    "topics",
-    "partitions",
-)
 FIRST_VERSION_BETWEEN_BROKERS = 4
 
 
@@ -78,7 +71,7 @@ class Transactor:
         else:
             del one["verify_only"]
             body = {f"v3_and_below_{name}": value for name, value in one.items()}
-        self.t.call(step, "add_partitions_to_txn", v, body, unordered=UNORDERED)
+        self.t.call(step, "add_partitions_to_txn", v, body)
 
     def add_offsets(self, step: str, v: int, group: str = "group", **fields: Any) -> None:
         body = self.who | {"group_id": self.t.prefix + group} | fields
@@ -89,7 +82,7 @@ class Transactor:
         offset = {"committed_offset": 5, "committed_leader_epoch": -1, "committed_metadata": "note"}
         topics = [{"name": topic, "partitions": [{"partition_index": index} | offset for index in indexes]}]
         body = self.who | {"group_id": self.t.prefix + group, "topics": topics} | fields
-        self.t.call(step, "txn_offset_commit", v, body, unordered=UNORDERED)
+        self.t.call(step, "txn_offset_commit", v, body)
 
     def end(self, step: str, v: int, commit: bool, **fields: Any) -> None:
         """EndTxn; from version 5 on the answer's producer is this one's from now on."""
@@ -109,7 +102,7 @@ class Transactor:
         return described(answer)[0]
 
     def describe(self, step: str) -> None:
-        self.t.keep(step, self.described(), unordered=UNORDERED)
+        self.t.keep(step, self.described(), unordered=UNORDERED["describe_transactions"])
 
     def settle(self, state: str) -> None:
         """Wait for markers: nothing tells when they are written."""
@@ -124,7 +117,7 @@ class Transactor:
         """What the group has committed."""
         wanted = [{"name": topic, "partition_indexes": list(indexes)}]
         body = {"groups": [{"group_id": self.t.prefix + group, "topics": wanted}], "require_stable": stable}
-        self.t.call(step, "offset_fetch", 8, body, unordered=(*UNORDERED, "groups"))
+        self.t.call(step, "offset_fetch", 8, body)
 
 
 def described(answer: dict[str, Any]) -> list[dict[str, Any]]:
@@ -140,7 +133,7 @@ def read(
     partition = {"partition": index, "fetch_offset": start, "partition_max_bytes": most_bytes}
     body = {"max_wait": 0, "min_bytes": 0, "session_epoch": -1, "isolation_level": isolation}
     topics = [{"topic": topic.name, "partitions": [partition]}]
-    t.call(step, "fetch", 11, body | {"topics": topics}, unordered=("aborted_transactions",))
+    t.call(step, "fetch", 11, body | {"topics": topics})
 
 
 def offsets(t: Talk, step: str, topic: Topic, isolation: int, index: int = 0) -> None:
@@ -153,4 +146,4 @@ def offsets(t: Talk, step: str, topic: Topic, isolation: int, index: int = 0) ->
 
 def producers(t: Talk, step: str, topic: str, *indexes: int) -> None:
     body = {"topics": [{"name": topic, "partition_indexes": list(indexes)}]}
-    t.call(step, "describe_producers", 0, body, unordered=("active_producers",))
+    t.call(step, "describe_producers", 0, body)

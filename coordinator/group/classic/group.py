@@ -134,7 +134,7 @@ class ClassicGroup(Roster):
         name = self.protocol_name
         return tuple(
             JoinedMember(member.member_id, member.group_instance_id, member.metadata(name))
-            for member in self.in_order()
+            for member in self.members.values()
         )
 
     # -- records
@@ -142,7 +142,7 @@ class ClassicGroup(Roster):
     def restore(self, value: GroupMetadataValue, now_ms: int) -> None:
         """Apply a record. Members that exist keep their soft state."""
         protocol = value.protocol or ""
-        self.put_in_place({saved.member_id: self._restored(saved, protocol) for saved in value.members})
+        self.put_in_place([self._restored(saved, protocol) for saved in value.members])
         self.protocol_type = value.protocol_type or None
         self.generation = value.generation
         self.protocol_name = value.protocol
@@ -273,6 +273,6 @@ class ClassicGroup(Roster):
                     b"" if name is None else member.metadata(name),
                     member.assignment,
                 )
-                for member in self.in_order()
+                for member in self.members.values()
             ],
         )

@@ -102,7 +102,6 @@ class ClassicGroups:
     def loaded(self) -> None:
         """Members found in the log count as alive until their sessions expire; a group that is too large rebalances."""
         for group in self._groups.values():
-            group.fit_map()
             for member in group.members.values():
                 self.sessions.restart(group, member)
             if len(group.members) > self.config.max_size:

@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Container, Iterable
 from typing import NamedTuple
 
-from protocol.java_collections import in_java_order
-
 
 class MemberProtocol(NamedTuple):
     """A protocol that a member supports, with the member's metadata for it."""
@@ -32,10 +30,9 @@ def common_protocols(members: Iterable[tuple[MemberProtocol, ...]]) -> frozenset
 def choose_protocol(members: Iterable[tuple[MemberProtocol, ...]], candidates: Container[str]) -> str:
     """The one of `candidates` with the most votes: each member votes for the first of its protocols that is one.
 
-    Ties go to the one that Kafka (`ClassicGroup.selectProtocol`) meets first in its hash map. Each member must
-    support a candidate.
+    In a tie, the one that got a vote first. Each member must support a candidate.
     """
     votes = Counter(
         next(protocol.name for protocol in protocols if protocol.name in candidates) for protocols in members
     )
-    return max(in_java_order(votes), key=lambda name: votes[name])
+    return max(votes, key=votes.__getitem__)

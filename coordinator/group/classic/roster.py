@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 from kio.schema.errors import ErrorCode
 
@@ -11,21 +11,18 @@ from coordinator.group.classic.member import Member
 from coordinator.group.classic.messages import JoinAnswer, JoinRequest, Reply
 from coordinator.group.classic.protocols import MemberProtocol, choose_protocol, names_of
 from protocol.errors import FencedInstanceId, UnknownMemberId
-from protocol.java_collections import in_java_order
 from timing.purgatory import DelayedOperation
-
-_BUCKETS = 16
 
 
 class Roster:
     """The members in order of arrival, and what Kafka's `ClassicGroup` counts about them.
 
     `members` and what they support change only here. `pending` are the ids handed out with MEMBER_ID_REQUIRED and not
-    yet used, with their sessions. The first member is the leader; when it leaves, the first one `in_order` takes over.
+    yet used, with their sessions. The first member is the leader; when it leaves, the one that has been there longest
+    takes over.
     """
 
     __slots__ = (
-        "_buckets",
         "_supporters",
         "awaiting_join",
         "leader_id",
@@ -45,22 +42,6 @@ class Roster:
         self.awaiting_join = 0
         """Number of members that wait for the answer to a JoinGroup."""
         self._supporters: Counter[str] = Counter()
-        self._buckets = _BUCKETS
-        """The number of buckets in Kafka's hash map of the members, which never shrinks."""
-
-    def in_order(self, members: Iterable[Member] | None = None) -> list[Member]:
-        """These members, or all, in the order of Kafka's hash map of the members."""
-        by_id = self.members if members is None else {member.member_id: member for member in members}
-        return [by_id[member_id] for member_id in in_java_order(by_id, self._buckets)]
-
-    def fit_map(self) -> None:
-        """Shrink the map to what the members need, as after a start: Kafka makes a new one for each record loaded."""
-        self._buckets = _BUCKETS
-        self._grow_map()
-
-    def _grow_map(self) -> None:
-        while len(self.members) > self._buckets * 3 // 4:
-            self._buckets *= 2
 
     @property
     def all_joined(self) -> bool:
@@ -103,7 +84,7 @@ class Roster:
         self.await_join(member, reply)
 
     def remove(self, member_id: str) -> Member | None:
-        """Remove a member whose requests the caller has answered; if it led, the first one `in_order` leads."""
+        """Remove a member whose requests the caller has answered; if it led, the longest-standing member leads."""
         member = self.members.pop(member_id, None)
         if member is None:
             return None
@@ -112,7 +93,7 @@ class Roster:
         if member.group_instance_id is not None:
             del self.static_ids[member.group_instance_id]
         if self.leader_id == member_id:
-            self.leader_id = next((one.member_id for one in self.in_order()), None)
+            self.leader_id = next(iter(self.members), None)
         return member
 
     def set_protocols(self, member: Member, protocols: tuple[MemberProtocol, ...]) -> None:
@@ -150,7 +131,7 @@ class Roster:
         leader = self.members.get(self.leader_id or "")
         if leader is None or leader.awaiting_join is None:
             self.leader_id = next(
-                (member.member_id for member in self.in_order() if member.awaiting_join is not None),
+                (member.member_id for member in self.members.values() if member.awaiting_join is not None),
                 self.leader_id,
             )
         return self.awaiting_join > 0
@@ -159,21 +140,19 @@ class Roster:
         """Put `new` in the place of `old`, whose requests the caller has answered; it leads if `old` did."""
         if self.leader_id == old.member_id:
             self.leader_id = new.member_id
-        others = {member.member_id: member for member in self.members.values() if member is not old}
-        self.put_in_place(others | {new.member_id: new})
+        self.put_in_place([new if member is old else member for member in self.members.values()])
 
-    def put_in_place(self, members: Mapping[str, Member]) -> None:
+    def put_in_place(self, members: Collection[Member]) -> None:
         """Replace all members."""
         self.members = {}
         self.static_ids = {}
         self._supporters = Counter()
-        self.awaiting_join = sum(member.awaiting_join is not None for member in members.values())
-        for member in members.values():
+        self.awaiting_join = sum(member.awaiting_join is not None for member in members)
+        for member in members:
             self._enter(member)
 
     def _enter(self, member: Member) -> None:
         self.members[member.member_id] = member
-        self._grow_map()
         self._supporters.update(names_of(member.protocols))
         if member.group_instance_id is not None:
             self.static_ids[member.group_instance_id] = member.member_id

@@ -51,8 +51,7 @@ def take_place_in_stable_group(groups: ClassicGroups, group: ClassicGroup, reque
     old_leader = group.leader_id
     old = group.members[group.static_ids[request.group_instance_id]]
     new = _successor(groups, old, request)
-    others = [member for member in group.members.values() if member is not old]
-    members = group.in_order([*others, new])
+    members = [new if member is old else member for member in group.members.values()]
     record = records.generation(
         group,
         members,

@@ -79,7 +79,7 @@ def _assign(
         static=len(group.static_ids),
         without_assignment=missing,
     )
-    record = records.generation(group, group.in_order(), request.assignments, group.leader_id)
+    record = records.generation(group, group.members.values(), request.assignments, group.leader_id)
 
     def effects(error: KafkaError | None) -> None:
         _park(groups, group, leader, waiter)

@@ -12,13 +12,12 @@ import structlog
 from coordinator.group.consumer import records
 from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
 from coordinator.group.consumer.change import Change
-from coordinator.group.consumer.group import ConsumerGroup, is_homogeneous
+from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.member import ConsumerMember
-from coordinator.group.consumer.preferences import preferred_assignor
 from coordinator.group.consumer.reconciliation import reconcile
 from coordinator.group.consumer.states import MemberState
-from coordinator.group.consumer.target import make_target, topics_of
+from coordinator.group.consumer.target import make_target, preferred_assignor, topics_of
 
 logger = structlog.get_logger(__name__)
 
@@ -34,28 +33,21 @@ def record_member(group: ConsumerGroup, before: ConsumerMember, after: ConsumerM
 def advance(
     groups: ConsumerGroups,
     group: ConsumerGroup,
-    before: ConsumerMember,
     member: ConsumerMember,
     owned: Partitions | None,
     bump: bool,
     change: Change,
 ) -> ConsumerMember:
-    """The member after a request that turned it from `before` into `member`.
+    """The member's next step after a request that made it `member`.
 
     `bump`: the group epoch rises in any case. `owned`: see `reconcile`.
     """
     members = members_with(group, member)
-    refreshes = bump or not group.is_fresh
-    if refreshes:
+    if bump or not group.is_fresh:
         _refresh(groups, group, members.values(), bump, change)
     if change.epoch_of(group) > group.assignment_epoch:
-        # As in Kafka, a newcomer whose subscription causes no new epoch does not count here: until the next epoch the
-        # partitions may be distributed wrongly.
-        homogeneous = is_homogeneous(members.values()) if refreshes else group.is_homogeneous
-        assignor = preferred_assignor(group, before, member)
-        if assignor not in groups.config.assignors:
-            assignor = groups.config.assignors[0]
-        targets = make_target(group, members, homogeneous, groups.topics, assignor, change)
+        assignor = preferred_assignor(members.values(), groups.config.assignors)
+        targets = make_target(group, members, groups.topics, assignor, change)
         target, target_epoch = targets.get(member.member_id, NO_PARTITIONS), change.epoch_of(group)
     else:
         target, target_epoch = group.target_of(member), group.assignment_epoch

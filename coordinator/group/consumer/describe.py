@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions, as_stored, by_topic
+from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.member import ConsumerMember
-from coordinator.group.consumer.preferences import present_assignor
+from coordinator.group.consumer.target import preferred_assignor
 from coordinator.group.consumer.topics_port import TopicsPort
 
 
@@ -31,7 +31,7 @@ class DescribedMember(NamedTuple):
 
 
 class DescribedConsumerGroup(NamedTuple):
-    """A group; `assignor` is the one that its members prefer, or the default."""
+    """A group; `assignor` is the one that its members prefer."""
 
     state: str
     epoch: int
@@ -45,22 +45,23 @@ def describe(groups: ConsumerGroups, group: ConsumerGroup) -> DescribedConsumerG
         group.state_name,
         group.epoch,
         group.assignment_epoch,
-        present_assignor(group) or groups.config.assignors[0],
+        preferred_assignor(group.members.values(), groups.config.assignors),
         [
             DescribedMember(
                 member,
                 _named(member.assigned, groups.topics),
                 _named(group.target.get(member.member_id, NO_PARTITIONS), groups.topics),
             )
-            for member in group.members_in_order()
+            for member in group.members.values()
         ],
     )
 
 
 def _named(partitions: Partitions, topics: TopicsPort) -> list[TopicAssignment]:
-    """The partitions with their topics' names, without topics that no longer exist."""
-    return [
-        TopicAssignment(topic_id, image.name, as_stored(indexes))
-        for topic_id, indexes in by_topic(partitions)
+    """The partitions by their topics' names, without topics that no longer exist."""
+    found = [
+        TopicAssignment(topic_id, image.name, sorted(indexes))
+        for topic_id, indexes in partitions.items()
         if (image := topics.by_id(topic_id)) is not None
     ]
+    return sorted(found, key=lambda one: one.topic)

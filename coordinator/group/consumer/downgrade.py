@@ -22,7 +22,6 @@ from coordinator.group.consumer.records import group_tombstones
 from protocol.consumer_protocol import SchemaError
 from protocol.errors import GroupIdNotFound
 from protocol.internal.group_records import GroupMetadataValue, MemberMetadata
-from protocol.java_collections import in_java_order
 
 logger = structlog.get_logger(__name__)
 
@@ -52,7 +51,7 @@ def downgrade(
 ) -> None:
     """Make the rest of the group a classic one, which rebalances. Raises GroupIdNotFound if that is impossible."""
     gone = {member.member_id for member in leaving}
-    members = {one.member_id: one for one in group.members_in_order() if one.member_id not in gone}
+    members = {key: one for key, one in group.members.items() if key not in gone}
     change.records += group_tombstones(group)
     _to_classic(groups, group, members, {key: group.target.get(key, NO_PARTITIONS) for key in members}, change)
     group_id = group.group_id
@@ -66,7 +65,7 @@ def downgrade_by(
 ) -> None:
     """As `downgrade`, when the joining member replaces the last of the consumer protocol: no rebalance."""
     change.records += group_tombstones(group, {replaced.member_id: joining.member_id})
-    members = {one.member_id: one for one in group.members_in_order() if one is not replaced}
+    members = {key: one for key, one in group.members.items() if one is not replaced}
     targets = {key: group.target.get(key, NO_PARTITIONS) for key in members}
     targets[joining.member_id] = group.target.get(replaced.member_id, NO_PARTITIONS)
     _to_classic(groups, group, {**members, joining.member_id: joining}, targets, change)
@@ -83,7 +82,7 @@ def _to_classic(
     protocols = {key: protocols_of(member) for key, member in members.items()}
     name = choose_protocol(protocols.values(), common_protocols(protocols.values()))
     try:
-        saved = tuple(_saved(groups, members[key], name, targets[key]) for key in in_java_order(members))
+        saved = tuple(_saved(groups, members[key], name, targets[key]) for key in members)
     except SchemaError as error:
         logger.warning("group not downgraded", group=group_id, error=str(error))
         raise GroupIdNotFound(f"Cannot downgrade the classic group {group_id}: {error}.") from error

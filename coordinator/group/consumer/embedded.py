@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from coordinator.group.classic.protocols import MemberProtocol
-from coordinator.group.consumer.assignment import Partitions, as_stored, by_topic
+from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.topics_port import TopicsPort
 from protocol.consumer_protocol import deserialize_version, serialize_assignment
@@ -25,8 +25,8 @@ def by_topic_id(partitions: Sequence[tuple[str, Sequence[int]]], topics: TopicsP
 
 def encoded_assignment(partitions: Partitions, metadata: bytes, topics: TopicsPort) -> bytes:
     """The assignment as a classic member reads it, in the version of its own metadata. Raises SchemaError."""
-    named = [(image.name, as_stored(found)) for topic, found in by_topic(partitions) if (image := topics.by_id(topic))]
-    return serialize_assignment(deserialize_version(metadata), named)
+    found = [(image.name, sorted(indexes)) for topic, indexes in partitions.items() if (image := topics.by_id(topic))]
+    return serialize_assignment(deserialize_version(metadata), sorted(found))
 
 
 def classic_metadata(session_timeout_ms: int, protocols: Sequence[MemberProtocol]) -> ClassicMemberMetadata:

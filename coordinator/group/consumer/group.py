@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from uuid import UUID
 
 from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE
@@ -21,7 +20,6 @@ from protocol.errors import (
     UnknownServerError,
     UnsupportedVersion,
 )
-from protocol.java_collections import in_timeline_order, timeline_slots
 
 
 class ConsumerGroup:
@@ -29,12 +27,11 @@ class ConsumerGroup:
 
     `epoch` is the group's, `assignment_epoch` the one that `target` was made for; `target` and `members` are by member
     id, in order of arrival. `owners` is the target by partition. `metadata_hash` stands for the topics that the target
-    was made from. `slots` is the size to which Kafka's map of the members would have grown, which decides its order.
+    was made from.
     `is_fresh` is soft state: no topic behind the hash has changed since it was computed.
     """
 
     __slots__ = (
-        "_homogeneous",
         "_partition_epochs",
         "_subscribed_regexes",
         "_subscribed_topics",
@@ -47,7 +44,6 @@ class ConsumerGroup:
         "metadata_hash",
         "owners",
         "resolved",
-        "slots",
         "static_ids",
         "target",
     )
@@ -58,7 +54,6 @@ class ConsumerGroup:
         self.assignment_epoch = 0
         self.metadata_hash = 0
         self.members: dict[str, ConsumerMember] = {}
-        self.slots = 2
         self.static_ids: dict[str, str] = {}
         """Member ids by instance id."""
         self.target: dict[str, Partitions] = {}
@@ -70,7 +65,6 @@ class ConsumerGroup:
         self._partition_epochs: dict[UUID, dict[int, int]] = {}
         self._subscribed_topics: frozenset[str] | None = None
         self._subscribed_regexes: dict[str, int] = {}
-        self._homogeneous: bool | None = None
 
     # -- derived
 
@@ -107,20 +101,6 @@ class ConsumerGroup:
     def subscribed_regexes(self) -> Mapping[str, int]:
         """Number of subscribers of each regular expression that has any, in the order in which they got the first."""
         return self._subscribed_regexes
-
-    @property
-    def is_homogeneous(self) -> bool:
-        """Whether all subscribe to the same topics, as of a member's last change.
-
-        As in Kafka, a resolved regular expression counts until it is removed, even if no member uses it.
-        """
-        if self._homogeneous is None:
-            self._homogeneous = is_homogeneous(self.members.values(), self.resolved.values())
-        return self._homogeneous
-
-    def members_in_order(self) -> list[ConsumerMember]:
-        """The members in the order of Kafka's map of them (TimelineHashMap)."""
-        return [self.members[member_id] for member_id in in_timeline_order(list(self.members), self.slots)]
 
     def member(self, member_id: str) -> ConsumerMember:
         """Raises UnknownMemberId."""
@@ -207,14 +187,13 @@ class ConsumerGroup:
         before = self.members.get(member.member_id)
         self._release(before)
         self._count_regexes(before, member)
-        self.slots = timeline_slots(self.slots, len(self.members))
         self.members[member.member_id] = member
         for owned in (member.assigned, member.pending_revocation):
             for topic, partitions in owned.items():
                 self._partition_epochs.setdefault(topic, {}).update(dict.fromkeys(partitions, member.epoch))
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member.member_id
-        self._subscribed_topics = self._homogeneous = None
+        self._subscribed_topics = None
 
     def remove_member(self, member_id: str) -> None:
         member = self.members.pop(member_id, None)
@@ -222,7 +201,7 @@ class ConsumerGroup:
         self._count_regexes(member, None)
         if member is not None and self.static_ids.get(member.instance_id or "") == member_id:
             del self.static_ids[member.instance_id or ""]
-        self._subscribed_topics = self._homogeneous = None
+        self._subscribed_topics = None
 
     def _count_regexes(self, before: ConsumerMember | None, after: ConsumerMember | None) -> None:
         old, new = before and before.regex, after and after.regex
@@ -271,7 +250,6 @@ class ConsumerGroup:
 
     def set_resolved(self, regex: str, resolved: ResolvedRegex | None) -> None:
         """Set what an expression matches; None if no member subscribes to it any more."""
-        self._homogeneous = self.is_homogeneous  # later resolutions do not change it
         if resolved is None:
             self.resolved.pop(regex, None)
         else:
@@ -282,18 +260,3 @@ class ConsumerGroup:
 def _check_epoch(member: ConsumerMember, epoch: int) -> None:
     if epoch != member.epoch:
         raise IllegalGeneration if member.is_classic else StaleMemberEpoch
-
-
-def is_homogeneous(members: Iterable[ConsumerMember], resolved: Iterable[ResolvedRegex] = ()) -> bool:
-    """Whether all subscribe to the same topics, as Kafka counts it (`ConsumerGroup.subscriptionType`).
-
-    With regular expressions that means that all subscribe to the same single one, and none to a topic by name. Without
-    any, `resolved` holds leftovers.
-    """
-    every = list(members)
-    regexes = {member.regex for member in every if member.regex}
-    by_name = Counter(topic for member in every for topic in member.topics)
-    if not regexes:
-        left = frozenset[str]().union(*(found.topics for found in resolved))
-        return all(count == len(every) for count in by_name.values()) and left <= by_name.keys()
-    return len(regexes) == 1 and all(member.regex for member in every) and not by_name

@@ -94,7 +94,7 @@ def heartbeat_of_any(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outc
     bump = group.epoch == 0
     bump |= record_member(group, before, member, change)
     bump |= update_regexes(groups, group, before, member, change)
-    after = advance(groups, group, before, member, request.owned, bump, change)
+    after = advance(groups, group, member, request.owned, bump, change)
     change.after.append(lambda: groups.timeouts.start_session(request.group_id, after))
     tells = joins or request.is_full or after.assigned != before.assigned
     return change.outcome(
@@ -103,7 +103,6 @@ def heartbeat_of_any(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outc
             after.epoch,
             groups.config.heartbeat_interval_of(request.group_id),
             after.assigned if tells else None,
-            None if after.assigned is before.assigned else before.assigned,
         )
     )
 

@@ -51,14 +51,9 @@ class ConsumerHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerHeartbeatAnswer:
-    """The answer; `assigned` is None if the member knows it.
-
-    `before` is the member's former assignment, if `assigned` was computed for this heartbeat: the order of the answer's
-    partitions depends on it.
-    """
+    """The answer; `assigned` is None if the member knows it."""
 
     member_id: str
     member_epoch: int
     heartbeat_interval_ms: int = 0
     assigned: Partitions | None = None
-    before: Partitions | None = None

@@ -13,7 +13,6 @@ from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.states import MemberState
 from protocol.errors import FencedMemberEpoch
-from protocol.java_collections import in_java_order, java_copy_capacity
 
 IsFree = Callable[[UUID, int], bool]
 """Whether nobody owns the partition or still has to give it up."""
@@ -62,7 +61,7 @@ def _next(
     to_give_up: dict[UUID, frozenset[int]] = {}
     to_get: dict[UUID, frozenset[int]] = {}
     unreleased = False
-    for topic in _in_turn(target, member.assigned):
+    for topic in dict.fromkeys((*member.assigned, *target)):
         wanted, present = target.get(topic, _NONE), member.assigned.get(topic, _NONE)
         missing = wanted - present
         free = frozenset(index for index in missing if is_free(topic, index))
@@ -82,21 +81,9 @@ def _next(
         state=MemberState.UNRELEASED_PARTITIONS if unreleased else MemberState.STABLE,
         epoch=target_epoch,
         previous_epoch=member.epoch,
-        assigned=_together(kept, to_get),
+        assigned={topic: kept.get(topic, _NONE) | to_get.get(topic, _NONE) for topic in (*kept, *to_get)},
         pending_revocation=NO_PARTITIONS,
     )
-
-
-def _in_turn(target: Partitions, assigned: Partitions) -> list[UUID]:
-    """The topics in the order of the hash set that Kafka makes of both, the target's first."""
-    topics = dict.fromkeys([*in_java_order(target), *in_java_order(assigned)])
-    return in_java_order(topics, java_copy_capacity(len(target)))
-
-
-def _together(kept: Partitions, to_get: Partitions) -> Partitions:
-    """Both; of topics in one bucket of Kafka's hash map, the new ones come first, the last one first of all."""
-    new = [topic for topic in in_java_order(to_get) if topic not in kept]
-    return {topic: kept.get(topic, _NONE) | to_get.get(topic, _NONE) for topic in (*reversed(new), *kept)}
 
 
 def _owns_any(owned: Partitions | None, partitions: Mapping[UUID, frozenset[int]]) -> bool:

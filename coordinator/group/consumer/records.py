@@ -84,7 +84,7 @@ def member_tombstones(group_id: str, member_id: str) -> Iterator[CoordinatorReco
 def group_tombstones(group: ConsumerGroup, replaced: Mapping[str, str] | None = None) -> Iterator[CoordinatorRecord]:
     """The tombstones that delete a group. `replaced`: new ids of members that earlier records have replaced."""
     group_id = group.group_id
-    member_ids = [(replaced or {}).get(one.member_id, one.member_id) for one in group.members_in_order()]
+    member_ids = [(replaced or {}).get(one, one) for one in group.members]
     for member_id in member_ids:
         yield _current_assignment_tombstone(group_id, member_id)
     for member_id in member_ids:
@@ -103,7 +103,7 @@ def group_tombstones(group: ConsumerGroup, replaced: Mapping[str, str] | None = 
 def group_creation(group: ConsumerGroup) -> Iterator[CoordinatorRecord]:
     """The records that create a group as it is, after its conversion from a classic one."""
     group_id = group.group_id
-    members = group.members_in_order()
+    members = list(group.members.values())
     for one in members:
         yield member(group_id, one)
     yield epoch(group_id, group.epoch, group.metadata_hash)

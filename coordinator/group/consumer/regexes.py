@@ -7,7 +7,7 @@ that all expressions of a group together cause one rebalance.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 import structlog
 
@@ -20,7 +20,6 @@ from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.regex import NOTHING_RESOLVED, compile_regex, resolve
 from coordinator.group.consumer.target import topics_of
 from coordinator.runtime.outcome import Outcome
-from protocol.java_collections import in_buckets, in_grown_timeline_order, in_java_order, java_buckets
 
 logger = structlog.get_logger(__name__)
 
@@ -49,18 +48,11 @@ def update_regexes(
     wanted = Counter(counts)
     wanted.subtract([before.regex or ""])
     wanted.update([member.regex or ""])
-    regexes = [regex for regex in _in_order(list(counts), member.regex) if wanted[regex] > 0]
+    regexes = [regex for regex, count in wanted.items() if regex and count > 0]
     if regexes and _is_due(groups, group, len(regexes), is_new):
         group_id = group.group_id
         change.after.append(lambda: groups.shard.tell(lambda _: refresh(groups, group_id, regexes)))
     return bump
-
-
-def _in_order(present: Sequence[str], wanted: str | None) -> list[str]:
-    """Expressions in the order of the hash map that Kafka copies, to which it then adds the one that a member wants."""
-    new = [wanted] if wanted and wanted not in present else []
-    buckets = java_buckets(int(len(present) / 0.75) + 1)
-    return in_buckets([*new, *in_grown_timeline_order(present)], buckets)
 
 
 def _is_due(groups: ConsumerGroups, group: ConsumerGroup, wanted: int, is_new: bool) -> bool:
@@ -88,8 +80,7 @@ def refresh(groups: ConsumerGroups, group_id: str, regexes: Collection[str]) -> 
     found = resolve([regex for regex in regexes if regex in counts], topics.names(), topics.version, now_ms)
     resolved = {**group.resolved, **found}
     change = Change()
-    in_order = [regex for regex in in_java_order(regexes, len(regexes)) if regex in found]
-    change.records += [records.regex(group_id, regex, found[regex]) for regex in in_order]
+    change.records += [records.regex(group_id, regex, matched) for regex, matched in found.items()]
     names = topics_of(group.members.values(), resolved)
     metadata_hash = groups.metadata_hash(names)
     differs = any(one.topics != group.resolved.get(regex, NOTHING_RESOLVED).topics for regex, one in found.items())

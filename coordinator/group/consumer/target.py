@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 import structlog
@@ -17,25 +18,28 @@ from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.regex import ResolvedRegex
 from coordinator.group.consumer.topics_port import TopicsPort
 from protocol.errors import UnknownServerError
-from protocol.java_collections import in_java_copy_order, in_java_order
 
 logger = structlog.get_logger(__name__)
+
+
+def preferred_assignor(members: Iterable[ConsumerMember], assignors: Sequence[str]) -> str:
+    """The one of `assignors` that most of the members ask for; in a tie, or if nobody asks for one, the first."""
+    votes = Counter(member.assignor for member in members)
+    return max(assignors, key=lambda name: votes[name])
 
 
 def make_target(
     group: ConsumerGroup,
     members: Mapping[str, ConsumerMember],
-    homogeneous: bool,
     topics: TopicsPort,
     assignor: str,
     change: Change,
 ) -> Mapping[str, Partitions]:
     """Every member's new target by member id; the differences from the current one are added to `change`.
 
-    `members` are the group's, with the changes in `change`; `homogeneous`: all subscribe to the same topics.
-    Raises UnknownServerError if the assignor fails.
+    `members` are the group's, with the changes in `change`. Raises UnknownServerError if the assignor fails.
     """
-    spec = _spec(group, members, homogeneous, topics)
+    spec = _spec(group, members, topics)
     epoch = change.epoch_of(group)
     try:
         assigned = ASSIGNORS[assignor](spec)
@@ -51,9 +55,7 @@ def make_target(
     return assigned
 
 
-def _spec(
-    group: ConsumerGroup, members: Mapping[str, ConsumerMember], homogeneous: bool, topics: TopicsPort
-) -> GroupSpec:
+def _spec(group: ConsumerGroup, members: Mapping[str, ConsumerMember], topics: TopicsPort) -> GroupSpec:
     counts: dict[UUID, int] = {}
     ids: dict[str, UUID] = {}
     for name in topics_of(members.values(), group.resolved):
@@ -63,32 +65,15 @@ def _spec(
             counts[image.id] = image.partition_count
     # Most members have the same subscription, and sorting topics is expensive.
     subscriptions = {(member.topics, member.regex): member for member in members.values()}
-    topics_in_order = {key: _in_order(member, group.resolved) for key, member in subscriptions.items()}
-    specs = {}
-    for member_id in in_java_order(_in_kafkas_order(group, members)):
-        member = members[member_id]
-        names = topics_in_order[member.topics, member.regex]
-        known = tuple(ids[name] for name in names if name in ids)
-        assigned = _present_target(group, member)
-        specs[member_id] = MemberSpec(member.instance_id, member.rack_id, known, assigned, len(names) - len(known))
-    return GroupSpec(specs, homogeneous, group.owners, counts)
-
-
-def _in_kafkas_order(group: ConsumerGroup, members: Mapping[str, ConsumerMember]) -> list[str]:
-    """The group's members in the order of its map, then one that is not in it yet (`TargetAssignmentBuilder`)."""
-    known = [one.member_id for one in group.members_in_order() if one.member_id in members]
-    return known + [one for one in members if one not in group.members]
-
-
-def _in_order(member: ConsumerMember, resolved: Mapping[str, ResolvedRegex]) -> list[str]:
-    """The names of the member's topics in Kafka's order: those of the larger of its two subscriptions first."""
-    by_name = in_java_copy_order(sorted(member.topics))
-    found = resolved.get(member.regex) if member.regex else None
-    if found is None:
-        return by_name
-    by_regex = in_java_copy_order(sorted(found.topics))
-    larger, smaller = (by_name, by_regex) if len(by_name) > len(by_regex) else (by_regex, by_name)
-    return list(dict.fromkeys([*larger, *smaller]))
+    known = {
+        key: tuple(ids[name] for name in sorted(subscription(member, group.resolved)) if name in ids)
+        for key, member in subscriptions.items()
+    }
+    specs = {
+        key: MemberSpec(one.instance_id, known[one.topics, one.regex], _present_target(group, one))
+        for key, one in sorted(members.items())
+    }
+    return GroupSpec(specs, len(set(known.values())) == 1, group.owners, counts)
 
 
 def _present_target(group: ConsumerGroup, member: ConsumerMember) -> Partitions:

@@ -68,15 +68,11 @@ def _check_upgrade(groups: ConsumerGroups, group: ClassicGroup) -> None:
 
 
 def _converted(groups: ConsumerGroups, before: ClassicGroup) -> ConsumerGroup:
-    """The converted group: every member has its last assignment, at its generation.
-
-    Members are taken in the order of the hash map of Kafka's `ClassicGroup`: it determines their order in the new
-    group, and so the assignors' results.
-    """
+    """The converted group: every member has its last assignment, at its generation."""
     group = ConsumerGroup(before.group_id)
     group.epoch = group.assignment_epoch = before.generation
     name = _protocol_of_all(before) if before.members else ""
-    for member in before.in_order():
+    for member in before.members.values():
         converted = _converted_member(groups, before, member, name)
         if any(not group.is_free(topic, index) for topic, found in converted.assigned.items() for index in found):
             raise UnknownServerError  # Kafka fails too if an assignor gave a partition to two members

@@ -28,7 +28,7 @@ class OffsetExpiry:
         """The tombstones for expired offsets, and for empty groups that keep none."""
         records: list[CoordinatorRecord] = []
         expired = 0
-        for group in list(self._groups.in_order()):
+        for group in list(self._groups.all()):
             tombstones = self._expired(group, now_ms)
             records += tombstones
             expired += len(tombstones)
@@ -45,19 +45,14 @@ class OffsetExpiry:
     def _expired(self, group: Group, now_ms: int) -> list[CoordinatorRecord]:
         """The tombstones for one group. Offsets of subscribed topics stay, and those a transaction will replace."""
         group_id = group.group_id
-        offsets = self._store.of_group(group_id)
-        expired = {
-            (topic, partition)
-            for topic, partitions in offsets.items()
+        return [
+            tombstone(group_id, topic, partition)
+            for topic, partitions in self._store.of_group(group_id).items()
             for partition, offset in partitions.items()
             if self._is_over(group, offset, now_ms)
             and not group.is_subscribed_to_topic(topic)
             and not self._store.has_pending(group_id, topic, partition)
-        }
-        if not expired:
-            return []
-        places = [(topic, partition) for topic, partition, _ in self._store.in_order(group_id)]
-        return [tombstone(group_id, *place) for place in places if place in expired]
+        ]
 
     def _is_over(self, group: Group, offset: CommittedOffset, now_ms: int) -> bool:
         since = group.offset_expires_from(offset.value.commit_timestamp)

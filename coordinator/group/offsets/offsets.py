@@ -135,7 +135,11 @@ class Offsets:
             group.validate_offset_fetch(member_id, member_epoch)
         committed = self.store.of_group(group_id)
         if wanted is None:
-            found = {(topic, index): offset for topic, index, offset in self.store.in_order(group_id)}
+            found = {
+                (topic, index): offset
+                for topic in sorted(committed)
+                for index, offset in sorted(committed[topic].items())
+            }
         else:
             found = {key: committed[key[0]][key[1]] for key in wanted if key[1] in committed.get(key[0], ())}
         if not require_stable or not self.store.has_open_transactions(group_id):

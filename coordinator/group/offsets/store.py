@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from coordinator.runtime.outcome import Position
 from protocol.internal.group_records import OffsetCommitKey, OffsetCommitValue
-from protocol.java_collections import LEAST_SLOTS, in_timeline_order, timeline_slots
 from protocol.records.batch import NO_PRODUCER_ID
 from protocol.topic_partition import PartitionKey
 
@@ -19,30 +18,7 @@ class CommittedOffset(NamedTuple):
     record_offset: int
 
 
-Key = TypeVar("Key", str, int)
-Value = TypeVar("Value")
-
-
-class TimelineMap(dict[Key, Value]):
-    """A dict that knows how large Kafka's TimelineHashMap has become, which never shrinks and determines its order."""
-
-    __slots__ = ("_size",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._size = LEAST_SLOTS
-
-    def put(self, key: Key, value: Value) -> None:
-        """Add or replace; either may enlarge Kafka's map."""
-        self._size = timeline_slots(self._size, len(self))
-        self[key] = value
-
-    def in_order(self) -> list[Key]:
-        return in_timeline_order(list(self), self._size)
-
-
-Partitions = TimelineMap[int, CommittedOffset]
-OfTopics = TimelineMap[str, Partitions]
+OfTopics = dict[str, dict[int, CommittedOffset]]
 OfGroup = Mapping[str, Mapping[int, CommittedOffset]]
 """A group's offsets by topic and partition."""
 
@@ -54,8 +30,8 @@ class OffsetStore:
     """
 
     def __init__(self) -> None:
-        self._by_group: TimelineMap[str, OfTopics] = TimelineMap()
-        self._pending: TimelineMap[int, TimelineMap[str, OfTopics]] = TimelineMap()
+        self._by_group: dict[str, OfTopics] = {}
+        self._pending: dict[int, dict[str, OfTopics]] = {}
         self._open_transactions: dict[str, set[int]] = {}
 
     # -- reading
@@ -85,21 +61,15 @@ class OffsetStore:
 
     def places_of_group(self, group: str) -> list[PartitionKey]:
         """The partitions for which the group, or an open transaction, has a commit, each once."""
-        places = (self.in_order(group), *map(_in_order, self._pending_of(group)))
-        return list(dict.fromkeys((topic, partition) for some in places for topic, partition, _ in some))
-
-    def in_order(self, group: str) -> Iterator[tuple[str, int, CommittedOffset]]:
-        """Topic, partition and offset of all commits of a group, in the order of Kafka's maps."""
-        return _in_order(self._by_group.get(group, _NOTHING))
+        places = (self.of_group(group), *self._pending_of(group))
+        return list(dict.fromkeys((topic, partition) for some in places for topic in some for partition in some[topic]))
 
     def places_of_topics(self, topics: Set[str]) -> Iterator[tuple[str, str, int]]:
-        """(group, topic, partition) of each commit, pending or not: topics in the order of each group's own map."""
-        for of_groups in (self._by_group, *[self._pending[producer_id] for producer_id in self._pending.in_order()]):
-            for group in of_groups.in_order():
-                offsets = of_groups[group]
-                for topic in offsets.in_order() if not topics.isdisjoint(offsets) else ():
-                    if topic in topics:
-                        yield from ((group, topic, partition) for partition in sorted(offsets[topic]))
+        """(group, topic, partition) of each commit, pending or not."""
+        for of_groups in (self._by_group, *self._pending.values()):
+            for group, offsets in of_groups.items():
+                for topic in sorted(topics & offsets.keys()):
+                    yield from ((group, topic, partition) for partition in sorted(offsets[topic]))
 
     def _pending_of(self, group: str) -> Iterator[OfTopics]:
         for producer_id in self._open_transactions.get(group, ()):
@@ -114,7 +84,7 @@ class OffsetStore:
         elif position.producer_id == NO_PRODUCER_ID:
             _put(self._by_group, group, topic, partition, CommittedOffset(value, position.offset))
         else:
-            pending = _get_or_put(self._pending, position.producer_id)
+            pending = self._pending.setdefault(position.producer_id, {})
             _put(pending, group, topic, partition, CommittedOffset(value, position.offset))
             self._open_transactions.setdefault(group, set()).add(position.producer_id)
 
@@ -148,30 +118,16 @@ class OffsetStore:
                 self._take_over(group, pending)
 
     def _take_over(self, group: str, pending: OfTopics) -> None:
-        for topic, partition, offset in _in_order(pending):
-            existing = self.get(group, topic, partition)
-            if existing is None or offset.record_offset > existing.record_offset:
-                _put(self._by_group, group, topic, partition, offset)
+        for topic, partitions in pending.items():
+            for partition, offset in partitions.items():
+                existing = self.get(group, topic, partition)
+                if existing is None or offset.record_offset > existing.record_offset:
+                    _put(self._by_group, group, topic, partition, offset)
 
 
-def _in_order(offsets: OfTopics) -> Iterator[tuple[str, int, CommittedOffset]]:
-    for topic in offsets.in_order():
-        of_topic = offsets[topic]
-        for partition in of_topic.in_order():
-            yield topic, partition, of_topic[partition]
-
-
-def _put(offsets: TimelineMap[str, OfTopics], group: str, topic: str, partition: int, offset: CommittedOffset) -> None:
-    _get_or_put(_get_or_put(offsets, group), topic).put(partition, offset)
-
-
-def _get_or_put(maps: TimelineMap[Key, TimelineMap[Any, Any]], key: Key) -> TimelineMap[Any, Any]:
-    found = maps.get(key)
-    if found is None:
-        found = TimelineMap()
-        maps.put(key, found)
-    return found
+def _put(offsets: dict[str, OfTopics], group: str, topic: str, partition: int, offset: CommittedOffset) -> None:
+    offsets.setdefault(group, {}).setdefault(topic, {})[partition] = offset
 
 
 _NONE: Mapping[int, CommittedOffset] = {}
-_NOTHING: OfTopics = TimelineMap()
+_NOTHING: OfGroup = {}

@@ -118,24 +118,6 @@ def together(t: Talk, v: int) -> None:
 
 
 @scenario("join_group", VERSIONS)
-def votes(t: Talk, v: int) -> None:
-    # Names that share a bucket of Kafka's hash map are told apart there by the order of random member ids.
-    names = ("range", "roundrobin", "sticky", "cooperative-sticky", "own", "k", "ab")
-    for i, first in enumerate(names):
-        for second in names[i + 1 :]:
-            party = Party(t, v, f"{first}-{second}")
-            a = party("a", protocols=(first, second))
-            b = party("b", protocols=(second, first))
-            a.join(f"{first} or {second}: a alone")
-            b.enter(f"{first} or {second}: b")
-            a.send_join()
-            a.receive(f"{first} or {second}: a")
-            b.receive(f"{first} or {second}: b")
-            if v not in (0, 9):
-                return
-
-
-@scenario("join_group", VERSIONS)
 def not_all_support(t: Talk, v: int) -> None:
     party = Party(t, v)
     a = party("a", protocols=("range", "sticky", "roundrobin"))

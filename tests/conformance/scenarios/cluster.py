@@ -17,7 +17,7 @@ def log_dirs(t: Talk, v: int) -> None:
 
     def ask(step: str, *topics: tuple[str, list[int]]) -> None:
         body = {"topics": [{"topic": n, "partitions": p} for n, p in topics]}
-        t.call(step, "describe_log_dirs", v, body, unordered=("topics", "partitions"))
+        t.call(step, "describe_log_dirs", v, body)
 
     ask("one", (a.name, [0]))
     ask("two of one", (a.name, [0, 1]))
@@ -33,7 +33,7 @@ def log_dirs(t: Talk, v: int) -> None:
             result["topics"] = [x for x in result["topics"] if x["name"].startswith(t.prefix)]
         return answer
 
-    t.call("all", "describe_log_dirs", v, {"topics": None}, pick=own, unordered=("topics", "partitions"))
+    t.call("all", "describe_log_dirs", v, {"topics": None}, pick=own)
 
 
 @scenario("alter_replica_log_dirs", range(1, 3))
@@ -43,7 +43,7 @@ def moves_between_folders(t: Talk, v: int) -> None:
 
     def move(step: str, path: str, *topics: tuple[str, list[int]]) -> None:
         dirs = [{"path": path, "topics": [{"name": n, "partitions": p} for n, p in topics]}]
-        t.call(step, "alter_replica_log_dirs", v, {"dirs": dirs}, unordered=("results", "partitions"))
+        t.call(step, "alter_replica_log_dirs", v, {"dirs": dirs})
 
     move("where it is", own, (a.name, [0]))
     move("unknown partition", own, (a.name, [9]))
@@ -67,7 +67,7 @@ def elections(t: Talk, v: int) -> None:
             "topic_partitions": [{"topic": n, "partitions": p} for n, p in topics],
             "timeout": 3000,
         }
-        t.call(step, "elect_leaders", v, body, unordered=("replica_election_results", "partition_result"))
+        t.call(step, "elect_leaders", v, body)
 
     for kind in (0, 1):
         elect(f"kind {kind}", kind, (a.name, [0]))
@@ -135,7 +135,7 @@ def reassignments(t: Talk, v: int) -> None:
             {"name": n, "partitions": [{"partition_index": p, "replicas": r} for p, r in ps]} for n, ps in topics
         ]
         body = {"topics": entries, "timeout": 3000} | fields
-        t.call(step, "alter_partition_reassignments", v, body, unordered=("responses", "partitions"))
+        t.call(step, "alter_partition_reassignments", v, body)
 
     assign("to where it is", (a.name, [(0, [1])]))
     assign("to an unknown broker", (a.name, [(0, [2])]))
@@ -180,7 +180,7 @@ def features(t: Talk, v: int) -> None:
             for n, level, kind in features
         ]
         body = {"feature_updates": entries, "timeout": 3000, "validate_only": True} | fields
-        t.call(step, "update_features", v, body, unordered=("results",))
+        t.call(step, "update_features", v, body)
 
     update("none")
     update("unknown feature", ("no.such", 1, 1))

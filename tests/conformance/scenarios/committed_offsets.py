@@ -10,7 +10,6 @@ from tests.conformance.wire import Closed, Silent
 
 COMMIT = range(2, 10)
 FETCH = range(1, 10)
-HASHED = ("topics", "partitions", "groups", "results")
 GROUP_KEY, SHARE_KEY, NO_KEY_TYPE = 0, 2, 5
 
 
@@ -42,7 +41,7 @@ class Committer:
     def committed(self, step: str, *names: str) -> None:
         wanted = [{"name": name, "partition_indexes": [0, 1, 2]} for name in names]
         body = {"groups": [{"group_id": self.group, "topics": wanted}]}
-        self.t.call(step, "offset_fetch", 8, body, unordered=HASHED)
+        self.t.call(step, "offset_fetch", 8, body)
 
     def exists(self, step: str) -> None:
         self.t.call(step, "describe_groups", 5, {"groups": [self.group]})
@@ -132,7 +131,7 @@ def strangers(t: Talk, v: int) -> None:
 
 def fetch(t: Talk, step: str, v: int, group: str, topics: Any, **fields: Any) -> None:
     one = {"group_id": t.prefix + group, "topics": topics}
-    t.call(step, "offset_fetch", v, ({"groups": [one]} if v >= 8 else one) | fields, unordered=HASHED)
+    t.call(step, "offset_fetch", v, ({"groups": [one]} if v >= 8 else one) | fields)
 
 
 @scenario("offset_fetch", FETCH)
@@ -155,12 +154,12 @@ def fetches(t: Talk, v: int) -> None:
         named = [
             {"group_id": t.prefix + one, "topics": topics} for one in ("group", "nobody") for topics in (None, asked)
         ]
-        t.call("several groups", "offset_fetch", v, {"groups": named}, unordered=HASHED)
+        t.call("several groups", "offset_fetch", v, {"groups": named})
         t.call("no groups", "offset_fetch", v, {"groups": []})
     if v >= 9:
         member = {"member_id": "somebody", "member_epoch": 4}
         body = {"groups": [{"group_id": group.group, "topics": asked} | member]}
-        t.call("member of a classic group", "offset_fetch", v, body, unordered=HASHED)
+        t.call("member of a classic group", "offset_fetch", v, body)
     group.delete()
 
 
@@ -171,7 +170,7 @@ def deletes(t: Talk, v: int) -> None:
 
     def delete(step: str, group_id: str, *topics: tuple[str, tuple[int, ...]]) -> None:
         named = [{"name": one, "partitions": [{"partition_index": i} for i in indexes]} for one, indexes in topics]
-        t.call(step, "offset_delete", v, {"group_id": group_id, "topics": named}, unordered=("topics",))
+        t.call(step, "offset_delete", v, {"group_id": group_id, "topics": named})
 
     delete("no group", group.group, (name, (0,)))
     delete("no group, unknown topic", group.group, (absent, (0,)))
@@ -193,8 +192,8 @@ def deletes_groups(t: Talk, v: int) -> None:
     group.commit("commit", 9, topic(name, partition(0), partition(1)))
     other.commit("commit of another", 9, topic(name, partition(0)))
     names = [group.group, t.prefix + "nobody", group.group]
-    t.call("deleted", "delete_groups", v, {"groups_names": names}, unordered=HASHED)
-    t.call("again", "delete_groups", v, {"groups_names": names}, unordered=HASHED)
+    t.call("deleted", "delete_groups", v, {"groups_names": names})
+    t.call("again", "delete_groups", v, {"groups_names": names})
     t.call("none", "delete_groups", v, {"groups_names": []})
     group.committed("its offsets", name)
     other.committed("the other's offsets", name)
@@ -208,7 +207,7 @@ def describes(t: Talk, v: int) -> None:
     group.commit("commit", 9, topic(name, partition(0)))
     for asked in (False, True) if v >= 3 else (False,):
         body = {"groups": [group.group, t.prefix + "nobody"], "include_authorized_operations": asked}
-        t.call(f"simple and none, operations {asked}", "describe_groups", v, body, unordered=HASHED)
+        t.call(f"simple and none, operations {asked}", "describe_groups", v, body)
     t.call("nothing", "describe_groups", v, {"groups": []})
     group.delete()
 

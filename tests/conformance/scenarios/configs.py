@@ -23,7 +23,7 @@ OF_INTEREST = (
 
 def describe(t: Talk, step: str, v: int, kind: int, name: str, keys: Any = None, **fields: Any) -> Any:
     resource = {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
-    return t.call(step, "describe_configs", v, {"resources": [resource]} | fields, unordered=("configs",))
+    return t.call(step, "describe_configs", v, {"resources": [resource]} | fields)
 
 
 def state(t: Talk, step: str, topic: str) -> None:
@@ -50,7 +50,7 @@ def topics(t: Talk, v: int) -> None:
         {"resource_type": TOPIC, "resource_name": n, "configuration_keys": ["retention.ms"]}
         for n in (a.name, t.name("ghost"))
     ]
-    t.call("two", "describe_configs", v, {"resources": many}, unordered=("results",))
+    t.call("two", "describe_configs", v, {"resources": many})
     t.call("one twice", "describe_configs", v, {"resources": [many[0], many[0]]})
     t.call("none", "describe_configs", v, {"resources": []})
 
@@ -262,9 +262,9 @@ def _several_at_once(t: Talk, v: int, topic: str) -> None:
         "resource_name": topic,
         "configs": [{"name": "retention.ms", "config_operation": SET, "value": "7"}],
     }
-    t.call("resource twice", "incremental_alter_configs", v, {"resources": [one, one]}, unordered=("responses",))
+    t.call("resource twice", "incremental_alter_configs", v, {"resources": [one, one]})
     ghost = one | {"resource_name": t.name("ghost")}
-    t.call("one known", "incremental_alter_configs", v, {"resources": [one, ghost]}, unordered=("responses",))
+    t.call("one known", "incremental_alter_configs", v, {"resources": [one, ghost]})
     t.call("none", "incremental_alter_configs", v, {"resources": []})
 
 
@@ -279,9 +279,7 @@ def resources(t: Talk, v: int) -> None:
         return {"error_code": answer["error_code"], "config_resources": found}
 
     def ask(step: str, *kinds: int) -> None:
-        t.call(
-            step, "list_config_resources", v, {"resource_types": list(kinds)}, pick=own, unordered=("config_resources",)
-        )
+        t.call(step, "list_config_resources", v, {"resource_types": list(kinds)}, pick=own)
 
     ask("all")
     for kind in (TOPIC, BROKER, LOGGER, METRICS, GROUP, 0, 1, 64, -1):

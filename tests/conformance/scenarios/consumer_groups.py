@@ -182,49 +182,6 @@ def assignors(t: Talk, v: int) -> None:
 
 
 @scenario("consumer_group_heartbeat", VERSIONS)
-def assignor_ties(t: Talk, v: int) -> None:
-    """Of two assignors with equal votes the requesting member's is taken if it alone asks for it, else uniform."""
-    topic, other = t.topic("topic", 12), t.topic("other", 1)
-    for first, second in (("uniform", "range"), ("range", "uniform")):
-        group = Group(t, v, f"group of {first}")
-        group.sees(topic, other)
-        a = group("a", topic, server_assignor=first)
-        b = group("b", topic, server_assignor=second)
-        c, d = group("c", topic), group("d", topic)
-        c.join(f"{first}: c has no wish")
-        a.join(f"{first}: a joins")
-        group.describe(f"{first}: the only wish")
-        b.join(f"{first}: b joins with the other")
-        group.describe(f"{first}: the newcomer's")
-        d.join(f"{first}: d has no wish")
-        group.describe(f"{first}: d asked")
-        a.beat(f"{first}: a changes its subscription", subscribed_topic_names=[topic.name, other.name])
-        group.describe(f"{first}: a asked")
-        a.beat(f"{first}: a wishes what b does", server_assignor=second, subscribed_topic_names=[topic.name])
-        group.describe(f"{first}: the other has more")
-        b.beat(f"{first}: b wishes what a did", server_assignor=first, subscribed_topic_names=[topic.name, other.name])
-        group.describe(f"{first}: b asked")
-
-
-@scenario("consumer_group_heartbeat", (1,))
-def old_subscription_type(t: Talk, v: int) -> None:
-    """A member with an expression that was not resolved yet changes no epoch, nor what is known of subscriptions."""
-    topic = t.topic("topic", 4)
-    for first, last in ("ab", "ba"):
-        group = Group(t, v, f"group of {first}")
-        a, b, c = group(first, topic), group(last), group("c", topic)
-        a.join(f"{first}: {first} joins")
-        c.join(f"{first}: c joins")
-        c.leave(f"{first}: c leaves")
-        group.describe(f"{first}: all had the same topics")
-        nothing = {"subscribed_topic_names": None, "subscribed_topic_regex": t.prefix + "nothing"}
-        b.join(f"{first}: {last} joins with an expression", **nothing)
-        group.describe(f"{first}: {last} is there")
-        a.beat(f"{first}: {first} goes on")
-        group.describe(f"{first}: {first} went on")
-
-
-@scenario("consumer_group_heartbeat", VERSIONS)
 def subscriptions_differ(t: Talk, v: int) -> None:
     one, two = t.topic("one", 4), t.topic("two", 8)
     for assignor in ("uniform", "range"):

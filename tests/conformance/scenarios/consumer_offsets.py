@@ -70,7 +70,7 @@ def by_consumers(t: Talk, v: int) -> None:
     commits("by nobody, as nobody is there", 11, **NOBODY)
     commits("by nobody, of an odd epoch", 12, **NOBODY | {"generation_id_or_member_epoch": -5})
     asked = {"groups": [{"group_id": group.group_id, "topics": None}]}
-    t.call("what is committed", "offset_fetch", 8, asked, unordered=("topics",))
+    t.call("what is committed", "offset_fetch", 8, asked)
 
 
 @scenario("offset_fetch", range(1, 10))
@@ -106,7 +106,7 @@ def for_consumers(t: Talk, v: int) -> None:
     fetches("a, of the epoch before", "a", 1)
     two = [{"group_id": group.group_id, "member_id": name, "member_epoch": 2, "topics": None} for name in ("a", "c")]
     two.append({"group_id": t.prefix + "none", "member_id": "a", "member_epoch": 1, "topics": None})
-    t.call("a, a stranger and a stranger of no group", "offset_fetch", v, {"groups": two}, unordered=("groups",))
+    t.call("a, a stranger and a stranger of no group", "offset_fetch", v, {"groups": two})
     t.call("all that a may see", "offset_fetch", v, {"groups": two[:1]})
     for m in (a, b):
         m.leave(f"{m.name} leaves")
@@ -158,7 +158,7 @@ def with_consumers_inside(t: Talk, v: int) -> None:
 
     def deletes(step: str, *names: str) -> None:
         topics = [{"name": name, "partitions": [{"partition_index": 0}]} for name in names]
-        t.call(step, "offset_delete", 0, {"group_id": group.group_id, "topics": topics}, unordered=("topics",))
+        t.call(step, "offset_delete", 0, {"group_id": group.group_id, "topics": topics})
 
     for one in (topic, other):
         commit(t, f"a commits to {one.name.removeprefix(t.prefix)}", 9, group.group_id, one.name, 1, **by(a))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import Any
 
-from tests.conformance.consumer_members import Consumer, Group
+from tests.conformance.consumer_members import Group
 from tests.conformance.group_members import SHORT
 from tests.conformance.runner import Talk, Topic, scenario
 
@@ -198,37 +197,3 @@ def regular_expressions_match(t: Talk, v: int) -> None:
             members[step].settle(step)
     for step in ("a part of names", "nothing"):
         members[step].beat(step)
-
-
-@scenario("consumer_group_describe", (1,))
-def who_gets_the_new_partitions(t: Talk, v: int) -> None:
-    """Members that are equal in everything: what decides is the order in which hash maps hand them out."""
-    for number, order in enumerate(((1, 3), (3, 1), (1, 2, 3, 4, 5, 6), (6, 4, 2, 5, 3, 1))):
-        topic = t.topic(f"topic{number}", 2 * len(order) + 1)
-        group = Group(t, v, f"group {number}")
-        members = [group(f"{one:02}mmmmmmmmmmmmmm904383", topic, server_assignor="uniform") for one in order]
-        for member in members:
-            member.ask(member_epoch=0, topic_partitions=[], **member.subscription)
-            everyone_moves(members)
-        group.describe(f"{order}: all have come")
-        for round_, count in enumerate((3 * len(order), 4 * len(order) + 1)):
-            grow(t, topic, count)
-            t.until(f"{count} partitions", lambda: everyone_moves(members, count))  # noqa: B023
-            group.describe(f"{order}: grown {round_}")
-        members[0].ask(member_epoch=-1)
-        everyone_moves(members[1:])
-        group.describe(f"{order}: one has left")
-
-
-def grow(t: Talk, topic: Topic, count: int) -> None:
-    wanted = {"name": topic.name, "count": count, "assignments": None}
-    t.main.call("create_partitions", 3, {"topics": [wanted], "timeout": 10_000, "validate_only": False})
-    t.ready(topic.name, count)
-
-
-def everyone_moves(members: Sequence[Consumer], count: int = 0) -> bool:
-    """Heartbeats of all, so often that nobody has to give up or get anything; whether they have so many partitions."""
-    for _ in range(4):
-        for member in members:
-            member.ask(topic_partitions=member.assigned)
-    return count in (0, sum(len(one["partitions"]) for member in members for one in member.assigned))

@@ -83,7 +83,7 @@ def odd_transactions(t: Talk, v: int) -> None:
         {index: t.batch(1, sequence=5, pid=tx.producer_id, epoch=tx.epoch, attributes=16) for index in (0, 1, 9)},
         acks=5,
     )
-    t.call("unknown acks", "produce", v, wrong | {"transactional_id": tx.id}, unordered=("partition_responses",))
+    t.call("unknown acks", "produce", v, wrong | {"transactional_id": tx.id})
 
 
 @scenario("produce", (3, 9, 13))
@@ -152,4 +152,4 @@ def of_nobody(t: Talk, v: int) -> None:
     named = [{"name": a.name, "partition_indexes": [0, 9]}]
     for producer_id, epoch in ((-1, 0), (5, -1), (5, -2), (-2, -2)):
         one = {"producer_id": producer_id, "producer_epoch": epoch, "transaction_result": False, "topics": named}
-        t.call(f"{producer_id}, {epoch}", "write_txn_markers", v, {"markers": [one]}, unordered=("partitions",))
+        t.call(f"{producer_id}, {epoch}", "write_txn_markers", v, {"markers": [one]})

@@ -162,4 +162,4 @@ class Walker:
     def epochs(self, step: str) -> None:
         asked = [{"partition": p, "leader_epoch": self.rng.choice((-1, 0, 1))} for p in range(PARTITIONS)]
         body = {"replica_id": -1, "topics": [{"topic": self.topic.name, "partitions": asked}]}
-        self.t.call(f"{step} epochs", "offset_for_leader_epoch", 4, body, unordered=("partitions",))
+        self.t.call(f"{step} epochs", "offset_for_leader_epoch", 4, body)

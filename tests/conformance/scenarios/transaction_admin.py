@@ -50,23 +50,6 @@ def describes(t: Talk, v: int) -> None:
     producers(t, "after the end", a.name, 0)
 
 
-@scenario("describe_producers")
-def in_the_order_of_their_ids(t: Talk, v: int) -> None:
-    """Producers that write to a partition one after the other, as clients may call themselves."""
-    a = t.topic("a")
-    for pid in (7, 3, 20, 4, (1 << 32) + 1, 1):
-        t.fill(a, 0, t.batch(pid=pid, epoch=0, sequence=0))
-
-    def ids(answer: dict[str, Any]) -> list[int]:
-        return [one["producer_id"] for one in answer["topics"][0]["partitions"][0]["active_producers"]]
-
-    body = {"topics": [{"name": a.name, "partition_indexes": [0]}]}
-    t.call("six", "describe_producers", v, body, pick=ids)
-    for pid in range(40, 21, -1):
-        t.fill(a, 0, t.batch(pid=pid, epoch=0, sequence=0))
-    t.call("many", "describe_producers", v, body, pick=ids)
-
-
 @scenario("describe_transactions")
 def describes_transactions(t: Talk, v: int) -> None:
     a = t.topic("a", 3)
@@ -74,7 +57,7 @@ def describes_transactions(t: Talk, v: int) -> None:
     tx.produce("produced", 12, a, 0, index=2)
     tx.produce("produced to another", 12, a, 0)
     ids = [tx.id, other.id, t.prefix + "nobody", "", tx.id]
-    t.call("several", "describe_transactions", v, {"transactional_ids": ids}, pick=described, unordered=("partitions",))
+    t.call("several", "describe_transactions", v, {"transactional_ids": ids}, pick=described)
     t.call("none", "describe_transactions", v, {"transactional_ids": []})
     tx.ended("ended", 5, False)
     tx.describe("after the end")
@@ -95,7 +78,7 @@ def lists(t: Talk, v: int) -> None:
         return answer | {"transaction_states": states}
 
     def ask(step: str, **filters: Any) -> None:
-        t.call(step, "list_transactions", v, filters, pick=own, unordered=("transaction_states",))
+        t.call(step, "list_transactions", v, filters, pick=own)
 
     ask("all")
     ask("ongoing", state_filters=["Ongoing"])

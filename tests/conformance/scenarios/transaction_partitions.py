@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.conformance.runner import Talk, scenario
-from tests.conformance.transactor import UNORDERED, Transactor
+from tests.conformance.transactor import Transactor
 
 OF_CLIENTS = range(4)
 BETWEEN_BROKERS = (4, 5)
@@ -57,7 +57,7 @@ def several(t: Talk, v: int) -> None:
     absent = (t.name("absent"), 0)
 
     def ask(step: str, *transactions: object) -> None:
-        t.call(step, "add_partitions_to_txn", v, {"transactions": list(transactions)}, unordered=UNORDERED)
+        t.call(step, "add_partitions_to_txn", v, {"transactions": list(transactions)})
 
     ask(
         "added",

@@ -205,7 +205,7 @@ def writes(t: Talk, v: int) -> None:
     def write(step: str, *topics: tuple[str, tuple[int, ...]], **fields: Any) -> None:
         named = [{"name": name, "partition_indexes": list(indexes)} for name, indexes in topics]
         body = {"markers": [marker(tx, named, **fields)]}
-        t.call(step, "write_txn_markers", v, body, unordered=("topics", "partitions", "markers"))
+        t.call(step, "write_txn_markers", v, body)
 
     t.call("none", "write_txn_markers", v, {"markers": []})
     tx.produce("produced", 12, a, 0)

@@ -12,29 +12,20 @@ from uuid import UUID
 
 from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec, PartitionAssignorError
-from protocol.java_collections import in_java_order
 
 
 def assign(spec: GroupSpec) -> dict[str, Partitions]:
     """Every member's partitions by member id. Raises PartitionAssignorError."""
     members = sorted(spec.members.items(), key=_place)
-    if spec.homogeneous:
-        members = [(member_id, _alike(member, members[0][1])) for member_id, member in members]
     subscribers = Counter(topic for _, member in members for topic in member.topics)
     rows = {topic: _rows(_partition_count(spec, topic), count) for topic, count in subscribers.items()}
     return {member_id: _next_rows(member, rows) for member_id, member in members}
 
 
-def _place(named: tuple[str, MemberSpec]) -> tuple[bool, bytes]:
-    """A sort key: static members first, by instance id, then the others by member id, as Java compares strings."""
+def _place(named: tuple[str, MemberSpec]) -> tuple[bool, str]:
+    """A sort key: static members first, by instance id, then the others by member id."""
     member_id, member = named
-    name = member_id if member.instance_id is None else member.instance_id
-    return member.instance_id is None, name.encode("utf-16-be", "surrogatepass")
-
-
-def _alike(member: MemberSpec, first: MemberSpec) -> MemberSpec:
-    """The member with the first one's topics: where all subscribe to the same, Kafka looks only at those."""
-    return member._replace(topics=first.topics, unknown_topics=0)
+    return member.instance_id is None, member_id if member.instance_id is None else member.instance_id
 
 
 def _partition_count(spec: GroupSpec, topic: UUID) -> int:
@@ -55,6 +46,4 @@ def _rows(partitions: int, members: int) -> Iterator[frozenset[int]]:
 
 
 def _next_rows(member: MemberSpec, rows: dict[UUID, Iterator[frozenset[int]]]) -> Partitions:
-    found = {topic: row for topic in member.topics if (row := next(rows[topic]))}
-    capacity = int((len(member.topics) + member.unknown_topics) / 0.75) + 1
-    return {topic: found[topic] for topic in in_java_order(found.keys(), capacity)}
+    return {topic: row for topic in member.topics if (row := next(rows[topic]))}

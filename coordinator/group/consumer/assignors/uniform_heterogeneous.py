@@ -42,14 +42,9 @@ class _Topic:
     owners: list[int]
     subscribers: list[int] = field(default_factory=list)
 
-    def rank(self) -> tuple[float, int, int, int]:
-        """Sort key: many partitions per subscriber first, then few subscribers, then by id as Java compares."""
-        high, low = divmod(self.id.int, 1 << 64)
-        return -len(self.owners) / len(self.subscribers), len(self.subscribers), _signed(high), _signed(low)
-
-
-def _signed(half: int) -> int:
-    return half - (1 << 64) if half >> 63 else half
+    def rank(self) -> tuple[float, int, UUID]:
+        """Sort key: many partitions per subscriber first, then few subscribers, then by id."""
+        return -len(self.owners) / len(self.subscribers), len(self.subscribers), self.id
 
 
 def _topics(spec: GroupSpec) -> dict[UUID, _Topic]:

@@ -6,14 +6,13 @@ members. Members keep what fits their quota and give up the rest; unowned partit
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import islice
 from uuid import UUID
 
 from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
 from coordinator.group.consumer.assignors.draft import Draft
 from coordinator.group.consumer.assignors.spec import GroupSpec, PartitionAssignorError
-from protocol.java_collections import in_java_copy_order, in_java_order
 from protocol.uuids import to_text
 
 
@@ -31,10 +30,9 @@ def assign(spec: GroupSpec) -> dict[str, Partitions]:
     }
 
 
-def _topics(spec: GroupSpec) -> list[UUID]:
-    """The topics that members subscribe to, in Java's order. Raises PartitionAssignorError if one does not exist."""
-    first = next(iter(spec.members.values()))
-    topics = in_java_copy_order(first.topics, len(first.topics) + first.unknown_topics)
+def _topics(spec: GroupSpec) -> Sequence[UUID]:
+    """The topics that members subscribe to. Raises PartitionAssignorError if one does not exist."""
+    topics = next(iter(spec.members.values())).topics
     for topic in topics:
         if topic not in spec.partition_counts:
             raise PartitionAssignorError(
@@ -81,14 +79,13 @@ def _revoke(
 def _keep(assigned: Partitions, subscribed: Collection[UUID], quota: int) -> tuple[int, dict[UUID, Collection[int]]]:
     """Keep what fits; return what is left of the quota, and the partitions by topic that the member loses."""
     lost: dict[UUID, Collection[int]] = {}
-    for topic in in_java_order(assigned.keys()):
-        partitions = assigned[topic]
+    for topic, partitions in assigned.items():
         if topic not in subscribed:
             lost[topic] = partitions
         elif len(partitions) <= quota:
             quota -= len(partitions)
         else:
-            lost[topic] = in_java_copy_order(sorted(partitions))[quota:]
+            lost[topic] = sorted(partitions)[quota:]
             quota = 0
     return quota, lost
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from asyncio import Future
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Self
 
 from kio.schema.errors import ErrorCode
@@ -75,7 +75,7 @@ class Rig:
         wheel = TimingWheel(self.clock)
         self.heartbeats = Purgatory("Heartbeat", wheel)
         self.rebalances = Purgatory("Rebalance", wheel)
-        self._numbers: Iterator[object] = itertools.count(1)
+        self._numbers = itertools.count(1)
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             "__consumer_offsets", ROWS, self._new_state, clock=self.clock, wheel=wheel
         )
@@ -103,10 +103,6 @@ class Rig:
         )
         self.shard = GroupShard(shard, GroupDirectory(groups, consumer), self.config, OffsetMetrics())
         return self.shard
-
-    def give_member_ids(self, suffixes: Iterable[str]) -> None:
-        """What the ids of the next members end with, instead of a number."""
-        self._numbers = iter(suffixes)
 
     async def restart(self) -> None:
         """The coordinator goes away and comes back with what is in the log."""

@@ -8,26 +8,65 @@ topic ids and partitions, as `departed` is: the partitions of a member that is n
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.consumer.assignors import ASSIGNORS
 from coordinator.group.consumer.assignors.spec import GroupSpec, MemberSpec, PartitionAssignorError
-from protocol.java_collections import in_java_copy_order, in_java_order
-from protocol.uuids import from_text, to_text
+from protocol.uuids import from_text
 
 Document = dict[str, Any]
 
 
-def our_answer(document: Document) -> Document:
-    """What our assignor makes of the document, as Java's answer is written."""
-    spec = group_spec(document)
+def our_answer(document: Document) -> dict[str, Partitions] | None:
+    """Everybody's partitions by member id, from our assignor; None if it cannot assign the group."""
     try:
-        found = ASSIGNORS[document["assignor"]](spec)
-    except PartitionAssignorError as failure:
-        return {"error": str(failure)}
-    return {member_id: _listed(partitions, spec.members[member_id]) for member_id, partitions in found.items()}
+        return dict(ASSIGNORS[document["assignor"]](group_spec(document)))
+    except PartitionAssignorError:
+        return None
+
+
+def kafkas_answer(document: Document) -> dict[str, Partitions] | None:
+    """The same from Kafka's."""
+    answer = document["answer"]
+    return None if "error" in answer else {member_id: _partitions(assigned) for member_id, assigned in answer.items()}
+
+
+def differs(document: Document) -> str | None:
+    """What of our answer is not as good as Kafka's; None if nothing is.
+
+    The range assignor's answer is the same. That of the uniform one depends on the order of Kafka's hash maps: it must
+    be as even, and leave at least as many partitions where they are.
+    """
+    ours, kafkas = our_answer(document), kafkas_answer(document)
+    if ours is None or kafkas is None or document["assignor"] == "range":
+        return None if ours == kafkas else "another answer"
+    if _all(ours) != _all(kafkas):
+        return f"assigns {_all(ours)}, Kafka {_all(kafkas)}"
+    if _sizes(ours) != _sizes(kafkas):
+        return f"shares have {_sizes(ours)} partitions, Kafka's {_sizes(kafkas)}"
+    before = {member["id"]: _partitions(member["assigned"]) for member in document["members"]}
+    if _kept(before, ours) < _kept(before, kafkas):
+        return f"{_kept(before, ours)} partitions stay where they are, with Kafka {_kept(before, kafkas)}"
+    return None
+
+
+def _all(answer: Mapping[str, Partitions]) -> list[tuple[UUID, int]]:
+    return sorted((topic, one) for found in answer.values() for topic, indexes in found.items() for one in indexes)
+
+
+def _sizes(answer: Mapping[str, Partitions]) -> list[int]:
+    return sorted(sum(map(len, found.values())) for found in answer.values())
+
+
+def _kept(before: Mapping[str, Partitions], answer: Mapping[str, Partitions]) -> int:
+    """The number of partitions that stay where they are."""
+    nothing = frozenset[int]()
+    return sum(
+        len(one & before[key].get(topic, nothing)) for key, found in answer.items() for topic, one in found.items()
+    )
 
 
 def group_spec(document: Document) -> GroupSpec:
@@ -41,7 +80,7 @@ def group_spec(document: Document) -> GroupSpec:
             owners.setdefault(topic, {}).update(dict.fromkeys(partitions, member_id))
     topics = document["topics"]
     return GroupSpec(
-        {member_id: _member(by_id[member_id], topics) for member_id in in_java_order(by_id)},
+        {member_id: _member(by_id[member_id], topics) for member_id in sorted(by_id)},
         document["homogeneous"],
         owners,
         {from_text(topic): count for topic, count in topics.values() if count >= 0},
@@ -49,18 +88,9 @@ def group_spec(document: Document) -> GroupSpec:
 
 
 def _member(member: Document, topics: Document) -> MemberSpec:
-    names = in_java_copy_order(member["topics"])
-    known = tuple(from_text(topics[name][0]) for name in names if name in topics)
-    return MemberSpec(
-        member["instance"], member["rack"], known, _partitions(member["assigned"]), len(names) - len(known)
-    )
+    known = tuple(from_text(topics[name][0]) for name in sorted(member["topics"]) if name in topics)
+    return MemberSpec(member["instance"], known, _partitions(member["assigned"]))
 
 
 def _partitions(assigned: list[tuple[str, list[int]]]) -> Partitions:
     return {from_text(topic): frozenset(partitions) for topic, partitions in assigned}
-
-
-def _listed(partitions: Partitions, member: MemberSpec) -> list[list[Any]]:
-    """Topics in their order, which is that of the record; none is written, and none is given, if all stays the same."""
-    order = in_java_order(partitions.keys()) if partitions is member.assigned else partitions
-    return [[to_text(topic), sorted(partitions[topic])] for topic in order]

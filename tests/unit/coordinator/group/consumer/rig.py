@@ -134,8 +134,8 @@ def last_records(records: Sequence[Record]) -> list[Record]:
 
 
 def durable(group: ConsumerGroup) -> dict[str, Any]:
-    """All that the log must tell of it, field by field: not what is computed, nor `slots`, which Kafka forgets too."""
-    soft = ("is_fresh", "slots", "_subscribed", "_homogeneous")
+    """All that the log must tell of it, field by field: not what is computed."""
+    soft = ("is_fresh", "_subscribed")
     return {name: getattr(group, name) for name in ConsumerGroup.__slots__ if not name.startswith(soft)}
 
 

@@ -1,4 +1,4 @@
-"""The assignors' answers, topics in order, against those of Apache Kafka 4.1's classes (assignor_answers.jsonl).
+"""The assignors' answers are as good as those of Apache Kafka 4.1's classes (assignor_answers.jsonl).
 
 `python -m tests.conformance.assignor_answers` asks Kafka's classes anew.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.coordinator.group.consumer.assignor_documents import Document, our_answer
+from tests.unit.coordinator.group.consumer.assignor_documents import Document, differs
 
 DOCUMENTS = [json.loads(line) for line in (Path(__file__).parent / "assignor_answers.jsonl").read_text().splitlines()]
 
@@ -21,5 +21,5 @@ def _name(document: Document) -> str:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=_name)
-def test_the_answer_is_kafkas(document: Document) -> None:
-    assert our_answer(document) == document["answer"]
+def test_the_answer_is_as_good_as_kafkas(document: Document) -> None:
+    assert differs(document) is None

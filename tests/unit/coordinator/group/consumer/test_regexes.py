@@ -7,7 +7,6 @@ from kio.schema.errors import ErrorCode
 
 from coordinator.group.consumer import regex
 from coordinator.group.consumer.states import ConsumerGroupState
-from protocol.internal.consumer_group_records import CONSUMER_GROUP_REGULAR_EXPRESSION
 from tests.unit.coordinator.group.consumer.clients import ConsumerClient
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
 from tests.unit.coordinator.group.steps import refused
@@ -151,18 +150,3 @@ def test_expressions_match_whole_names_and_one_that_is_not_valid_matches_none(
     }
     assert {one[1:] for one in found.values()} == {(3, 7)}
     assert regex.resolve(["("], ["a"], 3, 7)["("].topics == frozenset()
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "in_order"),
-    [("t.*", "u.*", ["u.*", "t.*"]), ("nothing", "[uv].*", ["[uv].*", "nothing"]), ("t.*", "t\\d", ["t\\d", "t.*"])],
-)
-async def test_results_are_written_in_the_order_of_kafkas_hash_map(
-    first: str, second: str, in_order: list[str]
-) -> None:
-    rig = await ConsumerRig.having({"t1": 1, "u1": 1})
-    ConsumerClient(rig, "m1", regex=first).beat()
-    await rig.pass_ms(10_001)
-    ConsumerClient(rig, "m2", regex=second).beat()
-    keys = [one.key for one in rig.log.records() if one.key is not None and one.key[:2] == b"\0\x10"]
-    assert [CONSUMER_GROUP_REGULAR_EXPRESSION.decode_key(key).regex for key in keys[1:]] == in_order

@@ -84,14 +84,6 @@ def deleted(rig: OffsetRig) -> list[tuple[str, str, int]]:
     return [(key.group, key.topic, key.partition) for key, value in rig.offset_records() if value is None]
 
 
-async def test_offsets_go_in_the_order_of_kafkas_maps() -> None:
-    rig = await OffsetRig.started()
-    rig.commit(*(offset(partition, 1, topic=topic) for topic in ("x", "BB", "orders") for partition in (2, 0, 1)))
-    in_order = [(GROUP, topic, partition) for topic, partition in rig.committed()]
-    rig.delete_groups(GROUP)
-    assert deleted(rig) == in_order
-
-
 async def test_offsets_of_topics_deleted_together_are_one_batch_partitions_ascending() -> None:
     rig = await OffsetRig.started()
     for group in ("s1", "s2"):
@@ -105,19 +97,3 @@ async def test_offsets_of_topics_deleted_together_are_one_batch_partitions_ascen
     committed = [(group, topic, index) for group in ("s1", "s2") for topic in ("y", "aa") for index in (1, 7, 15)]
     assert sorted(deleted(rig)[:12]) == sorted(committed)
     assert [index for _, _, index in deleted(rig)] == [1, 7, 15] * 4 + [3]
-
-
-async def test_topics_deleted_together_go_in_the_order_of_the_groups_own_map() -> None:
-    rig = await OffsetRig.started()
-    rig.commit(*(offset(0, 1, topic=topic) for topic in ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")))
-    rig.topics_deleted("beta", "zeta", "gamma", "delta")
-    assert [topic for _, topic, _ in deleted(rig)] == ["gamma", "zeta", "delta", "beta"]  # as Kafka 4.1 did
-
-
-async def test_what_is_left_after_a_deletion_keeps_its_order() -> None:
-    rig = await OffsetRig.started()
-    topics = ("x", "BB", "orders", "zeta-topic", "another.topic", "u5", "u6", "aa", "y")
-    rig.commit(*(offset(0, 1, topic=topic) for topic in topics))
-    before = [topic for topic, _ in rig.committed()]
-    rig.topics_deleted(*topics[2:])
-    assert [topic for topic, _ in rig.committed()] == [topic for topic in before if topic in topics[:2]]

@@ -1,0 +1,58 @@
+"""What a recorded answer holds a broker to: everything, except the order of some lists and the wording of texts.
+
+The order of these lists is that of Kafka's hash maps, on which no client can rely: they are compared as sets. Where
+Kafka's own order means something (records, versions, places of a request that are answered one by one) a list is not
+here. Of a text, only whether it is null, empty or there is compared: error codes are the contract.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+TEXTS = frozenset({"batch_index_error_message", "documentation", "error_message"})
+
+UNORDERED: Mapping[str, tuple[str, ...]] = {
+    "add_partitions_to_txn": (
+        "results_by_partition",
+        "results_by_topic_v3_and_below",
+        "results_by_transaction",
+        "topic_results",
+    ),
+    "alter_client_quotas": ("entries",),
+    "alter_partition_reassignments": ("partitions", "responses"),
+    "alter_replica_log_dirs": ("partitions", "results"),
+    "alter_user_scram_credentials": ("results",),
+    "create_partitions": ("results",),
+    "create_topics": ("topics",),
+    "delete_groups": ("results",),
+    "delete_records": ("partitions", "topics"),
+    "delete_topics": ("responses",),
+    "describe_client_quotas": ("entries",),
+    "describe_configs": ("configs", "results"),
+    "describe_groups": ("groups",),
+    "describe_log_dirs": ("partitions", "topics"),
+    "describe_producers": ("active_producers",),
+    "describe_transactions": ("partitions", "topics"),
+    "describe_user_scram_credentials": ("credential_infos", "results"),
+    "elect_leaders": ("partition_result", "replica_election_results"),
+    "fetch": ("aborted_transactions",),
+    "incremental_alter_configs": ("responses",),
+    "list_config_resources": ("config_resources",),
+    "list_offsets": ("partitions", "topics"),
+    "list_transactions": ("transaction_states", "unknown_state_filters"),
+    "metadata": ("partitions", "topics"),
+    "offset_delete": ("topics",),
+    "offset_fetch": ("groups", "partitions", "topics"),
+    "offset_for_leader_epoch": ("partitions", "topics"),
+    "produce": ("partition_responses", "responses"),
+    "txn_offset_commit": ("partitions", "topics"),
+    "update_features": ("results",),
+    "write_txn_markers": ("markers", "partitions", "topics"),
+}
+
+
+def in_one_order(items: list[Any]) -> list[Any]:
+    """The items of an unordered list, sorted by all they say."""
+    return sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
