@@ -12,14 +12,18 @@ import os
 import socket
 import struct
 import sys
-import tempfile
 from pathlib import Path
 
-READY_FILE = Path(tempfile.gettempdir()) / "odradek-ready.json"
 TIMEOUT_S = 4.0
 EVERY_ADDRESS = ("", "0.0.0.0", "::")
 API_VERSIONS_V0 = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 """A request with correlation id 1 and no client id."""
+
+
+def ready_file() -> Path:
+    """Where `serve.sh` has the broker write its addresses."""
+    folder = os.environ.get("TMPDIR") or "/tmp"
+    return Path(folder if os.access(folder, os.W_OK) else "/dev/shm", "odradek-ready.json")
 
 
 def local(host: str) -> str:
@@ -48,7 +52,7 @@ def ask_kafka(listener: str) -> str | None:
 def main() -> str | None:
     """What is wrong with the broker; None if it serves."""
     try:
-        told = json.loads(Path(os.environ.get("ODRADEK_READY_FILE", READY_FILE)).read_text())
+        told = json.loads(ready_file().read_text())
         if told["http"] is not None:
             return ask_http(told["http_host"], told["http"])
         return ask_kafka(told["bound"].split(",")[0])

@@ -4,7 +4,10 @@
 umask 002
 here=$(dirname "$(readlink -f "$0")")
 mounted=/mnt/shared/config/server.properties
-set -- "$@" --ready-file "${TMPDIR:-/tmp}/odradek-ready.json"
+# For healthcheck.py, which looks by the same rule. /dev/shm can be written even if the container's root cannot.
+told=${TMPDIR:-/tmp}
+[ -w "$told" ] || told=/dev/shm
+set -- "$@" --ready-file "$told/odradek-ready.json"
 if [ -f "$mounted" ]; then
   set -- --config "$mounted" "$@"
 elif [ -z "$KAFKA_LISTENERS$KAFKA_ADVERTISED_LISTENERS$KAFKA_CFG_LISTENERS$KAFKA_CFG_ADVERTISED_LISTENERS" ]; then

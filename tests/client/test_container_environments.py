@@ -202,6 +202,21 @@ def test_the_health_check_asks_the_address_that_is_configured_and_no_proxy(
         assert "no answer from the broker" in healthcheck(tmp_path).stderr
 
 
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no /dev/shm")
+def test_the_health_check_needs_no_temporary_folder_that_can_be_written(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    missing = str(tmp_path / "missing")
+    environment = {"KAFKA_ADVERTISED_LISTENERS": f"PLAINTEXT://localhost:{port}", "TMPDIR": missing}
+    ready = Path("/dev/shm/odradek-ready.json")
+    with container(tmp_path, environment) as (child, _, log):
+        try:
+            until_ready(child, ready, log)
+            found = healthcheck(tmp_path, TMPDIR=missing)
+            assert (found.returncode, found.stderr) == (0, "")
+        finally:
+            ready.unlink(missing_ok=True)
+
+
 def test_a_second_broker_on_a_machine_takes_a_free_http_port_and_says_so(tmp_path: Path) -> None:
     def started(number: int) -> dict[str, str]:
         (port,) = free_ports(1)
