@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import select
 import shutil
 import signal
 import socket
@@ -94,13 +95,12 @@ class _Process:
 
     def stop(self) -> None:
         if self._child is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._child.pid, signal.SIGTERM)
-            try:
-                self._child.wait(30)
-            except subprocess.TimeoutExpired:
+            broker = os.pidfd_open(self.pid())  # a shell before it ends earlier
+            os.killpg(self._child.pid, signal.SIGTERM)
+            if select.select([broker], [], [], 30) == ([], [], []):
                 os.killpg(self._child.pid, signal.SIGKILL)
-                self._child.wait()
+            os.close(broker)
+            self._child.wait()
             self._child = None
         shutil.rmtree(self.folder, ignore_errors=True)
 
