@@ -88,7 +88,7 @@ def _records(image: MetadataImage, change: ResourceChange, schema: ConfigSchema)
     _check(image, resource, altered, schema)
     if change.resource_type in (ResourceType.TOPIC, ResourceType.BROKER):
         _require_short(altered.values())
-    _check_min_isr(resource, current, altered)
+    _check_min_isr(change, current, altered)
     yield from changed_records(resource, current, altered)
     if change.resource_type == ResourceType.TOPIC and current.get(MIN_ISR) != altered.get(MIN_ISR):
         yield ClearElrRecord(topic_name=change.name)
@@ -195,12 +195,11 @@ def _require_short(values: Iterable[str]) -> None:
         raise InvalidConfiguration(f"A configuration value is longer than {LONGEST_VALUE}, the most a record can hold.")
 
 
-def _check_min_isr(resource: Resource, current: Mapping[str, str], altered: Mapping[str, str]) -> None:
+def _check_min_isr(change: ResourceChange, current: Mapping[str, str], altered: Mapping[str, str]) -> None:
     """With eligible leader replicas (KIP-966) `min.insync.replicas` is set for the cluster, and stays set."""
-    resource_type, name = resource
-    if resource_type != ResourceType.BROKER:
+    if change.resource_type != ResourceType.BROKER:
         return
-    if name != CLUSTER_DEFAULT and current.get(MIN_ISR) != altered.get(MIN_ISR):
+    if change.name != CLUSTER_DEFAULT and any(each.name == MIN_ISR for each in change.changes):
         raise InvalidConfiguration("min.insync.replicas is set for the whole cluster, not for one broker.")
-    if name == CLUSTER_DEFAULT and MIN_ISR in current and MIN_ISR not in altered:
+    if change.name == CLUSTER_DEFAULT and MIN_ISR in current and MIN_ISR not in altered:
         raise InvalidConfiguration("The cluster's min.insync.replicas can be changed, but not removed.")

@@ -12,7 +12,7 @@ from kio.schema.create_partitions.v3.response import CreatePartitionsTopicResult
 from kio.schema.errors import ErrorCode
 
 from controller.create_topics import MOST_PARTITIONS
-from controller.decision import Decision, MutationQuota, Surroundings, require_time_left
+from controller.decision import Decision, MutationQuota, require_time_left
 from controller.placement import check_replicas, new_partition, place
 from metadata import topic_names
 from metadata.image import MetadataImage
@@ -31,7 +31,7 @@ ONCE = 1
 
 
 def decide(
-    image: MetadataImage, request: CreatePartitionsRequest, _around: Surroundings, quota: MutationQuota
+    image: MetadataImage, request: CreatePartitionsRequest, quota: MutationQuota
 ) -> Decision[CreatePartitionsResponse]:
     """The topic whose partitions exceed the most of a request, and all after it, get UNKNOWN_SERVER_ERROR, as in Kafka.
 

@@ -10,7 +10,7 @@ from kio.schema.delete_topics.v6 import DeleteTopicsRequest, DeleteTopicsRespons
 from kio.schema.delete_topics.v6.response import DeletableTopicResult
 from kio.schema.errors import ErrorCode
 
-from controller.decision import Decision, MutationQuota, Surroundings, require_time_left
+from controller.decision import Decision, MutationQuota, require_time_left
 from metadata.image import MetadataImage
 from metadata.topics import TopicImage, TopicsImage
 from protocol.errors import (
@@ -26,7 +26,7 @@ ONCE = 1
 
 
 def decide(
-    image: MetadataImage, request: DeleteTopicsRequest, _around: Surroundings, quota: MutationQuota
+    image: MetadataImage, request: DeleteTopicsRequest, quota: MutationQuota
 ) -> Decision[DeleteTopicsResponse]:
     """Results of refused entries come first, then those of the deleted topics. Raises Timeout."""
     ids = Counter(t.topic_id for t in request.topics if t.name is None and t.topic_id is not None)

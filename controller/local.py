@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 
 import structlog
 
-from controller.decision import Decision
+from controller.decision import Decision, Surroundings
 from controller.quorum.errors import MetadataLogError, NoRoomError
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
@@ -62,11 +62,13 @@ class LocalController:
 
     Attributes:
         image: the published image: all in it is durable, and whatever follows it has been told.
+        around: what decisions need besides the image.
         on_published: called after each change, with nothing under way.
     """
 
-    def __init__(self, log: Log, image: MetadataImage, publish: Publish) -> None:
+    def __init__(self, log: Log, image: MetadataImage, publish: Publish, around: Surroundings) -> None:
         self.image = image
+        self.around = around
         self.on_published: Callable[[], None] = lambda: None
         self._newest = image
         self._durable = image

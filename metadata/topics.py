@@ -79,6 +79,11 @@ class PartitionRegistration:
         )
 
 
+def in_order(partitions: Map[int, PartitionRegistration]) -> Iterator[tuple[int, PartitionRegistration]]:
+    """(index, partition), by index."""
+    return ((index, partitions[index]) for index in range(len(partitions)))
+
+
 @dataclass(frozen=True, slots=True)
 class TopicImage:
     """A topic; its partitions are numbered from 0 without gaps."""
@@ -101,7 +106,7 @@ class TopicImage:
 
     def in_order(self) -> Iterator[tuple[int, PartitionRegistration]]:
         """(index, partition), by index."""
-        return ((index, self.partitions[index]) for index in range(len(self.partitions)))
+        return in_order(self.partitions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from broker.cluster.metadata_cache import MetadataCache
 from broker.config.broker_config import BrokerConfig
 from broker.config.start_topics import StartTopic
 from controller import create_topics
-from controller.decision import MutationQuota, NoQuota, Surroundings
+from controller.decision import MutationQuota, NoQuota
 from controller.local import LocalController
 from protocol.errors import CoordinatorNotAvailable, KafkaError
 
@@ -34,7 +34,6 @@ class CreatingNode(Protocol):
     config: BrokerConfig
     cache: MetadataCache
     controller: LocalController
-    decides: Surroundings
 
 
 class AutoTopicCreation:
@@ -90,7 +89,7 @@ class AutoTopicCreation:
         request = CreateTopicsRequest(topics=tuple(topics), timeout=TIMEOUT, validate_only=False)
         try:
             response = await node.controller.submit(
-                lambda image: create_topics.decide(image, request, node.decides, quota)
+                lambda image: create_topics.decide(image, request, node.controller.around, quota)
             )
         except KafkaError as error:
             logger.error("topics not created", topics=[t.name for t in topics], code=error.code.name, error=str(error))

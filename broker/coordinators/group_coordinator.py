@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 
 from broker.config.broker_config import BrokerConfig
 from broker.coordinators.group_topics import GroupTopics
 from broker.coordinators.hosted import HostedCoordinator, HostingNode
-from broker.metadata.features import Features
-from broker.metadata.resource_configs import Resource, ResourceConfigs, ResourceType
-from broker.metadata.topics import Topic
 from broker.monitoring.group_metrics import register_group_metrics
 from broker.monitoring.metrics import Metrics
 from coordinator.group.classic.groups import ClassicGroups
@@ -25,7 +21,11 @@ from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.shard import ROWS, GroupShard
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.runtime.shard import Shard
+from metadata.configs import ResourceType
+from metadata.delta import MetadataDelta
+from metadata.image import MetadataImage
 from metadata.topic_names import GROUP_METADATA_TOPIC_NAME
+from metadata.topics import TopicsDelta
 from protocol import uuids
 from protocol.errors import UnsupportedVersion
 from protocol.records.compression import Compression
@@ -48,8 +48,8 @@ def group_config(config: BrokerConfig) -> GroupConfig:
     )
 
 
-def consumer_group_config(config: BrokerConfig, configs: ResourceConfigs) -> ConsumerGroupConfig:
-    """The settings of KIP-848 groups, in ms; `overrides` follows the groups' own configurations."""
+def consumer_group_config(config: BrokerConfig, overrides: Mapping[str, Mapping[str, int]]) -> ConsumerGroupConfig:
+    """The settings of KIP-848 groups, in ms; see `ConsumerGroupConfig.overrides`."""
     policy = config.string("group.consumer.migration.policy").lower()
     return ConsumerGroupConfig(
         session_timeout_ms=config.integer("group.consumer.session.timeout.ms"),
@@ -59,36 +59,29 @@ def consumer_group_config(config: BrokerConfig, configs: ResourceConfigs) -> Con
         may_upgrade=policy in ("bidirectional", "upgrade"),
         may_downgrade=policy in ("bidirectional", "downgrade"),
         regex_refresh_interval_ms=config.integer("group.consumer.regex.refresh.interval.ms"),
-        overrides=_group_overrides(configs),
+        overrides=overrides,
     )
 
 
-def _group_overrides(configs: ResourceConfigs) -> Mapping[str, Mapping[str, int]]:
-    """See `ConsumerGroupConfig.overrides` (Kafka's `GroupConfigManager`); cached, as every heartbeat asks."""
-    overrides: dict[str, Mapping[str, int]] = {}
+class GroupOverrides(dict[str, Mapping[str, int]]):
+    """The groups' own configurations, parsed (Kafka's `GroupConfigManager`), as every heartbeat asks for them."""
 
-    def changed(resource: Resource) -> None:
-        resource_type, group_id = resource
-        if resource_type is ResourceType.GROUP:
-            overrides.pop(group_id, None)
-            own = {
-                name.removeprefix(CONSUMER_PREFIX): int(value)
-                for name, value in configs.get(*resource).items()
-                if name.startswith(CONSUMER_PREFIX)
-            }
-            if own:
-                overrides[group_id] = own
-
-    for group_id in configs.names(ResourceType.GROUP):
-        changed((ResourceType.GROUP, group_id))
-    configs.subscribe(changed)
-    return overrides
+    def put(self, group_id: str, configs: Mapping[str, str]) -> None:
+        """Take what is set for a group now."""
+        self.pop(group_id, None)
+        own = {
+            name.removeprefix(CONSUMER_PREFIX): int(value)
+            for name, value in configs.items()
+            if name.startswith(CONSUMER_PREFIX)
+        }
+        if own:
+            self[group_id] = own
 
 
-def require_consumer_protocol(config: BrokerConfig, features: Features) -> None:
+def require_consumer_protocol(config: BrokerConfig, image: MetadataImage) -> None:
     """Raises UnsupportedVersion unless groups of KIP-848 are offered."""
     offered = "consumer" in config.list_("group.coordinator.rebalance.protocols")
-    if not offered or not features.levels.get("group.version", 0):
+    if not offered or not image.features.get("group.version", 0):
         raise UnsupportedVersion
 
 
@@ -100,18 +93,20 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
 
     load_buffer_config = "offsets.load.buffer.size"
 
-    def __init__(self, node: HostingNode, configs: ResourceConfigs) -> None:
+    def __init__(self, node: HostingNode) -> None:
         config = node.config
         self.config = group_config(config)
-        self.consumer_config = consumer_group_config(config, configs)
+        self._overrides = GroupOverrides()
+        for group_id in node.cache.image.configs.names(ResourceType.GROUP):
+            self._overrides.put(group_id, node.cache.image.configs.of(ResourceType.GROUP, group_id))
+        self.consumer_config = consumer_group_config(config, self._overrides)
         self._random = node.random
         self.metrics = GroupMetrics()
         self.consumer_metrics = ConsumerGroupMetrics()
         self.offset_metrics = OffsetMetrics()
         self.rebalances = Purgatory("Rebalance", node.wheel)
         self.heartbeats = Purgatory("Heartbeat", node.wheel)
-        self._deleted: list[str] = []
-        self._topics = GroupTopics(node.topics, {node.node_id: config.optional_string("broker.rack")})
+        self._topics = GroupTopics(node.cache)
         runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             GROUP_METADATA_TOPIC_NAME,
             ROWS,
@@ -121,10 +116,6 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
             compression=Compression(config.integer("offsets.topic.compression.codec")),
         )
         super().__init__(node, GROUP_METADATA_TOPIC_NAME, config.integer("offsets.topic.num.partitions"), runtime)
-
-    def start(self) -> None:
-        super().start()
-        self._node.topics.subscribe(self._topic_changed)
 
     def register_metrics(self, metrics: Metrics) -> None:
         """Register the metrics of groups for `/metrics`."""
@@ -148,18 +139,24 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
     def _new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{uuids.random_uuid(self._random)}"
 
-    def _topic_changed(self, old: Topic | None, new: Topic | None) -> None:
-        """Consumer groups check the topic again; the committed offsets of a deleted or recreated one are removed."""
-        changed = new or old
-        for shard in self.runtime.shards():
-            if shard.state is not None and changed is not None:
-                shard.state.groups.consumer.topic_changed(changed.name)
-        if old is not None and (new is None or new.id != old.id):
-            if not self._deleted:  # topics deleted together leave one batch of records
-                asyncio.get_running_loop().call_soon(self._remove_offsets_of_deleted)
-            self._deleted.append(old.name)
+    def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Besides shards, groups follow: their topics, their configurations, and the offsets of deleted topics."""
+        if delta.touched("configs"):
+            for (resource_type, name), configs in delta.configs.changed.items():
+                if resource_type == ResourceType.GROUP:
+                    self._overrides.put(name, configs)
+        super().follow(delta, image)
+        if delta.touched("topics"):
+            self._topics.follow(delta, image)
+            self._topics_changed(delta.topics)
 
-    def _remove_offsets_of_deleted(self) -> None:
-        deleted, self._deleted = self._deleted, []
+    def _topics_changed(self, topics: TopicsDelta) -> None:
+        """Consumer groups check changed topics again; the committed offsets of deleted ones are removed."""
+        deleted = [topic.name for topic in topics.deleted.values()]
+        changed = {*deleted, *(delta.after.name for delta in topics.changed.values())}
         for shard in self.runtime.shards():
-            shard.tell(lambda state: state.offsets.topics_deleted(deleted))
+            if shard.state is not None:
+                for name in changed:
+                    shard.state.groups.consumer.topic_changed(name)
+            if deleted:
+                shard.tell(lambda state: state.offsets.topics_deleted(deleted))

@@ -2,58 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from uuid import UUID
 
-from broker.metadata.topics import Topic, Topics
-from coordinator.group.consumer.topics_port import TopicImage
+from broker.cluster.metadata_cache import MetadataCache
+from coordinator.group.consumer.topics_port import TopicImage as GroupTopic
+from metadata.delta import MetadataDelta
+from metadata.image import MetadataImage
+from metadata.topics import TopicImage
 
 
 class GroupTopics:
-    """A view of `topics`. Versions are the revisions of the metadata store at which topics changed.
+    """A view of the image. Versions are the offsets of the images in which topics changed."""
 
-    `racks` has the rack of each broker that has one.
-    """
-
-    def __init__(self, topics: Topics, racks: Mapping[int, str | None]) -> None:
-        self._topics = topics
-        self._racks = racks
-        self._images: dict[UUID, tuple[Topic, TopicImage]] = {}
+    def __init__(self, cache: MetadataCache) -> None:
+        self._cache = cache
+        self._views: dict[UUID, tuple[TopicImage, GroupTopic]] = {}
         """The view of each topic; replaced when the topic changes."""
-        self.newest = self._topics.revision
-        self._topics.subscribe(self._changed)
+        self.version = self.newest = cache.image.offset
 
-    @property
-    def version(self) -> int:
-        return self._topics.revision
+    def by_name(self, name: str) -> GroupTopic | None:
+        topic = self._cache.topic(name)
+        return None if topic is None else self._view(topic)
 
-    def by_name(self, name: str) -> TopicImage | None:
-        topic = self._topics.get(name)
-        return None if topic is None else self._image(topic)
-
-    def by_id(self, topic_id: UUID) -> TopicImage | None:
-        topic = self._topics.by_id(topic_id)
-        return None if topic is None else self._image(topic)
+    def by_id(self, topic_id: UUID) -> GroupTopic | None:
+        topic = self._cache.topic_by_id(topic_id)
+        return None if topic is None else self._view(topic)
 
     def names(self) -> Iterable[str]:
-        return [topic.name for topic in self._topics.all()]
+        return [topic.name for topic in self._cache.image.topics]
 
-    def _image(self, topic: Topic) -> TopicImage:
-        made_of, image = self._images.get(topic.id, (None, None))
-        if image is None or made_of is not topic:
-            image = self._new_image(topic)
-            self._images[topic.id] = topic, image
-        return image
+    def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Note that topics have changed."""
+        self.version = image.offset
+        for topic_id in delta.topics.deleted:
+            self._views.pop(topic_id, None)
+        if any(changed.before is None for changed in delta.topics.changed.values()):
+            self.newest = image.offset
 
-    def _new_image(self, topic: Topic) -> TopicImage:
-        racks = [
-            sorted(rack for replica in partition.replicas if (rack := self._racks.get(replica)))
-            for partition in topic.partitions
-        ]
-        return TopicImage(topic.name, topic.id, racks)
+    def _view(self, topic: TopicImage) -> GroupTopic:
+        made_of, view = self._views.get(topic.id, (None, None))
+        if view is None or made_of is not topic:
+            view = GroupTopic(
+                topic.name, topic.id, [self._racks(partition.replicas) for _, partition in topic.in_order()]
+            )
+            self._views[topic.id] = topic, view
+        return view
 
-    def _changed(self, old: Topic | None, new: Topic | None) -> None:
-        if old is not None:
-            self._images.pop(old.id, None)
-        if new is not None and (old is None or old.id != new.id):
-            self.newest = self._topics.revision
+    def _racks(self, replicas: Iterable[int]) -> list[str]:
+        brokers = map(self._cache.broker, replicas)
+        return sorted(broker.rack for broker in brokers if broker is not None and broker.rack)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections.abc import Awaitable, Callable, Iterable
+from random import Random
 from typing import Generic, Protocol, TypeVar
 
+from broker.cluster.auto_create import AutoTopicCreation
+from broker.cluster.metadata_cache import MetadataCache
+from broker.config.broker_config import BrokerConfig
 from broker.coordinators.coordinator_log import PartitionCoordinatorLog
-from broker.metadata.internal_topics import ensure_internal_topic
-from broker.metadata.topic_planning import PlanningNode
-from broker.metadata.topics import Topic
 from broker.network.answers import when_all_settled
 from broker.partitions.hosted import Partitions
 from coordinator.hashing import partition_for
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.runtime.shard import Operation
 from coordinator.runtime.state_machine import StateMachine
+from metadata.delta import MetadataDelta
+from metadata.image import MetadataImage
+from metadata.topics import TopicImage
 from protocol.errors import KafkaError, NotCoordinator
+from protocol.metadata.topics import NO_LEADER
 from timing.clock import Clock
 from timing.wheel import TimingWheel
 
@@ -25,9 +30,14 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class HostingNode(PlanningNode, Protocol):
+class HostingNode(Protocol):
     """The node as its coordinators see it."""
 
+    node_id: int
+    config: BrokerConfig
+    cache: MetadataCache
+    auto_topics: AutoTopicCreation
+    random: Random
     clock: Clock
     wheel: TimingWheel
     partitions: Partitions
@@ -48,11 +58,10 @@ class HostedCoordinator(Generic[S]):
         self.runtime = runtime
 
     def start(self) -> None:
-        """Load the shards of partitions hosted here, then follow the topic. Call it once the partitions are open."""
-        topic = self._node.topics.get(self._topic)
+        """Load the shards of partitions hosted here. Call it once the partitions are open."""
+        topic = self._node.cache.topic(self._topic)
         if topic is not None:
             self._load(topic)
-        self._node.topics.subscribe(self._changed)
 
     def stop(self) -> None:
         """Unload every shard; waiting requests are answered."""
@@ -63,13 +72,13 @@ class HostedCoordinator(Generic[S]):
 
         Raises CoordinatorNotAvailable if it cannot be created.
         """
-        if self._node.topics.get(self._topic) is None:
-            await ensure_internal_topic(self._node, self._topic)
+        if not self.topic_exists:
+            await self._node.auto_topics.ensure_internal(self._topic)
             await self.runtime.loaded()
 
     @property
     def topic_exists(self) -> bool:
-        return self._node.topics.get(self._topic) is not None
+        return self._node.cache.topic(self._topic) is not None
 
     @property
     def partition_count(self) -> int:
@@ -82,8 +91,14 @@ class HostedCoordinator(Generic[S]):
 
     def is_available(self, key: str) -> bool:
         """Whether the partition of a group or transactional id has a leader, that is, whether its log is online."""
-        topic = self._node.topics.get(self._topic)
+        topic = self._node.cache.topic(self._topic)
         return topic is not None and partition_for(key, self._partitions) not in self._node.partitions.offline_of(topic)
+
+    def leader_for(self, image: MetadataImage, key: str) -> int:
+        """The broker that leads the partition of a group or transactional id; -1 for none."""
+        topic = image.topics.get(self._topic)
+        partition = None if topic is None else topic.partitions.get(partition_for(key, self._partitions))
+        return NO_LEADER if partition is None else partition.leader
 
     def write(self, key: str, operation: Operation[S, T]) -> Future[T]:
         """Run `operation` in the shard that `key` belongs to; see `Shard.write`."""
@@ -101,22 +116,23 @@ class HostedCoordinator(Generic[S]):
         answers = [shard.read(operation) for shard in self.runtime.shards()]
         return when_all_settled(answers, lambda settled: then(_of_those_here(settled)))
 
-    def _changed(self, old: Topic | None, new: Topic | None) -> None:
-        changed = new or old
-        if changed is None or changed.name != self._topic:
+    def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Unload the shards of a deleted topic, and load those of partitions that are led here now."""
+        if not delta.touched("topics"):
             return
-        if old is not None and (new is None or old.id != new.id):
+        if any(topic.name == self._topic for topic in delta.topics.deleted.values()):
             self.runtime.unload_all()
-        if new is not None:
-            self._load(new)
+        topic = image.topics.get(self._topic)
+        if topic is not None and topic.id in delta.topics.changed:
+            self._load(topic)
 
-    def _load(self, topic: Topic) -> None:
+    def _load(self, topic: TopicImage) -> None:
         """Load the shards. As in Kafka, partitions added later move no keys until the next start."""
         node = self._node
         buffer_bytes = node.config.integer(self.load_buffer_config)
         if not self.runtime.shards():
-            self._partitions = len(topic.partitions)
-        for index in range(len(topic.partitions)):
+            self._partitions = topic.partition_count
+        for index in range(topic.partition_count):
             partition = node.partitions.get(topic.name, index)
             if partition is None or partition.log.is_offline:
                 continue  # an offline log's content is unknown: no answer is better than an empty one

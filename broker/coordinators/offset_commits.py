@@ -9,8 +9,8 @@ from typing import Any, Protocol, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from broker.metadata.topics import Topics
 from coordinator.group.offsets.offsets import OffsetToCommit
+from metadata.topics import TopicsImage
 from protocol.durations import ZERO
 from protocol.entities import maker
 
@@ -44,7 +44,7 @@ class RequestTopic(Protocol):
     def partitions(self) -> Iterable[RequestPartition]: ...
 
 
-def split(topics: Topics, requested: Iterable[RequestTopic]) -> tuple[list[OffsetToCommit], Refused]:
+def split(topics: TopicsImage, requested: Iterable[RequestTopic]) -> tuple[list[OffsetToCommit], Refused]:
     """What to ask the coordinator, and the partitions that do not exist, about which it is not asked."""
     offsets: list[OffsetToCommit] = []
     refused: Refused = {}
@@ -53,7 +53,7 @@ def split(topics: Topics, requested: Iterable[RequestTopic]) -> tuple[list[Offse
         known = topics.get(name)
         if known is None:
             refused.setdefault(name, [])  # answered even without partitions
-        count = 0 if known is None else len(known.partitions)
+        count = 0 if known is None else known.partition_count
         for one in topic.partitions:
             index = one.partition_index
             if 0 <= index < count:

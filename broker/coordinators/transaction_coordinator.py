@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from broker.cluster.producer_ids import ProducerIds
 from broker.config.broker_config import BrokerConfig
 from broker.coordinators.hosted import HostedCoordinator, HostingNode
 from broker.coordinators.transaction_markers import TransactionMarkers
-from broker.metadata.features import Features
-from broker.metadata.producer_ids import ProducerIds
 from broker.monitoring.metrics import Metrics
 from broker.monitoring.transaction_metrics import register_transaction_metrics
 from coordinator.group.shard import GroupShard
@@ -46,11 +45,9 @@ class TransactionCoordinator(HostedCoordinator[TransactionShard]):
         node: HostingNode,
         groups: CoordinatorRuntime[GroupShard],
         producer_ids: ProducerIds,
-        features: Features,
     ) -> None:
         config = node.config
         self._producer_ids = producer_ids
-        self._features = features
         self._config = transaction_config(config)
         self.metrics = TransactionMetrics()
         self.markers = TransactionMarkers(node.clock, node.wheel, node.partitions, groups)
@@ -84,7 +81,7 @@ class TransactionCoordinator(HostedCoordinator[TransactionShard]):
         )
 
     def _transaction_version(self) -> int:
-        return self._features.levels.get(TRANSACTION_VERSION, 0)
+        return self._node.cache.feature(TRANSACTION_VERSION)
 
     def holds(self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[PartitionKey]) -> bool:
         """Whether the producer's open transaction includes all of the partitions, as of the end of the log."""

@@ -7,8 +7,8 @@ from typing import NoReturn
 from kio.schema.add_raft_voter.v0 import AddRaftVoterRequest
 from kio.schema.add_raft_voter.v0.request import Listener
 
+from broker.cluster.raft_voters import check_voter, refuse
 from broker.config.broker_config import split_list
-from broker.metadata.raft_voters import check_voter, refuse
 from broker.network.context import RequestContext
 from protocol.errors import InvalidRequest
 from protocol.java_collections import in_java_order

@@ -13,9 +13,9 @@ from kio.schema.alter_configs.v2 import AlterConfigsRequest, AlterConfigsRespons
 from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse
 from kio.schema.errors import ErrorCode
 
-from broker.config.alter import AlterOp, Change
-from broker.metadata.config_changes import ResourceChange, change_configs
+from broker.config.preprocess import preprocess
 from broker.network.context import RequestContext
+from controller.configs import AlterOp, Change, ResourceChange, decide
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
 
@@ -32,8 +32,22 @@ async def handle(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConf
         )
         for resource in request.resources
     ]
-    errors = await change_configs(ctx.node, wanted, validate_only=request.validate_only)
+    errors = await change_configs(ctx, wanted, validate_only=request.validate_only)
     return response_of(AlterConfigsResponse, AlterConfigsResourceResponse, request.resources, errors)
+
+
+async def change_configs(
+    ctx: RequestContext, wanted: Sequence[ResourceChange], *, validate_only: bool
+) -> list[KafkaError | None]:
+    """Make every change that can be made; return each one's error, in the order of the changes."""
+    errors, sent_on = preprocess(ctx.node.config, wanted, validate_only=validate_only)
+    controller, changes = ctx.node.controller, list(sent_on.values())
+    decided = await controller.submit(
+        lambda image: decide(image, changes, controller.around, validate_only=validate_only)
+    )
+    for place, error in zip(sent_on, decided, strict=True):
+        errors[place] = error
+    return errors
 
 
 def error_response(ctx: RequestContext, request: AlterConfigsRequest, error: KafkaError) -> AlterConfigsResponse:

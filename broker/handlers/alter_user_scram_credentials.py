@@ -1,8 +1,8 @@
-"""AlterUserScramCredentials 0 (KIP-554; Kafka's `ScramControlManager.alterCredentials`)."""
+"""AlterUserScramCredentials 0 (KIP-554), decided by `controller.scram`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from kio.schema.alter_user_scram_credentials.v0 import (
     AlterUserScramCredentialsRequest,
@@ -12,38 +12,25 @@ from kio.schema.alter_user_scram_credentials.v0.response import AlterUserScramCr
 from kio.schema.errors import ErrorCode
 
 from broker.network.context import RequestContext
-from broker.security.scram_credentials import Deletion, Upsertion
+from controller.scram import Deletion, Upsertion, decide
 from protocol.durations import ZERO
-from protocol.java_collections import in_java_order
-
-if TYPE_CHECKING:
-    from protocol.errors import KafkaError
+from protocol.errors import KafkaError
 
 
 async def handle(ctx: RequestContext, request: AlterUserScramCredentialsRequest) -> AlterUserScramCredentialsResponse:
-    deletions = [Deletion(one.name, one.mechanism) for one in request.deletions]
-    upsertions = [
-        Upsertion(one.name, one.mechanism, one.iterations, one.salt, one.salted_password) for one in request.upsertions
+    alterations = [
+        *(Deletion(each.name, each.mechanism) for each in request.deletions),
+        *(
+            Upsertion(each.name, each.mechanism, each.iterations, each.salt, each.salted_password)
+            for each in request.upsertions
+        ),
     ]
-    outcome = await ctx.node.scram_credentials.alter([*deletions, *upsertions])
-    return _response({user: outcome[user] for user in _in_kafkas_order(deletions, upsertions, outcome)})
+    return _response(await ctx.node.controller.submit(lambda image: decide(image, alterations)))
 
 
-def _in_kafkas_order(
-    deletions: list[Deletion], upsertions: list[Upsertion], outcome: dict[str, KafkaError | None]
-) -> list[str]:
-    """First the users who lost a credential, then those who have one, then those who were refused."""
-
-    def accepted(alterations: list[Deletion] | list[Upsertion]) -> list[str]:
-        return in_java_order([one.user for one in alterations if outcome[one.user] is None])
-
-    refused = in_java_order([user for user, error in outcome.items() if error is not None])
-    return [*accepted(deletions), *accepted(upsertions), *refused]
-
-
-def _response(outcome: dict[str, KafkaError | None]) -> AlterUserScramCredentialsResponse:
+def _response(outcome: Iterable[tuple[str, KafkaError | None]]) -> AlterUserScramCredentialsResponse:
     return AlterUserScramCredentialsResponse(
-        throttle_time=ZERO, results=tuple(_result(user, error) for user, error in outcome.items())
+        throttle_time=ZERO, results=tuple(_result(user, error) for user, error in outcome)
     )
 
 
@@ -56,5 +43,5 @@ def _result(user: str, error: KafkaError | None) -> AlterUserScramCredentialsRes
 def error_response(
     _ctx: RequestContext, request: AlterUserScramCredentialsRequest, error: KafkaError
 ) -> AlterUserScramCredentialsResponse:
-    users = [one.name for one in request.deletions] + [one.name for one in request.upsertions]
-    return _response(dict.fromkeys(users, error))
+    users = [each.name for each in request.deletions] + [each.name for each in request.upsertions]
+    return _response((user, error) for user in dict.fromkeys(users))

@@ -13,8 +13,8 @@ from kio.schema.api_versions.v4.response import (
 )
 from kio.schema.errors import ErrorCode
 
-from broker.metadata.features import SUPPORTED
 from broker.network.context import RequestContext
+from controller.features import SUPPORTED
 from protocol.api_table import API_TABLE, API_VERSIONS_KEY, Api
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
@@ -30,7 +30,7 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
         if not all(SOFTWARE.fullmatch(text) for text in software):
             return _response(ErrorCode.invalid_request, ())
         ctx.connection.client_software = software
-    features = ctx.node.features
+    image = ctx.image
     lowest_shown = 0 if ctx.version >= FIRST_VERSION_WITH_FEATURES_FROM_ZERO else 1
     return ApiVersionsResponse(
         error_code=ErrorCode.none,
@@ -41,10 +41,10 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
             for name, (lowest, highest) in SUPPORTED.items()
             if lowest >= lowest_shown
         ),
-        finalized_features_epoch=features.epoch,
+        finalized_features_epoch=image.offset,
         finalized_features=tuple(
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in features.finalized().items()
+            for name, level in sorted(image.features.items())
         ),
     )
 

@@ -26,7 +26,7 @@ CONSUMER_MEMBER = 1
 def handle(
     ctx: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse | Awaitable[ConsumerGroupDescribeResponse]:
-    require_consumer_protocol(ctx.node.config, ctx.node.features)
+    require_consumer_protocol(ctx.node.config, ctx.image)
     coordinator = ctx.node.group_coordinator
 
     def answer(found: Mapping[str, DescribedConsumerGroup | KafkaError]) -> ConsumerGroupDescribeResponse:

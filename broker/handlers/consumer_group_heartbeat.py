@@ -55,7 +55,7 @@ def prepare(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Cons
 
 
 def handle(ctx: RequestContext, heartbeat: ConsumerHeartbeat) -> Answer | Awaitable[Answer]:
-    require_consumer_protocol(ctx.node.config, ctx.node.features)
+    require_consumer_protocol(ctx.node.config, ctx.image)
     coordinator = ctx.node.group_coordinator
     check_request(heartbeat, coordinator.consumer_config)
     answer = coordinator.write(heartbeat.group_id, lambda state: state.groups.consumer_heartbeat(heartbeat))

@@ -10,7 +10,8 @@ from kio.schema.describe_client_quotas.v1.response import EntityData, EntryData,
 from kio.schema.errors import ErrorCode
 
 from broker.network.context import RequestContext
-from broker.quotas.entities import CLIENT_ID, DEFAULT, IP, USER, Entity
+from controller.quotas import CLIENT_ID, IP, USER
+from metadata.settings import QuotaKey
 from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError, UnsupportedVersion
 
@@ -19,34 +20,38 @@ MATCH_EXACT, MATCH_DEFAULT, MATCH_SPECIFIED = 0, 1, 2
 
 def handle(ctx: RequestContext, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
     _check(request.components)
-    quotas = ctx.node.client_quotas
+    quotas = ctx.image.quotas
     entries = [
-        _entry(entity, quotas.of(entity))
-        for entity in quotas.in_kafkas_order()
-        if _matches(entity, request.components, request.strict)
+        _entry(key, quotas[key])
+        for key in sorted(quotas, key=_order)
+        if _matches(key, request.components, request.strict)
     ]
     return DescribeClientQuotasResponse(
         throttle_time=ZERO, error_code=ErrorCode.none, error_message="", entries=tuple(entries)
     )
 
 
-def _matches(entity: Entity, components: Sequence[ComponentData], strict: bool) -> bool:
-    parts = dict(entity.parts())
+def _order(key: QuotaKey) -> list[tuple[str, str]]:
+    """By types, then by names, the default first."""
+    return [(entity_type, name or "") for entity_type, name in key]
+
+
+def _matches(key: QuotaKey, components: Sequence[ComponentData], strict: bool) -> bool:
+    parts = dict(key)
     if strict and len(parts) != len(components):
         return False
     for component in components:
-        name = parts.get(component.entity_type)
-        if name is None or (component.match_type != MATCH_SPECIFIED and name != (component.match or DEFAULT)):
+        if component.entity_type not in parts:
             return False
-        if component.match_type == MATCH_EXACT and not component.match:
-            return False  # no name is empty
+        if component.match_type != MATCH_SPECIFIED and parts[component.entity_type] != component.match:
+            return False
     return True
 
 
-def _entry(entity: Entity, values: Mapping[str, float]) -> EntryData:
+def _entry(key: QuotaKey, values: Mapping[str, float]) -> EntryData:
     return EntryData(
-        entity=tuple(EntityData(entity_type=kind, entity_name=name or None) for kind, name in entity.parts()),
-        values=tuple(ValueData(key=key, value=value) for key, value in values.items()),
+        entity=tuple(EntityData(entity_type=entity_type, entity_name=name) for entity_type, name in key),
+        values=tuple(ValueData(key=name, value=values[name]) for name in sorted(values)),
     )
 
 

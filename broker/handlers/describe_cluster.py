@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kio.schema.describe_cluster.v2 import DescribeClusterRequest, DescribeClusterResponse
 from kio.schema.describe_cluster.v2.response import DescribeClusterBroker
 from kio.schema.errors import ErrorCode
 
+from broker.cluster.endpoints import controller_id
 from broker.network.context import RequestContext
 from broker.security import authorized_operations
+from metadata.image import MetadataImage
 from protocol.durations import ZERO
 from protocol.errors import KafkaError, MismatchedEndpointType, UnsupportedEndpointType
 
@@ -22,26 +26,27 @@ def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClus
         )
     if request.endpoint_type != BROKERS:
         raise UnsupportedEndpointType(f"Unsupported endpoint type {request.endpoint_type}")
-    node = ctx.node
-    listener = node.advertised[ctx.connection.listener_name]
     asked = request.include_cluster_authorized_operations
     return DescribeClusterResponse(
         throttle_time=ZERO,
         error_code=ErrorCode.none,
         error_message=None,
-        cluster_id=node.cluster_id,
-        controller_id=node.node_id,
-        brokers=(
-            DescribeClusterBroker(
-                broker_id=node.node_id,
-                host=listener.host,
-                port=listener.port,
-                rack=node.config.optional_string("broker.rack"),
-                is_fenced=False,
-            ),
-        ),
+        cluster_id=ctx.node.cluster_id,
+        controller_id=controller_id(ctx.image),
+        brokers=tuple(_brokers(ctx.image, ctx.connection.listener_name, request.include_fenced_brokers)),
         cluster_authorized_operations=authorized_operations.CLUSTER if asked else authorized_operations.UNKNOWN,
     )
+
+
+def _brokers(image: MetadataImage, listener_name: str, include_fenced: bool) -> Iterator[DescribeClusterBroker]:
+    brokers = image.cluster.brokers
+    for node_id in sorted(brokers):
+        broker = brokers[node_id]
+        endpoint = broker.listeners.get(listener_name)
+        if endpoint is not None and (include_fenced or not broker.fenced):
+            yield DescribeClusterBroker(
+                broker_id=node_id, host=endpoint.host, port=endpoint.port, rack=broker.rack, is_fenced=broker.fenced
+            )
 
 
 def error_response(ctx: RequestContext, request: DescribeClusterRequest, error: KafkaError) -> DescribeClusterResponse:

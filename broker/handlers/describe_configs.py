@@ -24,12 +24,13 @@ from broker.config.describe import (
     describe_broker_default,
     require_this_broker,
 )
+from broker.config.preprocess import loggers
 from broker.config.resource_defs import CLIENT_METRICS_CONFIGS, group_configs
 from broker.config.resource_names import node_id_of
-from broker.metadata.config_changes import loggers
-from broker.metadata.resource_configs import ResourceType
 from broker.network.context import RequestContext
 from metadata import topic_names
+from metadata.configs import ResourceType
+from metadata.image import MetadataImage
 from protocol.durations import ZERO
 from protocol.errors import (
     InvalidConfiguration,
@@ -65,7 +66,7 @@ def _result(
     configs: list[DescribeConfigsResourceResult] = []
     error: KafkaError | None = None
     try:
-        configs = _configs(ctx.node, request, resource, describer)
+        configs = _configs(ctx, request, resource, describer)
     except KafkaError as refused:
         error = refused
     return DescribeConfigsResult(
@@ -78,12 +79,12 @@ def _result(
 
 
 def _configs(
-    node: Node, request: DescribeConfigsRequest, resource: DescribeConfigsResource, describer: TopicDescriber
+    ctx: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource, describer: TopicDescriber
 ) -> list[DescribeConfigsResourceResult]:
-    keys, name = resource.configuration_keys, resource.resource_name
+    node, keys, name = ctx.node, resource.configuration_keys, resource.resource_name
     match resource.resource_type:
         case ResourceType.TOPIC:
-            return [_described(request, entry) for entry in _topic(node, name, keys, describer)]
+            return [_described(request, entry) for entry in _topic(ctx.image, name, keys, describer)]
         case ResourceType.BROKER:
             return [_described(request, entry) for entry in _broker(node, name, keys)]
         case ResourceType.BROKER_LOGGER:
@@ -91,26 +92,27 @@ def _configs(
         case ResourceType.GROUP:
             if not name:
                 raise InvalidRequest("Group name must not be empty")
-            values = node.resource_configs.get(ResourceType.GROUP, name)
+            values = ctx.image.configs.of(ResourceType.GROUP, name)
             configs = _of_resource(request, group_configs(node.config), values, keys, GROUP_SOURCE)
             return [_with_broker_settings(node, config) for config in configs] if request.include_synonyms else configs
         case ResourceType.CLIENT_METRICS:
             if not name:
                 raise InvalidRequest("Client metrics subscription name must not be empty")
-            values = node.resource_configs.get(ResourceType.CLIENT_METRICS, name)
+            values = ctx.image.configs.of(ResourceType.CLIENT_METRICS, name)
             return _of_resource(request, CLIENT_METRICS_CONFIGS, values, keys, CLIENT_METRICS_SOURCE)
     raise InvalidRequest(InvalidRequest.default_message)
 
 
-def _topic(node: Node, name: str, keys: Collection[str] | None, describer: TopicDescriber) -> list[ConfigEntry]:
+def _topic(
+    image: MetadataImage, name: str, keys: Collection[str] | None, describer: TopicDescriber
+) -> list[ConfigEntry]:
     reason = topic_names.invalid_reason(name)
     if reason is not None:
         raise InvalidTopic(reason)
-    topic = node.topics.get(name)
-    if topic is None:
+    if image.topics.get(name) is None:
         raise UnknownTopicOrPartition
     try:
-        return describer.describe(topic.configs, keys)
+        return describer.describe(image.configs.of(ResourceType.TOPIC, name), keys)
     except InvalidConfiguration as error:  # inherited from the broker; Kafka fails
         raise UnknownServerError from error
 

@@ -30,7 +30,7 @@ def _partition(ctx: RequestContext, topic: str, index: int) -> PartitionResponse
     reason = topic_names.invalid_reason(topic)
     if reason is not None:
         return _failed(index, InvalidTopic(reason), reason)
-    if ctx.node.topics.get(topic) is None:
+    if ctx.image.topics.get(topic) is None:
         return _failed(index, UnknownTopicOrPartition(), UnknownTopicOrPartition.default_message)
     partition = ctx.node.partitions.get(topic, index)
     if partition is None:

@@ -1,7 +1,6 @@
 """DescribeQuorum 0-2 (KIP-595, KIP-836, KIP-853): this node is the only voter of the metadata, and its leader.
 
-Offsets are revisions of the metadata store: the log ends where the next commit goes. The node is elected only once, so
-its epoch stays the same; with `kraft.version` 0 voters have no directory ids.
+With `kraft.version` 0 voters have no directory ids.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from metadata.topic_names import CLUSTER_METADATA_TOPIC_NAME
 from protocol.errors import UnknownTopicOrPartition
 
 METADATA_PARTITION = 0
-LEADER_EPOCH = 1
 NO_MESSAGE = ""
 
 
@@ -30,11 +28,12 @@ def handle(ctx: RequestContext, request: DescribeQuorumRequest) -> DescribeQuoru
                 for topic in request.topics
             )
         )
-    node = ctx.node
-    listeners = tuple(Listener(name=one.name, host=one.host, port=one.port) for one in node.advertised.values())
+    leader = ctx.node.node_id
+    broker = ctx.image.cluster.brokers[leader]
+    listeners = tuple(Listener(name=one.name, host=one.host, port=one.port) for one in broker.listeners.values())
     return _response(
         (TopicData(topic_name=CLUSTER_METADATA_TOPIC_NAME, partitions=(_metadata_partition(ctx),)),),
-        (Node(node_id=node.node_id, listeners=listeners),),
+        (Node(node_id=leader, listeners=listeners),),
     )
 
 
@@ -45,7 +44,7 @@ def _is_metadata_alone(topics: Sequence[asked.TopicData]) -> bool:
 
 def _metadata_partition(ctx: RequestContext) -> PartitionData:
     node = ctx.node
-    end_offset = node.metadata.revision + 1
+    end_offset = node.metadata_log.durable_end
     now_ms = node.clock.wall_ms()
     leader = ReplicaState(
         replica_id=node.node_id,
@@ -59,7 +58,7 @@ def _metadata_partition(ctx: RequestContext) -> PartitionData:
         error_code=ErrorCode.none,
         error_message=NO_MESSAGE,
         leader_id=node.node_id,
-        leader_epoch=LEADER_EPOCH,
+        leader_epoch=node.metadata_log.epoch,
         high_watermark=end_offset,
         current_voters=(leader,),
         observers=(),

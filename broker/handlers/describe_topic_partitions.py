@@ -25,7 +25,7 @@ from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
 
 if TYPE_CHECKING:
-    from broker.metadata.topics import PartitionAssignment, Topic, Topics
+    from metadata.topics import PartitionRegistration, TopicImage, TopicsImage
 
 
 def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
@@ -33,29 +33,29 @@ def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> Desc
     left = max(1, min(request.response_partition_limit, most))
     cursor = request.cursor
     results: list[DescribeTopicPartitionsResponseTopic] = []
-    for name in _names(ctx.node.topics, request):
+    for name in _names(ctx.image.topics, request):
         if not name and cursor is None:
             raise UnknownServerError  # as in Kafka, unless a cursor is given
         start = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         if left <= 0:
             return _response(results, Cursor(topic_name=name, partition_index=start))
-        topic = ctx.node.topics.get(name)
+        topic = ctx.image.topics.get(name)
         if topic is None:
             results.append(_missing(name))
             continue
-        end = min(start + left, len(topic.partitions))
+        end = min(start + left, topic.partition_count)
         results.append(_found(topic, start, end, ctx.node.partitions.offline_of(topic)))
         left -= max(end - start, 0)
-        if end < len(topic.partitions):
+        if end < topic.partition_count:
             return _response(results, Cursor(topic_name=name, partition_index=end))
     return _response(results, None)
 
 
-def _names(topics: Topics, request: DescribeTopicPartitionsRequest) -> list[str]:
+def _names(topics: TopicsImage, request: DescribeTopicPartitionsRequest) -> list[str]:
     """The requested topics, all for an empty list, from the cursor on."""
     cursor = request.cursor
     asked = {topic.name for topic in request.topics}
-    names = asked or {topic.name for topic in topics.all()}
+    names = asked or {topic.name for topic in topics}
     if cursor is None:
         return sorted(names)
     if cursor.partition_index < 0 or (asked and cursor.topic_name not in asked):
@@ -81,7 +81,7 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
     )
 
 
-def _found(topic: Topic, start: int, end: int, offline: Set[int]) -> DescribeTopicPartitionsResponseTopic:
+def _found(topic: TopicImage, start: int, end: int, offline: Set[int]) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.none,
         name=topic.name,
@@ -95,7 +95,7 @@ def _found(topic: Topic, start: int, end: int, offline: Set[int]) -> DescribeTop
 
 
 def _partition(
-    index: int, assignment: PartitionAssignment, *, is_offline: bool
+    index: int, assignment: PartitionRegistration, *, is_offline: bool
 ) -> DescribeTopicPartitionsResponsePartition:
     """A partition whose log is offline has no leader, as in `metadata`; its last leader may lead it again (KIP-966)."""
     return DescribeTopicPartitionsResponsePartition(
@@ -105,8 +105,8 @@ def _partition(
         leader_epoch=assignment.leader_epoch,
         replica_nodes=assignment.replicas,
         isr_nodes=() if is_offline else assignment.isr,
-        eligible_leader_replicas=assignment.isr if is_offline else (),
-        last_known_elr=assignment.isr if is_offline else (),
+        eligible_leader_replicas=assignment.isr if is_offline else assignment.elr,
+        last_known_elr=assignment.isr if is_offline else assignment.last_known_elr,
         offline_replicas=assignment.replicas if is_offline else (),
     )
 

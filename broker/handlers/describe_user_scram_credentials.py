@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from kio.schema.describe_user_scram_credentials.v0 import (
     DescribeUserScramCredentialsRequest,
@@ -12,29 +13,29 @@ from kio.schema.describe_user_scram_credentials.v0.response import CredentialInf
 from kio.schema.errors import ErrorCode
 
 from broker.network.context import RequestContext
-from broker.security.scram_credentials import ScramCredentials
 from protocol.durations import ZERO
 from protocol.errors import DuplicateResource, KafkaError, ResourceNotFound
 
 
 def handle(ctx: RequestContext, request: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
-    credentials = ctx.node.scram_credentials
-    asked = Counter([user.name for user in request.users or ()] or credentials.users())
+    credentials: dict[str, dict[int, int]] = {}
+    for user, mechanism in sorted(ctx.image.scram):
+        credentials.setdefault(user, {})[mechanism] = ctx.image.scram[user, mechanism].iterations
+    asked = Counter([user.name for user in request.users or ()] or credentials)
     return DescribeUserScramCredentialsResponse(
         throttle_time=ZERO,
         error_code=ErrorCode.none,
         error_message="",
-        results=tuple(_result(credentials, user, asked[user]) for user in asked),
+        results=tuple(_result(credentials.get(user, {}), user, asked[user]) for user in asked),
     )
 
 
-def _result(credentials: ScramCredentials, user: str, times: int) -> DescribeUserScramCredentialsResult:
+def _result(iterations: Mapping[int, int], user: str, times: int) -> DescribeUserScramCredentialsResult:
     if times > 1:
         return _refused(
             user,
             DuplicateResource(f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"),
         )
-    iterations = credentials.iterations(user)
     if not iterations:
         return _refused(user, ResourceNotFound(f"Attempt to describe a user credential that does not exist: {user}"))
     return DescribeUserScramCredentialsResult(

@@ -101,7 +101,7 @@ def _targets(ctx: RequestContext, key: TopicKey, partitions: list[FetchPartition
     if isinstance(key, str):
         name: str | None = key
     else:
-        topic = ctx.node.topics.by_id(key)
+        topic = ctx.image.topics.by_id(key)
         name = None
         if topic is not None:
             key, name = topic.id, topic.name  # the same object as its partitions have: soon found to be equal
@@ -261,7 +261,7 @@ class Fetch:
         key, index = target.key
         node = self._ctx.node
         if target.topic is None and not isinstance(key, str):
-            topic = node.topics.by_id(key)
+            topic = self._ctx.image.topics.by_id(key)
             target.topic = None if topic is None else topic.name
         if target.topic is None:
             raise UnknownTopicId

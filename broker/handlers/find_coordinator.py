@@ -16,6 +16,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v6 import FindCoordinatorRequest, FindCoordinatorResponse
 from kio.schema.find_coordinator.v6.response import Coordinator
 
+from broker.cluster.endpoints import endpoint_of
 from broker.config.definition import parse_integer
 from broker.coordinators.hosted import HostedCoordinator
 from broker.network.context import RequestContext
@@ -91,10 +92,12 @@ def _find(ctx: RequestContext, key_type: int, key: str, coordinator: HostedCoord
             raise CoordinatorNotAvailable
     except KafkaError as error:
         return _failed(key, error)
-    node = ctx.node
-    address = node.advertised[ctx.connection.listener_name]
+    leader = coordinator.leader_for(ctx.image, key)
+    endpoint = endpoint_of(ctx.image, leader, ctx.connection.listener_name)
+    if endpoint is None:
+        return _failed(key, CoordinatorNotAvailable())
     return Coordinator(
-        key=key, node_id=node.node_id, host=address.host, port=address.port, error_code=ErrorCode.none, error_message=""
+        key=key, node_id=leader, host=endpoint.host, port=endpoint.port, error_code=ErrorCode.none, error_message=""
     )
 
 

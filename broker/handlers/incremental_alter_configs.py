@@ -5,10 +5,9 @@ from __future__ import annotations
 from kio.schema.incremental_alter_configs.v1 import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from kio.schema.incremental_alter_configs.v1.response import AlterConfigsResourceResponse
 
-from broker.config.alter import Change
-from broker.handlers.alter_configs import response_of
-from broker.metadata.config_changes import ResourceChange, change_configs
+from broker.handlers.alter_configs import change_configs, response_of
 from broker.network.context import RequestContext
+from controller.configs import Change, ResourceChange
 from protocol.errors import KafkaError
 
 
@@ -22,7 +21,7 @@ async def handle(ctx: RequestContext, request: IncrementalAlterConfigsRequest) -
         )
         for resource in request.resources
     ]
-    errors = await change_configs(ctx.node, wanted, validate_only=request.validate_only)
+    errors = await change_configs(ctx, wanted, validate_only=request.validate_only)
     return response_of(IncrementalAlterConfigsResponse, AlterConfigsResourceResponse, request.resources, errors)
 
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 from kio.schema.list_config_resources.v1 import ListConfigResourcesRequest, ListConfigResourcesResponse
 from kio.schema.list_config_resources.v1.response import ConfigResource
 
-from broker.metadata.resource_configs import ResourceType
 from broker.network.context import RequestContext
+from metadata.configs import ResourceType
+from metadata.image import MetadataImage
 from protocol.durations import ZERO
 from protocol.errors import UnsupportedVersion
-
-if TYPE_CHECKING:
-    from broker.node import Node
 
 
 def handle(ctx: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
@@ -28,16 +25,16 @@ def handle(ctx: RequestContext, request: ListConfigResourcesRequest) -> ListConf
         config_resources=tuple(
             ConfigResource(resource_name=name, resource_type=int(resource_type))
             for resource_type in sorted(wanted)
-            for name in sorted(_names(ctx.node, resource_type))
+            for name in sorted(_names(ctx.image, resource_type))
         ),
     )
 
 
-def _names(node: Node, resource_type: ResourceType) -> Iterable[str]:
+def _names(image: MetadataImage, resource_type: ResourceType) -> Iterable[str]:
     match resource_type:
         case ResourceType.TOPIC:
-            return (topic.name for topic in node.topics.all())
+            return (topic.name for topic in image.topics)
         case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
-            return (str(node.node_id),)
+            return map(str, image.cluster.brokers)
         case ResourceType.GROUP | ResourceType.CLIENT_METRICS:
-            return node.resource_configs.names(resource_type)
+            return image.configs.names(resource_type)

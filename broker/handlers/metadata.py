@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from operator import attrgetter
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from immutables import Map
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.metadata.v13.response import (
@@ -18,10 +18,11 @@ from kio.schema.metadata.v13.response import (
     MetadataResponseTopic,
 )
 
-from broker.metadata.topics import PartitionAssignment, Topic
+from broker.cluster.endpoints import alive, controller_id
 from broker.network.context import RequestContext
 from broker.security import authorized_operations
 from metadata import topic_names
+from metadata.topics import PartitionRegistration, TopicImage, in_order
 from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
 
@@ -50,8 +51,7 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """
     wanted = request.topics
     if wanted is None or (not wanted and ctx.version < FIRST_VERSION_WHERE_EMPTY_IS_NONE):
-        topics = sorted(ctx.node.topics.all(), key=attrgetter("name"))
-        return _response(ctx, [_known(ctx, request, topic) for topic in topics])
+        return _response(ctx, [_known(ctx, request, topic) for topic in ctx.image.topics.sorted()])
     _validate(ctx, wanted)
     if any(topic.topic_id is not None for topic in wanted):
         return _response(ctx, _by_ids(ctx, request, wanted))
@@ -59,10 +59,10 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
         raise UnknownServerError("a topic with neither name nor id was asked for")  # as in Kafka
     names = list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
     if request.allow_auto_topic_creation and ctx.node.config.boolean("auto.create.topics.enable"):
-        missing = [name for name in names if ctx.node.topics.get(name) is None]
+        missing = [name for name in names if ctx.image.topics.get(name) is None]
         if missing:
             valid = [name for name in missing if topic_names.invalid_reason(name) is None]
-            ctx.node.auto_topics.begin(valid, ctx.node.throttling.mutations(ctx).charge)
+            ctx.node.auto_topics.begin(valid, ctx.node.throttling.mutations(ctx))
     return _response(ctx, [_by_name(ctx, request, name) for name in names])
 
 
@@ -87,18 +87,17 @@ def _validate(ctx: RequestContext, wanted: tuple[MetadataRequestTopic, ...]) -> 
 
 
 def _response(ctx: RequestContext, topics: list[MetadataResponseTopic]) -> MetadataResponse:
-    node = ctx.node
-    address = node.advertised[ctx.connection.listener_name]
-    broker = MetadataResponseBroker(
-        node_id=node.node_id, host=address.host, port=address.port, rack=node.config.optional_string("broker.rack")
+    brokers = tuple(
+        MetadataResponseBroker(node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
+        for broker, endpoint in alive(ctx.image, ctx.connection.listener_name)
     )
     with_operations = ctx.version in VERSIONS_WITH_CLUSTER_OPERATIONS
     cluster_operations = with_operations and ctx.raw.include_cluster_authorized_operations
     return Response(
         throttle_time=ZERO,
-        brokers=(broker,),
-        cluster_id=node.cluster_id,
-        controller_id=node.node_id,
+        brokers=brokers,
+        cluster_id=ctx.node.cluster_id,
+        controller_id=controller_id(ctx.image),
         topics=tuple(topics),
         error_code=ErrorCode.none,
         cluster_authorized_operations=authorized_operations.CLUSTER
@@ -113,7 +112,7 @@ def _by_ids(
     topics: list[MetadataResponseTopic] = []
     for topic_id in dict.fromkeys(topic.topic_id for topic in wanted):
         if topic_id is not None:
-            topic = ctx.node.topics.by_id(topic_id)
+            topic = ctx.image.topics.by_id(topic_id)
             if topic is None:
                 topics.append(_topic_error(ErrorCode.unknown_topic_id, None, topic_id))
             else:
@@ -122,7 +121,7 @@ def _by_ids(
 
 
 def _by_name(ctx: RequestContext, request: MetadataRequest, name: str) -> MetadataResponseTopic:
-    topic = ctx.node.topics.get(name)
+    topic = ctx.image.topics.get(name)
     if topic is not None:
         return _known(ctx, request, topic)
     invalid = topic_names.invalid_reason(name) is not None
@@ -149,7 +148,7 @@ def _topic_error(
     )
 
 
-def _known(ctx: RequestContext, request: MetadataRequest, topic: Topic) -> MetadataResponseTopic:
+def _known(ctx: RequestContext, request: MetadataRequest, topic: TopicImage) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=ErrorCode.none,
         name=topic.name,
@@ -161,7 +160,7 @@ def _known(ctx: RequestContext, request: MetadataRequest, topic: Topic) -> Metad
 
 
 def _without_offline_leaders(
-    hosted: Partitions, topic: Topic, partitions: tuple[MetadataResponsePartition, ...]
+    hosted: Partitions, topic: TopicImage, partitions: tuple[MetadataResponsePartition, ...]
 ) -> tuple[MetadataResponsePartition, ...]:
     """The partitions; one whose log is offline has no leader.
 
@@ -184,15 +183,15 @@ def _leaderless(partition: MetadataResponsePartition) -> MetadataResponsePartiti
 
 
 @lru_cache(maxsize=256)  # most topics of a node have the same layout as others
-def _partitions(assignments: tuple[PartitionAssignment, ...]) -> tuple[MetadataResponsePartition, ...]:
+def _partitions(partitions: Map[int, PartitionRegistration]) -> tuple[MetadataResponsePartition, ...]:
     return tuple(
         MetadataResponsePartition(
-            error_code=ErrorCode.none,
+            error_code=ErrorCode.none if partition.has_leader else ErrorCode.leader_not_available,
             partition_index=index,
             leader_id=partition.leader,
             leader_epoch=partition.leader_epoch,
             replica_nodes=partition.replicas,
             isr_nodes=partition.isr,
         )
-        for index, partition in enumerate(assignments)
+        for index, partition in in_order(partitions)
     )

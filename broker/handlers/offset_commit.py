@@ -28,7 +28,7 @@ _response = response_of(maker(OffsetCommitResponse), OffsetCommitResponseTopic, 
 
 
 def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
-    offsets, refused = split(ctx.node.topics, request.topics)
+    offsets, refused = split(ctx.image.topics, request.topics)
     if not offsets:
         return _response(answered(request.topics, refused, ()))
     commit = Commit(
@@ -55,5 +55,5 @@ def _retention_ms(ctx: RequestContext) -> int | None:
 
 def error_response(ctx: RequestContext, request: OffsetCommitRequest, error: KafkaError) -> OffsetCommitResponse:
     """The error for every partition that the coordinator was asked about."""
-    offsets, refused = split(ctx.node.topics, request.topics)
+    offsets, refused = split(ctx.image.topics, request.topics)
     return _response(answered(request.topics, refused, [(offset, error.code) for offset in offsets]))

@@ -27,7 +27,7 @@ def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteRes
     known: dict[str, list[int]] = {}
     unknown: dict[str, list[int]] = {}
     for topic in request.topics:
-        found = ctx.node.topics.get(topic.name)
+        found = ctx.image.topics.get(topic.name)
         if found is None:
             unknown.setdefault(topic.name, [])  # answered even without partitions
         count = 0 if found is None else len(found.partitions)

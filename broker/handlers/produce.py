@@ -310,7 +310,7 @@ def _partition(ctx: RequestContext, key: TopicKey, index: int) -> Partition:
     if isinstance(key, str):
         name = key
     else:
-        topic = ctx.node.topics.by_id(key)
+        topic = ctx.image.topics.by_id(key)
         if topic is None:
             raise UnknownTopicId
         name = topic.name

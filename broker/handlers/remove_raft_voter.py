@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from broker.metadata.raft_voters import check_voter, refuse
+from broker.cluster.raft_voters import check_voter, refuse
 from broker.network.context import RequestContext
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ _response = response_of(maker(TxnOffsetCommitResponse), TxnOffsetCommitResponseT
 
 
 def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> Answer | Awaitable[Answer]:
-    offsets, refused = split(ctx.node.topics, request.topics)
+    offsets, refused = split(ctx.image.topics, request.topics)
     if not offsets:
         return _response(answered(request.topics, refused, ()))
     if not request.group_id:
@@ -100,5 +100,5 @@ def _commit(
 
 def error_response(ctx: RequestContext, request: TxnOffsetCommitRequest, error: KafkaError) -> Answer:
     """The error for every partition that the coordinator was asked about."""
-    offsets, refused = split(ctx.node.topics, request.topics)
+    offsets, refused = split(ctx.image.topics, request.topics)
     return _response(answered(request.topics, refused, [(offset, error.code) for offset in offsets]))

@@ -16,6 +16,6 @@ if TYPE_CHECKING:
 
 
 def handle(ctx: RequestContext, request: UnregisterBrokerRequest) -> NoReturn:
-    if request.broker_id == ctx.node.node_id:
+    if request.broker_id in ctx.image.cluster.brokers:
         raise InvalidRequest(f"Broker ID {request.broker_id} is the only one, and runs")
     raise BrokerIdNotRegistered(f"Broker ID {request.broker_id} is not currently registered")

@@ -1,4 +1,4 @@
-"""UpdateFeatures 0-2 (KIP-584, KIP-1022). Either all updates are made or none; versions 0 and 1 answer each by name.
+"""UpdateFeatures 0-2 (KIP-584, KIP-1022), decided by `controller.features`; versions 0 and 1 answer each by name.
 
 Deviation: only the levels of `group.version` and `transaction.version` change this broker's behaviour.
 """
@@ -10,10 +10,8 @@ from kio.schema.update_features.v1.response import UpdatableFeatureResult
 from kio.schema.update_features.v1.response import UpdateFeaturesResponse as ResponseWithResults
 from kio.schema.update_features.v2 import UpdateFeaturesRequest, UpdateFeaturesResponse
 
-from broker.metadata import feature_updates
-from broker.metadata.feature_updates import FeatureUpdate
-from broker.metadata.store import retrying
 from broker.network.context import RequestContext
+from controller.features import FeatureUpdate, decide
 from protocol.durations import ZERO
 from protocol.errors import KafkaError, UnknownServerError
 
@@ -21,14 +19,10 @@ LAST_VERSION_WITH_RESULTS = 1
 
 
 async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse | ResponseWithResults:
-    node = ctx.node
     updates = [
         FeatureUpdate(each.feature, each.max_version_level, each.upgrade_type) for each in request.feature_updates
     ]
-    if request.validate_only:
-        feature_updates.updated_levels(node.features.levels, updates, node.node_id)
-    else:
-        await retrying(lambda: feature_updates.update(node.metadata, node.features, updates, node.node_id))
+    await ctx.node.controller.submit(lambda image: decide(image, updates, validate_only=request.validate_only))
     if ctx.version > LAST_VERSION_WITH_RESULTS:
         return UpdateFeaturesResponse(throttle_time=ZERO, error_code=ErrorCode.none, error_message=None)
     return ResponseWithResults(

@@ -15,8 +15,10 @@ from uuid import UUID
 import crc32c
 from kio.schema.errors import ErrorCode
 
+from broker.cluster.metadata_cache import MetadataCache
 from broker.config.resource_defs import parse_client_metrics_configs, parse_match
-from broker.metadata.resource_configs import Resource, ResourceConfigs, ResourceType
+from metadata.configs import ResourceType
+from metadata.delta import MetadataDelta
 from protocol.errors import (
     InvalidRecord,
     InvalidRequest,
@@ -61,22 +63,22 @@ class Instance:
 class ClientTelemetry:
     """The currently known clients, the last used at the end; at most `MAX_INSTANCES`."""
 
-    def __init__(self, configs: ResourceConfigs, metrics: Metrics, max_bytes: int) -> None:
+    def __init__(self, cache: MetadataCache, metrics: Metrics, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.pushes = 0
         self.throttled = 0
-        self._configs = configs
+        self._cache = cache
         self._version = 0
         self._instances: OrderedDict[UUID, Instance] = OrderedDict()
-        configs.subscribe(self._changed)
         group = "kafka_server_clientmetrics"
         metrics.gauge(f"{group}_instancecount", "Clients that have a subscription.", (), lambda: len(self._instances))
         metrics.counter(f"{group}_push_total", "Pushes of client metrics accepted.", (), lambda: self.pushes)
         metrics.counter(f"{group}_throttle_total", "Telemetry requests too early.", (), lambda: self.throttled)
 
-    def _changed(self, resource: Resource) -> None:
-        if resource[0] is ResourceType.CLIENT_METRICS:
-            self._version += 1
+    def follow(self, delta: MetadataDelta) -> None:
+        """Let clients ask for their subscriptions again when one has changed."""
+        if delta.touched("configs"):
+            self._version += sum(kind == ResourceType.CLIENT_METRICS for kind, _ in delta.configs.changed)
 
     def subscription(self, ctx: RequestContext, instance_id: UUID) -> Instance:
         """What the client must push. Raises ThrottlingQuotaExceeded if it asks again within its interval."""
@@ -159,8 +161,9 @@ class ClientTelemetry:
         }
         metrics: set[str] = set()
         interval_ms = DEFAULT_INTERVAL_MS
-        for name in self._configs.names(ResourceType.CLIENT_METRICS):
-            values = parse_client_metrics_configs(self._configs.get(ResourceType.CLIENT_METRICS, name))
+        configs = self._cache.image.configs
+        for name in configs.names(ResourceType.CLIENT_METRICS):
+            values = parse_client_metrics_configs(configs.of(ResourceType.CLIENT_METRICS, name))
             if not _matches(parse_match(values["match"]), attributes):
                 continue
             wanted, own_interval = values["metrics"], values["interval.ms"]

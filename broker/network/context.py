@@ -10,6 +10,7 @@ from protocol.messages import decode_request
 
 if TYPE_CHECKING:
     from broker.node import Node
+    from metadata.image import MetadataImage
 
 
 class CloseConnectionError(Exception):
@@ -53,6 +54,15 @@ class RequestContext:
     body: bytes = b""
     begun: bool = True
     size: int = 0
+    _image: MetadataImage | None = None
+
+    @property
+    def image(self) -> MetadataImage:
+        """What the cluster agrees on, as of the first time that this request asked: the same from start to end."""
+        image = self._image
+        if image is None:
+            image = self._image = self.node.cache.image
+        return image
 
     @property
     def raw(self) -> Any:

@@ -1,23 +1,35 @@
-"""The partitions this node hosts, kept in step with the topics that the metadata store names."""
+"""The partitions this node hosts, kept in step with the image (this node's part of Kafka's `ReplicaManager`).
+
+Theory of operation. The image is the truth. The logs of new partitions are made in worker threads while the image is
+still the old one (`prepare`); when it is the new one, they are hosted (`follow`), so that a visible partition can be
+used. A partition whose log cannot be made, because there is no room for it, say, is offline, and tried again from time
+to time (`retry`). While a folder of `log.dirs` cannot be used, a partition without a folder may be in there: it is
+offline, not recreated.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import structlog
 
-from broker.partitions.deleted_topics import DeletedTopics
 from broker.partitions.partition import Partition
+from metadata.configs import ResourceType
 from protocol.errors import KafkaStorage
-from storage.append_types import LogConfig
 from storage.folders.new_logs import LogsNotMadeError
 
 if TYPE_CHECKING:
-    from broker.metadata.topics import Topic, Topics
+    from broker.cluster.metadata_cache import MetadataCache
+    from metadata.delta import MetadataDelta
+    from metadata.image import MetadataImage
+    from metadata.topics import TopicImage
     from protocol.topic_partition import PartitionKey
+    from storage.append_types import LogConfig
     from storage.folders.log_manager import LogManager
     from storage.log.partition_log import PartitionLog
 
@@ -27,22 +39,35 @@ PREPARING = 3
 """The number of threads that make new logs: they mostly wait for the device, and their syncs share that wait."""
 
 
-class Partitions:
-    """Opens, creates and deletes the logs that the topics require (this node's part of Kafka's `ReplicaManager`).
+@dataclass(frozen=True, slots=True)
+class _New:
+    """A partition that needs a log."""
 
-    The store is the truth: a partition without a folder gets an empty one. But while a folder of `log.dirs` cannot be
-    used, a partition without a folder may be in there: it is offline, not recreated.
+    topic: str
+    index: int
+    topic_id: UUID
+    leader_epoch: int
+
+    @property
+    def key(self) -> PartitionKey:
+        return self.topic, self.index
+
+
+class Partitions:
+    """The replicas of this node.
+
+    `config_of` gives the configuration of a topic's logs, by the topic's name.
     """
 
     def __init__(
         self,
-        topics: Topics,
+        cache: MetadataCache,
         logs: LogManager,
-        config_of: Callable[[Topic], LogConfig],
+        config_of: Callable[[str], LogConfig],
         on_advance: Callable[[Partition], None],
         on_delete: Callable[[Partition], None],
     ) -> None:
-        self._topics = topics
+        self._cache = cache
         self._logs = logs
         self._config_of = config_of
         self._on_advance = on_advance
@@ -50,8 +75,8 @@ class Partitions:
         self.most = 0
         """The largest number of partitions hosted at once so far."""
         self._by_key: dict[PartitionKey, Partition] = {}
-        self._prepared: dict[PartitionKey, PartitionLog | None] = {}
-        self.deleted_topics = DeletedTopics(topics, logs)
+        self._prepared: dict[PartitionKey, PartitionLog] = {}
+        self._without_log: dict[PartitionKey, _New] = {}
 
     def get(self, topic: str, index: int) -> Partition | None:
         return self._by_key.get((topic, index))
@@ -61,12 +86,16 @@ class Partitions:
         found = self._by_key.get((topic, index))
         return None if found is None or found.log.is_offline else found
 
-    def offline_of(self, topic: Topic) -> Set[int]:
+    def is_offline(self, topic: str, index: int) -> bool:
+        """Whether a hosted partition's log is offline."""
+        found = self._by_key.get((topic, index))
+        return found is not None and found.log.is_offline
+
+    def offline_of(self, topic: TopicImage) -> Set[int]:
         """The partitions of a topic whose logs are offline."""
         if not self._logs.any_failed:
             return frozenset()
-        found = ((index, self._by_key.get((topic.name, index))) for index in range(len(topic.partitions)))
-        return {index for index, one in found if one is not None and one.log.is_offline}
+        return {index for index in range(topic.partition_count) if self.is_offline(topic.name, index)}
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._by_key.values())
@@ -75,54 +104,92 @@ class Partitions:
         return len(self._by_key)
 
     def start(self) -> None:
-        """Host the partitions of all topics, then follow the topics' changes."""
-        for topic in self._topics.all():
-            self._open(topic)
-        self._topics.host_by(self)
-        self._topics.subscribe(self._changed)
-        self.deleted_topics.start()
+        """Host the partitions of all topics. Blocking; raises KafkaStorage."""
+        for topic in self._cache.image.topics:
+            config = self._config_of(topic.name)
+            for index, partition in topic.in_order():
+                log = self._logs.get(topic.name, index)
+                if log is None:
+                    log = self._logs.absent_log(topic.name, index, topic.id, config)
+                if log is None:
+                    log = self._logs.create_log(topic.name, index, topic.id, config, partition.leader_epoch)
+                self._host(_New(topic.name, index, topic.id, partition.leader_epoch), log)
 
     def reconfigure(self) -> None:
         """Apply changed broker defaults to every log."""
-        for topic in self._topics.all():
+        for topic in self._cache.image.topics:
             self._configure(topic)
 
-    async def prepare(self, topics: Iterable[Topic]) -> None:
-        """Make the logs that topics will need, in worker threads: their files take several fsyncs each.
+    # -- following the image
 
-        The logs are hosted once the store has the topics; `discard` removes them if that fails. Raises KafkaStorage if
-        one cannot be made. A device failure takes its folder offline, so that the next attempt uses another.
-        """
-        plans: dict[PartitionKey, Callable[[], PartitionLog]] = {}
-        for topic in topics:
-            config = self._config_of(topic)
-            for index, assignment in enumerate(topic.partitions):
-                if self._logs.get(topic.name, index) is None:
-                    epoch = assignment.leader_epoch
-                    plans[topic.name, index] = self._logs.plan_log(topic.name, index, topic.id, config, epoch)
-                    self._prepared[topic.name, index] = None
+    async def prepare(self, delta: MetadataDelta, _image: MetadataImage) -> None:
+        """Make the logs of new partitions, in worker threads: their files take several syncs each."""
+        if not delta.touched("topics"):
+            return
+        recreated = {topic.after.name for topic in delta.topics.changed.values()}
+        for deleted in delta.topics.deleted.values():
+            if deleted.name in recreated:  # its folders' names are needed
+                self._delete(deleted)
+        await self._make([new for new in _changed_partitions(delta) if new.key not in self._by_key])
 
-        def make(share: Sequence[PartitionKey]) -> None:
-            for key in share:
-                self._prepared[key] = plans[key]()
-            if share:
-                self._logs.sync_folders()
+    def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Host what was prepared, let go of what was deleted, and take over leader epochs and configurations."""
+        if delta.touched("topics"):
+            for deleted in delta.topics.deleted.values():
+                self._delete(deleted)
+            for new in _changed_partitions(delta):
+                self._take(new)
+        if delta.touched("configs"):
+            for resource_type, name in delta.configs.changed:
+                topic = image.topics.get(name) if resource_type == ResourceType.TOPIC else None
+                if topic is not None:
+                    self._configure(topic)
 
-        keys = list(plans)
-        work = [partial(make, keys[start::PREPARING]) for start in range(PREPARING)]
-        ended = await asyncio.gather(*map(self._logs.services.workers.call, work), return_exceptions=True)
-        errors = [error for error in ended if error is not None]  # only after all have ended
-        for error in errors:
-            if isinstance(error, LogsNotMadeError):
+    async def retry(self) -> set[str]:
+        """Make the logs that could not be made before; return the topics of those that were made now."""
+        waiting = list(self._without_log.values())
+        await self._make(waiting)
+        made = [new for new in waiting if new.key in self._prepared]
+        for new in made:
+            self._by_key.pop(new.key).deleted()
+            self._take(new)
+            logger.info("log made at last", partition=f"{new.topic}-{new.index}")
+        return {new.topic for new in made}
+
+    async def _make(self, wanted: Collection[_New]) -> None:
+        """Make logs, as far as that is possible. A device failure takes its folder offline, for the next attempt."""
+        plans: list[tuple[PartitionKey, Callable[[], PartitionLog]]] = []
+        for new in wanted:
+            config = self._config_of(new.topic)
+            try:
+                plan = self._logs.plan_log(new.topic, new.index, new.topic_id, config, new.leader_epoch)
+            except KafkaStorage as error:
+                logger.error("log not made", partition=f"{new.topic}-{new.index}", error=error.message)
+            else:
+                plans.append((new.key, plan))
+        shares = [share for start in range(PREPARING) if (share := plans[start::PREPARING])]
+        call = self._logs.services.workers.call
+        errors = await asyncio.gather(*(call(partial(self._make_share, share)) for share in shares))
+        for share, error in zip(shares, errors, strict=True):
+            if error is not None:
+                logger.error("logs not made", error=error.message, partitions=len(share))
                 self._logs.services.shortages.note(error.log_dir.path, error.cause)
                 self._logs.fail_if_device(error.log_dir, error.cause)
-        if errors:
-            raise errors[0]
+                await self._abandon([key for key, _ in share])
 
-    async def discard(self) -> None:
-        """Remove logs that were prepared but not hosted."""
-        removals = [self._logs.abandon(*key, made) for key, made in self._prepared.items()]
-        self._prepared.clear()
+    def _make_share(self, share: Sequence[tuple[PartitionKey, Callable[[], PartitionLog]]]) -> LogsNotMadeError | None:
+        """Make all logs of a share, or return why one of them could not be made. In a worker thread."""
+        try:
+            for key, plan in share:
+                self._prepared[key] = plan()
+            self._logs.sync_folders()
+        except LogsNotMadeError as error:
+            return error
+        return None
+
+    async def _abandon(self, keys: Collection[PartitionKey]) -> None:
+        """Remove logs that are not to be hosted, and what is left of those that were not made."""
+        removals = [self._logs.abandon(*key, self._prepared.pop(key, None)) for key in keys]
 
         def remove() -> list[OSError]:
             errors = []
@@ -133,58 +200,54 @@ class Partitions:
                     errors.append(error)
             return errors
 
-        for error in await self._logs.services.workers.call(remove):  # the next start removes them
+        for error in await self._logs.services.workers.call(remove):  # the next attempt, or start, removes them
             logger.error("folder of a failed creation not removed", error=str(error))
 
-    def _open(self, topic: Topic) -> None:
-        config = self._config_of(topic)
-        for index, assignment in enumerate(topic.partitions):
-            key = topic.name, index
-            if key in self._by_key:
-                continue
-            prepared = self._prepared.pop(key, None)
-            if prepared is not None:
-                self._logs.adopt(prepared)
-            partition_log = self._logs.get(*key)
-            if partition_log is None:
-                partition_log = self._logs.absent_log(topic.name, index, topic.id, config)
-            if partition_log is None:
-                partition_log = self._logs.create_log(topic.name, index, topic.id, config, assignment.leader_epoch)
-            self._host(topic, index, assignment.leader_epoch, partition_log)
+    # -- hosting
 
-    def _host(self, topic: Topic, index: int, leader_epoch: int, partition_log: PartitionLog) -> None:
-        if partition_log.leader_epochs.latest != leader_epoch and not partition_log.is_offline:
-            partition_log.begin_epoch(leader_epoch)
-        self._by_key[topic.name, index] = Partition(
-            topic.name, topic.id, index, partition_log, leader_epoch, self._on_advance
-        )
+    def _take(self, new: _New) -> None:
+        """Host a partition whose log was prepared, or take over the leader epoch of one that is hosted already."""
+        known = self._by_key.get(new.key)
+        if known is not None and new.key not in self._prepared:
+            known.lead(new.leader_epoch)
+            return
+        log = self._prepared.pop(new.key, None)
+        if log is None:
+            self._without_log[new.key] = new
+            log = self._logs.unmade_log(new.topic, new.index, new.topic_id, self._config_of(new.topic))
+        else:
+            self._without_log.pop(new.key, None)
+            self._logs.adopt(log)
+        self._host(new, log)
+
+    def _host(self, new: _New, log: PartitionLog) -> None:
+        partition = Partition(new.topic, new.topic_id, new.index, log, new.leader_epoch, self._on_advance)
+        partition.lead(new.leader_epoch)
+        self._by_key[new.key] = partition
         self.most = max(self.most, len(self._by_key))
 
-    def _changed(self, old: Topic | None, new: Topic | None) -> None:
-        if old is not None and (new is None or new.id != old.id):
-            self._delete(old)
-        if new is not None:
-            self._open(new)
-            self._configure(new)
-
-    def _configure(self, topic: Topic) -> None:
-        config = self._config_of(topic)
-        for index in range(len(topic.partitions)):
+    def _configure(self, topic: TopicImage) -> None:
+        config = self._config_of(topic.name)
+        for index in range(topic.partition_count):
             self._by_key[topic.name, index].configure(config)
 
-    def _delete(self, topic: Topic) -> None:
-        renamed = True
-        for index in range(len(topic.partitions)):
-            partition = self._by_key.pop((topic.name, index), None)
+    def _delete(self, topic: TopicImage) -> None:
+        for index in range(topic.partition_count):
+            key = topic.name, index
+            partition = self._by_key.pop(key, None)
             if partition is None:
                 continue
-            renamed &= (topic.name, index) not in self._logs.moving  # a move has two folders
-            try:
-                self._logs.delete_log_soon(topic.name, index)
-            except KafkaStorage as error:  # the next start removes it
-                renamed = False
-                logger.error("partition not removed", partition=f"{topic.name}-{index}", error=error.message)
+            if self._without_log.pop(key, None) is None:
+                try:
+                    self._logs.delete_log_soon(*key)
+                except KafkaStorage as error:  # the next start removes it
+                    logger.error("partition not removed", partition=f"{topic.name}-{index}", error=error.message)
             partition.deleted()
             self._on_delete(partition)
-        if renamed:
-            self.deleted_topics.renamed(topic.id)
+
+
+def _changed_partitions(delta: MetadataDelta) -> Iterator[_New]:
+    """The partitions that are new or have changed."""
+    for topic in delta.topics.changed.values():
+        for index, partition in topic.changed.items():
+            yield _New(topic.after.name, index, topic.after.id, partition.leader_epoch)

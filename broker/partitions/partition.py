@@ -140,6 +140,12 @@ class Partition:
             raise FencedLeaderEpoch
         raise UnknownLeaderEpoch
 
+    def lead(self, leader_epoch: int) -> None:
+        """Lead the partition in this epoch from now on."""
+        if self.log.leader_epochs.latest != leader_epoch and not self.log.is_offline:
+            self.log.begin_epoch(leader_epoch)
+        self.leader_epoch = leader_epoch
+
     # -- appending
 
     def append(self, batch: memoryview, origin: AppendOrigin, now_ms: int, *, at_once: bool = False) -> AppendInfo:

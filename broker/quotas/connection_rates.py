@@ -5,23 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from broker.quotas.client_quotas import ClientQuotas
-from broker.quotas.entities import CONNECTION_RATE, DEFAULT, Entity
+from broker.quotas.entities import DEFAULT
+from broker.quotas.hosts import resolve_all
 from broker.quotas.rate import Rate, Windows
 from broker.quotas.sensors import Sensors
+from controller.quotas import CONNECTION_RATE, IP
+from metadata.image import MetadataImage
 
 
 class ConnectionRates:
     """Limits in whole connections per second, by address; an address without its own has the default's."""
 
-    def __init__(self, quotas: ClientQuotas, windows: Windows, monotonic_ms: Callable[[], float]) -> None:
-        self._quotas = quotas
+    def __init__(self, windows: Windows, monotonic_ms: Callable[[], float]) -> None:
         self._longest_ms = windows.size_ms
         self._monotonic_ms = monotonic_ms
         self._limits: dict[str, int] = {}
         self._sensors: Sensors[str, Rate] = Sensors(lambda: Rate(windows))
-        self._read()
-        quotas.subscribe(self._changed)
+        self._addresses: dict[str, str] = {}
 
     def throttle_ms(self, host: str) -> int:
         """0 for a connection that is accepted, and counted; else the ms that its client has to wait first."""
@@ -36,16 +36,24 @@ class ConnectionRates:
             rate.record(-1, now_ms)
         return throttle_ms
 
-    def _changed(self, entity: Entity) -> None:
-        if entity.ip is not None:
-            self._read()
+    async def prepare(self, image: MetadataImage) -> None:
+        """Look up the hosts that have a rate by name."""
+        hosts = {name for name in _limited(image) if name and name not in self._addresses}
+        self._addresses |= await resolve_all(hosts)
 
-    def _read(self) -> None:
-        self._limits = {
-            self._quotas.address_of(entity): _whole(quotas[CONNECTION_RATE])
-            for entity in self._quotas
-            if entity.ip is not None and CONNECTION_RATE in (quotas := self._quotas.of(entity))
-        }
+    def follow(self, image: MetadataImage) -> None:
+        """Apply the rates of the image; a host that was not found has none."""
+        known = {DEFAULT: DEFAULT, **self._addresses}
+        self._limits = {known[name]: _whole(rate) for name, rate in _limited(image).items() if name in known}
+
+
+def _limited(image: MetadataImage) -> dict[str, float]:
+    """The rate of each host that has one; the default's name is empty."""
+    return {
+        key[0][1] or DEFAULT: quotas[CONNECTION_RATE]
+        for key, quotas in image.quotas.items()
+        if len(key) == 1 and key[0][0] == IP and CONNECTION_RATE in quotas
+    }
 
 
 def _whole(rate: float) -> int:

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from broker.quotas.entities import QUOTA_TYPES, Entity, QuotaType
 from broker.quotas.manager import Client, QuotaManager
 from broker.quotas.mutations import MutationQuota
 from broker.quotas.rate import Rate, TokenBucket, Windows
+from metadata.settings import QuotaKey
 from protocol.api_table import API_BY_NAME
 from protocol.durations import MILLISECOND
 
 if TYPE_CHECKING:
     from broker.config.broker_config import BrokerConfig
     from broker.network.context import RequestContext
-    from broker.quotas.client_quotas import ClientQuotas
     from protocol.hot.produce import ProduceResponse
 
 PRODUCE, FETCH, WRITE_TXN_MARKERS = (API_BY_NAME[name].key for name in ("produce", "fetch", "write_txn_markers"))
@@ -36,8 +36,7 @@ def windows_of(config: BrokerConfig, prefix: str = "") -> Windows:
 class Throttling:
     """Enforces the quotas of users and clients. While none is set, a request only costs a look at `enabled`."""
 
-    def __init__(self, quotas: ClientQuotas, config: BrokerConfig, monotonic_ms: Callable[[], float]) -> None:
-        self._quotas = quotas
+    def __init__(self, config: BrokerConfig, monotonic_ms: Callable[[], float]) -> None:
         self._monotonic_ms = monotonic_ms
         self._windows = windows_of(config)
         mutation_windows = windows_of(config, "controller.")
@@ -50,16 +49,15 @@ class Throttling:
             QuotaType.CONTROLLER_MUTATION: self._mutation,
         }
         self.enabled = False
-        for entity in quotas:
-            self._changed(entity)
-        quotas.subscribe(self._changed)
 
-    def _changed(self, entity: Entity) -> None:
-        if entity.ip is None:
-            quotas = self._quotas.of(entity)
-            for key, quota_type in QUOTA_TYPES.items():
-                self.managers[quota_type].limits.put(entity, quotas.get(key))
-            self.enabled = any(manager.limits for manager in self.managers.values())
+    def follow(self, changed: Mapping[QuotaKey, Mapping[str, float] | None]) -> None:
+        """Apply the quotas of those entities whose quotas have changed; None if they have no more."""
+        for key, quotas in changed.items():
+            entity = Entity.of(key)
+            if entity.ip is None:
+                for name, quota_type in QUOTA_TYPES.items():
+                    self.managers[quota_type].limits.put(entity, (quotas or {}).get(name))
+        self.enabled = any(manager.limits for manager in self.managers.values())
 
     # -- while a quota is set
 

@@ -157,6 +157,11 @@ class LogManager:
         self.adopt(log)
         return log
 
+    def unmade_log(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog:
+        """An offline log, which is nowhere, for a partition whose log could not be made yet. Raises OSError."""
+        found = Found(TopicPartition(topic, partition), self._dirs.dirs[0])
+        return self._offline_log(found, topic_id, config, OSError("its log could not be made yet"), found.log_dir)
+
     def create_log(
         self, topic: str, partition: int, topic_id: UUID, config: LogConfig, leader_epoch: int = 0
     ) -> PartitionLog:

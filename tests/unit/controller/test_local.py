@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -47,7 +47,7 @@ class Follower:
 
 def controller(*, waits: bool = False) -> tuple[LocalController, MemoryMetadataLog, Follower]:
     log, follower = MemoryMetadataLog(waits=waits), Follower()
-    return LocalController(log, EMPTY, follower.publish), log, follower
+    return LocalController(log, EMPTY, follower.publish, cast(Any, None)), log, follower
 
 
 async def test_a_response_comes_once_its_records_are_durable_and_published() -> None:

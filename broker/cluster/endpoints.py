@@ -1,0 +1,28 @@
+"""Where brokers are reached, by a listener's name (Kafka's `MetadataCache.getAliveBrokerNode`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from metadata.brokers import BrokerRegistration
+from metadata.image import MetadataImage
+from protocol.metadata.brokers import Endpoint
+
+
+def endpoint_of(image: MetadataImage, node_id: int, listener_name: str) -> Endpoint | None:
+    """The endpoint of a broker that is not fenced; None if it has no such listener."""
+    broker = image.cluster.brokers.get(node_id)
+    return None if broker is None or broker.fenced else broker.listeners.get(listener_name)
+
+
+def alive(image: MetadataImage, listener_name: str) -> Iterator[tuple[BrokerRegistration, Endpoint]]:
+    """The brokers that are not fenced and have that listener, by id."""
+    for broker in image.cluster.alive():
+        endpoint = broker.listeners.get(listener_name)
+        if endpoint is not None:
+            yield broker, endpoint
+
+
+def controller_id(image: MetadataImage) -> int:
+    """The broker that clients are told to ask for changes: any that is alive will do, -1 if there is none (KIP-590)."""
+    return next((broker.id for broker in image.cluster.alive()), -1)
