@@ -56,13 +56,16 @@ class Process:
         self.loop = asyncio.new_event_loop()
         self.loop.set_exception_handler(self._note)
         self.errors: list[BaseException | str] = []
+        self.stopped = False
         self.log = MetadataLog.open(services(fs, self.clock), ROOT, NODE_ID, config=config)
         self.failures: list[str] = []
         self.log.on_failure = self.failures.append
 
     def _note(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception", context["message"])
-        if not isinstance(error, MachineStopped):
+        if isinstance(error, MachineStopped):
+            self.stopped = True
+        else:
             self.errors.append(error)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
