@@ -99,16 +99,18 @@ class GroupCommit:
             asyncio.get_running_loop().call_soon(self._write_next)
         return batch.last_offset
 
-    async def durable(self, offset: int) -> None:
-        """Wait until the record at `offset` is on the device. Raises MetadataLogError: it may never be."""
-        if offset < self.durable_end:
-            return
-        self.check_usable()
-        if offset >= self.next_offset:
-            raise MetadataLogError(f"Nothing with the offset {offset} was appended, or it was refused.")
+    def durable(self, offset: int) -> asyncio.Future[None]:
+        """Done when the record at `offset` is on the device; fails with MetadataLogError if it may never be."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append((offset, done))
-        await done
+        if offset < self.durable_end:
+            done.set_result(None)
+        elif self.failure is not None:
+            done.set_exception(MetadataLogError(self.failure))
+        elif offset >= self.next_offset:
+            done.set_exception(MetadataLogError(f"Nothing with the offset {offset} was appended, or it was refused."))
+        else:
+            self._waiters.append((offset, done))
+        return done
 
     def check_usable(self) -> None:
         """Raises MetadataLogError if nothing can be appended any more."""
@@ -199,7 +201,6 @@ class GroupCommit:
     async def drain(self) -> None:
         """Wait until everything that was appended is durable, refused or lost."""
         while self.failure is None and self.durable_end < self.next_offset:
-            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.append((self.next_offset - 1, done))
+            done = self.durable(self.next_offset - 1)
             await asyncio.wait([done])
             done.exception()

@@ -7,6 +7,7 @@ segments go. Every file has Kafka's own format, so that an Apache Kafka node can
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -189,14 +190,15 @@ class MetadataLog:
             raise MetadataLogError("There are no records to append.")
         return self._commit.append(values)
 
-    async def durable(self, offset: int) -> None:
-        """Wait until the record at `offset`, which `append` returned, is on the device.
+    def durable(self, offset: int) -> asyncio.Future[None]:
+        """Done when the record at `offset`, which `append` returned, is on the device.
 
-        Raises NoRoomError if it was refused for want of room: nothing appended since the last durable record is or
-        will be in the log. Raises MetadataLogError after a failed write or sync: the record may be found at the next
-        start, or not. Call this before the first `await` after `append`: a refused offset is given to a later record.
+        Fails with NoRoomError if it was refused for want of room: of all that was appended since the last durable
+        record nothing is or will be in the log. Fails with another MetadataLogError after a failed write or sync: the
+        record may be found at the next start, or not. Call this in the turn of the loop in which `append` was called:
+        a refused offset is given to a later record.
         """
-        await self._commit.durable(offset)
+        return self._commit.durable(offset)
 
     def _refused(self, error: NoRoomError) -> None:
         self.on_refused(error)
@@ -205,6 +207,11 @@ class MetadataLog:
         self.on_failure(reason)
 
     # -- snapshots
+
+    @property
+    def snapshot_offset(self) -> int:
+        """The offset of the newest snapshot; 0 without one."""
+        return self._snapshots[-1].offset if self._snapshots else 0
 
     @property
     def is_snapshot_due(self) -> bool:
@@ -219,8 +226,7 @@ class MetadataLog:
         must come from what does not change. The newest two snapshots are kept, and the log from the older one on.
         Raises NoRoomError and MetadataLogError: there is no new snapshot then, and the log goes on.
         """
-        newest = self._snapshots[-1].offset if self._snapshots else 0
-        if not newest < offset <= self.durable_end or self._is_writing_snapshot:
+        if not self.snapshot_offset < offset <= self.durable_end or self._is_writing_snapshot:
             raise MetadataLogError(f"There can be no snapshot at offset {offset} now.")
         snapshot = SnapshotId(offset, epoch)
         work = partial(

@@ -1,0 +1,95 @@
+"""The power fails before each operation of a metadata log's life, and again after the next start."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+
+from controller.quorum.metadata_log import MetadataLog
+from controller.quorum.opening import MetadataLogConfig
+from tests.doubles.clock import ManualClock
+from tests.doubles.files import MemoryFileSystem, Unsynced
+from tests.unit.controller.quorum.support import Process, config_record, made_root, numbers
+from tests.unit.storage.support import NOW, MachineStopped
+
+CONFIG = MetadataLogConfig(segment_bytes=600)
+READS = ("pread", "pread_nowait", "listdir", "size", "exists")
+
+
+class Story:
+    """Two starts, appends of two records each, and snapshots; `known` was acknowledged."""
+
+    def __init__(self, fs: MemoryFileSystem) -> None:
+        self.fs = fs
+        self.clock = ManualClock(NOW)
+        self.appended: list[int] = []
+        self.known = 0
+
+    def tell(self) -> bool:
+        """The whole story, true if it came to its end before the machine did."""
+        for _ in range(2):
+            try:
+                process = Process(self.fs, self.clock, CONFIG)
+            except MachineStopped:
+                return False
+            life = process.loop.create_task(self.live(process.log))
+            process.settle()
+            whole = life.done() and life.exception() is None
+            process.end()
+            if not whole:
+                return False
+        return True
+
+    async def live(self, log: MetadataLog) -> None:
+        await log.lead()
+        for at in range(12):
+            pair = [len(self.appended), len(self.appended) + 1]
+            self.appended += pair
+            await log.durable(log.append(map(config_record, pair)))
+            self.known = len(self.appended)
+            if at % 4 == 3:
+                records = list(map(config_record, self.appended))
+                await log.write_snapshot(log.durable_end, log.epoch, self.clock.wall_ms(), records)
+        await log.close()
+
+
+def survived(fs: MemoryFileSystem) -> list[int]:
+    process = Process(fs, config=CONFIG)
+    try:
+        return [number for batch in process.log.batches() for number in numbers(batch.records)]
+    finally:
+        process.end()
+
+
+def stop_at(number: int) -> Callable[[str, str], None]:
+    """What lets `number` operations that change something pass, and stops the machine before the next."""
+    left = itertools.count(number, -1)
+
+    def before(operation: str, _: str) -> None:
+        if operation not in READS and next(left) <= 0:
+            raise MachineStopped
+
+    return before
+
+
+@pytest.mark.parametrize("unsynced", list(Unsynced))
+@pytest.mark.parametrize("seed", range(2))
+def test_at_any_operation_the_power_may_fail(unsynced: Unsynced, seed: int) -> None:
+    whole, number = False, 0
+    while not whole:
+        fs = made_root(MemoryFileSystem())
+        fs.hook = stop_at(number)
+        story = Story(fs)
+        whole = story.tell()
+        fs.hook = None
+        fs.crash(unsynced, seed + number)
+        found = survived(fs)
+        assert len(found) % 2 == 0
+        assert found == story.appended[: len(found)]
+        assert len(found) >= story.known
+        fs.crash(Unsynced.LOST)
+        assert survived(fs) == found
+        number += 1
+    assert number > 100
