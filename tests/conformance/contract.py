@@ -47,6 +47,16 @@ UNORDERED: Mapping[str, tuple[str, ...]] = {
     "offset_fetch": ("groups", "partitions", "topics"),
     "offset_for_leader_epoch": ("partitions", "topics"),
     "produce": ("partition_responses", "responses"),
+    **dict.fromkeys(
+        (
+            "initialize_share_group_state",
+            "read_share_group_state",
+            "write_share_group_state",
+            "delete_share_group_state",
+            "read_share_group_state_summary",
+        ),
+        ("partitions", "results"),
+    ),
     "txn_offset_commit": ("partitions", "topics"),
     "update_features": ("results",),
     "write_txn_markers": ("markers", "partitions", "topics"),
