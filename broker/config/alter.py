@@ -1,6 +1,6 @@
 """What AlterConfigs and IncrementalAlterConfigs may change, and the configuration after the change.
 
-Rules and texts are those of Kafka's `ConfigAdminManager`, `DynamicBrokerConfig` and `ConfigurationControlManager`.
+The rules are those of Kafka's `ConfigAdminManager`, `DynamicBrokerConfig` and `ConfigurationControlManager`.
 Nothing is stored here: each function returns the new overrides, or raises InvalidRequest or InvalidConfiguration.
 
 As in Kafka, an operation that does not exist (except on a broker) fails with UNKNOWN_SERVER_ERROR, and so does APPEND
@@ -23,7 +23,6 @@ from broker.config.listeners import parse_listeners
 from broker.config.reconfigure import refused_change
 from broker.config.resource_names import node_id_of
 from protocol.errors import InvalidConfiguration, InvalidRequest, UnknownServerError
-from protocol.java_collections import in_hash_order, in_java_order, scala_set
 from protocol.java_strings import utf16_length
 
 _BROKER: Mapping[str, ConfigDef] = {**NOT_NEEDED, **BROKER_CONFIGS}
@@ -31,7 +30,7 @@ _MIN_ISR = "min.insync.replicas"
 _WITHOUT_A_DEFINITION = "process.roles"
 """Kafka's broker finds no definition for it when it appends to a value."""
 _LONGEST_VALUE = 32_767
-"""In characters of Java, whatever Kafka's text says."""
+"""In characters, counted as UTF-16 does."""
 
 
 class AlterOp(enum.IntEnum):
@@ -112,9 +111,7 @@ def _changed(
     current: Mapping[str, str], changes: Iterable[Change], definitions: Mapping[str, ConfigDef]
 ) -> dict[str, str]:
     altered = dict(current)
-    by_name = {change.name: change for change in changes}
-    for name in in_java_order(by_name):  # if several are wrong, Kafka's controller names the first in a hash map
-        change = by_name[name]
+    for change in {change.name: change for change in changes}.values():
         operation, value = known_operation(change), change.value or ""
         match operation:
             case AlterOp.SET:
@@ -136,10 +133,7 @@ def _changed(
 def _of_sizes_allowed(altered: dict[str, str]) -> dict[str, str]:
     """The same. Raises InvalidConfiguration if appending made a value too long for Kafka's records of metadata."""
     if any(utf16_length(value) > _LONGEST_VALUE for value in altered.values()):
-        raise InvalidConfiguration(
-            "The configuration value cannot be added because it exceeds the maximum value size of "
-            f"{_LONGEST_VALUE} bytes."
-        )
+        raise InvalidConfiguration(f"A configuration value may have {_LONGEST_VALUE} characters at most.")
     return altered
 
 
@@ -172,23 +166,17 @@ def _require_list(change: Change) -> None:
 
 
 def _check_broker(config: BrokerConfig, altered: Mapping[str, str], *, per_broker: bool) -> None:
-    """Check in the order of `DynamicBrokerConfig.validate`, and with its texts."""
+    """Raises InvalidRequest for what cannot be altered, and for values that a running broker cannot take."""
     by_mode: dict[UpdateMode | None, list[str]] = {}
-    for name in in_java_order(altered):
+    for name in altered:
         by_mode.setdefault(mode_of(name), []).append(name)
     if names := by_mode.get(UpdateMode.READ_ONLY):
-        raise InvalidRequest(f"Cannot update these configs dynamically: {scala_set(names)}")
+        raise InvalidRequest(f"These take effect only at a start, set them in the file: {', '.join(names)}")
     if names := by_mode.get(UpdateMode.PER_LISTENER):
-        raise InvalidRequest(
-            "These security configs can be dynamically updated only per-listener using the listener prefix: "
-            f"HashSet({', '.join(in_hash_order(names))})"
-        )
+        raise InvalidRequest(f"Set these per listener, as listener.name.<name>.<config>: {', '.join(names)}")
     _check_values(altered)
     if (names := by_mode.get(UpdateMode.PER_BROKER)) and not per_broker:
-        names.sort(key=lambda name: base_name(name) != name)  # names for single listeners come last
-        raise InvalidRequest(
-            f"Cannot update these configs at default cluster level, broker id must be specified: {scala_set(names)}"
-        )
+        raise InvalidRequest(f"Name a broker, since these cannot be set for the whole cluster: {', '.join(names)}")
     if per_broker:
         changed = config.with_dynamic(altered, config.dynamic_default)
     else:
@@ -196,8 +184,8 @@ def _check_broker(config: BrokerConfig, altered: Mapping[str, str], *, per_broke
     try:
         parse_listeners(changed)
     except ConfigurationError as error:
-        raise InvalidRequest(error.in_kafka) from error
-    broken = next((rule.in_kafka for rule in broken_rules(changed) if rule.in_kafka), None)
+        raise InvalidRequest("; ".join(error.problems)) from error
+    broken = next((rule.line for rule in broken_rules(changed) if rule.when_altered), None)
     complaint = broken or refused_change(config, changed)
     if complaint:
         raise InvalidRequest(complaint)
@@ -205,12 +193,10 @@ def _check_broker(config: BrokerConfig, altered: Mapping[str, str], *, per_broke
 
 def _check_values(altered: Mapping[str, str]) -> None:
     """Check each value by itself, a listener's like the broker's; a listener's unalterable ones are not checked."""
-    texts: dict[str, list[str]] = {}
-    for name, text in altered.items():
-        texts.setdefault(base_name(name), []).append(text)
+    definitions = alterable()
     try:
-        for name, definition in alterable().items():
-            for text in texts.get(name, ()):
+        for name, text in altered.items():
+            if (definition := definitions.get(base_name(name))) is not None:
                 definition.parse(text)
     except InvalidValueError as error:
         raise InvalidRequest(str(error)) from error

@@ -22,7 +22,7 @@ def handle(ctx: RequestContext, request: DescribeClientQuotasRequest) -> Describ
     quotas = ctx.node.client_quotas
     entries = [
         _entry(entity, quotas.of(entity))
-        for entity in quotas.in_kafkas_order()
+        for entity in sorted(quotas, key=Entity.path)
         if _matches(entity, request.components, request.strict)
     ]
     return DescribeClientQuotasResponse(
@@ -46,7 +46,7 @@ def _matches(entity: Entity, components: Sequence[ComponentData], strict: bool) 
 def _entry(entity: Entity, values: Mapping[str, float]) -> EntryData:
     return EntryData(
         entity=tuple(EntityData(entity_type=kind, entity_name=name or None) for kind, name in entity.parts()),
-        values=tuple(ValueData(key=key, value=value) for key, value in values.items()),
+        values=tuple(ValueData(key=key, value=value) for key, value in sorted(values.items())),
     )
 
 

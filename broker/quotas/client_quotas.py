@@ -12,12 +12,11 @@ from broker.metadata.store import MetadataStore, retrying
 from broker.metadata.stored_entries import StoredEntries
 from broker.quotas.entities import CLIENT_ID, DEFAULT, IP, IP_KEYS, USER, USER_AND_CLIENT_KEYS, Entity, Number
 from protocol.errors import InvalidRequest, KafkaError
-from protocol.java_collections import in_bucket_order, in_computed_order, in_java_order
 
 PREFIX = "/quotas/"
 
 WireEntity = tuple[tuple[str, str | None], ...]
-"""(type, name) of each part, each type once, in the order of Kafka's hash map; None is the default's name."""
+"""(type, name) of each part, each type once; None is the default's name."""
 
 Resolve = Callable[[str], Awaitable[str | None]]
 """The address of a host, None if there is no such host."""
@@ -51,21 +50,15 @@ class ClientQuotas:
         self._stored: StoredEntries[Entity] = StoredEntries(store, PREFIX, Entity.path, Entity.at)
         """`quotas` of each entity; for a host name, also its `address`."""
         self._resolve = resolve
-        self._told: list[Entity] = []
 
     @classmethod
     async def open(cls, store: MetadataStore, resolve: Resolve = resolve) -> ClientQuotas:
         quotas = cls(store, resolve)
         await quotas._stored.open()
-        quotas._told = in_bucket_order(list(quotas._stored), Entity.java_hash, capacity=0)
         return quotas
 
     def __iter__(self) -> Iterator[Entity]:
         return iter(self._stored)
-
-    def in_kafkas_order(self) -> list[Entity]:
-        """All entities, in the order of Kafka's hash map as far as it can be known after a restart."""
-        return [entity for entity in self._told if entity in self._stored]
 
     def of(self, entity: Entity) -> Mapping[str, float]:
         """The quotas set for exactly this entity."""
@@ -100,7 +93,7 @@ class ClientQuotas:
         for one in alterations:
             try:
                 if one.entity in outcome or len(dict(one.ops)) < len(one.ops):
-                    raise InvalidRequest(f"Ignoring duplicate entity {_as_java_shows(one.entity)}")
+                    raise InvalidRequest("An entity, or one of its quotas, is named twice.")
                 entity = _entity(one.entity)
                 address = _address(entity, addresses)
                 quotas = _altered(entity, self.of(entity), dict(one.ops))
@@ -110,22 +103,8 @@ class ClientQuotas:
                 outcome[one.entity] = None
                 changed[entity] = {"quotas": quotas, "address": address} if quotas else {}
         if not validate_only:
-            recorded = [entity for entity, new in changed.items() if new.get("quotas", {}) != self.of(entity)]
             await self._stored.set(changed)
-            if recorded:
-                self._told = self._told_after(recorded)
         return outcome
-
-    def _told_after(self, recorded: Sequence[Entity]) -> list[Entity]:
-        """Kafka makes a new map from the one before, with room for as many (`ClientQuotasDelta.apply`)."""
-        were = dict.fromkeys((*self._told, *in_computed_order(recorded, Entity.java_hash)))
-        left = [entity for entity in were if entity in self._stored]
-        return in_bucket_order(left, Entity.java_hash, capacity=len(self._told))
-
-
-def _as_java_shows(entity: WireEntity) -> str:
-    parts = ", ".join(f"{entity_type}={'null' if name is None else name}" for entity_type, name in entity)
-    return f"ClientQuotaEntity(entries={{{parts}}})"
 
 
 def _entity(named: WireEntity) -> Entity:
@@ -155,23 +134,15 @@ def _address(entity: Entity, addresses: Mapping[str, str | None]) -> str:
 
 
 def _altered(entity: Entity, current: Mapping[str, float], ops: Mapping[str, float | None]) -> dict[str, float]:
-    """The quotas set afterwards, in the order of the hash map that Kafka makes of them (`ClientQuotaDelta.apply`).
-
-    Raises InvalidRequest for what cannot be set; any quota that is not set may be removed.
-    """
+    """The quotas set afterwards. Raises InvalidRequest for what cannot be set; any that is not set may be removed."""
     altered = dict(current)
-    records = in_java_order(ops, capacity=len(ops))
-    for key in records:
-        value = ops[key]
-        if value is not None:
-            _check(IP_KEYS if entity.ip is not None else USER_AND_CLIENT_KEYS, key, value)
-    for key in in_java_order(records):
-        value = ops[key]
+    for key, value in ops.items():
         if value is None:
             altered.pop(key, None)
         else:
+            _check(IP_KEYS if entity.ip is not None else USER_AND_CLIENT_KEYS, key, value)
             altered[key] = value
-    return {key: altered[key] for key in in_java_order(altered, capacity=len(current))}
+    return altered
 
 
 def _check(keys: Mapping[str, Number], key: str, value: float) -> None:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from urllib.parse import quote, unquote
 
-from protocol.java_collections import java_map_hash
-
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 DEFAULT = ""
 """The name for all who have no quota of their own; null on the wire, and never a real name."""
@@ -27,14 +25,10 @@ class Entity:
     ip: str | None = None
 
     def parts(self) -> Iterator[tuple[str, str]]:
-        """(type, name) of each part that is named, in the order of Kafka's hash maps."""
+        """(type, name) of each part that is named."""
         for entity_type, name in ((CLIENT_ID, self.client_id), (USER, self.user), (IP, self.ip)):
             if name is not None:
                 yield entity_type, name
-
-    def java_hash(self) -> int:
-        """The hash by which Kafka's hash maps order it (`ClientQuotaEntity.hashCode`)."""
-        return 31 + java_map_hash({entity_type: name or None for entity_type, name in self.parts()})
 
     def path(self) -> str:
         """Its key in the metadata store: `clients/<default>/users/u`, with special characters in names escaped."""

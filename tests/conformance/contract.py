@@ -25,7 +25,7 @@ UNORDERED: Mapping[str, tuple[str, ...]] = {
     "alter_replica_log_dirs": ("partitions", "results"),
     "alter_user_scram_credentials": ("results",),
     "create_partitions": ("results",),
-    "create_topics": ("topics",),
+    "create_topics": ("configs", "topics"),
     "delete_groups": ("results",),
     "delete_records": ("partitions", "topics"),
     "delete_topics": ("responses",),
