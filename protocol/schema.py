@@ -69,9 +69,9 @@ def field_plans(cls: EntityClass) -> tuple[FieldPlan, ...]:
     return tuple(_plan(field, hints[field.name]) for field in fields(cls))
 
 
-def default_entity(cls: EntityClass) -> Entity:
-    """An instance with every field at its default."""
-    return cls(**{plan.name: plan.default for plan in field_plans(cls)})
+def default_entity(cls: EntityClass, **values: Any) -> Entity:
+    """An instance with these values, and every other field at its default."""
+    return cls(**{plan.name: plan.default for plan in field_plans(cls)} | values)
 
 
 def _hints(cls: EntityClass) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from broker.config.reconfigure import refused_change
 from broker.config.resource_names import node_id_of
 from controller.configs import AlterOp, Change, apply_changes
 from protocol.errors import InvalidConfiguration, InvalidRequest, UnknownServerError
-from protocol.java_collections import in_hash_order, in_java_order, scala_set
 
 _BROKER: Mapping[str, ConfigDef] = {**NOT_NEEDED, **BROKER_CONFIGS}
 _WITHOUT_A_DEFINITION = "process.roles"
@@ -77,23 +76,17 @@ def _require_list(change: Change) -> None:
 
 
 def _check_altered(config: BrokerConfig, altered: Mapping[str, str], *, per_broker: bool) -> None:
-    """Check in the order of `DynamicBrokerConfig.validate`, and with its texts."""
+    """Raises InvalidRequest for what cannot be altered, and for values that a running broker cannot take."""
     by_mode: dict[UpdateMode | None, list[str]] = {}
-    for name in in_java_order(altered):
+    for name in altered:
         by_mode.setdefault(mode_of(name), []).append(name)
     if names := by_mode.get(UpdateMode.READ_ONLY):
-        raise InvalidRequest(f"Cannot update these configs dynamically: {scala_set(names)}")
+        raise InvalidRequest(f"These take effect only at a start, set them in the file: {', '.join(names)}")
     if names := by_mode.get(UpdateMode.PER_LISTENER):
-        raise InvalidRequest(
-            "These security configs can be dynamically updated only per-listener using the listener prefix: "
-            f"HashSet({', '.join(in_hash_order(names))})"
-        )
+        raise InvalidRequest(f"Set these per listener, as listener.name.<name>.<config>: {', '.join(names)}")
     _check_values(altered)
     if (names := by_mode.get(UpdateMode.PER_BROKER)) and not per_broker:
-        names.sort(key=lambda name: base_name(name) != name)  # names for single listeners come last
-        raise InvalidRequest(
-            f"Cannot update these configs at default cluster level, broker id must be specified: {scala_set(names)}"
-        )
+        raise InvalidRequest(f"Name a broker, since these cannot be set for the whole cluster: {', '.join(names)}")
     if per_broker:
         changed = config.with_dynamic(altered, config.dynamic_default)
     else:
@@ -101,8 +94,8 @@ def _check_altered(config: BrokerConfig, altered: Mapping[str, str], *, per_brok
     try:
         parse_listeners(changed)
     except ConfigurationError as error:
-        raise InvalidRequest(error.in_kafka) from error
-    broken = next((rule.in_kafka for rule in broken_rules(changed) if rule.in_kafka), None)
+        raise InvalidRequest("; ".join(error.problems)) from error
+    broken = next((rule.line for rule in broken_rules(changed) if rule.when_altered), None)
     complaint = broken or refused_change(config, changed)
     if complaint:
         raise InvalidRequest(complaint)
@@ -110,12 +103,10 @@ def _check_altered(config: BrokerConfig, altered: Mapping[str, str], *, per_brok
 
 def _check_values(altered: Mapping[str, str]) -> None:
     """Check each value by itself, a listener's like the broker's; a listener's unalterable ones are not checked."""
-    texts: dict[str, list[str]] = {}
-    for name, text in altered.items():
-        texts.setdefault(base_name(name), []).append(text)
+    definitions = alterable()
     try:
-        for name, definition in alterable().items():
-            for text in texts.get(name, ()):
+        for name, text in altered.items():
+            if (definition := definitions.get(base_name(name))) is not None:
                 definition.parse(text)
     except InvalidValueError as error:
         raise InvalidRequest(str(error)) from error

@@ -21,11 +21,10 @@ _SYNONYMS: Mapping[str, tuple[str, ...]] = {
 
 
 class ConfigurationError(ValueError):
-    """One or more wrong values; `problems` has a line for each, and `in_kafka` is the text sent to clients."""
+    """One or more wrong values; `problems` has a line for each."""
 
-    def __init__(self, problems: Iterable[str], in_kafka: str | None = None) -> None:
+    def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
-        self.in_kafka = "; ".join(self.problems) if in_kafka is None else in_kafka
         super().__init__("\n".join(self.problems))
 
 
@@ -129,15 +128,14 @@ class BrokerConfig:
 
     @property
     def max_connections_per_ip_overrides(self) -> dict[str, int]:
-        """`host:count` pairs. Raises ValueError, worded as in Kafka, for another shape."""
-        key = "max.connections.per.ip.overrides"
-        counts = {
-            host: (parse_integer(count, 32), count) for host, count in named_values(key, self.string(key)).items()
-        }
-        wrong = [count for number, count in counts.values() if number is None]
-        if wrong:
-            raise ValueError(f'For input string: "{wrong[0]}"')
-        return {host: number for host, (number, _) in counts.items() if number is not None}
+        """`host:count` pairs. Raises ValueError for another shape."""
+        overrides: dict[str, int] = {}
+        for host, text in named_values(self.string("max.connections.per.ip.overrides")).items():
+            count = parse_integer(text, 32)
+            if count is None:
+                raise ValueError(f"{text!r} is no number")
+            overrides[host] = count
+        return overrides
 
 
 def split_list(text: str) -> tuple[str, ...]:
@@ -145,18 +143,14 @@ def split_list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def named_values(key: str, text: str) -> dict[str, str]:
-    """The `name:value` pairs that `text`, the value of `key`, lists (Kafka's `Csv.parseCsvMap`).
-
-    Raises ValueError, worded as in Kafka, for a part without a colon.
-    """
+def named_values(text: str) -> dict[str, str]:
+    """The `name:value` pairs that `text` lists (Kafka's `Csv.parseCsvMap`). Raises ValueError if a colon is missing."""
     parts = re.split(r"(?a:\s*,\s*)", text)
     while parts and not parts[-1]:
         parts.pop()
     for part in parts:
         if ":" not in part:
-            complaint = f"begin 0, end -1, length {len(part)}"
-            raise ValueError(f"Error parsing configuration property '{key}': {complaint}")
+            raise ValueError(f"{part!r} has no colon")
     pairs = (part.rpartition(":") for part in parts)
     return {name.strip(): value.strip() for name, _, value in pairs}
 

@@ -14,7 +14,6 @@ from broker.config.kafka_names import definition_of, described_names
 from broker.config.resource_names import node_id_of
 from broker.config.topic_config import topic_values
 from protocol.errors import InvalidRequest
-from protocol.java_collections import in_hash_order
 
 
 class ConfigSource(enum.IntEnum):
@@ -229,5 +228,5 @@ def _names_of_topic(overrides: Collection[str]) -> list[str]:
 
 
 def _chosen(names: Iterable[str], keys: Keys) -> list[str]:
-    """`names` (only those in `keys`, if there are any) in the order of Kafka's answer."""
-    return in_hash_order([name for name in names if not keys or name in keys])
+    """`names` (only those in `keys`, if there are any), sorted."""
+    return sorted(name for name in names if not keys or name in keys)

@@ -11,7 +11,6 @@ from broker.config.broker_config import names_of
 from broker.config.definition import ConfigDef, UpdateMode
 from broker.config.defs import BROKER_CONFIGS
 from broker.config.defs.not_needed import ALTERED_ONLY, NOT_NEEDED
-from protocol.java_collections import in_hash_order
 
 # Families of names that Kafka passes on to a listener, a plugin or its logging.
 _LISTENER_PREFIX = "listener.name."
@@ -59,10 +58,10 @@ def described_names(name: str) -> tuple[str, ...]:
 
 @cache
 def alterable() -> Mapping[str, ConfigDef]:
-    """The definitions by which AlterConfigs checks a broker's values, in Kafka's order."""
+    """The definitions by which AlterConfigs checks a broker's values."""
     every = {**BROKER_CONFIGS, **NOT_NEEDED}
-    names = [name for name, definition in every.items() if definition.mode is not UpdateMode.READ_ONLY]
-    return MappingProxyType({**ALTERED_ONLY, **{name: every[name] for name in in_hash_order(names)}})
+    alterable = {name: one for name, one in every.items() if one.mode is not UpdateMode.READ_ONLY}
+    return MappingProxyType({**ALTERED_ONLY, **alterable})
 
 
 def mode_of(name: str) -> UpdateMode | None:

@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 
 from broker.config.broker_config import BrokerConfig, ConfigurationError, named_values, split_list
 from broker.config.definition import parse_integer
-from protocol.java_collections import in_hash_order
 
 _ENDPOINT = r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)"
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _SERVED = ("PLAINTEXT",)
-_NO_NAME = "The provided listener name is null or empty string"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +84,14 @@ def _protocol_map(config: BrokerConfig) -> dict[str, str]:
     text = config.string(key)
     line = f"{key} = {text!r}: expected NAME:PROTOCOL pairs, PROTOCOL one of {', '.join(_PROTOCOLS)}"
     try:
-        pairs = named_values(key, text)
+        pairs = named_values(text)
     except ValueError as error:
-        raise ConfigurationError([line], str(error)) from error
+        raise ConfigurationError([line]) from error
     protocols: dict[str, str] = {}
-    for name in in_hash_order(pairs):
-        if not name:
-            raise ConfigurationError([line], _NO_NAME)
-        if pairs[name].upper() not in _PROTOCOLS:
-            raise ConfigurationError([line], f"Invalid security protocol `{pairs[name]}` defined in {key}")
-        protocols[name.upper()] = pairs[name].upper()
+    for name, protocol in pairs.items():
+        if not name or protocol.upper() not in _PROTOCOLS:
+            raise ConfigurationError([line])
+        protocols[name.upper()] = protocol.upper()
     if key not in config.given:
         # KRaft gives its controller's listeners a protocol by default.
         for name in _names(config.optional_string("controller.listener.names")):
@@ -104,21 +100,16 @@ def _protocol_map(config: BrokerConfig) -> dict[str, str]:
 
 
 def _parse(key: str, text: str, protocols: Mapping[str, str]) -> tuple[Listener, ...]:
-    in_kafka = f"Error creating broker listeners from '{text}': "
     listeners: list[Listener] = []
     for entry in split_list(text):
         match = re.fullmatch(_ENDPOINT, entry)
         port = parse_integer(match[3], 32) if match else None
         if match is None or port is None or not 0 <= port <= 65535:
-            raise ConfigurationError(
-                [f"{key} = {text!r}: expected NAME://host:port, which {entry!r} is not"],
-                f"{in_kafka}Unable to parse {entry} to a broker endpoint",
-            )
+            raise ConfigurationError([f"{key} = {text!r}: expected NAME://host:port, which {entry!r} is not"])
         name = match[1].upper()
         if name not in protocols:
             raise ConfigurationError(
-                [f"{key} = {text!r}: expected {name} to have a protocol in listener.security.protocol.map"],
-                in_kafka + (f"No security protocol defined for listener {name}" if name else _NO_NAME),
+                [f"{key} = {text!r}: expected {name} to have a protocol in listener.security.protocol.map"]
             )
         listeners.append(Listener(name, protocols[name], match[2], port))
     return tuple(listeners)
@@ -126,10 +117,7 @@ def _parse(key: str, text: str, protocols: Mapping[str, str]) -> tuple[Listener,
 
 def _require_distinct_names(key: str, text: str, listeners: tuple[Listener, ...]) -> None:
     if len({listener.name for listener in listeners}) < len(listeners):
-        raise ConfigurationError(
-            [f"{key} = {text!r}: expected a different name for each listener"],
-            f"requirement failed: Each listener must have a different name, listeners: {text}",
-        )
+        raise ConfigurationError([f"{key} = {text!r}: expected a different name for each listener"])
 
 
 def _require_distinct(key: str, text: str, listeners: tuple[Listener, ...]) -> None:
@@ -139,31 +127,14 @@ def _require_distinct(key: str, text: str, listeners: tuple[Listener, ...]) -> N
     for listener in listeners:
         if listener.port:
             by_port.setdefault(listener.port, []).append(listener)
-    for port, sharing in by_port.items():
-        versions = sorted(_ip_version(listener.host) for listener in sharing)
-        if len(sharing) > 1 and versions != [4, 6]:
+    for sharing in by_port.values():
+        if len(sharing) > 1 and sorted(_ip_version(listener.host) for listener in sharing) != [4, 6]:
             raise ConfigurationError(
                 [
                     f"{key} = {text!r}: expected a different port for each listener, "
                     "unless one has an IPv4 and the other an IPv6 address"
-                ],
-                _same_port(versions, text, port),
+                ]
             )
-
-
-def _same_port(versions: list[int], text: str, port: int) -> str:
-    """Kafka's error for listeners that share a port; a host that is no address has version 0."""
-    if not any(versions):
-        return f"requirement failed: Each listener must have a different port, listeners: {text}"
-    if len(versions) == 2 and all(versions):
-        return (
-            "requirement failed: If you have two listeners on the same port then one needs to be IPv4 and the other "
-            f"IPv6, listeners: {text}, port: {port}"
-        )
-    return (
-        "Each listener must have a different port unless exactly one listener has an IPv4 address and the other IPv6 "
-        f"address, listeners: {text}, port: {port}"
-    )
 
 
 def _ip_version(host: str) -> int:

@@ -1,4 +1,4 @@
-"""Whether a running broker accepts changed configurations: Kafka's reconfigurables, in Kafka's order.
+"""Whether a running broker accepts changed configurations (Kafka's reconfigurables).
 
 Each checks whether values that are valid by themselves may replace the current ones (`DynamicBrokerConfig`,
 `DynamicThreadPool`, `DynamicLogConfig`, `DynamicListenerConfig`, `DynamicRemoteLogConfig`, `LogCleaner`,
@@ -15,15 +15,17 @@ from broker.config.defs import TOPIC_CONFIGS
 from broker.config.defs.not_needed import NOT_NEEDED
 from broker.config.kafka_names import definition_of
 from broker.config.listeners import Listener, parse_listeners
-from protocol.java_collections import in_hash_order
 
 _QUOTAS = ("max.connections", "max.connection.creation.rate")
 _NETWORK_THREADS = "num.network.threads"
 _OF_LISTENER = (*_QUOTAS, _NETWORK_THREADS)
 _REPORTER = "org.apache.kafka.common.metrics.JmxReporter"
-# In the order of the map that Kafka iterates over.
-_POOLS = ("num.recovery.threads.per.data.dir", "num.replica.fetchers", "background.threads", "num.io.threads")
-_REMOTE_POOLS = (
+_POOLS = (
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+    "background.threads",
+    "num.io.threads",
+    "log.cleaner.threads",
     "remote.log.reader.threads",
     "remote.log.manager.copier.thread.pool.size",
     "remote.log.manager.expiration.thread.pool.size",
@@ -31,29 +33,20 @@ _REMOTE_POOLS = (
 
 
 def refused_change(old: BrokerConfig, new: BrokerConfig) -> str | None:
-    """Kafka's text for the first objection to `new` while `old` is in use; None if there is none."""
+    """The first objection to `new` while `old` is in use; None if there is none."""
     changed = {name for name in {*old.given, *new.given} if old.given.get(name) != new.given.get(name)}
-    complaint = next(_complaints(old, new, changed), None) if changed else None
-    if complaint is None:
-        return None
-    return (
-        f"Invalid value org.apache.kafka.common.config.ConfigException: {complaint} "
-        "for configuration Invalid dynamic configuration"
-    )
+    return next(_complaints(old, new, changed), None) if changed else None
 
 
 def _complaints(old: BrokerConfig, new: BrokerConfig, changed: set[str]) -> Iterator[str]:
     for listener in parse_listeners(old).bound:
         yield from _listener_limits(listener, old, new)
     if "metric.reporters" in changed:
-        yield from _reporters(new, changed)
+        yield from _reporters(new)
     for name in _POOLS:
         yield from _pool(name, _integer(old, name), _integer(new, name))
     yield from _local_retention(new, changed)
     yield from _listeners(old, new, changed)
-    for name in _REMOTE_POOLS:
-        yield from _pool(name, _integer(old, name), _integer(new, name))
-    yield from _cleaner_threads(old.integer("log.cleaner.threads"), new.integer("log.cleaner.threads"))
 
 
 def _listener_limits(listener: Listener, old: BrokerConfig, new: BrokerConfig) -> Iterator[str]:
@@ -84,35 +77,20 @@ def _under_prefix(listener: Listener, given: Mapping[str, str]) -> dict[str, str
     return {name.removeprefix(prefix): text for name, text in given.items() if name.startswith(prefix)}
 
 
-def _reporters(new: BrokerConfig, changed: set[str]) -> Iterator[str]:
+def _reporters(new: BrokerConfig) -> Iterator[str]:
     reporters = _value(new, "metric.reporters")
     assert isinstance(reporters, tuple)
     if not {*reporters} <= {_REPORTER}:
-        names = ", ".join(in_hash_order(changed & {*new.given}))
-        yield (
-            f"Validation of dynamic config update of Set({names}) failed with class class "
-            "kafka.server.DynamicMetricsReporters"
-        )
+        yield f"metric.reporters = {','.join(reporters)!r}: expected none but {_REPORTER}"
 
 
 def _pool(name: str, before: int, after: int) -> Iterator[str]:
     """Check that a pool's size at most halves or doubles."""
     if after == before:
         return
-    complaint = f"Dynamic thread count update validation failed for {name}={after}, value should"
-    if after < 1:
-        yield f"{complaint} be at least 1"
-    if after < before // 2:
-        yield f"{complaint} be at least half the current value {before}"
-    if after > before * 2:
-        yield f"{complaint} not be greater than double the current value {before}"
-
-
-def _cleaner_threads(before: int, after: int) -> Iterator[str]:
-    if after < before // 2:
-        yield f"Log cleaner threads cannot be reduced to less than half the current value {before}"
-    if after > before * 2:
-        yield f"Log cleaner threads cannot be increased to more than double the current value {before}"
+    low, high = max(before // 2, 1), before * 2
+    if not low <= after <= high:
+        yield f"{name} = {after}: expected from {low} to {high}, half to double of the current {before}"
 
 
 def _local_retention(new: BrokerConfig, changed: set[str]) -> Iterator[str]:
@@ -128,11 +106,8 @@ def _local_retention(new: BrokerConfig, changed: set[str]) -> Iterator[str]:
 
 
 def _no_longer_than(unit: str, retention: int, local: int) -> Iterator[str]:
-    complaint = f"Invalid value {local} for configuration log.local.retention.{unit}: Value must not be"
-    if local == -1:
-        yield f"{complaint} -1 as log.retention.{unit} value is set as {retention}."
-    if local > retention:
-        yield f"{complaint} more than log.retention.{unit} property value: {retention}"
+    if local == -1 or local > retention:
+        yield f"log.local.retention.{unit} = {local}: expected at most log.retention.{unit}, {retention}"
 
 
 def _listeners(old: BrokerConfig, new: BrokerConfig, changed: set[str]) -> Iterator[str]:
@@ -142,12 +117,9 @@ def _listeners(old: BrokerConfig, new: BrokerConfig, changed: set[str]) -> Itera
     for name in (name for name in before if name in after):
         # Kafka forgets what was set at run time, so it blocks every later change.
         if _fixed(before[name], old.static) != _fixed(after[name], new.given):
-            yield (
-                f"Configs cannot be updated dynamically for existing listener ListenerName({name}), restart broker or "
-                "create a new listener for update"
-            )
+            yield f"The settings of listener {name} take effect only at a start: set them in the file"
         if before[name].protocol != after[name].protocol:
-            yield f"Security protocol cannot be updated for existing listener ListenerName({name})"
+            yield f"The protocol of listener {name} cannot be changed while the broker runs"
 
 
 def _all_listeners(config: BrokerConfig) -> tuple[Listener, ...]:

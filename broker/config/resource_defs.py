@@ -11,7 +11,6 @@ from broker.config.broker_config import BrokerConfig
 from broker.config.definition import Check as ValueCheck
 from broker.config.definition import ConfigDef, ConfigType, InvalidValueError, Value, at_least, integer_of, one_of
 from protocol.errors import InvalidConfiguration, InvalidRequest
-from protocol.java_collections import in_properties_order
 
 _INT, _LIST, _STRING = ConfigType.INT, ConfigType.LIST, ConfigType.STRING
 
@@ -129,7 +128,7 @@ def group_configs(broker_config: BrokerConfig) -> dict[str, ConfigDef]:
 
 def parse_group_configs(broker_config: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Value]:
     """Every group configuration's value under these overrides. Raises InvalidConfiguration with Kafka's texts."""
-    for name in in_properties_order(overrides):
+    for name in overrides:
         if name not in GROUP_CONFIGS:
             raise InvalidConfiguration(f"Unknown group config name: {name}")
     values = _parsed(group_configs(broker_config), overrides)
@@ -160,7 +159,7 @@ def _limit(broker_config: BrokerConfig, name: str) -> int | None:
 
 def parse_client_metrics_configs(overrides: Mapping[str, str]) -> dict[str, Value]:
     """Every subscription configuration's value. Raises InvalidRequest and InvalidConfiguration as Kafka does."""
-    for name in in_properties_order(overrides):
+    for name in overrides:
         if name not in CLIENT_METRICS_CONFIGS:
             raise InvalidRequest(f"Unknown client metrics configuration: {name}")
     values = _parsed(CLIENT_METRICS_CONFIGS, overrides)

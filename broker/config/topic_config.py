@@ -8,7 +8,6 @@ from broker.config.broker_config import BrokerConfig
 from broker.config.definition import InvalidValueError, Value, integer_of
 from broker.config.defs import TOPIC_CONFIGS
 from protocol.errors import InvalidConfiguration
-from protocol.java_collections import in_properties_order
 from storage.append_types import LogConfig
 
 
@@ -30,7 +29,7 @@ def topic_values(
     nulls = [name for name, value in overrides.items() if value is None]
     if nulls:
         raise InvalidConfiguration(f"Null value not supported for topic configs: {','.join(nulls)}")
-    for name in in_properties_order(overrides):
+    for name in overrides:
         if name not in TOPIC_CONFIGS:
             raise InvalidConfiguration(f"Unknown topic config name: {name}")
     values: dict[str, Value] = {}

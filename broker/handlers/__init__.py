@@ -1,5 +1,6 @@
-"""One module per API, named as its row in `protocol.api_table`; `broker.network.dispatch.Route` imports it when needed.
+"""One module per API, named as its row in `protocol.api_table` and imported when first used.
 
+APIs that are always refused are rows of the table in `refusals` instead. In a module,
 `handle(ctx, request)` returns the response or an awaitable of it, and raises KafkaError. A module may also have
 
 - `error_response(ctx, request, error)`, if `broker.network.error_responses` cannot derive the answer from the schema,
@@ -10,3 +11,20 @@
 - `REPEATS = True`, if requests are often identical: the same object is then passed again, and must not be changed,
 - `SHARES_RESPONSES = True`, if most requests get the same response, which is then written once.
 """
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import Any
+
+from broker.handlers.refusals import REFUSALS
+
+
+def has_handler(api_name: str) -> bool:
+    return api_name in REFUSALS or importlib.util.find_spec(f"{__name__}.{api_name}") is not None
+
+
+def handler_of(api_name: str) -> Any:
+    """The API's module, or its row in `refusals`."""
+    return REFUSALS.get(api_name) or importlib.import_module(f"{__name__}.{api_name}")

@@ -24,7 +24,7 @@ def handle(ctx: RequestContext, request: ListConfigResourcesRequest) -> ListConf
         error_code=ErrorCode.none,
         config_resources=tuple(
             ConfigResource(resource_name=name, resource_type=int(resource_type))
-            for resource_type in sorted(wanted)
+            for resource_type in map(ResourceType, sorted(wanted))
             for name in sorted(_names(ctx.image, resource_type))
         ),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -91,15 +90,14 @@ class ByVersion(dict[int, T]):
 
 
 class Route:
-    """One row of the API table with its handler module (see `broker.handlers`), which is imported when first used."""
+    """One row of the API table with its handler (see `broker.handlers`), which is imported when first used."""
 
     def __init__(self, api: Api, metrics: Metrics) -> None:
         self.api = api
         self._metrics = metrics
-        self.module_name = f"broker.handlers.{api.name}"
         self.exclusive = not api.pipelined
         self.loaded = False
-        self._module: ModuleType
+        self._handler: Any
         self.counters: RequestCounters
         self.handle: Callable[[RequestContext, Any], Any]
         self.decode: Callable[[int, memoryview, int], Any] | None
@@ -109,24 +107,24 @@ class Route:
         self.only_reads = False
         self.repeats = False
 
-    def load(self) -> ModuleType:
+    def load(self) -> Any:
         if not self.loaded:
-            module = importlib.import_module(self.module_name)
+            handler = _handlers().handler_of(self.api.name)
             self.counters = self._metrics.requests[self.api.name]
-            self.handle = module.handle
-            self.decode = getattr(module, "decode", None)
-            self.prepare = getattr(module, "prepare", None)
-            self.only_reads = getattr(module, "ONLY_READS", False)
-            self.repeats = self.exclusive and getattr(module, "REPEATS", False)
-            self._module = module
+            self.handle = handler.handle
+            self.decode = getattr(handler, "decode", None)
+            self.prepare = getattr(handler, "prepare", None)
+            self.only_reads = getattr(handler, "ONLY_READS", False)
+            self.repeats = self.exclusive and getattr(handler, "REPEATS", False)
+            self._handler = handler
             self.loaded = True
-        return self._module
+        return self._handler
 
     def _writer(self, version: int) -> Callable[[Any, int], Buffers]:
         encode = getattr(self.load(), "encode", None)
         if encode is None:
             write = messages.response_writer(self.api.key, version)
-            return messages.repeated_writer(write) if getattr(self._module, "SHARES_RESPONSES", False) else write
+            return messages.repeated_writer(write) if getattr(self._handler, "SHARES_RESPONSES", False) else write
         return lambda response, correlation_id: encode(response, version, correlation_id)
 
 
@@ -142,13 +140,12 @@ class Dispatcher:
         self._tasks: set[asyncio.Future[Any]] = set()
         self.pipelined_keys = frozenset(api.key for api in API_TABLE if api.pipelined)
         for api in API_TABLE:
-            route = Route(api, node.metrics)
-            if importlib.util.find_spec(route.module_name) is None:
-                raise RuntimeError(f"the API table names {api.name}, which has no handler {route.module_name}")
-            self._routes[api.key] = route
+            if not _handlers().has_handler(api.name):
+                raise RuntimeError(f"the API table names {api.name}, which has no handler")
+            self._routes[api.key] = Route(api, node.metrics)
 
     def route(self, api_key: int) -> Route:
-        """The route of an API, its handler module imported."""
+        """The route of an API, its handler imported."""
         route = self._routes[api_key]
         route.load()
         return route
@@ -274,8 +271,7 @@ class Dispatcher:
 
     def _too_new(self, route: Route, correlation_id: int) -> Buffers:
         """Answer ApiVersions in an unserved version, in version 0, which any client can read."""
-        module = route.load()
-        return messages.encode_response(route.api, module.unsupported_version(), 0, correlation_id)
+        return messages.encode_response(route.api, route.load().unsupported_version(), 0, correlation_id)
 
     async def drain(self) -> None:
         """Wait at most `DRAIN_MS` for running tasks, including those whose connection is gone."""
@@ -285,6 +281,11 @@ class Dispatcher:
             await clock.sleep(5)
         if self._tasks:
             logger.warning("requests abandoned at shutdown", requests=len(self._tasks))
+
+
+def _handlers() -> ModuleType:
+    """The handlers, which import this package."""
+    return importlib.import_module("broker.handlers")
 
 
 def _itself(response: Any) -> Any:

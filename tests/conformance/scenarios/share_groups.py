@@ -84,11 +84,18 @@ def share_states(t: Talk, v: int, *, api: str) -> None:
         named = [_topic(topic, *({"partition": index} for index in indexes)) for topic, indexes in topics]
         t.call(step, api, v, {"group_id": group and t.name(group), "topics": named})
 
+    numbered = {n: f"{n * 0x123456789ABCDEF0123456789:032x}" for n in range(1, 7)}
+    for topic_id, symbol in {
+        TOPIC: "topic",
+        OTHER: "other",
+        **{one: f"topic {n}" for n, one in numbered.items()},
+    }.items():
+        t.normalise.name_id(topic_id, symbol)
     ask("one", (TOPIC, [0]))
     ask("no topic", (NO_TOPIC, [0]))
     ask("twice", (TOPIC, [0, 0, 1]), (TOPIC, [2]))
     ask("partitions", (TOPIC, [17, 3, -1, 0, 2147483647, 40]))
-    ask("topics", (TOPIC, [0]), (OTHER, [0]), *((f"{n * 0x123456789ABCDEF0123456789:032x}", [n]) for n in range(1, 7)))
+    ask("topics", (TOPIC, [0]), (OTHER, [0]), *((topic_id, [n]) for n, topic_id in numbered.items()))
     ask("without partitions", (TOPIC, []))
     ask("one without partitions", (TOPIC, []), (OTHER, [3]))
     ask("the second without partitions", (OTHER, [3]), (TOPIC, []))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import random
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any, Self
 
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Listener
+from broker.handlers import handler_of
 from broker.metadata import feature_updates
 from broker.metadata.local_store import LocalMetadataStore
 from broker.metadata.producer_ids import ProducerIds
@@ -90,13 +90,14 @@ class Rig:
     async def ask(self, api: str, version: int | None = None, **fields: Any) -> Any:
         """The handler's answer to the newest request with these fields, or its answer to its own KafkaError."""
         row = API_BY_NAME[api]
-        module = importlib.import_module(f"broker.handlers.{api}")
+        handler = handler_of(api)
         request = messages.newest_request(row)(**fields)
         ctx = RequestContext(self.node, self.peer, row.key, row.highest if version is None else version, 1, "client")
         try:
-            answer = module.handle(ctx, request)
+            answer = handler.handle(ctx, request)
             return await answer if inspect.isawaitable(answer) else answer
         except KafkaError as error:
-            if not hasattr(module, "error_response"):
+            own = getattr(handler, "error_response", None)
+            if own is None:
                 raise
-            return module.error_response(ctx, request, error)
+            return own(ctx, request, error)

@@ -120,34 +120,6 @@ async def test_while_the_coordinator_loads_the_client_must_wait(api: str) -> Non
         assert await ask(rig, api) is (NONE if api == "heartbeat" else ErrorCode.coordinator_load_in_progress)
 
 
-DESCRIBED = "11 10 13 12 15 14 17 17 0 16 24 - 9 23 25 19 2 18 1 4 3 3 6 20 5 8 22 7 21"
-"""Of groups fixed-0 to fixed-25, 3 and 17 once more, and one without a name, as a real Kafka 4.1 answered."""
-
-
-@pytest.mark.parametrize(
-    ("api", "version", "field", "order"),
-    [
-        ("describe_groups", 6, "groups", DESCRIBED),
-        ("consumer_group_describe", 1, "group_ids", f"- {DESCRIBED.replace('- ', '')}"),
-        ("delete_groups", 2, "groups_names", "11 10 13 12 15 14 17 0 16 24 - 9 23 25 19 2 18 1 4 3 20 6 5 22 8 21 7"),
-    ],
-)
-async def test_groups_are_in_the_order_of_kafkas_map_of_partitions(
-    api: str, version: int, field: str, order: str
-) -> None:
-    names = (*(f"fixed-{number}" for number in (*range(26), 3, 17)), "")
-    fields: dict[str, Any] = {field: names}
-    if api != "delete_groups":
-        fields["include_authorized_operations"] = False
-    async with Rig() as rig:
-        client = rig.connect()
-        await client.ask("find_coordinator", 4, key_type=0, coordinator_keys=names)
-        await rig.clock.run(0)
-        answer = await client.ask(api, version, **fields)
-    groups = answer.results if api == "delete_groups" else answer.groups
-    assert [one.group_id.removeprefix("fixed-") or "-" for one in groups] == order.split()
-
-
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 SHARE_KEYS = {
     f"g:{TOPIC_ID}:1": True,

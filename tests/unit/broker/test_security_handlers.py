@@ -36,20 +36,20 @@ FILTER: dict[str, Any] = {
 
 async def test_there_are_no_acls_to_list() -> None:
     rig = await Rig.open()
-    with pytest.raises(SecurityDisabled, match="No Authorizer is configured on the broker"):
+    with pytest.raises(SecurityDisabled, match="No authorizer is configured"):
         await rig.ask("describe_acls", **FILTER)
 
 
 async def test_every_new_acl_is_refused() -> None:
     answer = await (await Rig.open()).ask("create_acls", creations=(AclCreation(**CREATION),) * 2)
     told = [(one.error_code.name, one.error_message) for one in answer.results]
-    assert told == [("security_disabled", "No Authorizer is configured.")] * 2
+    assert told == [("security_disabled", "No authorizer is configured.")] * 2
 
 
 async def test_every_filter_of_acls_to_delete_is_refused() -> None:
     answer = await (await Rig.open()).ask("delete_acls", filters=(DeleteAclsFilter(**FILTER),) * 2)
     told = [(one.error_code.name, one.error_message, one.matching_acls) for one in answer.filter_results]
-    assert told == [("security_disabled", "No Authorizer is configured.", ())] * 2
+    assert told == [("security_disabled", "No authorizer is configured.", ())] * 2
 
 
 @pytest.mark.parametrize("name", ["resource_type_filter", "pattern_type_filter", "operation", "permission_type"])
@@ -73,7 +73,7 @@ async def test_sasl_is_out_of_place() -> None:
     rig = await Rig.open()
     with pytest.raises(IllegalSaslState):
         await rig.ask("sasl_handshake", mechanism="PLAIN")
-    with pytest.raises(IllegalSaslState, match="SaslAuthenticate request received after successful authentication"):
+    with pytest.raises(IllegalSaslState, match="asks for no authentication"):
         await rig.ask("sasl_authenticate", auth_bytes=b"\0user\0password")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -201,11 +200,11 @@ async def test_a_quota_that_is_no_number_gives_a_batch_at_a_time(rig: Rig) -> No
 def slow(monkeypatch: pytest.MonkeyPatch, rig: Rig, api_key: int, ms: float) -> None:
     """Handling the API takes so long."""
     route = rig.node.dispatcher.route(api_key)
-    module: ModuleType = importlib.import_module(route.module_name)
+    handler = route.load()
 
     def handle(ctx: Any, request: Any) -> Any:
         rig.clock.advance(ms)
-        return module.handle(ctx, request)
+        return handler.handle(ctx, request)
 
     monkeypatch.setattr(route, "handle", handle)
 

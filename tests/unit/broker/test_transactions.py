@@ -178,31 +178,6 @@ async def flushed_by_message(rig: Rig, workers: QueuedWorkers, topic: str) -> No
     await settle()
 
 
-async def test_partitions_refused_come_in_the_order_of_kafkas_hash_maps() -> None:
-    async with Rig(config=CONFIG) as rig:
-        await rig.create("many", 5)
-        asked = {"nosuch": (0, 1, 2, 26, 5), "many": (0, 1, 9), "zz": (3, 2)}
-        told = await rig.connect().ask(
-            "add_partitions_to_txn",
-            2,
-            v3_and_below_transactional_id="t",
-            v3_and_below_producer_id=5,
-            v3_and_below_producer_epoch=0,
-            v3_and_below_topics=tuple(
-                AddPartitionsToTxnTopic(name=name, partitions=all_) for name, all_ in asked.items()
-            ),
-        )
-        found = [
-            (topic.name, [(one.partition_index, int(one.partition_error_code)) for one in topic.results_by_partition])
-            for topic in told.results_by_topic_v3_and_below
-        ]
-        assert found == [
-            ("zz", [(3, 3), (2, 3)]),
-            ("many", [(0, 55), (9, 3), (1, 55)]),
-            ("nosuch", [(2, 3), (5, 3), (26, 3), (0, 3), (1, 3)]),
-        ]
-
-
 async def test_a_delayed_write_does_not_get_behind_the_marker_beside_one_that_is_verified() -> None:
     """Transactions V1, whose epoch stays: partition 0 is in the transaction that ends meanwhile, 1 is asked about."""
     workers = QueuedWorkers()

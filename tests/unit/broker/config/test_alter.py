@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs: results, refusals and Kafka's texts."""
+"""AlterConfigs and IncrementalAlterConfigs: results and refusals."""
 
 from __future__ import annotations
 
@@ -93,11 +93,6 @@ def test_what_is_no_list_is_not_appended_to(change: tuple[str, int, str | None],
     assert raised.value.message == message
 
 
-def test_of_several_that_are_no_lists_the_first_in_a_hash_map_is_named() -> None:
-    with pytest.raises(InvalidConfiguration, match=r"Can't APPEND to key file\.delete\.delay\.ms "):
-        topic({}, ("segment.ms", APPEND, "1"), ("file.delete.delay.ms", APPEND, "1"))
-
-
 def test_what_was_is_left_as_it_was() -> None:
     current = {"retention.ms": "5"}
     assert topic(current, ("retention.ms", SET, "6"), ("segment.bytes", SET, "x")) == {
@@ -144,22 +139,26 @@ def test_what_may_be_altered_for_a_broker_and_for_the_cluster(
         (
             [("num.partitions", SET, "3"), ("node.id", SET, "3"), ("log.retention.ms", SET, "5")],
             InvalidRequest,
-            r"Cannot update these configs dynamically: Set\(node.id, num.partitions\)",
+            "set them in the file: num.partitions, node.id",
         ),
         (
             [("quota.window.num", SET, "3")],
             InvalidRequest,
-            r"Cannot update these configs dynamically: Set\(quota.window.num\)",
+            "set them in the file: quota.window.num",
         ),
         (
             [("log.retention.ms", SET, "x")],
             InvalidRequest,
             "Invalid value x for configuration log.retention.ms: Not a number of type LONG",
         ),
-        ([("log.retention.ms", SET, "0")], InvalidRequest, "requirement failed: log.retention.ms must be unlimited"),
+        (
+            [("log.retention.ms", SET, "0")],
+            InvalidRequest,
+            "log.retention.ms = 0: expected at least 1, or -1 for no limit",
+        ),
         ([("num.io.threads", SET, "x")], InvalidRequest, "Not a number of type INT"),
-        ([("num.io.threads", SET, "100")], InvalidRequest, "not be greater than double the current value 8"),
-        ([("log.cleaner.threads", SET, "0")], InvalidRequest, "/ by zero"),
+        ([("num.io.threads", SET, "100")], InvalidRequest, "num.io.threads = 100: expected from 4 to 16"),
+        ([("log.cleaner.threads", SET, "0")], InvalidRequest, "log.cleaner.threads = 0: expected at least 1"),
         ([("leader.replication.throttled.rate", SET, "-1")], InvalidRequest, "Value must be at least 0"),
         (
             [("listener.name.any.max.connections", SET, "-1")],
@@ -169,14 +168,14 @@ def test_what_may_be_altered_for_a_broker_and_for_the_cluster(
         (
             [("ssl.keystore.type", SET, "JKS"), ("ssl.keystore.location", SET, "a")],
             InvalidRequest,
-            r"using the listener prefix: HashSet\(ssl.keystore.type, ssl.keystore.location\)",
+            "Set these per listener, as .*: ssl.keystore.type, ssl.keystore.location",
         ),
         ([("ssl.engine.factory.class", SET, "a.B")], InvalidRequest, "Class a.B could not be found."),
         ([("ssl.engine.factory.class", SET, " a.B ")], InvalidRequest, "Class  a.B  could not be found."),
         (
             [("log.retention.ms", SET, "x"), ("background.threads", SET, "0")],
             InvalidRequest,
-            "Invalid value 0 for configuration background.threads: Value must be at least 1",
+            "Invalid value x for configuration log.retention.ms",
         ),
         (
             [("log.cleaner.threads", APPEND, "2")],
@@ -197,9 +196,11 @@ def test_broker_refusals(
 def test_listeners_are_altered_for_one_broker_alone() -> None:
     change = ("listeners", SET, "PLAINTEXT://127.0.0.1:9093")
     assert broker(change) == {"listeners": change[2]}
-    with pytest.raises(InvalidRequest, match=r"broker id must be specified: Set\(listeners\)"):
+    with pytest.raises(
+        InvalidRequest, match="Name a broker, since these cannot be set for the whole cluster: listeners"
+    ):
         broker(change, per_broker=False)
-    with pytest.raises(InvalidRequest, match="Error creating broker listeners from 'zzz': Unable to parse zzz"):
+    with pytest.raises(InvalidRequest, match="listeners = 'zzz': expected NAME://host:port"):
         broker(("listeners", SET, "zzz"))
 
 
@@ -207,7 +208,7 @@ def test_a_listeners_own_configurations_are_one_brokers_except_for_its_limits() 
     limit, other = ("listener.name.x.max.connections", SET, "5"), ("listener.name.x.ssl.keystore.type", SET, "JKS")
     assert broker(limit, per_broker=False) == {"min.insync.replicas": "1", limit[0]: "5"}
     assert broker(limit, other) == {limit[0]: "5", other[0]: "JKS"}
-    with pytest.raises(InvalidRequest, match=rf"broker id must be specified: Set\(ssl.protocol, {other[0]}\)"):
+    with pytest.raises(InvalidRequest, match=f"Name a broker, .*: {other[0]}, ssl.protocol"):
         broker(limit, other, ("ssl.protocol", SET, "TLSv1.3"), per_broker=False)
 
 
@@ -242,7 +243,7 @@ def test_the_altered_resource_is_this_broker_or_the_cluster() -> None:
 
 
 def test_a_value_that_became_too_long_by_appending_is_refused() -> None:
-    text = "The configuration value cannot be added because it exceeds the maximum value size of 32767 bytes."
+    text = "A configuration value may have 32767 characters at most."
     with pytest.raises(InvalidConfiguration, match=text):
         topic({}, ("cleanup.policy", APPEND, "q" * 32_767))
     with pytest.raises(InvalidConfiguration, match=text):
