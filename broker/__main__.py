@@ -20,9 +20,9 @@ import click  # noqa: E402
 import structlog  # noqa: E402
 
 from broker import logging, process  # noqa: E402
+from broker.cluster.earlier_entries import CorruptMetadataError  # noqa: E402
 from broker.config.broker_config import ConfigurationError  # noqa: E402
 from broker.config.sources import Loaded, load  # noqa: E402
-from broker.metadata.entries import CorruptMetadataError  # noqa: E402
 from broker.network.server import ListenError  # noqa: E402
 from broker.node import Node, Seams  # noqa: E402
 from broker.parent import Parent  # noqa: E402

@@ -8,13 +8,18 @@ import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 import structlog
 
 from broker import process
+from broker.cluster.auto_create import AutoTopicCreation
+from broker.cluster.config_schema import NodeConfigSchema
+from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.producer_ids import ProducerIds
+from broker.cluster.publisher import Follower
+from broker.cluster.standalone import StandaloneMetadata
 from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Listener, Listeners
 from broker.config.start_topics import parse_start_topics
@@ -22,14 +27,6 @@ from broker.config.topic_config import log_config
 from broker.coordinators.group_coordinator import GroupCoordinator
 from broker.coordinators.hanging_transactions import HangingTransactions
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
-from broker.metadata import feature_updates
-from broker.metadata.auto_create import AutoTopicCreation
-from broker.metadata.features import Features
-from broker.metadata.local_store import LocalMetadataStore
-from broker.metadata.producer_ids import ProducerIds
-from broker.metadata.resource_configs import Resource, ResourceConfigs, ResourceType
-from broker.metadata.store import MetadataStoreError
-from broker.metadata.topics import Topic, Topics
 from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.monitoring.loop_lag import LoopLag
 from broker.monitoring.metrics import Metrics
@@ -45,12 +42,18 @@ from broker.partitions.log_maintenance import LogMaintenance
 from broker.partitions.log_moves import LogMoves
 from broker.partitions.partition import Partition
 from broker.periodic import Periodic
-from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connection_rates import ConnectionRates
 from broker.quotas.throttling import Throttling, windows_of
-from broker.security.scram_credentials import ScramCredentials
 from broker.stopping import Stopped, end_work
+from controller.brokers import Registration
+from controller.decision import Surroundings
+from controller.local import LocalController
+from controller.quorum.metadata_log import MetadataLog
+from metadata.configs import ResourceType
+from metadata.delta import MetadataDelta
+from metadata.image import MetadataImage
 from protocol import uuids
+from protocol.metadata.brokers import Endpoint
 from storage.append_types import LogConfig
 from storage.folders.log_dirs import LogDir, LogDirs
 from storage.folders.log_manager import LogManager
@@ -67,13 +70,19 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
+RETRY_MS = 2_000
+"""Time between two attempts to write what there was no room for."""
+
 STARTED_LIKE_KAFKA = "[KafkaServer id={}] started; Kafka Server started; Transitioning from RECOVERY to RUNNING"
 """What Testcontainers looks for in the lines of Kafka's images, depending on its language and version."""
 
 
+PLAINTEXT = 0
+"""The number of the security protocol in a registration."""
+
 NO_METADATA = (
-    "there is no metadata in {}, the first folder of log.dirs. Name the folder first that has a metadata.log with "
-    "content, or restore it; otherwise all partitions would become strays. Data of Apache Kafka cannot be taken over."
+    "there is no metadata in {}, the first folder of log.dirs. Name the folder first that has __cluster_metadata-0, "
+    "or restore it; otherwise all partitions would become strays."
 )
 """After a change of the order of `log.dirs`, say, or if the first folder's disk is not mounted."""
 
@@ -97,16 +106,11 @@ class Node:
 
     advertised: dict[str, Listener]
     bound_listeners: str
-    metadata: LocalMetadataStore
-    topics: Topics
+    metadata: StandaloneMetadata
     logs: LogManager
     log_moves: LogMoves
     partitions: Partitions
     producer_ids: ProducerIds
-    resource_configs: ResourceConfigs
-    features: Features
-    scram_credentials: ScramCredentials
-    client_quotas: ClientQuotas
     throttling: Throttling
     connection_rates: ConnectionRates
     client_telemetry: ClientTelemetry
@@ -132,6 +136,7 @@ class Node:
         self.fetch_sessions = FetchSessionCache(
             config.integer("max.incremental.fetch.session.cache.slots"), seams.clock.monotonic_ms, seams.random
         )
+        self.cache = MetadataCache()
         self.auto_topics = AutoTopicCreation(self)
         self.not_ready: str | None = "starting"
         self.stopping = False
@@ -147,28 +152,29 @@ class Node:
     async def start(self) -> None:
         """Recover the data and open the listeners. A failure leaves nothing open, and the data as after a stop.
 
-        Raises LogDirError if a data folder cannot be used, MetadataStoreError if no metadata can be written any more,
+        Raises LogDirError if a data folder cannot be used, MetadataLogError if the metadata log cannot be, and
         ListenError if a listener, or the port for metrics and health, cannot be bound.
         """
+        seams = self._seams
         async with AsyncExitStack() as undo:
             dirs = self._lock_folders(undo)
             await self._bind_http(undo)
-            await self._read_metadata(dirs, undo)
-            await self._open_logs(dirs, undo)
+            services = LogServices(seams.fs, self.clock, seams.workers, seams.random, self.shortages)
+            await self._read_metadata(services, dirs, undo)
+            await self._open_logs(services, dirs, undo)
+            await self._bind(undo)
+            await self._register(dirs)
+            await seams.workers.call(self.partitions.start)
             self._start_coordinators(undo)
+            self._follow_metadata()
             await self.auto_topics.create_at_start(parse_start_topics(self.config.string("odradek.create.topics")))
-            self.dispatcher = Dispatcher(self)
-            self.server = Server(self)
-            undo.push_async_callback(self.server.stop)
-            await self.server.start(self._listeners.bound)
-            self.bound_listeners = self._listeners.with_ports(self.server.bound)
-            self.advertised = self._listeners.resolve(self.server.bound, socket.gethostname())
             await self.server.serve()
             self._register_metrics()
             undo.pop_all()
         self._loop_lag.start()
         self._maintenance.start(self.config, self._periodic)
         self._periodic.every(CHECK_MS, "check of the log directories", self._folder_checks.check)
+        self._periodic.every(RETRY_MS, "what there was no room for", self._retry)
         self.not_ready = None
         logger.info(
             "started",
@@ -192,70 +198,112 @@ class Node:
         self._metadata_dir = dirs.dirs[0]
         return dirs
 
-    async def _read_metadata(self, dirs: LogDirs, undo: AsyncExitStack) -> None:
-        """Read the metadata store; from here on the dynamic configurations count.
+    async def _read_metadata(self, services: LogServices, dirs: LogDirs, undo: AsyncExitStack) -> None:
+        """Read the metadata log; from here on the dynamic configurations count.
 
         Raises LogDirError if there are partitions and no metadata: they would all become strays.
         """
-        config, seams = self.config, self._seams
-        self.metadata = await LocalMetadataStore.open(seams.fs, config.log_dirs[0], seams.workers.lane("metadata"))
-        undo.push_async_callback(self.metadata.close)
-        if not self.metadata.revision:
-            dirs.require_no_partitions(NO_METADATA.format(config.log_dirs[0]))
-        self.metadata.on_failure = self._cannot_go_on
-        self.metadata.on_no_room = partial(self.shortages.note, config.log_dirs[0])
-        self.topics = await Topics.open(self.metadata)
-        self.producer_ids = ProducerIds(self.metadata)
-        self.resource_configs = await ResourceConfigs.open(self.metadata, config)
-        self.config = self.resource_configs.broker_config(config)
-        self.resource_configs.subscribe(self._configs_changed)
-        self.client_telemetry = ClientTelemetry(
-            self.resource_configs, self.metrics, config.integer("telemetry.max.bytes")
+        around = Surroundings(
+            NodeConfigSchema(lambda: self.config),
+            self._new_id,
+            self.node_id,
+            self._is_offline,
         )
-        self.features = await feature_updates.load(self.metadata)
-        self.scram_credentials = await ScramCredentials.open(self.metadata)
-        self.client_quotas = await ClientQuotas.open(self.metadata)
-        self.throttling = Throttling(self.client_quotas, config, self.clock.monotonic_ms)
-        self.connection_rates = ConnectionRates(self.client_quotas, windows_of(config), self.clock.monotonic_ms)
+        folder = dirs.dirs[0]
+        directory_id = uuids.from_text(folder.directory_id)
+        self.metadata = await StandaloneMetadata.open(
+            services, folder.path, self.node_id, directory_id, self.cache, around
+        )
+        undo.push_async_callback(self.metadata.log.close)
+        if self.metadata.is_new:
+            dirs.require_no_partitions(NO_METADATA.format(folder.path))
+        self.metadata.log.on_failure = self._cannot_go_on
+        config = self.config = self.config.with_dynamic(*self.cache.broker_configs(self.node_id))
+        self.producer_ids = ProducerIds(self.metadata.allocate_producer_ids)
+        self.client_telemetry = ClientTelemetry(self.cache, self.metrics, config.integer("telemetry.max.bytes"))
+        self.throttling = Throttling(config, self.clock.monotonic_ms)
+        self.throttling.follow(self.cache.image.quotas)
+        self.connection_rates = ConnectionRates(windows_of(config), self.clock.monotonic_ms)
+        await self.connection_rates.prepare(self.cache.image)
+        self.connection_rates.follow(self.cache.image)
 
-    async def _open_logs(self, dirs: LogDirs, undo: AsyncExitStack) -> None:
+    @property
+    def controller(self) -> LocalController:
+        return self.metadata.controller
+
+    @property
+    def metadata_log(self) -> MetadataLog:
+        return self.metadata.log
+
+    async def _open_logs(self, services: LogServices, dirs: LogDirs, undo: AsyncExitStack) -> None:
         config, seams = self.config, self._seams
-        services = LogServices(seams.fs, seams.clock, seams.workers, seams.random, self.shortages)
         self.logs = await seams.workers.call(
             lambda: LogManager.open(
                 services,
                 dirs,
-                self._topic_config,
+                self._log_config,
                 new_id=self._new_id,
                 topic_id_of=self._topic_id,
-                standing_of=self.topics.standing,
+                standing_of=self.metadata.standing,
                 recovery_threads=config.integer("num.recovery.threads.per.data.dir"),
                 producer_expiration_ms=config.integer("producer.id.expiration.ms"),
             )
         )
         undo.push_async_callback(seams.workers.call, self._close_logs)
         self.logs.on_folder_failed = self._folder_failed
-        try:
-            await self.topics.raise_leader_epochs()
-        except MetadataStoreError as error:
-            if self.unusable.is_set():
-                raise
-            # The disk is full, but existing data can still be served.
-            logger.warning("leader epochs not raised", error=str(error))
+        self.metadata.before_snapshot = self.logs.sync_folders
         self.partitions = Partitions(
-            self.topics, self.logs, self._log_config, self._partition_advanced, self._partition_deleted
+            self.cache, self.logs, self._log_config, self._partition_advanced, self._partition_deleted
         )
-        self.partitions.start()
         self._maintenance = LogMaintenance(self.logs, self.partitions)
         self._folder_checks = FolderChecks(self.logs, process.require_spare_descriptor)
         self.log_moves = LogMoves(self.logs, self._maintenance.cleaner.is_busy_with, self._new_id)
 
+    async def _bind(self, undo: AsyncExitStack) -> None:
+        """Open the listeners, without accepting anybody yet: what is advertised has the ports."""
+        self.dispatcher = Dispatcher(self)
+        self.server = Server(self)
+        undo.push_async_callback(self.server.stop)
+        await self.server.start(self._listeners.bound)
+        self.bound_listeners = self._listeners.with_ports(self.server.bound)
+        self.advertised = self._listeners.resolve(self.server.bound, socket.gethostname())
+
+    async def _register(self, dirs: LogDirs) -> None:
+        config = self.config
+        await self.metadata.lead(
+            Registration(
+                self.node_id,
+                self._new_id(),
+                [
+                    Endpoint(name=name, host=address.host, port=address.port, security_protocol=PLAINTEXT)
+                    for name, address in self.advertised.items()
+                ],
+                (),
+                config.optional_string("broker.rack"),
+                [uuids.from_text(log_dir.directory_id) for log_dir in dirs.dirs if log_dir.directory_id],
+            ),
+            config.integer("min.insync.replicas"),
+        )
+
+    def _follow_metadata(self) -> None:
+        """What follows the metadata, in this order: replicas, coordinators, configurations, quotas."""
+        self.metadata.publisher.start(
+            [
+                Follower("replicas", self.partitions.follow, self.partitions.prepare),
+                Follower("group coordinator", self.group_coordinator.follow),
+                Follower("transaction coordinator", self.transaction_coordinator.follow),
+                Follower("configurations", self._configs_changed),
+                Follower("client metrics", lambda delta, _: self.client_telemetry.follow(delta)),
+                Follower("quotas", self._quotas_changed, self._quotas_changing),
+            ]
+        )
+
     def _start_coordinators(self, undo: AsyncExitStack) -> None:
-        self.group_coordinator = GroupCoordinator(self, self.resource_configs)
+        self.group_coordinator = GroupCoordinator(self)
         undo.callback(self.group_coordinator.stop)
         self.group_coordinator.start()
         groups = self.group_coordinator.runtime
-        self.transaction_coordinator = TransactionCoordinator(self, groups, self.producer_ids, self.features)
+        self.transaction_coordinator = TransactionCoordinator(self, groups, self.producer_ids)
         undo.callback(self.transaction_coordinator.stop)
         self.transaction_coordinator.start()
         self._hanging = HangingTransactions(self.transaction_coordinator, groups, self.partitions, self.clock)
@@ -277,16 +325,15 @@ class Node:
             shortages=self.shortages,
         )
 
-    def _log_config(self, topic: Topic) -> LogConfig:
-        return log_config(self.config, topic.configs)
+    def _log_config(self, topic: str) -> LogConfig:
+        """The configuration of a topic's logs; the broker's defaults for an unknown topic."""
+        return log_config(self.config, self.cache.topic_configs(topic))
 
-    def _topic_config(self, name: str) -> LogConfig:
-        """The configuration of a topic's log; the broker's defaults for an unknown topic."""
-        topic = self.topics.get(name)
-        return log_config(self.config, {} if topic is None else topic.configs)
+    def _is_offline(self, topic: str, index: int) -> bool:
+        return self.partitions.is_offline(topic, index)
 
     def _topic_id(self, name: str) -> UUID | None:
-        topic = self.topics.get(name)
+        topic = self.cache.topic(name)
         return None if topic is None else topic.id
 
     def _new_id(self) -> UUID:
@@ -329,15 +376,31 @@ class Node:
 
     def _partition_deleted(self, partition: Partition) -> None:
         self._partition_advanced(partition)
-        if self.topics.get(partition.topic) is None:
+        if self.cache.topic(partition.topic) is None:
             self.metrics.topic_deleted(partition.topic)
 
-    def _configs_changed(self, resource: Resource) -> None:
-        if resource[0] is ResourceType.BROKER:
-            self.config = self.resource_configs.broker_config(self.config)
+    def _configs_changed(self, delta: MetadataDelta, _image: MetadataImage) -> None:
+        if delta.touched("configs") and any(kind == ResourceType.BROKER for kind, _ in delta.configs.changed):
+            self.config = self.config.with_dynamic(*self.cache.broker_configs(self.node_id))
             self.partitions.reconfigure()
             self.server.limits_changed()
             self._maintenance.reconfigure(self.config)
+
+    async def _quotas_changing(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        if delta.touched("quotas"):
+            await self.connection_rates.prepare(image)
+
+    def _quotas_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        if delta.touched("quotas"):
+            self.throttling.follow(delta.quotas.changed)
+            self.connection_rates.follow(image)
+
+    async def _retry(self) -> None:
+        """Do what could not be done for want of room."""
+        await self.metadata.retry()
+        made = await self.partitions.retry()
+        for coordinator in (self.group_coordinator, self.transaction_coordinator):
+            coordinator.logs_made(made)
 
     def _folder_failed(self, log_dir: LogDir) -> None:
         if log_dir is self._metadata_dir:
@@ -376,7 +439,6 @@ class Node:
             "moves of logs": self.log_moves.stop,
             "compaction": self._maintenance.stop,
             "periodic jobs": self._periodic.stop,
-            "deleted topics": self.partitions.deleted_topics.stop,
             "the metadata log": self.metadata.close,
             "the logs": lambda: self._seams.workers.lane("stop").call(self._close_logs),
         }

@@ -33,7 +33,9 @@ class CreatingNode(Protocol):
     stopping: bool
     config: BrokerConfig
     cache: MetadataCache
-    controller: LocalController
+
+    @property
+    def controller(self) -> LocalController: ...
 
 
 class AutoTopicCreation:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 
 from immutables import Map
 from kio.schema.create_topics.v7.response import CreatableTopicConfigs
@@ -17,6 +16,8 @@ from broker.config.resource_defs import parse_client_metrics_configs, parse_grou
 from broker.config.topic_config import parse_topic_configs
 from metadata.configs import ResourceType
 
+MOST_DESCRIBED = 16
+
 _BROKER: Mapping[str, ConfigDef] = {**NOT_NEEDED, **BROKER_CONFIGS}
 
 
@@ -25,6 +26,7 @@ class NodeConfigSchema:
 
     def __init__(self, config: Callable[[], BrokerConfig]) -> None:
         self._config = config
+        self._describe = _Descriptions(None)
 
     @property
     def partition_count(self) -> int:
@@ -53,7 +55,10 @@ class NodeConfigSchema:
         return to_text(_definitions(resource_type)[name].default) or ""
 
     def effective_topic_configs(self, configs: Mapping[str, str]) -> tuple[CreatableTopicConfigs, ...]:
-        return _effective(self._config(), Map(configs))
+        config = self._config()
+        if self._describe.config is not config:
+            self._describe = _Descriptions(config)
+        return self._describe[Map(configs)]
 
 
 def _definitions(resource_type: int) -> Mapping[str, ConfigDef]:
@@ -65,7 +70,20 @@ def _definitions(resource_type: int) -> Mapping[str, ConfigDef]:
     return {}
 
 
-@lru_cache(maxsize=16)  # a request for a thousand topics mostly has one configuration for all
+class _Descriptions(dict[Map[str, str], tuple[CreatableTopicConfigs, ...]]):
+    """What holds under one broker configuration: a request for a thousand topics mostly has one for all."""
+
+    def __init__(self, config: BrokerConfig | None) -> None:
+        self.config = config
+
+    def __missing__(self, configs: Map[str, str]) -> tuple[CreatableTopicConfigs, ...]:
+        assert self.config is not None
+        if len(self) >= MOST_DESCRIBED:
+            self.clear()
+        made = self[configs] = _effective(self.config, configs)
+        return made
+
+
 def _effective(config: BrokerConfig, configs: Map[str, str]) -> tuple[CreatableTopicConfigs, ...]:
     return tuple(
         CreatableTopicConfigs(

@@ -6,7 +6,7 @@ broker name, or of `process.roles`, fails with UNKNOWN_SERVER_ERROR.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from broker.config.broker_config import BrokerConfig, ConfigurationError
 from broker.config.cross_checks import broken_rules

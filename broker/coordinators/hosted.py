@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from random import Random
 from typing import Generic, Protocol, TypeVar
 
@@ -124,6 +124,12 @@ class HostedCoordinator(Generic[S]):
             self.runtime.unload_all()
         topic = image.topics.get(self._topic)
         if topic is not None and topic.id in delta.topics.changed:
+            self._load(topic)
+
+    def logs_made(self, topics: Collection[str]) -> None:
+        """Load the shards of partitions of these topics whose logs could not be made before."""
+        topic = self._node.cache.topic(self._topic)
+        if topic is not None and self._topic in topics:
             self._load(topic)
 
     def _load(self, topic: TopicImage) -> None:

@@ -12,20 +12,21 @@ from kio.schema.alter_user_scram_credentials.v0.response import AlterUserScramCr
 from kio.schema.errors import ErrorCode
 
 from broker.network.context import RequestContext
-from controller.scram import Deletion, Upsertion, decide
+from controller.scram import Alteration, Deletion, Upsertion, decide
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
 
 
 async def handle(ctx: RequestContext, request: AlterUserScramCredentialsRequest) -> AlterUserScramCredentialsResponse:
-    alterations = [
+    alterations: list[Alteration] = [
         *(Deletion(each.name, each.mechanism) for each in request.deletions),
         *(
             Upsertion(each.name, each.mechanism, each.iterations, each.salt, each.salted_password)
             for each in request.upsertions
         ),
     ]
-    return _response(await ctx.node.controller.submit(lambda image: decide(image, alterations)))
+    outcome = await ctx.node.controller.submit(lambda image: decide(image, alterations))
+    return _response(outcome)
 
 
 def _response(outcome: Iterable[tuple[str, KafkaError | None]]) -> AlterUserScramCredentialsResponse:

@@ -13,8 +13,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from broker.config.broker_config import split_list
 from broker.cluster import raft_voters
+from broker.config.broker_config import split_list
 from broker.network.context import CloseConnectionError, RequestContext
 from protocol.api_table import API_BY_KEY
 from protocol.errors import (

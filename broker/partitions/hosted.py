@@ -163,8 +163,8 @@ class Partitions:
             config = self._config_of(new.topic)
             try:
                 plan = self._logs.plan_log(new.topic, new.index, new.topic_id, config, new.leader_epoch)
-            except KafkaStorage as error:
-                logger.error("log not made", partition=f"{new.topic}-{new.index}", error=error.message)
+            except KafkaStorage as refused:
+                logger.error("log not made", partition=f"{new.topic}-{new.index}", error=refused.message)
             else:
                 plans.append((new.key, plan))
         shares = [share for start in range(PREPARING) if (share := plans[start::PREPARING])]
@@ -200,8 +200,8 @@ class Partitions:
                     errors.append(error)
             return errors
 
-        for error in await self._logs.services.workers.call(remove):  # the next attempt, or start, removes them
-            logger.error("folder of a failed creation not removed", error=str(error))
+        for failure in await self._logs.services.workers.call(remove):  # the next attempt, or start, removes them
+            logger.error("folder of a failed creation not removed", error=str(failure))
 
     # -- hosting
 

@@ -1,10 +1,9 @@
-"""The entries of `metadata.log` and `metadata.snapshot`.
+"""The entries of `metadata.log` and `metadata.snapshot`, in which releases before 0.2 kept the metadata.
 
 An entry is: magic (4 bytes, `F0 4F 4D 31`), length of the payload (u32, big-endian), CRC-32C of length and payload
 (u32), payload. The payload is ASCII JSON: a list of commits `{"revision": n, "puts": {key: value}, "deletes": [key]}`.
-Values are UTF-8, with every byte that is not UTF-8 as a lone surrogate escape, so that any bytes can be restored. A
-log entry is everything that one fsync covered; a snapshot is one entry of one commit that puts every key, each with its
-version.
+Values are UTF-8, with every byte that is not UTF-8 as a lone surrogate escape. A log entry is everything that one sync
+covered; a snapshot is one entry of one commit that puts every key.
 
 The magic's first byte is never ASCII, so no payload can look like the start of an entry. An entry found after a bad one
 therefore proves that the bad one was once whole, which a torn last write never is.
@@ -15,12 +14,10 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import crc32c
-
-from broker.metadata.store import Versioned
 
 _HEAD = struct.Struct(">4sII")
 _MAGIC = b"\xf0OM1"
@@ -28,22 +25,15 @@ _MAGIC = b"\xf0OM1"
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit as stored; in a snapshot `versions` holds the version of each key."""
+    """One commit as stored."""
 
     revision: int
     puts: Mapping[str, bytes]
     deletes: tuple[str, ...] = ()
-    versions: Mapping[str, int] = field(default_factory=dict)
 
 
 class CorruptMetadataError(Exception):
     """A metadata file holds something that no crash can explain; the broker must not start from it."""
-
-
-def encode_entry(commits: list[Commit]) -> bytes:
-    payload = json.dumps([_to_json(commit) for commit in commits], separators=(",", ":")).encode("ascii")
-    checksum = crc32c.crc32c(payload, crc32c.crc32c(struct.pack(">I", len(payload))))
-    return _HEAD.pack(_MAGIC, len(payload), checksum) + payload
 
 
 def decode_entries(data: bytes, name: str, covered: int = 0) -> Iterator[tuple[int, list[Commit]]]:
@@ -96,35 +86,9 @@ def _next_whole(data: bytes, position: int) -> tuple[int, int] | None:
     return None
 
 
-def _to_json(commit: Commit) -> dict[str, object]:
-    entry: dict[str, object] = {
-        "revision": commit.revision,
-        "puts": {key: value.decode("utf-8", "surrogateescape") for key, value in commit.puts.items()},
-    }
-    if commit.deletes:
-        entry["deletes"] = list(commit.deletes)
-    if commit.versions:
-        entry["versions"] = dict(commit.versions)
-    return entry
-
-
 def _from_json(entry: Mapping[str, Any]) -> Commit:
     return Commit(
         revision=int(entry["revision"]),
         puts={key: value.encode("utf-8", "surrogateescape") for key, value in entry["puts"].items()},
         deletes=tuple(entry.get("deletes", ())),
-        versions={key: int(version) for key, version in entry.get("versions", {}).items()},
     )
-
-
-def apply(state: dict[str, Versioned], commit: Commit) -> dict[str, Versioned | None]:
-    """Apply `commit` to `state`, and return the new entry of each key it touched."""
-    changed: dict[str, Versioned | None] = dict.fromkeys(commit.deletes)
-    for key, value in commit.puts.items():
-        changed[key] = Versioned(value, commit.versions.get(key, commit.revision))
-    for key, versioned in changed.items():
-        if versioned is None:
-            state.pop(key, None)
-        else:
-            state[key] = versioned
-    return changed

@@ -1,0 +1,211 @@
+"""The metadata of a standalone node: its own log, its own controller, and itself as the only broker.
+
+Theory of operation. `open` reads the log and makes the image, or imports what an earlier release wrote. `lead` makes
+the node the leader of its log, registers its broker and elects it; from then on the controller decides. `close` fences
+the broker, as a controlled shutdown does. If there is no room for the log at the start, the node serves what it has and
+refuses changes, and `lead` is tried again from time to time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import structlog
+
+from broker.cluster import earlier_store
+from broker.cluster.publisher import MetadataPublisher
+from controller import brokers, producer_ids
+from controller.brokers import Registration
+from controller.decision import Decision, Surroundings
+from controller.local import LocalController
+from controller.quorum.errors import MetadataLogError, NoRoomError
+from controller.quorum.metadata_log import MetadataLog
+from metadata.delta import MetadataDelta
+from metadata.image import MetadataImage
+from metadata.loader import ImageLoader
+from metadata.snapshot import records_of
+from metadata.topics import TopicImage
+from protocol.topic_partition import TopicPartition
+from storage.folders.strays import Standing
+
+if TYPE_CHECKING:
+    from broker.cluster.metadata_cache import MetadataCache
+    from storage.log.log_services import LogServices
+
+logger = structlog.get_logger(__name__)
+
+
+class StandaloneMetadata:
+    """See the theory of operation above.
+
+    Attributes:
+        log: the metadata log.
+        controller: decides on every change.
+        publisher: tells this node's parts what has changed.
+        is_new: the log had no record when it was opened, and nothing was imported.
+        before_snapshot: makes durable, off the loop, what a snapshot makes the log forget: that topics were deleted.
+    """
+
+    def __init__(
+        self,
+        services: LogServices,
+        folder: str,
+        log: MetadataLog,
+        read: _Read,
+        cache: MetadataCache,
+        around: Surroundings,
+    ) -> None:
+        self.log = log
+        self.publisher = MetadataPublisher(cache)
+        self.controller = LocalController(log, read.image, self.publisher.publish, around)
+        self.controller.on_published = self._published
+        self.is_new = read.image.offset < 0 and not read.imported
+        self.before_snapshot: Callable[[], None] = lambda: None
+        self._services = services
+        self._folder = folder
+        self._cache = cache
+        self._read = read
+        self._registration: Registration | None = None
+        self._min_isr = 1
+        self._snapshotting: asyncio.Task[None] | None = None
+        cache.image = read.image
+
+    @classmethod
+    async def open(
+        cls,
+        services: LogServices,
+        folder: str,
+        node_id: int,
+        directory_id: UUID,
+        cache: MetadataCache,
+        around: Surroundings,
+    ) -> StandaloneMetadata:
+        """Read the log in `folder`, the first of `log.dirs`. Raises MetadataLogError, CorruptMetadataError, OSError."""
+        lane = services.workers.lane("metadata")
+        log = await lane.call(partial(MetadataLog.open, services, folder, node_id, directory_id=directory_id))
+        read = await lane.call(partial(_read_all, services, folder, log))
+        return cls(services, folder, log, read, cache, around)
+
+    def standing(self, partition: TopicPartition, topic_id: UUID | None) -> Standing:
+        """Whether a folder of that partition and topic id, if it has one, is a topic's."""
+        topic = self._cache.topic(partition.topic)
+        if topic is not None and _has(topic, partition.partition, topic_id):
+            return Standing.HOSTED
+        return Standing.DELETED if topic_id in self._read.removed else Standing.STRAY
+
+    async def lead(self, registration: Registration, min_insync_replicas: int) -> None:
+        """Register and elect this node's broker. Raises MetadataLogError if the log cannot be written."""
+        self._registration, self._min_isr = registration, min_insync_replicas
+        try:
+            await self._lead(registration)
+        except NoRoomError as error:
+            logger.warning("no room for the metadata log; changes are refused", error=error.message)
+            self._register_for_now(registration)
+
+    async def retry(self) -> None:
+        """Lead, if there was no room for it before; for a periodic job."""
+        if self._registration is None:
+            return
+        try:
+            await self._lead(self._registration)
+        except NoRoomError:
+            return
+        logger.info("there is room for the metadata log again")
+
+    async def allocate_producer_ids(self) -> range:
+        """The next block of producer ids. Raises MetadataLogError."""
+        node_id = self.controller.around.node_id
+        broker = self._cache.broker(node_id)
+        epoch = -1 if broker is None else broker.epoch
+        return await self.controller.submit(lambda image: producer_ids.decide(image, node_id, epoch))
+
+    async def close(self) -> None:
+        """Fence the broker, as far as the log allows, and close the log. Nothing follows the image any more."""
+        self.publisher.start(())
+        node_id = self.controller.around.node_id
+        try:
+            if self._registration is None:
+                await self.controller.submit(lambda image: brokers.shut_down(image, node_id))
+            await self.controller.close()
+            if self._snapshotting is not None:
+                await asyncio.wait([self._snapshotting])
+            await self.log.close()
+        except MetadataLogError as error:  # as after a kill; the next start deals with it
+            logger.warning("the broker could not be fenced", error=error.message)
+
+    async def _lead(self, registration: Registration) -> None:
+        if self.log.epoch < 0:
+            await self.log.lead()
+        await self.controller.submit(partial(self._begin, registration))
+        self._registration = None
+        if self._read.imported:
+            await self._services.workers.call(partial(earlier_store.set_aside, self._services.fs, self._folder))
+            logger.info("metadata of an earlier release imported", folder=self._folder)
+
+    def _begin(self, registration: Registration, image: MetadataImage) -> Decision[int]:
+        """What this run begins with: imported or bootstrap records, where there are none yet, and the registration."""
+        first = [*self._read.imported, *(self.log.bootstrap if image.offset < 0 else ())]
+        image = _after(image, first)
+        first += brokers.bootstrap(image, self._min_isr).records
+        decision = brokers.register(_after(image, first), registration, self.controller.next_offset + len(first))
+        return Decision([*first, *decision.records], decision.response)
+
+    def _register_for_now(self, registration: Registration) -> None:
+        """Let the image say what it will say once there is room: the node can serve, but nothing can change."""
+        image = self.controller.image
+        delta = MetadataDelta(image)
+        delta.replay_all(self._begin(registration, image).records)
+        self._cache.image = delta.apply(image.offset, image.epoch, image.timestamp_ms)
+
+    # -- snapshots
+
+    def _published(self) -> None:
+        if self.log.is_snapshot_due and (self._snapshotting is None or self._snapshotting.done()):
+            self._snapshotting = asyncio.create_task(self._write_snapshot(), name="metadata-snapshot")
+
+    async def _write_snapshot(self) -> None:
+        image = self.controller.image
+        try:
+            await self._services.workers.lane("metadata").call(self.before_snapshot)
+            await self.log.write_snapshot(image.offset + 1, image.epoch, image.timestamp_ms, records_of(image))
+        except (OSError, MetadataLogError) as error:  # the log still has everything
+            logger.warning("metadata snapshot not written", error=str(error))
+
+
+class _Read:
+    """What was read: the image, the ids of topics that the log deletes, and the records of an earlier release."""
+
+    def __init__(self, image: MetadataImage, removed: set[UUID], imported: Sequence[Any] = ()) -> None:
+        self.image = image
+        self.removed = removed
+        self.imported = imported
+
+
+def _read_all(services: LogServices, folder: str, log: MetadataLog) -> _Read:
+    """Blocking."""
+    loader = ImageLoader()
+    removed: set[UUID] = set()
+    for batch in log.batches():
+        loader.load(batch.records)
+        removed |= {record.topic_id for record in batch.records if record.__class__.__name__ == "RemoveTopicRecord"}
+        last = batch
+    if log.next_offset:
+        loader.publish(log.next_offset - 1, last.epoch, last.timestamp)
+    elif earlier_store.is_present(services.fs, folder):
+        imported, deleted = earlier_store.read_records(services.fs, folder)
+        return _Read(loader.image, deleted, imported)
+    return _Read(loader.image, removed)
+
+
+def _after(image: MetadataImage, records: Sequence[Any]) -> MetadataImage:
+    delta = MetadataDelta(image)
+    delta.replay_all(records)
+    return delta.apply(image.offset, image.epoch, image.timestamp_ms)
+
+
+def _has(topic: TopicImage, index: int, topic_id: UUID | None) -> bool:
+    return index in topic.partitions and topic_id in (topic.id, None)
