@@ -4,30 +4,42 @@ from __future__ import annotations
 
 import inspect
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, Self
+from uuid import UUID
 
+from kio.schema.create_topics.v7.request import CreatableTopic
+
+from broker.cluster.config_schema import NodeConfigSchema
+from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.producer_ids import ProducerIds
+from broker.cluster.publisher import Follower
+from broker.cluster.standalone import StandaloneMetadata
 from broker.config.broker_config import BrokerConfig
-from broker.config.listeners import Listener
 from broker.handlers import handler_of
-from broker.metadata import feature_updates
-from broker.metadata.local_store import LocalMetadataStore
-from broker.metadata.producer_ids import ProducerIds
-from broker.metadata.resource_configs import Resource, ResourceConfigs
-from broker.metadata.topics import Topics
 from broker.monitoring.client_telemetry import ClientTelemetry
 from broker.monitoring.metrics import Metrics
 from broker.network.context import RequestContext
-from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.throttling import Throttling
-from broker.security.scram_credentials import ScramCredentials
-from protocol import messages
+from controller.brokers import Registration
+from controller.configs import changed_records
+from controller.decision import Decision, Surroundings
+from metadata.delta import MetadataDelta
+from metadata.image import MetadataImage
+from protocol import messages, uuids
 from protocol.api_table import API_BY_NAME
 from protocol.errors import KafkaError
+from protocol.metadata.brokers import Endpoint
+from storage.log.log_services import LogServices
+from storage.shortages import Shortages
 from tests.doubles.clock import ManualClock
 from tests.doubles.files import MemoryFileSystem
 from tests.doubles.workers import LoopWorkers
+
+DIRECTORY = UUID(int=1 << 100)
 
 
 @dataclass(eq=False)
@@ -59,33 +71,58 @@ class Rig:
         fs = fs or MemoryFileSystem()
         fs.mkdir("/data")
         static = BrokerConfig.of({"node.id": "1", **{name.replace("_", "."): value for name, value in config.items()}})
-        store = await LocalMetadataStore.open(fs, "/data", LoopWorkers())
-        configs = await ResourceConfigs.open(store, static)
+        clock, chance = ManualClock(), random.Random(7)
+        services = LogServices(fs, clock, LoopWorkers(), chance, Shortages(clock.monotonic_ms))
         node = SimpleNamespace(
             node_id=1,
             cluster_id="NfaQcBywSz--MiXDmlGZAQ",
-            config=configs.broker_config(static),
-            clock=ManualClock(),
-            random=random.Random(7),
+            config=static,
+            clock=clock,
+            random=chance,
             metrics=Metrics(),
-            metadata=store,
-            topics=await Topics.open(store),
-            partitions=SimpleNamespace(offline_of=lambda _: frozenset()),
-            resource_configs=configs,
-            producer_ids=ProducerIds(store),
-            features=await feature_updates.load(store),
-            scram_credentials=await ScramCredentials.open(store),
-            client_quotas=await ClientQuotas.open(store),
-            advertised={"PLAINTEXT": Listener("PLAINTEXT", "PLAINTEXT", "broker.example", 9092)},
+            cache=MetadataCache(),
+            partitions=SimpleNamespace(offline_of=lambda _: frozenset(), is_offline=lambda *_: False),
         )
-        node.throttling = Throttling(node.client_quotas, node.config, node.clock.monotonic_ms)
-        node.client_telemetry = ClientTelemetry(configs, node.metrics, 1 << 20)
+        around = Surroundings(NodeConfigSchema(lambda: node.config), lambda: uuids.random_uuid(chance), 1)
+        metadata = await StandaloneMetadata.open(services, "/data", 1, DIRECTORY, node.cache, around)
+        node.metadata, node.controller, node.metadata_log = metadata, metadata.controller, metadata.log
+        node.config = static.with_dynamic(*node.cache.broker_configs(1))
+        node.producer_ids = ProducerIds(metadata.allocate_producer_ids)
+        node.throttling = Throttling(node.config, clock.monotonic_ms)
+        node.throttling.follow(node.cache.image.quotas)
+        node.client_telemetry = ClientTelemetry(node.cache, node.metrics, 1 << 20)
 
-        def reconfigure(_resource: Resource) -> None:
-            node.config = configs.broker_config(node.config)
+        def configs_changed(delta: MetadataDelta, _image: MetadataImage) -> None:
+            node.config = node.config.with_dynamic(*node.cache.broker_configs(1))
+            node.client_telemetry.follow(delta)
 
-        configs.subscribe(reconfigure)
+        def quotas_changed(delta: MetadataDelta, _image: MetadataImage) -> None:
+            if delta.touched("quotas"):
+                node.throttling.follow(delta.quotas.changed)
+
+        metadata.publisher.start([Follower("configs", configs_changed), Follower("quotas", quotas_changed)])
+        listener = Endpoint(name="PLAINTEXT", host="broker.example", port=9092, security_protocol=0)
+        registration = Registration(1, uuids.random_uuid(chance), [listener], (), None, [DIRECTORY])
+        await metadata.lead(registration, node.config.integer("min.insync.replicas"))
         return cls(fs, node)
+
+    def configs(self, resource_type: int, name: str) -> dict[str, str]:
+        """What is set for a resource."""
+        return dict(self.node.cache.image.configs.of(resource_type, name))
+
+    async def set_configs(self, resource_type: int, name: str, configs: Mapping[str, str]) -> None:
+        """Set all of a resource's configurations, without any check."""
+
+        def decide(image: MetadataImage) -> Decision[None]:
+            resource = resource_type, name
+            return Decision(list(changed_records(resource, image.configs.of(*resource), configs)), None)
+
+        await self.node.controller.submit(decide)
+
+    async def create(self, *topics: CreatableTopic) -> None:
+        """Create topics, each of which can be created."""
+        answer = await self.ask("create_topics", topics=topics, timeout=timedelta(seconds=1), validate_only=False)
+        assert not [result for result in answer.topics if result.error_code]
 
     async def ask(self, api: str, version: int | None = None, **fields: Any) -> Any:
         """The handler's answer to the newest request with these fields, or its answer to its own KafkaError."""

@@ -41,7 +41,7 @@ async def test_a_name_that_collides_with_a_topic_hinders_no_other() -> None:
 async def test_the_metadata_log_is_no_topic_to_be_made() -> None:
     async with Rig() as rig:
         assert await asked(rig.connect(), "__cluster_metadata") == ["unknown_topic_or_partition"]
-        assert rig.node.topics.get("__cluster_metadata") is None
+        assert rig.node.cache.topic("__cluster_metadata") is None
 
 
 async def test_the_state_of_share_groups_has_configurations_of_its_own() -> None:
@@ -52,7 +52,7 @@ async def test_the_state_of_share_groups_has_configurations_of_its_own() -> None
     config = {"replication.factor": "1", "num.partitions": "3", "min.isr": "1", "segment.bytes": "2000000"}
     async with Rig(config={prefix + key: value for key, value in config.items()}) as rig:
         assert await asked(rig.connect(), name) == ["none"]
-        topic = rig.node.topics.get(name)
+        topic = rig.node.cache.topic(name)
         assert topic is not None
         assert len(topic.partitions) == 3
         assert topic.configs == {  # as Kafka 4.1 makes it

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from broker.quotas.client_quotas import Alteration, ClientQuotas
 from kio.schema.alter_client_quotas.v1.request import EntityData, EntryData, OpData
 from kio.schema.describe_client_quotas.v1.request import ComponentData
 
-from broker.quotas.client_quotas import Alteration, ClientQuotas
 from broker.quotas.connection_rates import ConnectionRates
 from broker.quotas.entities import Entity
 from broker.quotas.rate import Windows

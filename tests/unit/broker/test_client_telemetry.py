@@ -8,8 +8,8 @@ import zlib
 from typing import Any
 
 import pytest
-
 from broker.metadata.resource_configs import ResourceType
+
 from protocol.errors import KafkaError
 from tests.unit.broker.admin_rig import FakePeer, Rig
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from broker.metadata.topics import Topic, assign
 from kio.schema.alter_partition_reassignments.v1.request import ReassignablePartition, ReassignableTopic
 from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDir, AlterReplicaLogDirTopic
 from kio.schema.describe_log_dirs.v4.request import DescribableLogDirTopic
@@ -16,7 +17,6 @@ from kio.schema.describe_quorum.v2.request import TopicData
 from kio.schema.elect_leaders.v2.request import TopicPartitions
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition, OffsetForLeaderTopic
 
-from broker.metadata.topics import Topic, assign
 from protocol.errors import FencedLeaderEpoch, KafkaStorage, UnsupportedVersion
 from tests.unit.broker.admin_rig import Rig
 
@@ -272,7 +272,7 @@ async def test_this_node_leads_the_metadata_whose_log_grows_with_every_commit() 
         assert (voter.replica_id, voter.replica_directory_id) == (1, None)
         assert voter.log_end_offset == partition.high_watermark
         assert voter.last_fetch_timestamp == voter.last_caught_up_timestamp
-    assert after.high_watermark == before.high_watermark + 1 == rig.node.metadata.revision + 1
+    assert after.high_watermark == before.high_watermark + 1 == rig.node.cache.image.offset + 1
     assert after.current_voters[0].last_fetch_timestamp == before.current_voters[0].last_fetch_timestamp + 5000
 
 

@@ -65,7 +65,7 @@ async def describe(rig: Rig, kind: int, name: str, *keys: str, **fields: bool) -
 
 
 def overrides(rig: Rig, topic: str) -> dict[str, str]:
-    return dict(rig.node.topics.get(topic).configs)
+    return dict(rig.node.cache.topic(topic).configs)
 
 
 async def test_incremental_changes_of_a_topic() -> None:
@@ -128,10 +128,10 @@ async def test_incremental_changes_of_a_topic() -> None:
 async def test_codes_of_incremental_changes(kind: int, name: str, changes: list[Change], code: str) -> None:
     rig = await opened()
     assert await change(rig, (kind, name, changes), validate_only=True) == [code]
-    before = rig.node.metadata.revision
+    before = rig.node.cache.image.offset
     assert await change(rig, (kind, name, changes)) == [code]
     if code != "none":
-        assert rig.node.metadata.revision == before
+        assert rig.node.cache.image.offset == before
 
 
 async def test_a_resource_named_twice_is_refused_and_the_others_are_changed() -> None:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
+from broker.metadata.entries import CorruptMetadataError
 from structlog.testing import capture_logs
 
-from broker.metadata.entries import CorruptMetadataError
 from storage.folders.log_dirs import LogDirError
 from tests.doubles.files import MemoryFileSystem
 from tests.unit.broker.asking import append

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from broker.metadata.topics import DELETED_PREFIX
 from kio.schema.delete_topics.v6.request import DeleteTopicState
 
-from broker.metadata.topics import DELETED_PREFIX
 from storage.files import read_file, write_file_atomically
 from tests.doubles.clock import settle
 from tests.doubles.files import MemoryFileSystem, Unsynced
@@ -87,7 +87,7 @@ async def test_a_deletion_cut_short_at_any_point_leaves_no_folder(unsynced: Unsy
             fs.crash(unsynced)
         async with Rig(fs=fs, clock=rig.clock, seed=2, config=CONFIG) as after:
             await settle()
-            there = after.node.topics.get("t") is not None
+            there = after.node.cache.topic("t") is not None
             hosted = {partition.log.folder for partition in after.node.partitions}
             assert set(folders(fs)) == hosted
             assert len(hosted) == (4 if there else 1)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from kio.schema.update_features.v2.request import FeatureUpdateKey
-
 from broker.metadata.feature_updates import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE, FeatureUpdate, updated_levels
 from broker.metadata.features import DEFAULTS, Features
+from kio.schema.update_features.v2.request import FeatureUpdateKey
+
 from protocol.errors import InvalidUpdateVersion
 from tests.unit.broker.admin_rig import Rig
 
@@ -62,18 +62,18 @@ async def test_an_update_is_in_force_at_once_and_after_a_restart() -> None:
         ("share.version", 0, "NONE")
     ]
     assert rig.node.features.levels == {**DEFAULTS, "share.version": 1}
-    assert rig.node.features.epoch == rig.node.metadata.revision
+    assert rig.node.features.epoch == rig.node.cache.image.offset
     assert (await Rig.open(rig.fs)).node.features.levels == {**DEFAULTS, "share.version": 1}
 
 
 async def test_validate_only_changes_nothing() -> None:
     rig = await Rig.open()
-    before = rig.node.metadata.revision
+    before = rig.node.cache.image.offset
     wanted = FeatureUpdateKey(feature="group.version", max_version_level=0, upgrade_type=SAFE_DOWNGRADE)
     answer = await rig.ask("update_features", feature_updates=(wanted,), validate_only=True)
     assert int(answer.error_code) == 0
     assert rig.node.features.levels == dict(DEFAULTS)
-    assert rig.node.metadata.revision == before
+    assert rig.node.cache.image.offset == before
 
 
 @pytest.mark.parametrize(

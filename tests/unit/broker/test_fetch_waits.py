@@ -116,11 +116,11 @@ async def test_deleting_the_topic_ends_a_long_poll(rig: Rig) -> None:
 async def test_a_topic_made_anew_has_a_new_id_and_nothing_of_the_old_one(rig: Rig) -> None:
     await rig.create("again")
     await append(rig, "again", b"old")
-    old = rig.node.topics.get("again").id
+    old = rig.node.cache.topic("again").id
     await rig.delete("again")
     await rig.create("again")
-    assert rig.node.topics.get("again").id != old
-    assert rig.node.topics.by_id(old) is None
+    assert rig.node.cache.topic("again").id != old
+    assert rig.node.cache.topic_by_id(old) is None
     client = await poll(rig, ("again", 0, 0), max_wait_ms=0)
     (reply,) = client.replies()
     assert [(one.error_code.name, one.high_watermark) for one in partitions(reply)] == [("none", 0)]
@@ -140,12 +140,12 @@ async def test_a_deleted_topic_stays_deleted_when_the_machine_fails_half_way() -
             raise OSError(5, "the machine fails here")
 
     rig.fs.hook = stop_at_rename
-    topic = rig.node.topics.get("t")
+    topic = rig.node.cache.topic("t")
     assert topic is not None
     await rig.node.topics.delete([topic])
     await settle()
     after = await rig.crash()
-    assert after.node.topics.get("t") is None
+    assert after.node.cache.topic("t") is None
     assert [partition.key for partition in after.node.partitions] == [("kept", 0)]
     assert not [name for name in rig.fs.listdir("/data") if name.startswith("t-")]
     await after.stop()
@@ -266,7 +266,7 @@ async def test_a_topic_that_cannot_have_its_replicas_is_not_created_by_asking() 
         told = await rig.connect().ask("metadata", 12, **metadata("auto"))
         assert told.topics[0].error_code.name == "unknown_topic_or_partition"
         await settle()
-    assert rig.node.topics.get("auto") is None
+    assert rig.node.cache.topic("auto") is None
     await rig.stop()
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from uuid import UUID
 
-from broker.coordinators.group_topics import GroupTopics
 from broker.metadata.local_store import LocalMetadataStore
 from broker.metadata.topics import Topic, Topics, assign
+
+from broker.coordinators.group_topics import GroupTopics
 from tests.doubles.files import MemoryFileSystem
 from tests.doubles.workers import LoopWorkers
 

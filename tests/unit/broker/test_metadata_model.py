@@ -9,13 +9,13 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 import hypothesis.strategies as st
-from hypothesis import HealthCheck, settings
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-
 from broker.metadata.entries import CorruptMetadataError
 from broker.metadata.local_store import LocalMetadataStore
 from broker.metadata.producer_ids import ProducerIds
 from broker.metadata.store import MetadataStoreError
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
 from protocol.errors import CoordinatorLoadInProgress
 from tests.doubles.clock import settle
 from tests.doubles.files import Unsynced

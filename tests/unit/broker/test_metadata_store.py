@@ -7,13 +7,13 @@ import errno
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from broker.metadata.entries import Commit, CorruptMetadataError, decode_entries, encode_entry
 from broker.metadata.files import LOG_NAME, SNAPSHOT_NAME, MetadataFiles
 from broker.metadata.local_store import LocalMetadataStore
 from broker.metadata.store import Change, MetadataStoreError, VersionConflictError, Versioned, retrying
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from storage.files import File, OsFileSystem
 from storage.workers import ThreadWorkers
 from tests.doubles.files import Fault, MemoryFileSystem

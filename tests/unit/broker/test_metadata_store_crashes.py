@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
-
 from broker.metadata.entries import Commit
 from broker.metadata.files import MetadataFiles
 from broker.metadata.local_store import LocalMetadataStore
 from broker.metadata.store import MetadataStoreError
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
 from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
 from tests.doubles.workers import LoopWorkers
 

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 import hypothesis.strategies as st
+from broker.metadata.store import MetadataStoreError
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDir, AlterReplicaLogDirTopic
@@ -17,7 +18,6 @@ from kio.schema.create_topics.v7.request import CreatableTopic, CreatableTopicCo
 from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsTopic
 from kio.schema.delete_topics.v6.request import DeleteTopicState
 
-from broker.metadata.store import MetadataStoreError
 from broker.network.server import ListenError
 from broker.partitions.partition import Partition
 from broker.stopping import Stopped
@@ -127,7 +127,7 @@ class NodeMachine(RuleBasedStateMachine):
 
     def learn(self, name: str) -> None:
         """What has become of a topic that was asked for, or was to go."""
-        topic = self.rig.node.topics.get(name)
+        topic = self.rig.node.cache.topic(name)
         for index in range(PARTITIONS):
             log = self.known.logs.pop((name, index), None)
             if topic is not None:
@@ -174,13 +174,13 @@ class NodeMachine(RuleBasedStateMachine):
         )
         if topic in self.known.uncertain:
             return
-        existed = self.rig.node.topics.get(topic)
+        existed = self.rig.node.cache.topic(topic)
         self.known.uncertain.add(topic)
         done = self.run(self.ask("create_topics", 7, topics=(wanted,), timeout=SECOND, validate_only=False))
         if done is not None:
             name = done.topics[0].error_code.name
             assert (existed is not None) == (name == "topic_already_exists")
-            assert (self.rig.node.topics.get(topic) is not None) == (name in ("none", "topic_already_exists"))
+            assert (self.rig.node.cache.topic(topic) is not None) == (name in ("none", "topic_already_exists"))
             if name == "none":
                 for index in range(PARTITIONS):
                     self.known.logs[topic, index] = Log(done.topics[0].topic_id)
@@ -191,7 +191,7 @@ class NodeMachine(RuleBasedStateMachine):
     def delete(self, topic: str) -> None:
         if topic in self.known.uncertain:
             return
-        existed = self.rig.node.topics.get(topic)
+        existed = self.rig.node.cache.topic(topic)
         self.known.uncertain.add(topic)
         named = DeleteTopicState(name=topic, topic_id=None)
         done = self.run(self.ask("delete_topics", 6, topics=(named,), timeout=SECOND))
@@ -378,7 +378,7 @@ class NodeMachine(RuleBasedStateMachine):
             self.workers.at_once = False
 
     def check_topic(self, name: str) -> None:
-        topic = self.rig.node.topics.get(name)
+        topic = self.rig.node.cache.topic(name)
         keys = [(name, index) for index in range(PARTITIONS)]
         if name in self.known.uncertain:
             return

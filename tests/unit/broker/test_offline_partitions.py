@@ -48,7 +48,7 @@ async def rig() -> AsyncIterator[Rig]:
 
 def keys(rig: Rig, topic: str) -> tuple[str, str]:
     """A group or transactional id whose partition is online, and one whose partition is not."""
-    known = rig.node.topics.get(topic)
+    known = rig.node.cache.topic(topic)
     assert known is not None
     (offline,) = rig.node.partitions.offline_of(known)
     names = [f"key{number}" for number in range(20)]
@@ -63,7 +63,7 @@ async def subjects(rig: Rig) -> Subjects:
     made = Producer(rig.connect(), producer)
     assert await made.init() == "none"
     group = keys(rig, "__consumer_offsets")[1]
-    topic = rig.node.topics.get("t")
+    topic = rig.node.cache.topic("t")
     assert topic is not None
     return Subjects(topic.id.hex, OFFLINE, group, transactional_id, producer, made.producer_id, made.epoch)
 

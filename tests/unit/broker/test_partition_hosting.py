@@ -44,7 +44,7 @@ async def test_a_topic_whose_log_cannot_be_made_is_not_created(operation: str, e
         refuse(rig, operation, ending)
         assert await create(client, "t", 3) == "kafka_storage_error"
         rig.fs.hook = None
-        assert rig.node.topics.get("t") is None
+        assert rig.node.cache.topic("t") is None
         assert folders(rig, "t") == []
         assert len(rig.node.partitions) == 0
         assert await create(client, "t", 3) == "none"

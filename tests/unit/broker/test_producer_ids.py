@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
-
 from broker.metadata.local_store import LocalMetadataStore
 from broker.metadata.producer_ids import BLOCK_SIZE, ProducerIds
 from broker.metadata.store import MetadataStoreError
+from structlog.testing import capture_logs
+
 from protocol.errors import CoordinatorLoadInProgress
 from storage.files import OsFileSystem
 from storage.workers import ThreadWorkers

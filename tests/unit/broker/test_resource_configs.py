@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from broker.coordinators.group_coordinator import consumer_group_config
 from broker.metadata.resource_configs import CLUSTER_DEFAULT, Resource, ResourceType
+
+from broker.coordinators.group_coordinator import consumer_group_config
 from tests.unit.broker.admin_rig import Rig
 
 CLUSTER = (ResourceType.BROKER, CLUSTER_DEFAULT)

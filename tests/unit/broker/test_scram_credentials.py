@@ -8,6 +8,7 @@ import json
 from base64 import b64decode
 
 from broker.security.scram_credentials import Deletion, ScramCredentials, ScramMechanism, Upsertion
+
 from protocol.errors import DuplicateResource, ResourceNotFound
 from tests.unit.broker.admin_rig import Rig
 

@@ -337,10 +337,10 @@ async def test_a_topic_made_on_first_use_counts_for_who_asked(rig: Rig) -> None:
         "allow_auto_topic_creation": True,
     }
     await client.ask("metadata", 12, **wanted)
-    assert rig.node.topics.get("auto") is None
+    assert rig.node.cache.topic("auto") is None
     await rig.clock.run(2000)
     await client.ask("metadata", 12, **wanted)
-    assert rig.node.topics.get("auto") is not None
+    assert rig.node.cache.topic("auto") is not None
 
 
 async def test_the_average_of_the_times_is_told(rig: Rig) -> None:

@@ -104,7 +104,7 @@ async def test_create_topics_tells_every_config_sorted_with_its_source_and_text_
     assert told["min.insync.replicas"] == ("1", 3)
     assert told["cleanup.policy"] == ("delete", 5)
     assert (topic.num_partitions, topic.replication_factor) == (2, 1)
-    assert topic.topic_id == rig.node.topics.get("t").id
+    assert topic.topic_id == rig.node.cache.topic("t").id
 
 
 async def test_create_topics_tells_of_repeated_names_after_the_others() -> None:
@@ -140,7 +140,7 @@ async def delete(rig: Rig, *topics: tuple[str | None, uuid.UUID | None], version
 async def test_delete_topics_by_name_and_id() -> None:
     rig = await Rig.open()
     await create(rig, wanted("a"), wanted("b"), wanted("c"))
-    a, b, c = (rig.node.topics.get(name).id for name in "abc")
+    a, b, c = (rig.node.cache.topic(name).id for name in "abc")
     assert await delete(rig, ("a", a)) == [("a", "invalid_request")]
     assert await delete(rig, (None, None)) == [(None, "invalid_request")]
     assert await delete(rig, ("a", None), (None, a)) == [("a", "invalid_request")]
@@ -159,7 +159,7 @@ async def test_delete_topics_switched_off(version: int, code: str) -> None:
     rig = await Rig.open(delete_topic_enable="false")
     await create(rig, wanted("a"))
     assert await delete(rig, ("a", None), version=version) == [("a", code)]
-    assert rig.node.topics.get("a") is not None
+    assert rig.node.cache.topic("a") is not None
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ async def test_create_partitions_codes(
         answer = await rig.ask("create_partitions", topics=(topic,), timeout=SECOND, validate_only=validate_only)
         assert [one.error_code.name for one in answer.results] == [code]
         grown = code == "none" and not validate_only
-        assert len(rig.node.topics.get("t").partitions) == (3 if grown else 2)
+        assert len(rig.node.cache.topic("t").partitions) == (3 if grown else 2)
 
 
 async def test_partitions_beyond_what_one_request_may_make_fail_their_topic_and_what_follows() -> None:

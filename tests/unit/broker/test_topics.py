@@ -8,11 +8,11 @@ import random
 import uuid
 
 import pytest
+from broker.metadata.store import VersionConflictError
+from broker.metadata.topics import Topic, assign
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.metadata.store import VersionConflictError
-from broker.metadata.topics import Topic, assign
 from metadata import topic_names
 from protocol import uuids
 from protocol.errors import UnknownTopicOrPartition
@@ -43,11 +43,11 @@ async def test_listeners_hear_of_every_change_with_what_was_before() -> None:
     await rig.node.topics.create([topic("t")])
     await rig.node.topics.create_partitions({"t": [assign([1]), assign([1])]})
     await rig.node.topics.set_configs({"t": {}})
-    await rig.node.topics.delete([rig.node.topics.get("t")])
+    await rig.node.topics.delete([rig.node.cache.topic("t")])
     seen = [(old and len(old.partitions), new and (len(new.partitions), dict(new.configs))) for old, new in heard]
     given = {"retention.ms": "5"}
     assert seen == [(None, (1, given)), (1, (3, given)), (3, (3, {})), (3, None)]
-    assert rig.node.topics.by_id(ONE) is None
+    assert rig.node.cache.topic_by_id(ONE) is None
 
 
 async def test_a_set_of_topics_is_created_whole_or_not_at_all() -> None:
@@ -55,7 +55,7 @@ async def test_a_set_of_topics_is_created_whole_or_not_at_all() -> None:
     await rig.node.topics.create([topic("t")])
     with pytest.raises(VersionConflictError):
         await rig.node.topics.create([topic("u", topic_id=uuid.UUID(int=2)), topic("t")])
-    assert rig.node.topics.get("u") is None
+    assert rig.node.cache.topic("u") is None
 
 
 @pytest.mark.parametrize(("first", "second"), [("t", "t"), ("a.b", "a_b")])
@@ -73,20 +73,20 @@ async def test_of_two_creations_at_once_one_loses(first: str, second: str) -> No
 async def test_a_topic_made_anew_is_not_deleted_by_who_knew_the_old_one() -> None:
     rig = await Rig.open()
     await rig.node.topics.create([topic("t")])
-    old = rig.node.topics.get("t")
+    old = rig.node.cache.topic("t")
     await rig.node.topics.delete([old])
     await rig.node.topics.create([topic("t", topic_id=uuid.UUID(int=5))])
     with pytest.raises(UnknownTopicOrPartition):
         await rig.node.topics.delete([old])
-    assert rig.node.topics.get("t").id == uuid.UUID(int=5)
+    assert rig.node.cache.topic("t").id == uuid.UUID(int=5)
 
 
 async def test_unchanged_configs_write_nothing() -> None:
     rig = await Rig.open()
     await rig.node.topics.create([topic("t")])
-    before = rig.node.metadata.revision
+    before = rig.node.cache.image.offset
     await rig.node.topics.set_configs({"t": {"retention.ms": "5"}})
-    assert rig.node.metadata.revision == before
+    assert rig.node.cache.image.offset == before
 
 
 async def test_collisions_are_among_existing_names_with_dots_or_underscores() -> None:
@@ -94,7 +94,7 @@ async def test_collisions_are_among_existing_names_with_dots_or_underscores() ->
     await rig.node.topics.create([topic("a.b")])
     assert rig.node.topics.colliding_with("a_b") == "a.b"
     assert rig.node.topics.colliding_with("a-b") is None
-    await rig.node.topics.delete([rig.node.topics.get("a.b")])
+    await rig.node.topics.delete([rig.node.cache.topic("a.b")])
     assert rig.node.topics.colliding_with("a_b") is None
     assert not rig.node.topics._collisions
 

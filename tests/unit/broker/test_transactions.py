@@ -147,7 +147,7 @@ async def test_appends_of_no_transaction_ask_nobody() -> None:
         await rig.create("t")
         told: Any = await rig.connect().ask("produce", V2, **produce("t", {0: batch(b"plain")}))
         assert told.responses[0].partition_responses[0].error_code.name == "none"
-        assert rig.node.topics.get("__transaction_state") is None
+        assert rig.node.cache.topic("__transaction_state") is None
 
 
 async def test_without_room_for_transactions_v2_in_the_log_their_requests_are_not_supported() -> None:

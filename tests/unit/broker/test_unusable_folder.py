@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 
 import pytest
+from broker.metadata.store import MetadataStoreError
+from broker.metadata.topic_planning import plan_topic
 from kio.schema.describe_topic_partitions.v0.request import TopicRequest
 from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsTopic
 from kio.schema.metadata.v12.request import MetadataRequestTopic
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition, OffsetForLeaderTopic
 
-from broker.metadata.store import MetadataStoreError
-from broker.metadata.topic_planning import plan_topic
 from protocol.errors import KafkaStorage
 from storage.folders.log_dirs import LogDirError
 from tests.doubles.clock import settle
