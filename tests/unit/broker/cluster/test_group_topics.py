@@ -12,7 +12,8 @@ from broker.coordinators.group_topics import GroupTopics
 from controller.decision import Decision
 from controller.local import LocalController
 from metadata.configs import ResourceType
-from metadata.image import EMPTY
+from metadata.delta import MetadataDelta
+from metadata.image import EMPTY, MetadataImage
 from protocol.metadata.topics import RemoveTopicRecord
 from tests.doubles.metadata_log import MemoryMetadataLog
 from tests.unit.controller.images import around, broker, config, partition, topic
@@ -29,7 +30,7 @@ class Topics:
         publisher.start(
             [
                 Follower("before", lambda *_: self.look("before")),
-                Follower("view", lambda delta, image: delta.touched("topics") and self.view.follow(delta, image)),
+                Follower("view", self._follow),
                 Follower("after", lambda *_: self.look("after")),
             ]
         )
@@ -47,6 +48,10 @@ class Topics:
         """Write records; return the offset of the last one."""
         await self.controller.submit(lambda _image: Decision(records, None))
         return self.cache.image.offset
+
+    def _follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        if delta.touched("topics"):
+            self.view.follow(delta, image)
 
     def look(self, when: str) -> None:
         self.seen.append((when, self.view.by_name("a") is not None, self.view.version == self.cache.image.offset))
