@@ -19,7 +19,6 @@ from tests.doubles.metadata_log import MemoryMetadataLog
 from tests.unit.controller.images import around, broker, config, partition, topic
 
 
-
 class Topics:
     """The view, and what changes it. Broker 1 has a rack, broker 2 has none."""
 
