@@ -96,4 +96,4 @@ async def test_a_stop_waits_for_a_creation_that_has_begun_and_none_begins_after_
     await rig.stop()
     rig.node.auto_topics.begin(["late"], NoQuota())
     await settle()
-    assert sorted(topic.name for topic in rig.node.cache.image.topics) == sorted(topic.name for topic in topics)
+    assert {topic.name for topic in rig.node.cache.image.topics} == {topic.name for topic in topics}

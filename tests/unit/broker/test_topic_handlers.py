@@ -71,6 +71,28 @@ async def test_create_topics_codes(topic: CreatableTopic, code: str) -> None:
     assert len(rig.node.cache.image.topics) == (code == "none")
 
 
+async def test_a_created_topic_is_found_by_name_and_id_and_after_a_restart() -> None:
+    rig = await Rig.open()
+    await create(rig, wanted("t", 3, retention_ms="5"))
+    topic = rig.node.cache.topic("t")
+    for cache in (rig.node.cache, (await Rig.open(rig.fs)).node.cache):
+        found = cache.topic("t")
+        assert (found.id, found.partition_count) == (topic.id, 3)
+        assert cache.topic_by_id(topic.id) is found
+        assert dict(cache.topic_configs("t")) == {"retention.ms": "5"}
+        assert list(cache.image.topics) == [found]
+
+
+async def test_a_topic_made_anew_is_not_deleted_by_who_knew_the_old_one() -> None:
+    rig = await Rig.open()
+    await create(rig, wanted("t"))
+    old = rig.node.cache.topic("t").id
+    assert await delete(rig, ("t", None)) == [("t", "none")]
+    await create(rig, wanted("t"))
+    assert await delete(rig, (None, old)) == [(None, "unknown_topic_id")]
+    assert rig.node.cache.topic("t").id != old
+
+
 async def test_create_topics_of_one_request_do_not_collide_but_with_existing_ones_they_do() -> None:
     rig = await Rig.open()
     assert await create(rig, wanted("a.b"), wanted("a_b")) == {"a.b": "none", "a_b": "none"}
