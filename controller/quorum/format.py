@@ -6,7 +6,7 @@ gets the bootstrap snapshot: the records to begin the log with, and, for a dynam
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -28,7 +28,6 @@ from protocol.metadata.settings import FeatureLevelRecord
 from storage.files import FileSystem
 from storage.folders import meta_properties
 from storage.folders.meta_properties import MetaProperties, MetaPropertiesError
-from timing.clock import Clock
 
 
 class FormatError(Exception):
@@ -64,7 +63,7 @@ def bootstrap_records(levels: Mapping[str, int], others: Iterable[Any] = ()) -> 
     return (*features, *others)
 
 
-def format_folders(fs: FileSystem, clock: Clock, random: Random, wanted: Formatting) -> list[str]:
+def format_folders(fs: FileSystem, now_ms: Callable[[], int], random: Random, wanted: Formatting) -> list[str]:
     """Format the folders that are not, and return them. Blocking; raises FormatError, MetaPropertiesError, OSError."""
     found = {folder: _properties(fs, folder) for folder in wanted.folders}
     for folder, properties in found.items():
@@ -83,9 +82,9 @@ def format_folders(fs: FileSystem, clock: Clock, random: Random, wanted: Formatt
         fs.fsync_dir(folder.rstrip("/").rpartition("/")[0] or "/")
         if folder == wanted.metadata_folder:
             voters = None if wanted.voter is None else voters_record(wanted.node_id, directory_id, wanted.voter)
-            write_bootstrap(fs, clock, folder, wanted.records, voters)
+            write_bootstrap(fs, now_ms, folder, wanted.records, voters)
         properties = MetaProperties(wanted.cluster_id, wanted.node_id, uuids.to_text(directory_id))
-        meta_properties.write(fs, folder, properties, clock.wall_ms())
+        meta_properties.write(fs, folder, properties, now_ms())
     return new
 
 
@@ -116,7 +115,9 @@ def voters_record(node_id: int, directory_id: UUID, endpoint: VoterEndpoint) -> 
     return VotersRecord(version=0, voters=(voter,))
 
 
-def write_bootstrap(fs: FileSystem, clock: Clock, root: str, records: Iterable[Any], voters: Any = None) -> None:
+def write_bootstrap(
+    fs: FileSystem, now_ms: Callable[[], int], root: str, records: Iterable[Any], voters: Any = None
+) -> None:
     """Write the bootstrap snapshot of a new metadata log in `root`, a folder of `log.dirs`. Blocking; raises OSError.
 
     With a VotersRecord the quorum is dynamic: `kraft.version` is 1.
@@ -125,4 +126,4 @@ def write_bootstrap(fs: FileSystem, clock: Clock, root: str, records: Iterable[A
     fs.mkdir(folder)
     fs.fsync_dir(root)
     quorum = [] if voters is None else [KRaftVersionRecord(version=0, k_raft_version=1), voters]
-    snapshots.write(fs, folder, BOOTSTRAP, records, timestamp=clock.wall_ms(), quorum=quorum, now_ms=clock.wall_ms)
+    snapshots.write(fs, folder, BOOTSTRAP, records, timestamp=now_ms(), quorum=quorum, now_ms=now_ms)

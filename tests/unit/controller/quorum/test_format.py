@@ -20,7 +20,6 @@ from protocol.records.build import iter_records
 from storage.files import read_file
 from storage.folders import meta_properties
 from storage.folders.meta_properties import MetaPropertiesError
-from tests.doubles.clock import ManualClock
 from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.unit.controller.quorum.support import FOLDER, ROOT, made_root
 from tests.unit.storage.support import NOW, MachineStopped, stop_after
@@ -40,7 +39,7 @@ def fs() -> MemoryFileSystem:
 
 
 def formatted(fs: MemoryFileSystem, **changes: Any) -> list[str]:
-    return format_folders(fs, ManualClock(NOW), random.Random(7), replace(WANTED, **changes))
+    return format_folders(fs, lambda: NOW, random.Random(7), replace(WANTED, **changes))
 
 
 def without_times(snapshot: bytes) -> bytes:
