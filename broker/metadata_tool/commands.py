@@ -10,7 +10,7 @@ from itertools import chain
 import click
 
 from broker.metadata_tool.dump import Row, dump
-from controller.quorum.survey import FOLDER_NAME
+from controller.quorum.survey import FOLDER_NAME, OLD_BOOTSTRAP
 from storage.files import OsFileSystem
 
 FS = OsFileSystem()
@@ -53,11 +53,13 @@ def _files(path: str) -> Iterator[str]:
     if not FS.is_dir(path):
         yield path
         return
+    if FS.exists(f"{path}/{OLD_BOOTSTRAP}"):
+        yield f"{path}/{OLD_BOOTSTRAP}"
     if FS.is_dir(f"{path}/{FOLDER_NAME}"):
         path = f"{path}/{FOLDER_NAME}"
     names = sorted(FS.listdir(path))
     found = [f"{path}/{name}" for suffix in SUFFIXES for name in names if name.endswith(suffix)]
-    if not found:
+    if not found and not FS.exists(f"{path}/{OLD_BOOTSTRAP}"):
         raise click.ClickException(f"{path} has no metadata log")
     yield from found
 

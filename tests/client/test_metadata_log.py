@@ -87,7 +87,7 @@ def with_log(data: Path, work: Callable[[MetadataLog], Awaitable[T]], config: Me
     return asyncio.run(run())
 
 
-async def topics_in(log: MetadataLog) -> dict[str, UUID]:
+async def topics_in(log: MetadataLog) -> dict[str, UUID | None]:
     records = [record for batch in log.batches() for record in batch.records]
     return {record.name: record.topic_id for record in records if isinstance(record, TopicRecord)}
 
@@ -99,10 +99,19 @@ def topic(name: str, number: int, directory: UUID) -> list[Any]:
         TopicRecord(name=name, topic_id=topic_id),
         ConfigRecord(resource_type=2, resource_name=name, name="retention.ms", value="123456789"),
         PartitionRecord(
-            partition_id=0, topic_id=topic_id, replicas=(1,), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0,
+            partition_id=0,
+            topic_id=topic_id,
+            replicas=(1,),
+            isr=(1,),
+            removing_replicas=(),
+            adding_replicas=(),
+            leader=1,
+            leader_recovery_state=0,
+            leader_epoch=0,
+            partition_epoch=0,
             directories=(directory,),
         ),
-    ]  # fmt: skip
+    ]
 
 
 async def begin(log: MetadataLog, *records: Any) -> None:

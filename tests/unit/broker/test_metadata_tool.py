@@ -64,6 +64,13 @@ def test_a_folder_or_a_file(root: Path) -> None:
     assert rows(root) == rows(folder) == rows(folder / SNAPSHOT, folder / SEGMENT)
 
 
+def test_the_bootstrap_records_of_older_releases(root: Path) -> None:
+    shutil.copy(KAFKA / "bootstrap-4.1.checkpoint", root / "bootstrap.checkpoint")
+    assert rows(root)[3]["record"] == {"name": "metadata.version", "featureLevel": 27}
+    shutil.rmtree(root / "__cluster_metadata-0")
+    assert len(rows(root)) == 9
+
+
 def test_for_people(root: Path) -> None:
     lines = tool(root / "__cluster_metadata-0" / SNAPSHOT).output.splitlines()
     assert lines[0] == f"# {root}/__cluster_metadata-0/{SNAPSHOT}"

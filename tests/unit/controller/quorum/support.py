@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from controller.quorum.metadata_log import MetadataLog
 from controller.quorum.opening import MetadataLogConfig
 from protocol.metadata.settings import ConfigRecord
+from protocol.primitives import Buffer
 from storage.files import FileSystem, read_file
 from storage.log.log_services import LogServices
 from storage.shortages import Shortages
@@ -98,7 +99,7 @@ class Process:
 
 def files_of(fs: MemoryFileSystem, folder: str = ROOT) -> dict[str, bytes]:
     """The content of every file below the folder."""
-    found = {}
+    found: dict[str, bytes] = {}
     for name in fs.listdir(folder):
         path = f"{folder}/{name}"
         if fs.is_dir(path):
@@ -108,7 +109,7 @@ def files_of(fs: MemoryFileSystem, folder: str = ROOT) -> dict[str, bytes]:
     return found
 
 
-def put(fs: MemoryFileSystem, path: str, data: bytes) -> None:
+def put(fs: MemoryFileSystem, path: str, data: Buffer) -> None:
     """Make a file with this content."""
     file = fs.open(path, create=True)
     file.truncate(0)
@@ -116,7 +117,7 @@ def put(fs: MemoryFileSystem, path: str, data: bytes) -> None:
     file.close()
 
 
-def patch(fs: MemoryFileSystem, path: str, position: int, data: bytes) -> None:
+def patch(fs: MemoryFileSystem, path: str, position: int, data: Buffer) -> None:
     """Change bytes of a file."""
     file = fs.open(path)
     file.pwrite(data, position)

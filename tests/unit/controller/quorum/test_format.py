@@ -68,7 +68,7 @@ def test_the_snapshot_of_a_static_voter(fs: MemoryFileSystem) -> None:
 def test_the_snapshot_of_a_dynamic_voter(fs: MemoryFileSystem) -> None:
     formatted(fs, voter=ENDPOINT)
     ours, kafkas = read_file(fs, BOOTSTRAP), (KAFKA / "standalone.checkpoint").read_bytes()
-    directory_id = uuids.from_text(meta_properties.read(fs, ROOT).directory_id)
+    directory_id = uuids.from_text(meta_properties.read(fs, ROOT).directory_id or "")
     theirs = uuids.from_text("0uar37j8TaGy8LXmU9kBvQ")
     assert without_times(ours).replace(directory_id.bytes, theirs.bytes) == without_times(kafkas)
     found = survey(fs, ROOT, 1, directory_id)

@@ -138,6 +138,20 @@ def test_kafkas_log_of_a_dynamic_voter(fs: MemoryFileSystem) -> None:
     assert state == (KAFKA / "standalone.quorum-state").read_bytes().replace(b'"leaderEpoch":2', b'"leaderEpoch":3')
 
 
+def test_the_bootstrap_records_of_older_releases(fs: MemoryFileSystem) -> None:
+    """Kafka 4.1 has them in the root of the folder; a log that has begun does not need them any more."""
+    path = f"{ROOT}/bootstrap.checkpoint"
+    data = (KAFKA / "bootstrap-4.1.checkpoint").read_bytes()
+    put(fs, path, data)
+    assert [record.feature_level for record in opened(fs).bootstrap] == [27, 1, 1, 2]
+    put(fs, path, data[:-1])
+    refused(fs, "bootstrap.checkpoint is damaged")
+    fs.unlink(path)
+    filled(fs)
+    put(fs, path, data[:-1])
+    assert found(fs) == list(range(10))
+
+
 def test_a_formatted_folder_of_a_dynamic_voter_gets_its_voters_into_the_log(fs: MemoryFileSystem) -> None:
     fs.mkdir(FOLDER)
     put(fs, f"{FOLDER}/{0:020d}-{0:010d}.checkpoint", (KAFKA / "standalone.checkpoint").read_bytes())
