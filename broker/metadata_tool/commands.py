@@ -53,13 +53,13 @@ def _files(path: str) -> Iterator[str]:
     if not FS.is_dir(path):
         yield path
         return
-    if FS.exists(f"{path}/{OLD_BOOTSTRAP}"):
-        yield f"{path}/{OLD_BOOTSTRAP}"
     if FS.is_dir(f"{path}/{FOLDER_NAME}"):
+        if FS.exists(f"{path}/{OLD_BOOTSTRAP}"):
+            yield f"{path}/{OLD_BOOTSTRAP}"
         path = f"{path}/{FOLDER_NAME}"
     names = sorted(FS.listdir(path))
     found = [f"{path}/{name}" for suffix in SUFFIXES for name in names if name.endswith(suffix)]
-    if not found and not FS.exists(f"{path}/{OLD_BOOTSTRAP}"):
+    if not found:
         raise click.ClickException(f"{path} has no metadata log")
     yield from found
 
