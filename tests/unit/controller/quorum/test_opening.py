@@ -19,6 +19,7 @@ from protocol.records.batch import read_header, set_offsets_and_epoch
 from protocol.records.build import Record, build_batch
 from storage.files import read_file
 from storage.folders import partition_metadata
+from storage.tools.repair import repair_partition
 from tests.doubles.files import MemoryFileSystem
 from tests.unit.controller.quorum.support import (
     FOLDER,
@@ -33,6 +34,7 @@ from tests.unit.controller.quorum.support import (
     put,
     services,
 )
+from tests.unit.storage.support import NOW
 
 KAFKA = Path(__file__).parent / "kafka"
 STATIC = Path(__file__).parents[2] / "protocol" / "metadata" / "kafka"
@@ -250,6 +252,15 @@ def test_damage_before_the_last_batch(fs: MemoryFileSystem, part: int) -> None:
     patch(fs, LOG, position, bytes([byte ^ 0x41]))
     error = refused(fs, "is damaged: there is no whole batch at position")
     assert isinstance(error, DamagedError)
+
+
+def test_a_damaged_log_can_be_repaired(fs: MemoryFileSystem) -> None:
+    """As the message says: what follows the damage is given up."""
+    filled(fs)
+    patch(fs, LOG, positions(fs)[4] + 70, b"\xff\xff")
+    refused(fs, "give up what follows with `odradek log repair`")
+    repair_partition(fs, FOLDER, NOW)
+    assert found(fs) == [0, 1, 2]
 
 
 def test_damage_in_a_segment_that_is_not_the_last(fs: MemoryFileSystem) -> None:
