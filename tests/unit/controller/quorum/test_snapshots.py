@@ -99,21 +99,57 @@ def test_the_newest_two_are_kept_and_the_log_from_the_older_one_on(fs: MemoryFil
     assert list_snapshots(fs, FOLDER)[0] == [SnapshotId(13, 1), SnapshotId(16, 2)]
 
 
+def is_due(process: Process) -> bool:
+    return process.log.is_snapshot_due(process.log.durable_end)
+
+
 def test_when_one_is_due(fs: MemoryFileSystem, process: Process) -> None:
-    log = process.log
-    assert not log.is_snapshot_due
+    assert not is_due(process)
     fill(process, count=9)
-    assert not log.is_snapshot_due
+    assert not is_due(process)
     fill(process, count=2)
-    assert log.is_snapshot_due
-    process.run(log.close())
+    assert is_due(process)
+    process.run(process.log.close())
     again = Process(fs, config=CONFIG)
-    assert again.log.is_snapshot_due
+    assert is_due(again)
     again.run(again.log.lead())
     snapshot(again, 1)
-    assert not again.log.is_snapshot_due
+    assert not is_due(again)
     again.run(again.log.close())
-    assert not Process(fs, config=CONFIG).log.is_snapshot_due
+    assert not is_due(Process(fs, config=CONFIG))
+
+
+def test_one_can_only_be_where_a_batch_ends(fs: MemoryFileSystem, process: Process) -> None:
+    """As in Kafka, whose readers do not begin in the middle of a batch."""
+    fill(process, count=20)
+    log = process.log
+
+    async def two_in_one_batch() -> None:
+        log.append([config_record(1), config_record(2)])
+        await log.durable(log.append([config_record(3)]))
+
+    process.run(two_in_one_batch())
+    fill(process, count=1)
+    assert [log.is_snapshot_due(offset) for offset in range(19, 27)] == [True] * 3 + [False] * 2 + [True] * 2 + [False]
+    with pytest.raises(MetadataLogError, match="no snapshot at offset 22"):
+        process.run(log.write_snapshot(22, 1, NOW, []))
+
+
+def test_the_epoch_must_be_that_of_the_last_record(process: Process) -> None:
+    fill(process)
+    with pytest.raises(MetadataLogError, match="no snapshot at offset 11 and epoch 2"):
+        process.run(process.log.write_snapshot(11, 2, NOW, []))
+
+
+def test_a_snapshot_in_the_middle_of_a_batch_is_read_all_the_same(fs: MemoryFileSystem, process: Process) -> None:
+    log = process.log
+
+    async def one_batch() -> None:
+        await log.durable(log.append([config_record(number) for number in range(6)]))
+
+    process.run(one_batch())
+    snapshots.write(fs, FOLDER, SnapshotId(4, 1), [config_record(9)], timestamp=NOW, quorum=(), now_ms=lambda: NOW)
+    assert [numbers(batch.records) for batch in Process(fs).log.batches()] == [[9], [3, 4, 5]]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +167,7 @@ def test_a_snapshot_that_cannot_be_written_leaves_nothing_and_the_log_goes_on(
     fs: MemoryFileSystem, process: Process, fault: Fault, kind: type[MetadataLogError] | None
 ) -> None:
     fill(process, count=12)
-    assert process.log.is_snapshot_due
+    assert is_due(process)
     fs.inject(fault)
     if kind is None:
         snapshot(process, 1)
@@ -139,17 +175,17 @@ def test_a_snapshot_that_cannot_be_written_leaves_nothing_and_the_log_goes_on(
         with pytest.raises(kind):
             snapshot(process, 1)
         assert list_snapshots(fs, FOLDER) == ([], [])
-        assert not process.log.is_snapshot_due  # not before as much again is written
+        assert not is_due(process)  # not before as much again is written
     assert not process.failures
     fill(process, count=12)
     snapshot(process, 2)
-    assert not process.log.is_snapshot_due
+    assert not is_due(process)
 
 
 @pytest.mark.parametrize("offset", [0, 12, 50])
 def test_an_offset_that_cannot_have_one(process: Process, offset: int) -> None:
     fill(process)
-    with pytest.raises(MetadataLogError, match=f"no snapshot at offset {offset} now"):
+    with pytest.raises(MetadataLogError, match=f"no snapshot at offset {offset} and"):
         process.run(process.log.write_snapshot(offset, 1, NOW, []))
 
 
