@@ -77,6 +77,7 @@ class MetadataLog:
             on_failure=self._failed,
         )
         self._snapshots = found.snapshots
+        self._snapshot_bytes = 0
         self._bytes_counted = -found.bytes_after_snapshot
         self._is_writing_snapshot = False
 
@@ -109,6 +110,7 @@ class MetadataLog:
         fs, snapshot = self._services.fs, self._found.snapshot
         if snapshot is not None:
             path = f"{self._folder}/{snapshot.file_name}"
+            self._snapshot_bytes = fs.size(path)
             yield from snapshots.read(fs, path, snapshot, self._found.facts.snapshot_timestamp)
         start = end = self._found.start_offset
         for segment in self.log.segments.from_offset(start):
@@ -220,7 +222,7 @@ class MetadataLog:
         MetadataLogError.
         """
         since = self._commit.bytes_written - self._bytes_counted
-        return since > self._config.max_record_bytes_between_snapshots and self._can_have_snapshot(offset)
+        return since > self._config.bytes_between_snapshots(self._snapshot_bytes) and self._can_have_snapshot(offset)
 
     def _can_have_snapshot(self, offset: int) -> bool:
         if not self.snapshot_offset < offset <= self.durable_end or self._is_writing_snapshot:
@@ -254,7 +256,7 @@ class MetadataLog:
         self._bytes_counted = self._commit.bytes_written
         self._is_writing_snapshot = True
         try:
-            await self._files_lane().call(work)
+            self._snapshot_bytes = await self._files_lane().call(work)
         except OSError as error:
             raise self._not_written(snapshot.file_name, error) from error
         finally:
