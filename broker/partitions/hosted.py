@@ -169,23 +169,30 @@ class Partitions:
                 plans.append((new.key, plan))
         shares = [share for start in range(PREPARING) if (share := plans[start::PREPARING])]
         call = self._logs.services.workers.call
-        errors = await asyncio.gather(*(call(partial(self._make_share, share)) for share in shares))
-        for share, error in zip(shares, errors, strict=True):
-            if error is not None:
-                logger.error("logs not made", error=error.message, partitions=len(share))
+        for errors in await asyncio.gather(*(call(partial(self._make_share, share)) for share in shares)):
+            if not errors:
+                continue
+            logger.error("logs not made", error=next(iter(errors.values())).message, partitions=len(errors))
+            for error in errors.values():
                 self._logs.services.shortages.note(error.log_dir.path, error.cause)
                 self._logs.fail_if_device(error.log_dir, error.cause)
-                await self._abandon([key for key, _ in share])
+            await self._abandon(errors)
 
-    def _make_share(self, share: Sequence[tuple[PartitionKey, Callable[[], PartitionLog]]]) -> LogsNotMadeError | None:
-        """Make all logs of a share, or return why one of them could not be made. In a worker thread."""
-        try:
-            for key, plan in share:
+    def _make_share(
+        self, share: Sequence[tuple[PartitionKey, Callable[[], PartitionLog]]]
+    ) -> dict[PartitionKey, LogsNotMadeError]:
+        """Make the logs of a share; return why some of them, if any, could not be made. In a worker thread."""
+        errors: dict[PartitionKey, LogsNotMadeError] = {}
+        for key, plan in share:
+            try:
                 self._prepared[key] = plan()
+            except LogsNotMadeError as error:
+                errors[key] = error
+        try:
             self._logs.sync_folders()
-        except LogsNotMadeError as error:
-            return error
-        return None
+        except LogsNotMadeError as error:  # none of the names is safe
+            errors |= {key: error for key, _ in share if key not in errors}
+        return errors
 
     async def _abandon(self, keys: Collection[PartitionKey]) -> None:
         """Remove logs that are not to be hosted, and what is left of those that were not made."""

@@ -70,6 +70,7 @@ class Rig:
     async def open(cls, fs: MemoryFileSystem | None = None, **config: str) -> Self:
         fs = fs or MemoryFileSystem()
         fs.mkdir("/data")
+        fs.fsync_dir("/")
         static = BrokerConfig.of({"node.id": "1", **{name.replace("_", "."): value for name, value in config.items()}})
         clock, chance = ManualClock(), random.Random(7)
         services = LogServices(fs, clock, LoopWorkers(), chance, Shortages(clock.monotonic_ms))

@@ -1,4 +1,4 @@
-"""Client telemetry (KIP-714): when clients may ask and push, as with a real Kafka 4.1 without a receiver plugin."""
+"""Client telemetry (KIP-714): when clients may ask and push, as with a real Kafka without a receiver plugin."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import zlib
 from typing import Any
 
 import pytest
-from broker.metadata.resource_configs import ResourceType
 
+from metadata.configs import ResourceType
 from protocol.errors import KafkaError
 from tests.unit.broker.admin_rig import FakePeer, Rig
 
@@ -19,6 +19,11 @@ INTERVAL = 300_000
 
 async def subscribe(rig: Rig, client: uuid.UUID | None = CLIENT) -> Any:
     return await rig.ask("get_telemetry_subscriptions", client_instance_id=client)
+
+
+async def set_subscription(rig: Rig, name: str, configs: dict[str, str]) -> None:
+    """What clients are to push from now on."""
+    await rig.set_configs(ResourceType.CLIENT_METRICS, name, configs)
 
 
 async def push(
@@ -110,23 +115,15 @@ async def test_after_an_unknown_subscription_the_client_may_ask_at_once() -> Non
 async def test_what_is_subscribed_to_depends_on_who_asks_and_changes_at_once() -> None:
     rig = await Rig.open()
     before = (await subscribe(rig)).subscription_id
-    configs = rig.node.resource_configs
-    await configs.set(
-        {
-            (ResourceType.CLIENT_METRICS, "java"): {
-                "match": "client_software_name=apache-.*,client_id=client",
-                "metrics": "b,a",
-                "interval.ms": "1000",
-            },
-            (ResourceType.CLIENT_METRICS, "other"): {"match": "client_id=cli", "metrics": "*"},
-            (ResourceType.CLIENT_METRICS, "all"): {"metrics": "a", "interval.ms": "5000"},
-        }
-    )
+    match = "client_software_name=apache-.*,client_id=client"
+    await set_subscription(rig, "java", {"match": match, "metrics": "b,a", "interval.ms": "1000"})
+    await set_subscription(rig, "other", {"match": "client_id=cli", "metrics": "*"})
+    await set_subscription(rig, "all", {"metrics": "a", "interval.ms": "5000"})
     answer = await subscribe(rig)
     assert answer.requested_metrics == ("a", "b")
     assert answer.push_interval.total_seconds() == 1
     assert answer.subscription_id != before
-    await configs.set({(ResourceType.CLIENT_METRICS, "other"): {"metrics": "*"}})
+    await set_subscription(rig, "other", {"metrics": "*"})
     assert (await subscribe(rig)).requested_metrics == ("*",)
 
 
@@ -141,16 +138,15 @@ async def test_what_is_subscribed_to_depends_on_who_asks_and_changes_at_once() -
 async def test_a_subscription_may_name_address_and_port_of_clients(match: str, matches: bool) -> None:
     rig = await Rig.open()
     rig.peer.client_address = "0:0:0:0:0:0:0:1"
-    await rig.node.resource_configs.set({(ResourceType.CLIENT_METRICS, "m"): {"match": match, "metrics": "a"}})
+    await set_subscription(rig, "m", {"match": match, "metrics": "a"})
     assert bool((await subscribe(rig)).requested_metrics) is matches
 
 
 async def test_the_metrics_of_all_subscriptions_come_by_name() -> None:
     rig = await Rig.open()
     wanted = {"cm-one": "org.b,org.a", "cm-two": "zz,aa", "x": "org.c"}
-    await rig.node.resource_configs.set(
-        {(ResourceType.CLIENT_METRICS, name): {"metrics": metrics} for name, metrics in wanted.items()}
-    )
+    for name, metrics in wanted.items():
+        await set_subscription(rig, name, {"metrics": metrics})
     assert (await subscribe(rig)).requested_metrics == ("aa", "org.a", "org.b", "org.c", "zz")
 
 
@@ -158,7 +154,7 @@ async def test_the_metrics_of_all_subscriptions_come_by_name() -> None:
 async def test_no_pattern_takes_for_ever_and_those_beyond_re2_count_too(match: str) -> None:
     rig = await Rig.open()
     rig.peer.client_software = ("evil", "a" * 60)
-    await rig.node.resource_configs.set({(ResourceType.CLIENT_METRICS, "m"): {"match": match, "metrics": "a"}})
+    await set_subscription(rig, "m", {"match": match, "metrics": "a"})
     assert (await subscribe(rig)).requested_metrics == (("a",) if "?" in match else ())
 
 

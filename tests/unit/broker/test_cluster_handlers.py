@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import datetime
-import uuid
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from broker.metadata.topics import Topic, assign
 from kio.schema.alter_partition_reassignments.v1.request import ReassignablePartition, ReassignableTopic
 from kio.schema.alter_replica_log_dirs.v2.request import AlterReplicaLogDir, AlterReplicaLogDirTopic
 from kio.schema.describe_log_dirs.v4.request import DescribableLogDirTopic
@@ -17,6 +15,7 @@ from kio.schema.describe_quorum.v2.request import TopicData
 from kio.schema.elect_leaders.v2.request import TopicPartitions
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition, OffsetForLeaderTopic
 
+from broker.cluster.internal_topics import wanted
 from protocol.errors import FencedLeaderEpoch, KafkaStorage, UnsupportedVersion
 from tests.unit.broker.admin_rig import Rig
 
@@ -25,7 +24,7 @@ SECOND = datetime.timedelta(seconds=1)
 
 async def opened() -> Rig:
     rig = await Rig.open()
-    await rig.node.topics.create([Topic("t", uuid.UUID(int=1 << 90), (assign([1]), assign([1])))])
+    await rig.create(wanted("t", 2, 1))
     return rig
 
 
@@ -251,7 +250,7 @@ async def quorum(rig: Rig, *topics: tuple[str, tuple[int, ...]]) -> Any:
     return await rig.ask("describe_quorum", topics=asked)
 
 
-async def test_this_node_leads_the_metadata_whose_log_grows_with_every_commit() -> None:
+async def test_this_node_leads_the_metadata_whose_log_grows_with_every_record() -> None:
     rig = await Rig.open()
 
     async def told() -> Any:
@@ -263,7 +262,7 @@ async def test_this_node_leads_the_metadata_whose_log_grows_with_every_commit() 
         return answer.topics[0].partitions[0]
 
     before = await told()
-    await rig.node.topics.create([Topic("t", uuid.UUID(int=1 << 90), (assign([1]),))])
+    await rig.create(wanted("t", 1, 1))
     rig.node.clock.advance(5000)
     after = await told()
     for partition in (before, after):
@@ -272,7 +271,7 @@ async def test_this_node_leads_the_metadata_whose_log_grows_with_every_commit() 
         assert (voter.replica_id, voter.replica_directory_id) == (1, None)
         assert voter.log_end_offset == partition.high_watermark
         assert voter.last_fetch_timestamp == voter.last_caught_up_timestamp
-    assert after.high_watermark == before.high_watermark + 1 == rig.node.cache.image.offset + 1
+    assert after.high_watermark == before.high_watermark + 2 == rig.node.cache.image.offset + 1
     assert after.current_voters[0].last_fetch_timestamp == before.current_voters[0].last_fetch_timestamp + 5000
 
 

@@ -65,7 +65,7 @@ async def describe(rig: Rig, kind: int, name: str, *keys: str, **fields: bool) -
 
 
 def overrides(rig: Rig, topic: str) -> dict[str, str]:
-    return dict(rig.node.cache.topic(topic).configs)
+    return dict(rig.node.cache.topic_configs(topic))
 
 
 async def test_incremental_changes_of_a_topic() -> None:
@@ -157,7 +157,7 @@ async def test_alter_configs_replaces_everything_that_was_set() -> None:
     ]
     assert overrides(rig, "t") == {}
     assert await replace(rig, (GROUP, "g", {})) == ["none"]
-    assert rig.node.resource_configs.names(GROUP) == []
+    assert rig.node.cache.image.configs.names(GROUP) == []
 
 
 async def test_a_changed_broker_config_is_in_force_at_once() -> None:

@@ -45,7 +45,7 @@ async def test_topics_come_as_their_ids_are_asked() -> None:
     async with Rig() as rig:
         for name in NAMES:
             await rig.create(name)
-        ids = [UUID(int=7), *(topic.id for topic in rig.node.topics.all()), UUID(int=3)]
+        ids = [UUID(int=7), *(topic.id for topic in rig.node.cache.image.topics), UUID(int=3)]
         topics = [MetadataRequestTopic(topic_id=one, name=None) for one in ids]
         assert [topic.topic_id for topic in await ask(rig, topics)] == ids
 

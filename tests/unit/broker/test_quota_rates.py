@@ -84,10 +84,14 @@ def test_a_client_without_an_id_has_quotas_of_its_user_alone() -> None:
     assert limits.of("u", "") is None
 
 
-@pytest.mark.parametrize("name", ["u", "a/b", "<default>", "é %", "..", DEFAULT])
-def test_entities_are_found_again_in_the_store(name: str) -> None:
-    for entity in (Entity(user=name), Entity(client_id=name), Entity(name, "c"), Entity("u", name), Entity(ip=name)):
-        assert Entity.at(entity.path()) == entity
+@pytest.mark.parametrize("name", ["u", "a/b", "<default>", "é %", "..", None])
+def test_the_key_of_an_entity_in_the_image_says_whom_it_limits(name: str | None) -> None:
+    limited = DEFAULT if name is None else name
+    assert Entity.of((("user", name),)) == Entity(user=limited)
+    assert Entity.of((("client-id", name),)) == Entity(client_id=limited)
+    assert Entity.of((("client-id", "c"), ("user", name))) == Entity(limited, "c")
+    assert Entity.of((("client-id", name), ("user", "u"))) == Entity("u", limited)
+    assert Entity.of((("ip", name),)) == Entity(ip=limited)
 
 
 def test_sensors_that_nobody_uses_are_dropped() -> None:

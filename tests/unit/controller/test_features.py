@@ -1,0 +1,88 @@
+"""Feature levels: which may be raised and lowered, and which updates are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.features import (
+    DEFAULTS,
+    SAFE_DOWNGRADE,
+    SUPPORTED,
+    UNSAFE_DOWNGRADE,
+    UPGRADE,
+    FeatureUpdate,
+    decide,
+)
+from metadata.image import MetadataImage
+from protocol.errors import InvalidUpdateVersion
+from protocol.metadata.settings import FeatureLevelRecord
+from tests.unit.controller.images import after, image_of
+
+BEGUN = image_of(*(FeatureLevelRecord(name=name, feature_level=level) for name, level in DEFAULTS.items()))
+
+
+def levels(image: MetadataImage, *updates: FeatureUpdate) -> dict[str, int]:
+    """The levels after the updates."""
+    return dict(after(image, decide(image, updates, validate_only=False)).features)
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "kind", "complaint"),
+    [
+        ("no.such", 1, UPGRADE, "does not know"),
+        ("no.such", 0, UPGRADE, "no such feature"),
+        ("no.such", -1, 9, "upgrade type must be"),
+        ("no.such", -1, UPGRADE, "negative"),
+        ("group.version", 2, UPGRADE, "levels 0 to 1"),
+        ("group.version", 0, UPGRADE, "downgrade"),
+        ("share.version", 1, SAFE_DOWNGRADE, "upgrade"),
+        ("metadata.version", 22, SAFE_DOWNGRADE, "lose metadata"),
+        ("metadata.version", 22, UNSAFE_DOWNGRADE, "lose metadata"),
+        ("metadata.version", 0, UNSAFE_DOWNGRADE, "levels 7 to 27"),
+    ],
+)
+def test_refused(name: str, level: int, kind: int, complaint: str) -> None:
+    with pytest.raises(InvalidUpdateVersion) as refused:
+        decide(BEGUN, [FeatureUpdate(name, level, kind)], validate_only=False)
+    assert complaint in refused.value.message
+    assert name in refused.value.message
+
+
+def test_kraft_version_is_never_lowered() -> None:
+    lowered = FeatureUpdate("kraft.version", 0, UNSAFE_DOWNGRADE)
+    assert not decide(BEGUN, [lowered], validate_only=False).records
+    raised = after(BEGUN, decide(BEGUN, [FeatureUpdate("kraft.version", 1, UPGRADE)], validate_only=False))
+    assert raised.features["kraft.version"] == 1
+    with pytest.raises(InvalidUpdateVersion, match="cannot be downgraded"):
+        decide(raised, [lowered], validate_only=False)
+
+
+def test_level_zero_takes_a_feature_away_and_none_is_changed_with_a_wrong_one() -> None:
+    down = FeatureUpdate("group.version", 0, SAFE_DOWNGRADE)
+    assert "group.version" not in levels(BEGUN, down)
+    with pytest.raises(InvalidUpdateVersion):
+        decide(BEGUN, [down, FeatureUpdate("no.such", 1, UPGRADE)], validate_only=False)
+
+
+def test_of_a_feature_named_twice_the_last_counts() -> None:
+    twice = [FeatureUpdate("share.version", level, UPGRADE) for level in (99, 1)]
+    assert levels(BEGUN, *twice)["share.version"] == 1
+
+
+def test_of_two_wrong_ones_the_first_is_named() -> None:
+    wrong = [FeatureUpdate(name, 99, UPGRADE) for name in ("share.version", "kraft.version")]
+    with pytest.raises(InvalidUpdateVersion, match=r"share\.version"):
+        decide(BEGUN, wrong, validate_only=False)
+
+
+def test_a_level_that_holds_already_needs_no_record() -> None:
+    assert not decide(BEGUN, [FeatureUpdate("group.version", 1, UPGRADE)], validate_only=False).records
+
+
+def test_validate_only_writes_nothing() -> None:
+    assert not decide(BEGUN, [FeatureUpdate("share.version", 1, UPGRADE)], validate_only=True).records
+
+
+def test_a_new_cluster_has_levels_that_this_release_supports() -> None:
+    for name, level in DEFAULTS.items():
+        assert SUPPORTED[name][0] <= level <= SUPPORTED[name][1]
