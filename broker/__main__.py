@@ -101,6 +101,24 @@ def log_tool(arguments: tuple[str, ...]) -> None:
     tool.main(arguments, prog_name="odradek log")
 
 
+@main.command("format", context_settings={"ignore_unknown_options": True}, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def format_tool(arguments: tuple[str, ...]) -> None:
+    """Format the folders of log.dirs, as kafka-storage format does."""
+    from broker.format_tool.commands import main as tool
+
+    tool.main(arguments, prog_name="odradek format")
+
+
+@main.command("metadata", context_settings={"ignore_unknown_options": True}, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def metadata_tool(arguments: tuple[str, ...]) -> None:
+    """Print the records of a metadata log: dump."""
+    from broker.metadata_tool.commands import main as tool
+
+    tool.main(arguments, prog_name="odradek metadata")
+
+
 def _run(loop: str, begin: Callable[[], Coroutine[Any, Any, int]]) -> None:
     factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     if loop != "asyncio":

@@ -17,8 +17,9 @@ SUPPORTED: Mapping[str, tuple[int, int]] = MappingProxyType(
         "eligible.leader.replicas.version": (0, 1),
         "group.version": (0, 1),
         "kraft.version": (0, 1),
-        "metadata.version": (7, 27),
-        "share.version": (0, 1),
+        "metadata.version": (7, 33),
+        "share.version": (0, 2),
+        "streams.version": (0, 1),
         "transaction.version": (0, 2),
     }
 )
@@ -28,11 +29,11 @@ DEFAULTS: Mapping[str, int] = MappingProxyType(
     {
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
-        "metadata.version": 27,
+        "metadata.version": 33,
         "transaction.version": 2,
     }
 )
-"""The levels of a new cluster. Level 0 is the same as not being finalized."""
+"""The levels of a new cluster. Level 0 is the same as not being finalized: share and streams groups are not served."""
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 LOWEST_LOSSLESS_METADATA_VERSION = 23

@@ -50,10 +50,12 @@ class Log(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """A decision whose records are in the log, the last of them at `offset`."""
+    """A decision whose records are in the log, the last of them at `offset`; they made `image`, by `delta`."""
 
     records: Sequence[Any]
     offset: int
+    delta: MetadataDelta
+    image: MetadataImage
     done: asyncio.Future[None]
 
 
@@ -107,7 +109,7 @@ class LocalController:
         offset = self._log.append(records)
         self._newest = delta.apply(offset, self._log.epoch, self._log.timestamp)
         done = self._last = asyncio.get_running_loop().create_future()
-        self._pending.append(_Pending(records, offset, done))
+        self._pending.append(_Pending(records, offset, delta, self._newest, done))
         if self._committing is None:
             self._committing = asyncio.create_task(self._commit(), name="metadata-commit")
         return done
@@ -131,10 +133,13 @@ class LocalController:
             self._committing = None
 
     async def _publish_group(self, group: Sequence[_Pending]) -> None:
-        delta = MetadataDelta(self.image)
-        for each in group:
-            delta.replay_all(each.records)
-        image = self._durable = delta.apply(group[-1].offset, self._log.epoch, self._log.timestamp)
+        delta, image = group[0].delta, group[-1].image
+        if len(group) > 1:
+            delta = MetadataDelta(self.image)
+            for each in group:
+                delta.replay_all(each.records)
+            image = delta.apply(image.offset, image.epoch, image.timestamp_ms)
+        self._durable = image
         try:
             await self._publish(delta, image)
         except Exception:  # no caller may be left without an answer

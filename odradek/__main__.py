@@ -1,4 +1,4 @@
-"""The console script. `odradek serve` and `log` become the broker: same process id and interpreter, isolated."""
+"""The console script. `odradek serve` and the tools become the broker: same process id and interpreter, isolated."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ USAGE = """\
 usage: odradek serve [--config FILE] [--set KEY=VALUE]...   run a broker
        odradek serve --help                                 every option of the broker
        odradek log dump|verify|repair ...                   inspect or repair the files of a log
+       odradek format --cluster-id ID ...                   format the folders of log.dirs, as kafka-storage does
+       odradek metadata dump PATH...                        print the records of a metadata log or snapshot
        odradek --version
 """
 
-COMMANDS = ("serve", "log", "--version", "--help")
+COMMANDS = ("serve", "log", "format", "metadata", "--version", "--help")
 ALIASES = {"start": "serve", "run": "serve", "server": "serve", "broker": "serve", "logs": "log"}
 TOOLS = {
     "topics": "kafka-topics",
@@ -35,7 +37,7 @@ def main() -> int:
         case ["--help" | "-h"]:
             sys.stdout.write(USAGE)
             return 0
-        case ["serve" | "log", *_] as arguments:
+        case ["serve" | "log" | "format" | "metadata", *_] as arguments:
             from odradek import location
 
             try:

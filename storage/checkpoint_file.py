@@ -14,10 +14,16 @@ class CorruptCheckpointError(ValueError):
 
 
 def read_checkpoint(fs: FileSystem, path: str) -> list[str] | None:
-    """The entries' lines; None if there is no file. Raises CorruptCheckpointError, OSError."""
+    """The entries' lines; None if there is no file. Raises CorruptCheckpointError, OSError.
+
+    An empty file has none: Kafka makes one before it first has something to write.
+    """
     if not fs.exists(path):
         return None
-    lines = read_file(fs, path).decode(errors="replace").splitlines()
+    data = read_file(fs, path)
+    if not data:
+        return []
+    lines = data.decode(errors="replace").splitlines()
     entries = [line for line in lines[2:] if line.strip()]
     try:
         valid = int(lines[0]) == _VERSION and int(lines[1]) == len(entries)

@@ -164,7 +164,8 @@ class StandaloneMetadata:
     # -- snapshots
 
     def _published(self) -> None:
-        if self.log.is_snapshot_due and (self._snapshotting is None or self._snapshotting.done()):
+        is_writing = self._snapshotting is not None and not self._snapshotting.done()
+        if not is_writing and self.log.is_snapshot_due(self.controller.image.offset + 1):
             self._snapshotting = asyncio.create_task(self._write_snapshot(), name="metadata-snapshot")
 
     async def _write_snapshot(self) -> None:

@@ -175,8 +175,8 @@ class GroupCommit:
         self._drop_queue()
         self.next_offset = self.durable_end
         text = f"The metadata log took nothing: {cause.message}"
-        self._on_refused(NoRoomError(text))
         self._fail_waiters(lambda: NoRoomError(text))
+        self._on_refused(NoRoomError(text))  # before those who wait are woken, in the next turn of the loop
 
     def fail(self, reason: str) -> None:
         """Refuse everything from now on, with the first such reason."""
@@ -185,8 +185,8 @@ class GroupCommit:
             return
         self.failure = reason
         self._drop_queue()
-        self._on_failure(reason)
         self._fail_waiters(lambda: MetadataLogError(reason))
+        self._on_failure(reason)
 
     def _drop_queue(self) -> None:
         self._writing = None

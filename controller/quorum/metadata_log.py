@@ -77,6 +77,7 @@ class MetadataLog:
             on_failure=self._failed,
         )
         self._snapshots = found.snapshots
+        self._snapshot_bytes = 0
         self._bytes_counted = -found.bytes_after_snapshot
         self._is_writing_snapshot = False
 
@@ -109,6 +110,7 @@ class MetadataLog:
         fs, snapshot = self._services.fs, self._found.snapshot
         if snapshot is not None:
             path = f"{self._folder}/{snapshot.file_name}"
+            self._snapshot_bytes = fs.size(path)
             yield from snapshots.read(fs, path, snapshot, self._found.facts.snapshot_timestamp)
         start = end = self._found.start_offset
         for segment in self.log.segments.from_offset(start):
@@ -117,7 +119,7 @@ class MetadataLog:
             try:
                 for _, header, batch in good_batches(file, 0, segment.base_offset):
                     if start <= header.last_offset < self._opened_end:
-                        records = decode_batch(header, batch, path)
+                        records = decode_batch(header, batch, path)[max(0, start - header.base_offset) :]
                         yield CommittedBatch(header.last_offset, header.leader_epoch, header.max_timestamp, records)
                         end = header.next_offset
             finally:
@@ -213,21 +215,33 @@ class MetadataLog:
         """The offset of the newest snapshot; 0 without one."""
         return self._snapshots[-1].offset if self._snapshots else 0
 
-    @property
-    def is_snapshot_due(self) -> bool:
-        """Whether so much was written since the last snapshot, or the last attempt, that it is time for the next."""
+    def is_snapshot_due(self, offset: int) -> bool:
+        """Whether it is time for a snapshot, and there can be one at `offset`: a batch must end there.
+
+        It is time once enough bytes were written since the last snapshot, or since the last attempt. Raises
+        MetadataLogError.
+        """
         since = self._commit.bytes_written - self._bytes_counted
-        return since > self._config.max_record_bytes_between_snapshots and not self._is_writing_snapshot
+        return since > self._config.bytes_between_snapshots(self._snapshot_bytes) and self._can_have_snapshot(offset)
+
+    def _can_have_snapshot(self, offset: int) -> bool:
+        if not self.snapshot_offset < offset <= self.durable_end or self._is_writing_snapshot:
+            return False
+        try:
+            return offset == self.log.log_end_offset or self.log.segments.batch_start(offset) == offset
+        except OSError as error:
+            raise MetadataLogError(f"{self._folder} cannot be read: {error}") from error
 
     async def write_snapshot(self, offset: int, epoch: int, timestamp: int, records: Iterable[Any]) -> None:
         """Write what the records below `offset` have led to as a snapshot, then remove what nobody needs any more.
 
-        `epoch` and `timestamp` are those of the record before `offset`. `records` are taken in a worker thread, so they
-        must come from what does not change. The newest two snapshots are kept, and the log from the older one on.
-        Raises NoRoomError and MetadataLogError: there is no new snapshot then, and the log goes on.
+        `epoch` and `timestamp` are those of the record before `offset`, with which a batch must end. `records` are
+        taken in a worker thread, so they must come from what does not change. The newest two snapshots are kept, and
+        the log from the older one on. Raises NoRoomError and MetadataLogError: there is no new snapshot then, and the
+        log goes on.
         """
-        if not self.snapshot_offset < offset <= self.durable_end or self._is_writing_snapshot:
-            raise MetadataLogError(f"There can be no snapshot at offset {offset} now.")
+        if not self._can_have_snapshot(offset) or self.log.leader_epochs.epoch_for(offset - 1) != epoch:
+            raise MetadataLogError(f"There can be no snapshot at offset {offset} and epoch {epoch} now.")
         snapshot = SnapshotId(offset, epoch)
         work = partial(
             snapshots.write,
@@ -242,7 +256,7 @@ class MetadataLog:
         self._bytes_counted = self._commit.bytes_written
         self._is_writing_snapshot = True
         try:
-            await self._files_lane().call(work)
+            self._snapshot_bytes = await self._files_lane().call(work)
         except OSError as error:
             raise self._not_written(snapshot.file_name, error) from error
         finally:

@@ -22,11 +22,20 @@ TOPIC = "__cluster_metadata"
 
 @dataclass(frozen=True, slots=True)
 class MetadataLogConfig:
-    """Kafka's settings `metadata.log.*` of the same names, with their defaults; bytes and ms."""
+    """Kafka's settings `metadata.log.*` of the same names, with their defaults, and one of ours; bytes and ms."""
 
     segment_bytes: int = 1 << 30
     segment_ms: int = 7 * 24 * 3600 * 1000
     max_record_bytes_between_snapshots: int = 20 << 20
+    min_record_bytes_between_snapshots: int = 1 << 20
+
+    def bytes_between_snapshots(self, snapshot_bytes: int) -> int:
+        """How many bytes of records to write before the next snapshot, if the last one has `snapshot_bytes`.
+
+        A start reads the snapshot and those records, so a small snapshot is written more often than Kafka's is.
+        """
+        wanted = max(self.min_record_bytes_between_snapshots, 2 * snapshot_bytes)
+        return min(wanted, self.max_record_bytes_between_snapshots)
 
     @property
     def log_config(self) -> LogConfig:

@@ -88,8 +88,8 @@ def write(
     timestamp: int,
     quorum: Sequence[Any],
     now_ms: Callable[[], int],
-) -> None:
-    """Write a snapshot, atomically and durably; blocking.
+) -> int:
+    """Write a snapshot, atomically and durably, and return its size in bytes; blocking.
 
     `timestamp` is that of the last record that it covers; `quorum` are the control records that follow the header.
     Raises OSError, and then nothing is left; MetadataLogError for a record that no batch holds.
@@ -112,6 +112,7 @@ def write(
         fs.unlink(part)
         raise
     fs.fsync_dir(folder)
+    return position
 
 
 def _batches(

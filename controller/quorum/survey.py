@@ -74,19 +74,22 @@ def survey(fs: FileSystem, root: str, node_id: int, directory_id: UUID | None) -
     """
     folder = f"{root}/{FOLDER_NAME}"
     found = Survey()
-    if fs.exists(f"{root}/{OLD_BOOTSTRAP}"):
+    if fs.is_dir(folder):
+        _look_into(fs, folder, found)
+    if not found.bootstrap and found.end_offset == 0 and fs.exists(f"{root}/{OLD_BOOTSTRAP}"):
         found.bootstrap = _records(fs, f"{root}/{OLD_BOOTSTRAP}")
-    if not fs.is_dir(folder):
-        return found
+    configured = found.state.voters if found.state is not None else ()
+    found.facts.check_voters(folder, node_id, directory_id, configured)
+    return found
+
+
+def _look_into(fs: FileSystem, folder: str, found: Survey) -> None:
     _check_topic_id(fs, folder)
     found.state = quorum_state.read(fs, folder)
     found.segments = sorted(int(match[1]) for name in fs.listdir(folder) if (match := _SEGMENT.fullmatch(name)))
     bad = _choose_snapshot(fs, folder, found)
     _read_log(fs, folder, found)
     _judge_damaged(folder, found, bad)
-    configured = found.state.voters if found.state is not None else ()
-    found.facts.check_voters(folder, node_id, directory_id, configured)
-    return found
 
 
 def _records(fs: FileSystem, path: str) -> tuple[Any, ...]:

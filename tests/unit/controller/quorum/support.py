@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 from controller.quorum.metadata_log import MetadataLog
 from controller.quorum.opening import MetadataLogConfig
 from protocol.metadata.settings import ConfigRecord
-from storage.files import FileSystem
+from protocol.primitives import Buffer
+from storage.files import FileSystem, read_file
 from storage.log.log_services import LogServices
 from storage.shortages import Shortages
 from tests.doubles.clock import ManualClock, settle
@@ -94,3 +95,30 @@ class Process:
         for task in asyncio.all_tasks(self.loop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
         self.loop.close()
+
+
+def files_of(fs: MemoryFileSystem, folder: str = ROOT) -> dict[str, bytes]:
+    """The content of every file below the folder."""
+    found: dict[str, bytes] = {}
+    for name in fs.listdir(folder):
+        path = f"{folder}/{name}"
+        if fs.is_dir(path):
+            found |= files_of(fs, path)
+        else:
+            found[path] = read_file(fs, path)
+    return found
+
+
+def put(fs: MemoryFileSystem, path: str, data: Buffer) -> None:
+    """Make a file with this content."""
+    file = fs.open(path, create=True)
+    file.truncate(0)
+    file.pwrite(data, 0)
+    file.close()
+
+
+def patch(fs: MemoryFileSystem, path: str, position: int, data: Buffer) -> None:
+    """Change bytes of a file."""
+    file = fs.open(path)
+    file.pwrite(data, position)
+    file.close()

@@ -1,0 +1,163 @@
+"""`odradek format`: its options, which are those of `kafka-storage format`, and what they mean for the folders."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from broker.config.broker_config import BrokerConfig, ConfigurationError, split_list
+from broker.config.sources import Loaded, load
+from broker.format_tool.scram import scram_record
+from controller.quorum.features import (
+    METADATA_VERSION,
+    SCRAM_SINCE,
+    FeatureError,
+    chosen_levels,
+    version_name,
+)
+from controller.quorum.format import FormatError, Formatting, bootstrap_records, format_folders
+from protocol.metadata.control import VoterEndpoint
+from storage.files import OsFileSystem
+from storage.folders.meta_properties import MetaPropertiesError
+
+
+@click.command("format")
+@click.option("-t", "--cluster-id", help="Cluster id; without it, that of odradek.cluster.id or CLUSTER_ID.")
+@click.option(
+    "-c",
+    "--config",
+    "config_files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    help="Read this server.properties file; may be repeated, a later one overrides an earlier one.",
+)
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set one configuration; may be repeated.")
+@click.option("-g", "--ignore-formatted", is_flag=True, help="Skip folders that are formatted already.")
+@click.option("-s", "--standalone", is_flag=True, help="Make this node the only voter of a dynamic quorum.")
+@click.option(
+    "-r", "--release-version", metavar="RELEASE", help="Begin with the features of this release, such as 4.1."
+)
+@click.option("-f", "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="Begin with this level.")
+@click.option(
+    "-S",
+    "--add-scram",
+    "scram",
+    multiple=True,
+    metavar="CREDENTIAL",
+    help="Begin with this user, for instance SCRAM-SHA-256=[name=alice,password=alice-secret].",
+)
+def main(
+    cluster_id: str | None,
+    config_files: tuple[str, ...],
+    settings: tuple[str, ...],
+    ignore_formatted: bool,
+    standalone: bool,
+    release_version: str | None,
+    features: tuple[str, ...],
+    scram: tuple[str, ...],
+) -> None:
+    """Format the folders of log.dirs for this node.
+
+    The options are those of `kafka-storage format`, and so is what is written. A node formats new folders by itself;
+    this is to choose the cluster id, older feature levels or first users, or to format for Apache Kafka.
+    """
+    try:
+        loaded = load([(name, Path(name).read_text("iso-8859-1")) for name in config_files], os.environ, settings)
+        levels = chosen_levels(release_version, _levels(features), dynamic=standalone)
+        wanted = _wanted(loaded, cluster_id, levels, scram, standalone=standalone, ignore_formatted=ignore_formatted)
+        formatted = format_folders(OsFileSystem(), lambda: time.time_ns() // 1_000_000, random.SystemRandom(), wanted)
+    except ConfigurationError as error:
+        for problem in error.problems:
+            click.echo(f"wrong configuration: {problem}", err=True)
+        sys.exit(1)
+    except (FormatError, FeatureError, MetaPropertiesError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    for folder in formatted:
+        kind = "metadata directory" if folder == wanted.metadata_folder else "data directory"
+        click.echo(f"Formatting {kind} {folder} with metadata.version {version_name(levels[METADATA_VERSION])}.")
+    if not formatted:
+        click.echo("All of the log directories are already formatted.")
+
+
+def _levels(features: Sequence[str]) -> dict[str, int]:
+    levels = {}
+    for feature in features:
+        name, equals, level = feature.partition("=")
+        if not equals or not level.strip().isdecimal():
+            raise FeatureError(f"Can't parse feature=level string {feature}. Expected, for instance, group.version=1.")
+        levels[name.strip()] = int(level)
+    return levels
+
+
+def _wanted(
+    loaded: Loaded,
+    cluster_id: str | None,
+    levels: dict[str, int],
+    scram: Sequence[str],
+    *,
+    standalone: bool,
+    ignore_formatted: bool,
+) -> Formatting:
+    config = loaded.config
+    cluster_id = cluster_id or config.optional_string("odradek.cluster.id")
+    if not cluster_id:
+        raise FormatError("You must specify the cluster id: --cluster-id ID.")
+    if scram and levels[METADATA_VERSION] < SCRAM_SINCE:
+        raise FormatError(f"SCRAM is only supported in metadata.version {version_name(SCRAM_SINCE)} or later.")
+    users = [scram_record(argument, random.SystemRandom()) for argument in scram]
+    return Formatting(
+        cluster_id,
+        config.node_id,
+        config.log_dirs,
+        _metadata_folder(config, standalone=standalone),
+        bootstrap_records(levels, users),
+        voter=_endpoint(loaded) if standalone else None,
+        ignore_formatted=ignore_formatted,
+    )
+
+
+def _metadata_folder(config: BrokerConfig, *, standalone: bool) -> str | None:
+    """The folder of the metadata log; None for a broker whose controllers are other nodes."""
+    voters = split_list(config.given.get("controller.quorum.voters", ""))
+    if standalone and voters:
+        raise FormatError(
+            "You cannot specify controller.quorum.voters and format the node with --standalone. If you want to use "
+            "dynamic quorum, please remove controller.quorum.voters."
+        )
+    others = [voter for voter in voters if not voter.startswith(f"{config.node_id}@")]
+    is_controller = standalone or len(others) < len(voters) or "controller" in config.list_("process.roles")
+    if not is_controller and (voters or config.given.get("controller.quorum.bootstrap.servers", "").strip()):
+        return None
+    if others:
+        raise FormatError(
+            f"controller.quorum.voters has other nodes ({', '.join(others)}): a node of Odradek can only be the single "
+            "voter."
+        )
+    folder = config.given.get("metadata.log.dir", "").strip() or config.log_dirs[0]
+    if folder not in config.log_dirs:
+        raise FormatError(
+            f"The metadata log directory, {folder}, is not one of log.dirs: {', '.join(config.log_dirs)}."
+        )
+    return folder
+
+
+def _endpoint(loaded: Loaded) -> VoterEndpoint:
+    """Where the controller is reached: its advertised listener, or else the one that it opens."""
+    names = split_list(loaded.config.optional_string("controller.listener.names") or "")
+    listeners = {listener.name: listener for listener in loaded.listeners.left_out}
+    first = names[0].upper() if names else None
+    if first not in listeners:
+        raise FormatError("--standalone needs a listener that controller.listener.names has.")
+    host, port = listeners[first].host, listeners[first].port
+    for entry in split_list(loaded.config.optional_string("advertised.listeners") or ""):
+        name, _, address = entry.partition("://")
+        if name.upper() == first:
+            host, _, text = address.rpartition(":")
+            port = int(text)
+    return VoterEndpoint(name=first, host=host.strip("[]") or "localhost", port=port)
