@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs as decisions: records, refusals, and what goes with `min.insync.replicas`."""
+"""AlterConfigs and IncrementalAlterConfigs as decisions: records, refusals, and the rules of KIP-966."""
 
 from __future__ import annotations
 

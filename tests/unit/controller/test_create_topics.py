@@ -23,10 +23,12 @@ from tests.unit.controller.images import after, around, broker, config, director
 THREE = image_of(broker(1), broker(2), broker(3))
 WITH_T = image_of(*topic("t", 1, [1]), *topic("a.b", 2, [1]), image=THREE)
 Assignments = Mapping[int, tuple[int, ...]]
+Configs = Mapping[str, str | None]
+NONE: Mapping[Any, Any] = {}
 
 
 def wanted(
-    name: str, count: int = 1, factor: int = 1, assignments: Assignments = {}, configs: Mapping[str, str | None] = {}
+    name: str, count: int = 1, factor: int = 1, assignments: Assignments = NONE, configs: Configs = NONE
 ) -> CreatableTopic:
     return CreatableTopic(
         name=name,
