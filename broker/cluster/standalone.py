@@ -24,6 +24,7 @@ from controller.decision import Decision, Surroundings
 from controller.local import LocalController
 from controller.quorum.errors import MetadataLogError, NoRoomError
 from controller.quorum.metadata_log import MetadataLog
+from controller.quorum.opening import MetadataLogConfig
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from metadata.loader import ImageLoader
@@ -83,10 +84,13 @@ class StandaloneMetadata:
         directory_id: UUID,
         cache: MetadataCache,
         around: Surroundings,
+        config: MetadataLogConfig | None = None,
     ) -> StandaloneMetadata:
         """Read the log in `folder`, the first of `log.dirs`. Raises MetadataLogError, CorruptMetadataError, OSError."""
         lane = services.workers.lane("metadata")
-        log = await lane.call(partial(MetadataLog.open, services, folder, node_id, directory_id=directory_id))
+        log = await lane.call(
+            partial(MetadataLog.open, services, folder, node_id, directory_id=directory_id, config=config)
+        )
         read = await lane.call(partial(_read_all, services, folder, log))
         return cls(services, folder, log, read, cache, around)
 
