@@ -98,7 +98,7 @@ class StandaloneMetadata:
         return Standing.DELETED if topic_id in self._read.removed else Standing.STRAY
 
     async def lead(self, registration: Registration, min_insync_replicas: int) -> int:
-        """Register and elect this node's broker; return its epoch. Raises MetadataLogError if that cannot be written."""
+        """Register and elect this node's broker; return its epoch. Raises MetadataLogError if it cannot be written."""
         self._registration, self._min_isr = registration, min_insync_replicas
         try:
             await self._lead(registration)
