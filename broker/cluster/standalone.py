@@ -108,6 +108,7 @@ class StandaloneMetadata:
             await self._lead(registration)
         except NoRoomError as error:
             logger.warning("no room for the metadata log; changes are refused", error=error.message)
+            self.controller.refusal = error
             self._register_for_now(registration)
         return self._cache.image.cluster.brokers[registration.broker_id].epoch
 
@@ -145,11 +146,18 @@ class StandaloneMetadata:
     async def _lead(self, registration: Registration) -> None:
         if self.log.epoch < 0:
             await self.log.lead()
-        await self.controller.submit(partial(self._begin, registration))
-        self._registration = None
+        await self.controller.begin(partial(self._begin, registration))
+        self._registration = self.controller.refusal = None
         if self._read.imported:
+            await self._set_aside()
+
+    async def _set_aside(self) -> None:
+        """Rename the files of the earlier release, which are never read again anyway."""
+        logger.info("metadata of an earlier release imported", folder=self._folder)
+        try:
             await self._services.workers.call(partial(earlier_store.set_aside, self._services.fs, self._folder))
-            logger.info("metadata of an earlier release imported", folder=self._folder)
+        except OSError as error:
+            logger.warning("files of the earlier release not renamed", folder=self._folder, error=str(error))
 
     def _begin(self, registration: Registration, image: MetadataImage) -> Decision[int]:
         """What this run begins with: imported or bootstrap records, where there are none yet, and the registration."""
