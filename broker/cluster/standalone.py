@@ -30,6 +30,7 @@ from metadata.image import MetadataImage
 from metadata.loader import ImageLoader
 from metadata.snapshot import records_of
 from metadata.topics import TopicImage
+from protocol.errors import KafkaStorage
 from protocol.topic_partition import TopicPartition
 from storage.folders.strays import Standing
 
@@ -177,16 +178,23 @@ class StandaloneMetadata:
     # -- snapshots
 
     def _published(self) -> None:
+        """Begin a snapshot if it is time for one."""
         image = self.controller.image
-        is_writing = self._snapshotting is not None and not self._snapshotting.done()
-        if not is_writing and self.log.is_snapshot_due(image.offset + 1):
+        if self._snapshotting is not None and not self._snapshotting.done():
+            return
+        try:
+            is_due = self.log.is_snapshot_due(image.offset + 1)
+        except MetadataLogError as error:
+            logger.warning("metadata snapshot not written", error=str(error))
+            return
+        if is_due:
             self._snapshotting = asyncio.create_task(self._write_snapshot(image), name="metadata-snapshot")
 
     async def _write_snapshot(self, image: MetadataImage) -> None:
         try:
             await self._services.workers.lane("metadata").call(self.before_snapshot)
             await self.log.write_snapshot(image.offset + 1, image.epoch, image.timestamp_ms, records_of(image))
-        except (OSError, MetadataLogError) as error:  # the log still has everything
+        except (OSError, KafkaStorage) as error:  # the log still has everything
             logger.warning("metadata snapshot not written", error=str(error))
 
 
