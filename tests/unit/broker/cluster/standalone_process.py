@@ -78,10 +78,20 @@ class Process:
         return self.loop.run_until_complete(work)
 
     def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`, for which all that waits is done."""
-        task = self.loop.create_task(work)
-        self.work(10_000)
+        """The result of `work`, for which all that waits is done, and some time passes if need be."""
+        task = self.begin(work)
+        assert task.done(), "something is waited for that does not come"
         return task.result()
+
+    def begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """The task of `work`, which may wait for a disk that does not get well."""
+        task = self.loop.create_task(work)
+        for _ in range(100):
+            self.work()
+            if task.done():
+                break
+            self.run(self.clock.run(1_000))
+        return task
 
     def work(self, count: int = 10_000) -> None:
         """Do so much of what waits for a thread."""

@@ -5,9 +5,12 @@ What was acknowledged is there, no request is ever seen by half, and the image r
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 import hypothesis.strategies as st
+import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -44,9 +47,17 @@ CHANCES = st.sampled_from([0.1, 0.3, 1.0])
 FOR_NOW = (Trouble.ROOM, Trouble.DESCRIPTORS)
 
 
+@pytest.fixture(autouse=True)
+def quiet() -> None:
+    """Thousands of recoveries would bury a failure in log lines."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+
 class StandaloneMachine(RuleBasedStateMachine):
-    """`known`: the state for sure. `calls`: the requests of which nothing is known yet; `lost`: those that failed so
-    that nobody knows whether the next start finds them.
+    """`known`: the state for sure, and `shown`: those that it has had lately.
+
+    `calls`: the requests of which nothing is known: they are not answered, or failed so that the next start may find
+    them or not.
     """
 
     def __init__(self) -> None:
@@ -55,22 +66,31 @@ class StandaloneMachine(RuleBasedStateMachine):
         self.fs = FlakyFileSystem(self.clock.wall_ms)
         made_root(self.fs)
         self.known = EMPTY
+        self.shown = [EMPTY]
         self.calls: list[Call] = []
-        self.lost: list[Call] = []
         self.device_fails = False
         self.process = started(self.fs, self.clock)
 
     # -- what is asked
 
-    @rule(wanted=st.lists(REQUESTS, min_size=1, max_size=4), at_once=st.booleans(), done=st.booleans())
-    def ask(self, wanted: list[Request], at_once: bool, done: bool) -> None:
+    @rule(
+        wanted=st.lists(REQUESTS, min_size=1, max_size=4),
+        between=st.sampled_from([None, 0, 1, 2]),
+        full=st.booleans(),
+        after=st.sampled_from([0, 1, 10_000]),
+    )
+    def ask(self, wanted: list[Request], between: int | None, full: bool, after: int) -> None:
+        """So much work is done between requests, or the loop has no turn, and after them; the disk may become full."""
         for request in wanted:
             self.calls.append(self.process.ask(request))
-            if not at_once:
-                self.work(1)
-        self.work(10_000 if done else 0)
+            if between is not None:
+                self.work(between)
+        self.process.work(0)
+        if full:
+            self.trouble(Trouble.ROOM, 1.0, 0)
+        self.work(after)
 
-    @rule(count=st.integers(1, 5))
+    @rule(count=st.sampled_from([1, 3, 1000]))
     def work(self, count: int) -> None:
         self.process.work(count)
         self.look_at_answers()
@@ -86,28 +106,27 @@ class StandaloneMachine(RuleBasedStateMachine):
         self.look_at_answers()
 
     def look_at_answers(self) -> None:
-        """They come in the order of the requests; refused ones change nothing, and what follows builds on the others."""
-        pending: list[Call] = []
+        """They come in the order of the requests; refused ones change nothing, and later ones build on the others."""
+        unknown: list[Call] = []
         for call in self.calls:
+            error = call.answer.exception() if call.answer.done() else None
             if not call.answer.done():
-                pending.append(call)
-                continue
-            error = call.answer.exception()
-            if error is None:
-                assert not pending
-                assert not self.lost or call.before == call.after
+                unknown.append(call)
+            elif error is None:
+                assert all(earlier.answer.done() for earlier in unknown)
+                assert not unknown or call.before == call.after
                 assert call.before == self.known
                 self.known = call.after
+                self.shown.append(self.known)
             elif not isinstance(error, NoRoomError):
                 assert isinstance(error, MetadataLogError)
-                assert self.process.failures or self.process.metadata.log.epoch < 0
-                if self.process.failures:
-                    self.lost.append(call)
-        self.calls = pending
+                assert self.process.failures
+                unknown.append(call)
+        self.calls = unknown
 
     def possible(self) -> list[State]:
         """What may be in the log."""
-        return [self.known, *(call.after for call in (*self.lost, *self.calls) if call.before is not None)]
+        return [self.known, *(call.after for call in self.calls if call.before is not None)]
 
     # -- what happens to it
 
@@ -127,7 +146,8 @@ class StandaloneMachine(RuleBasedStateMachine):
     def ends(self, how: str, unsynced: Unsynced, seed: int, trouble: Trouble, chance: float) -> None:
         """It is started again, perhaps in trouble, and if that fails once more without any."""
         if how == "a stop":
-            self.process.finish(self.process.metadata.close())
+            stop = self.process.begin(self.process.metadata.close())
+            assert not stop.done() or stop.exception() is None
             self.look_at_answers()
         self.process.end()
         last = self.process.metadata.controller.image
@@ -153,7 +173,8 @@ class StandaloneMachine(RuleBasedStateMachine):
         if found.offset == last.offset:
             assert replace(found, timestamp_ms=0) == replace(last, timestamp_ms=0)
         self.known = state_of(found)
-        self.lost, self.calls = [], []
+        self.shown = [self.known]
+        self.calls = []
         self.process.lead()
         broker = self.process.cache.image.cluster.brokers[1]
         assert not broker.fenced
@@ -165,11 +186,9 @@ class StandaloneMachine(RuleBasedStateMachine):
     def what_is_shown_is_what_some_request_has_led_to(self) -> None:
         assert self.process.shown in self.possible()
         for image in self.process.seen:
-            assert state_of(image) in [*self.possible(), *self.shown_before]
-        self.shown_before = [self.process.shown]
+            assert state_of(image) in [*self.shown, *self.possible()]
         self.process.seen.clear()
-
-    shown_before: list[State] = []
+        self.shown = [self.known]
 
     @invariant()
     def only_the_device_ends_it(self) -> None:
