@@ -45,9 +45,9 @@ def is_present(fs: FileSystem, folder: str) -> bool:
 
 
 def read_records(fs: FileSystem, folder: str) -> tuple[list[Any], set[UUID]]:
-    """The records that say what the store says, features first, and the ids of deleted topics of which folders may be left.
+    """The records that say what the store says, and the ids of deleted topics of which folders may be left.
 
-    Blocking; raises CorruptMetadataError, OSError.
+    Records of features come first. Blocking; raises CorruptMetadataError, OSError.
     """
     state = _load(fs, folder)
     deleted = {UUID(key.removeprefix("/deleted-topics/")) for key in state if key.startswith("/deleted-topics/")}

@@ -204,9 +204,7 @@ class _Read:
     A log is empty also if this node once led it, but did not get to write a record.
     """
 
-    def __init__(
-        self, image: MetadataImage, is_empty: bool, removed: set[UUID], imported: Sequence[Any] = ()
-    ) -> None:
+    def __init__(self, image: MetadataImage, is_empty: bool, removed: set[UUID], imported: Sequence[Any] = ()) -> None:
         self.image = image
         self.is_empty = is_empty
         self.removed = removed
