@@ -24,11 +24,13 @@ from controller.decision import Decision, Surroundings
 from controller.local import LocalController
 from controller.quorum.errors import MetadataLogError, NoRoomError
 from controller.quorum.metadata_log import MetadataLog
+from controller.quorum.opening import MetadataLogConfig
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from metadata.loader import ImageLoader
 from metadata.snapshot import records_of
 from metadata.topics import TopicImage
+from protocol.errors import KafkaStorage
 from protocol.topic_partition import TopicPartition
 from storage.folders.strays import Standing
 
@@ -83,10 +85,13 @@ class StandaloneMetadata:
         directory_id: UUID,
         cache: MetadataCache,
         around: Surroundings,
+        config: MetadataLogConfig | None = None,
     ) -> StandaloneMetadata:
         """Read the log in `folder`, the first of `log.dirs`. Raises MetadataLogError, CorruptMetadataError, OSError."""
         lane = services.workers.lane("metadata")
-        log = await lane.call(partial(MetadataLog.open, services, folder, node_id, directory_id=directory_id))
+        log = await lane.call(
+            partial(MetadataLog.open, services, folder, node_id, directory_id=directory_id, config=config)
+        )
         read = await lane.call(partial(_read_all, services, folder, log))
         return cls(services, folder, log, read, cache, around)
 
@@ -104,6 +109,7 @@ class StandaloneMetadata:
             await self._lead(registration)
         except NoRoomError as error:
             logger.warning("no room for the metadata log; changes are refused", error=error.message)
+            self.controller.refusal = error
             self._register_for_now(registration)
         return self._cache.image.cluster.brokers[registration.broker_id].epoch
 
@@ -141,11 +147,18 @@ class StandaloneMetadata:
     async def _lead(self, registration: Registration) -> None:
         if self.log.epoch < 0:
             await self.log.lead()
-        await self.controller.submit(partial(self._begin, registration))
-        self._registration = None
+        await self.controller.begin(partial(self._begin, registration))
+        self._registration = self.controller.refusal = None
         if self._read.imported:
+            await self._set_aside()
+
+    async def _set_aside(self) -> None:
+        """Rename the files of the earlier release, which are never read again anyway."""
+        logger.info("metadata of an earlier release imported", folder=self._folder)
+        try:
             await self._services.workers.call(partial(earlier_store.set_aside, self._services.fs, self._folder))
-            logger.info("metadata of an earlier release imported", folder=self._folder)
+        except OSError as error:
+            logger.warning("files of the earlier release not renamed", folder=self._folder, error=str(error))
 
     def _begin(self, registration: Registration, image: MetadataImage) -> Decision[int]:
         """What this run begins with: imported or bootstrap records, where there are none yet, and the registration."""
@@ -165,16 +178,23 @@ class StandaloneMetadata:
     # -- snapshots
 
     def _published(self) -> None:
+        """Begin a snapshot if it is time for one."""
         image = self.controller.image
-        is_writing = self._snapshotting is not None and not self._snapshotting.done()
-        if not is_writing and self.log.is_snapshot_due(image.offset + 1):
+        if self._snapshotting is not None and not self._snapshotting.done():
+            return
+        try:
+            is_due = self.log.is_snapshot_due(image.offset + 1)
+        except MetadataLogError as error:
+            logger.warning("metadata snapshot not written", error=str(error))
+            return
+        if is_due:
             self._snapshotting = asyncio.create_task(self._write_snapshot(image), name="metadata-snapshot")
 
     async def _write_snapshot(self, image: MetadataImage) -> None:
         try:
             await self._services.workers.lane("metadata").call(self.before_snapshot)
             await self.log.write_snapshot(image.offset + 1, image.epoch, image.timestamp_ms, records_of(image))
-        except (OSError, MetadataLogError) as error:  # the log still has everything
+        except (OSError, KafkaStorage) as error:  # the log still has everything
             logger.warning("metadata snapshot not written", error=str(error))
 
 
