@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -85,9 +86,10 @@ class StandaloneMetadata:
         around: Surroundings,
     ) -> StandaloneMetadata:
         """Read the log in `folder`, the first of `log.dirs`. Raises MetadataLogError, CorruptMetadataError, OSError."""
-        lane = services.workers.lane("metadata")
-        log = await lane.call(partial(MetadataLog.open, services, folder, node_id, directory_id=directory_id))
-        read = await lane.call(partial(_read_all, services, folder, log))
+        services = replace(services, workers=services.workers.lane("metadata"))  # for syncs that wait for no other log's
+        call = services.workers.call
+        log = await call(partial(MetadataLog.open, services, folder, node_id, directory_id=directory_id))
+        read = await call(partial(_read_all, services, folder, log))
         return cls(services, folder, log, read, cache, around)
 
     def standing(self, partition: TopicPartition, topic_id: UUID | None) -> Standing:
@@ -171,7 +173,7 @@ class StandaloneMetadata:
     async def _write_snapshot(self) -> None:
         image = self.controller.image
         try:
-            await self._services.workers.lane("metadata").call(self.before_snapshot)
+            await self._services.workers.call(self.before_snapshot)
             await self.log.write_snapshot(image.offset + 1, image.epoch, image.timestamp_ms, records_of(image))
         except (OSError, MetadataLogError) as error:  # the log still has everything
             logger.warning("metadata snapshot not written", error=str(error))
