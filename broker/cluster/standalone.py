@@ -86,7 +86,9 @@ class StandaloneMetadata:
         around: Surroundings,
     ) -> StandaloneMetadata:
         """Read the log in `folder`, the first of `log.dirs`. Raises MetadataLogError, CorruptMetadataError, OSError."""
-        services = replace(services, workers=services.workers.lane("metadata"))  # for syncs that wait for no other log's
+        services = replace(
+            services, workers=services.workers.lane("metadata")
+        )  # for syncs that wait for no other log's
         call = services.workers.call
         log = await call(partial(MetadataLog.open, services, folder, node_id, directory_id=directory_id))
         read = await call(partial(_read_all, services, folder, log))

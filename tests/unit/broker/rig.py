@@ -249,9 +249,7 @@ class Rig:
     async def configure(self, topic: str, **configs: str) -> None:
         """Let a topic have these configurations and no others, named as for `create`."""
         client = self.connect()
-        changes = tuple(
-            AlterableConfig(name=name.replace("_", "."), value=value) for name, value in configs.items()
-        )
+        changes = tuple(AlterableConfig(name=name.replace("_", "."), value=value) for name, value in configs.items())
         resource = AlterConfigsResource(resource_type=ResourceType.TOPIC, resource_name=topic, configs=changes)
         done = await client.ask("alter_configs", 2, resources=(resource,), validate_only=False)
         assert [one.error_code.name for one in done.responses] == ["none"]

@@ -12,7 +12,7 @@ from protocol.topic_partition import TopicPartition
 from storage.folders import partition_metadata
 from storage.folders.log_dirs import LogDirError
 from tests.doubles.files import MemoryFileSystem
-from tests.unit.storage.support import TOPIC_ID, append, contents
+from tests.unit.storage.support import TOPIC_ID, append, contents, create_log
 from tests.unit.storage.two_folders import TwoFolders, folder_of
 
 OTHER_ID = UUID(int=0x5678)
@@ -105,7 +105,7 @@ def test_a_partition_deleted_and_made_again_meanwhile_is_the_new_one(rig: TwoFol
     rig.refuse("rename", "/two")
     with pytest.raises(KafkaStorage):
         rig.manager.delete_log_soon("t", 1)
-    made = rig.manager.create_log("t", 1, OTHER_ID, rig.config)
+    made = create_log(rig.manager, "t", 1, OTHER_ID, rig.config)
     append(made)
     append(made)
     rig.stop()
