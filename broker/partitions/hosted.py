@@ -165,16 +165,11 @@ class Partitions:
     async def retry(self) -> set[str]:
         """Make the logs that could not be made before; return the topics of those that were made now."""
         async with self._making:
-            waiting = list(self._without_log.values())
-            made = await self._make(waiting, self._cache.image)
-            late = [key for key in made if key not in self._without_log]
-            await self._abandon({key: made.pop(key) for key in late})
-        for key, log in made.items():
-            new = self._without_log.pop(key)
-            self._by_key[key].deleted()  # it stood for what is there now
-            self._logs.adopt(log)
-            self._host(new, log)
-            logger.info("log made at last", partition=f"{new.topic}-{new.index}")
+            made = await self._make(list(self._without_log.values()), self._cache.image)
+            late = {key: made.pop(key) for key in list(made) if key not in self._without_log}
+            for key, log in made.items():
+                self._replace_placeholder(self._without_log.pop(key), log)
+            await self._abandon(late)
         return {topic for topic, _ in made}
 
     async def _make(self, wanted: Collection[_New], image: MetadataImage) -> dict[PartitionKey, PartitionLog]:
@@ -257,6 +252,13 @@ class Partitions:
         else:
             self._logs.adopt(log)
         self._host(new, log)
+
+    def _replace_placeholder(self, new: _New, log: PartitionLog) -> None:
+        self._by_key[new.key].deleted()
+        log.config = self._config_of(new.topic, self._cache.image)  # it may have changed while the log was made
+        self._logs.adopt(log)
+        self._host(new, log)
+        logger.info("log made at last", partition=f"{new.topic}-{new.index}")
 
     def _host(self, new: _New, log: PartitionLog) -> None:
         partition = Partition(new.topic, new.topic_id, new.index, log, new.leader_epoch, self._on_advance)
