@@ -211,7 +211,7 @@ class Node:
         folder = dirs.dirs[0]
         directory_id = uuids.from_text(folder.directory_id)
         self.metadata = await StandaloneMetadata.open(
-            services, folder.path, self.node_id, directory_id, self.cache, around
+            services, folder.path, self.node_id, directory_id, self.cache, around, clean=folder.clean
         )
         undo.push_async_callback(self.metadata.log.close)
         if self.metadata.is_new:
@@ -438,9 +438,13 @@ class Node:
             "moves of logs": self.log_moves.stop,
             "compaction": self._maintenance.stop,
             "periodic jobs": self._periodic.stop,
-            "the metadata log": self.metadata.close,
+            "the metadata log": self._close_metadata,
             "the logs": lambda: self._seams.workers.lane("stop").call(self._close_logs),
         }
+
+    async def _close_metadata(self) -> None:
+        if not await self.metadata.close():
+            self.logs.unclean.add(self._metadata_dir.path)
 
     def _close_logs(self) -> None:
         try:

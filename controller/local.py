@@ -66,12 +66,14 @@ class LocalController:
         image: the published image: all in it is durable, and whatever follows it has been told.
         around: what decisions need besides the image.
         on_published: called after each change, with nothing under way.
+        refusal: why every request is refused for now; None if none is.
     """
 
     def __init__(self, log: Log, image: MetadataImage, publish: Publish, around: Surroundings) -> None:
         self.image = image
         self.around = around
         self.on_published: Callable[[], None] = lambda: None
+        self.refusal: str | None = None
         self._newest = image
         self._durable = image
         self._log = log
@@ -89,8 +91,15 @@ class LocalController:
     async def submit(self, decide: Callable[[MetadataImage], Decision[R]]) -> R:
         """Make a decision and return its response, once it is durable and published.
 
-        Raises what the decision raises, and MetadataLogError if its records cannot be written.
+        Raises what the decision raises, and MetadataLogError if its records cannot be written; NoRoomError if requests
+        are refused for now.
         """
+        if self.refusal is not None:
+            raise NoRoomError(self.refusal)
+        return await self.begin(decide)
+
+    async def begin(self, decide: Callable[[MetadataImage], Decision[R]]) -> R:
+        """As `submit`, also while requests are refused: for the decision with which a run begins."""
         decision = decide(self._newest)
         if decision.records:
             await self._append(decision.records)

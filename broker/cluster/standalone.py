@@ -84,13 +84,18 @@ class StandaloneMetadata:
         directory_id: UUID,
         cache: MetadataCache,
         around: Surroundings,
+        *,
+        clean: bool = False,
     ) -> StandaloneMetadata:
-        """Read the log in `folder`, the first of `log.dirs`. Raises MetadataLogError, CorruptMetadataError, OSError."""
+        """Read the log in `folder`, the first of `log.dirs`; `clean`: it was closed by who used it last.
+
+        Raises MetadataLogError, CorruptMetadataError, OSError.
+        """
         services = replace(
             services, workers=services.workers.lane("metadata")
         )  # for syncs that wait for no other log's
         call = services.workers.call
-        log = await call(partial(MetadataLog.open, services, folder, node_id, directory_id=directory_id))
+        log = await call(partial(MetadataLog.open, services, folder, node_id, directory_id=directory_id, clean=clean))
         read = await call(partial(_read_all, services, folder, log))
         return cls(services, folder, log, read, cache, around)
 
@@ -108,6 +113,7 @@ class StandaloneMetadata:
             await self._lead(registration)
         except NoRoomError as error:
             logger.warning("no room for the metadata log; changes are refused", error=error.message)
+            self.controller.refusal = error.message
             self._register_for_now(registration)
 
     async def retry(self) -> None:
@@ -127,8 +133,8 @@ class StandaloneMetadata:
         epoch = -1 if broker is None else broker.epoch
         return await self.controller.submit(lambda image: producer_ids.decide(image, node_id, epoch))
 
-    async def close(self) -> None:
-        """Fence the broker, as far as the log allows, and close the log. Nothing follows the image any more."""
+    async def close(self) -> bool:
+        """Fence the broker and close the log; whether that went well. Nothing follows the image any more."""
         self.publisher.start(())
         node_id = self.controller.around.node_id
         try:
@@ -140,12 +146,14 @@ class StandaloneMetadata:
             await self.log.close()
         except MetadataLogError as error:  # as after a kill; the next start deals with it
             logger.warning("the broker could not be fenced", error=error.message)
+            return False
+        return True
 
     async def _lead(self, registration: Registration) -> None:
         if self.log.epoch < 0:
             await self.log.lead()
-        await self.controller.submit(partial(self._begin, registration))
-        self._registration = None
+        await self.controller.begin(partial(self._begin, registration))
+        self._registration = self.controller.refusal = None
         if self._read.imported:
             await self._services.workers.call(partial(earlier_store.set_aside, self._services.fs, self._folder))
             logger.info("metadata of an earlier release imported", folder=self._folder)
@@ -159,10 +167,19 @@ class StandaloneMetadata:
         return Decision([*first, *decision.records], decision.response)
 
     def _register_for_now(self, registration: Registration) -> None:
-        """Let the image say what it will say once there is room: the node can serve, but nothing can change."""
+        """Let the image say what it will say once there is room: the node can serve, but nothing can change.
+
+        Only the leader epochs stay: those that the log does not know yet might come again in the next run, of which
+        clients could not tell these apart.
+        """
         image = self.controller.image
         delta = MetadataDelta(image)
         delta.replay_all(self._begin(registration, image).records)
+        for topic in delta.topics.changed.values():
+            if topic.before is not None:
+                for index, partition in topic.changed.items():
+                    known = topic.before.partitions[index].leader_epoch
+                    topic.changed[index] = replace(partition, leader_epoch=known)
         self._cache.image = delta.apply(image.offset, image.epoch, image.timestamp_ms)
 
     # -- snapshots

@@ -39,6 +39,7 @@ class LogManager:
         any_failed: whether a log went offline, or was missing, since startup.
         on_folder_failed: called once for each folder whose device fails after startup, when its logs are offline.
         closed: how many logs `close` has dealt with.
+        unclean: folders of `log.dirs` that do not count as cleanly shut down, however `close` goes.
         damaged: logs that were shut down cleanly and cannot be read; their files are unchanged.
         logs: every open log, by partition.
         moving: the folders that logs are being copied to; retention and cleaning leave those alone.
@@ -65,6 +66,7 @@ class LogManager:
         self.any_failed = False
         self.on_folder_failed: Callable[[LogDir], None] = lambda _: None
         self.closed = 0
+        self.unclean: set[str] = set()
         self._released = False
         self._producer_expiration_ms = producer_expiration_ms
         self.placement = LogPlacement(dirs)
@@ -325,7 +327,7 @@ class LogManager:
         as clean; the other folders are still closed. Raises OSError, and the first KafkaStorage or CheckpointError.
         """
         failures: list[KafkaError | OSError] = []
-        spoiled: set[str] = set()
+        spoiled = set(self.unclean)
         try:
             for log in self.logs.values():
                 failure = _close(log)
