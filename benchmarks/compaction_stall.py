@@ -97,7 +97,8 @@ async def measure(kind: str, updates: int, rounds: int, folder: str) -> None:
     busy: list[float] = []
     seconds = cpu_seconds = 0.0
     for number in range(rounds):
-        log = manager.create_log("t", number, uuid.uuid4(), CONFIG)
+        log = manager.plan_log("t", number, uuid.uuid4(), CONFIG, leader_epoch=0)()
+        manager.adopt(log)
         fill(log, keys_of(kind, updates, number))
         log.flush()
         await asyncio.sleep(1)

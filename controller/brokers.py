@@ -70,8 +70,7 @@ def register(image: MetadataImage, new: Registration, next_offset: int) -> Decis
     `next_offset` is that of the first of these records. The response is the broker epoch: the registration's offset.
     """
     former = image.cluster.brokers.get(new.broker_id)
-    stopped = former is not None and former.fenced
-    records = [] if stopped else list(elections.resign(image, new.broker_id))
+    records = [] if former is None or former.fenced else list(elections.resign(image, new.broker_id))
     records.append(_controller(new))
     epoch = next_offset + len(records)
     records.append(_broker(new, epoch))

@@ -22,7 +22,7 @@ from protocol.metadata.settings import (
     ProducerIdsRecord,
     QuotaEntity,
 )
-from protocol.metadata.topics import PartitionRecord, TopicRecord
+from protocol.metadata.topics import NO_LEADER, PartitionRecord, TopicRecord
 from storage.files import FileSystem, read_file
 
 LOG_NAME = "metadata.log"
@@ -105,8 +105,8 @@ def _topic(name: str, value: Mapping[str, Any]) -> Iterator[Any]:
             topic_id=topic_id,
             replicas=replicas,
             isr=tuple(known["isr"]),
-            leader=known["leader"],
-            leader_epoch=known["leader_epoch"],
+            leader=NO_LEADER,  # as after a stop: the election that follows makes the epoch two higher
+            leader_epoch=known["leader_epoch"] + 1,
             partition_epoch=0,
             directories=(UUID(int=1),) * len(replicas),  # unassigned (KIP-858)
         )

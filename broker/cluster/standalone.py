@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -85,14 +86,22 @@ class StandaloneMetadata:
         directory_id: UUID,
         cache: MetadataCache,
         around: Surroundings,
+        *,
+        clean: bool = False,
         config: MetadataLogConfig | None = None,
     ) -> StandaloneMetadata:
-        """Read the log in `folder`, the first of `log.dirs`. Raises MetadataLogError, CorruptMetadataError, OSError."""
-        lane = services.workers.lane("metadata")
-        log = await lane.call(
-            partial(MetadataLog.open, services, folder, node_id, directory_id=directory_id, config=config)
+        """Read the log in `folder`, the first of `log.dirs`; `clean`: it was closed by who used it last.
+
+        Raises MetadataLogError, CorruptMetadataError, OSError.
+        """
+        # Its syncs wait for no other log's.
+        services = replace(services, workers=services.workers.lane("metadata"))
+        call = services.workers.call
+        opening = partial(
+            MetadataLog.open, services, folder, node_id, directory_id=directory_id, config=config, clean=clean
         )
-        read = await lane.call(partial(_read_all, services, folder, log))
+        log = await call(opening)
+        read = await call(partial(_read_all, services, folder, log))
         return cls(services, folder, log, read, cache, around)
 
     def standing(self, partition: TopicPartition, topic_id: UUID | None) -> Standing:
@@ -130,8 +139,8 @@ class StandaloneMetadata:
         epoch = -1 if broker is None else broker.epoch
         return await self.controller.submit(lambda image: producer_ids.decide(image, node_id, epoch))
 
-    async def close(self) -> None:
-        """Fence the broker, as far as the log allows, and close the log. Nothing follows the image any more."""
+    async def close(self) -> bool:
+        """Fence the broker and close the log; whether that went well. Nothing follows the image any more."""
         self.publisher.start(())
         node_id = self.controller.around.node_id
         try:
@@ -143,6 +152,8 @@ class StandaloneMetadata:
             await self.log.close()
         except MetadataLogError as error:  # as after a kill; the next start deals with it
             logger.warning("the broker could not be fenced", error=error.message)
+            return False
+        return True
 
     async def _lead(self, registration: Registration) -> None:
         if self.log.epoch < 0:
@@ -169,10 +180,19 @@ class StandaloneMetadata:
         return Decision([*first, *decision.records], decision.response)
 
     def _register_for_now(self, registration: Registration) -> None:
-        """Let the image say what it will say once there is room: the node can serve, but nothing can change."""
+        """Let the image say what it will say once there is room: the node can serve, but nothing can change.
+
+        Only the leader epochs stay: those that the log does not know yet might come again in the next run, of which
+        clients could not tell these apart.
+        """
         image = self.controller.image
         delta = MetadataDelta(image)
         delta.replay_all(self._begin(registration, image).records)
+        for topic in delta.topics.changed.values():
+            if topic.before is not None:
+                for index, partition in topic.changed.items():
+                    known = topic.before.partitions[index].leader_epoch
+                    topic.changed[index] = replace(partition, leader_epoch=known)
         self._cache.image = delta.apply(image.offset, image.epoch, image.timestamp_ms)
 
     # -- snapshots
@@ -192,7 +212,7 @@ class StandaloneMetadata:
 
     async def _write_snapshot(self, image: MetadataImage) -> None:
         try:
-            await self._services.workers.lane("metadata").call(self.before_snapshot)
+            await self._services.workers.call(self.before_snapshot)
             await self.log.write_snapshot(image.offset + 1, image.epoch, image.timestamp_ms, records_of(image))
         except (OSError, KafkaStorage) as error:  # the log still has everything
             logger.warning("metadata snapshot not written", error=str(error))

@@ -19,7 +19,7 @@ from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT
 from storage.folders.folder_removal import remove_folder
 from storage.folders.log_dirs import each_usable
 from storage.folders.log_opening import Found, read_topic_id
-from storage.folders.strays import Standing, StandingOf, clear_away
+from storage.folders.strays import Standing, StandingOf, clear_away, is_new
 
 if TYPE_CHECKING:
     from storage.append_types import LogConfig
@@ -90,7 +90,7 @@ class LogLoader:
     def _hosted(self, found: Sequence[Found]) -> list[Found]:
         """The logs that a topic has, with their topic ids; others are cleared away, and I/O errors fail their folders.
 
-        Raises KafkaStorage if two are the same partition, unless only one of them tells its topic id. Raises OSError.
+        Raises KafkaStorage if two are the same partition, as `_choose` says. Raises OSError.
         """
         hosted: dict[TopicPartition, Found] = {}
         for item in found:
@@ -113,11 +113,23 @@ class LogLoader:
             clear_away(fs, found.log_dir.path, key, standing, self._new_id())
         elif other is None:
             hosted[key] = found
-        elif (found.topic_id is None) == (other.topic_id is None):
-            raise KafkaStorage(f"Two log directories hold {key}: {other.folder}, {found.folder}")
         else:
-            hosted[key], doomed = (other, found) if found.topic_id is None else (found, other)
+            hosted[key], doomed = self._choose(other, found)
             clear_away(fs, doomed.log_dir.path, key, Standing.STRAY, self._new_id())
+
+    def _choose(self, one: Found, other: Found) -> tuple[Found, Found]:
+        """The folder to go on with, and the one that a log never was in: its making failed, or it tells no topic id.
+
+        Raises KafkaStorage if either may be the log.
+        """
+        fs = self._services.fs
+        if (one.topic_id is None) != (other.topic_id is None):
+            return (one, other) if other.topic_id is None else (other, one)
+        if is_new(fs, other.folder):
+            return one, other
+        if is_new(fs, one.folder):
+            return other, one
+        raise KafkaStorage(f"Two log directories hold {one.partition}: {one.folder}, {other.folder}")
 
     def _load(self, found: Found, config: LogConfig) -> PartitionLog | OSError:
         """The log, or the error because of which its whole folder cannot be used. Any thread."""

@@ -39,6 +39,7 @@ class LogManager:
         any_failed: whether a log went offline, or was missing, since startup.
         on_folder_failed: called once for each folder whose device fails after startup, when its logs are offline.
         closed: how many logs `close` has dealt with.
+        unclean: folders of `log.dirs` that do not count as cleanly shut down, however `close` goes.
         damaged: logs that were shut down cleanly and cannot be read; their files are unchanged.
         logs: every open log, by partition.
         moving: the folders that logs are being copied to; retention and cleaning leave those alone.
@@ -65,6 +66,7 @@ class LogManager:
         self.any_failed = False
         self.on_folder_failed: Callable[[LogDir], None] = lambda _: None
         self.closed = 0
+        self.unclean: set[str] = set()
         self._released = False
         self._producer_expiration_ms = producer_expiration_ms
         self.placement = LogPlacement(dirs)
@@ -105,13 +107,10 @@ class LogManager:
         """The offline placeholder for a log that cannot be read."""
         if found.log_dir.clean:
             self.damaged.add(found.partition)
-        return self._offline_log(found, topic_id, config, reason, found.log_dir)
+        return self._offline_log(found, topic_id, config, reason)
 
-    def _offline_log(
-        self, found: Found, topic_id: UUID | None, config: LogConfig, reason: Exception, usable: LogDir
-    ) -> PartitionLog:
-        host = _Folder(self, found.log_dir)
-        return offline_log(self.services, found, topic_id, config, reason, state_folder=usable.path, host=host)
+    def _offline_log(self, found: Found, topic_id: UUID | None, config: LogConfig, reason: Exception) -> PartitionLog:
+        return offline_log(self.services, found, topic_id, config, reason, _Folder(self, found.log_dir))
 
     def open_log(self, found: Found, topic_id: UUID | None, config: LogConfig, *, clean: bool) -> PartitionLog:
         """Open a log that was found, and recover it unless `clean`. Blocking; raises OSError."""
@@ -145,31 +144,22 @@ class LogManager:
     def absent_log(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog | None:
         """An offline log for a partition found in no usable folder, if a failed one may have it; for startup.
 
-        A partition's folder is recorded only in that folder itself. Raises OSError.
+        A partition's folder is recorded only in that folder itself.
         """
         failed = next((one for one in self._dirs.dirs if one.failed), None)
         if failed is None:
             return None
         key = TopicPartition(topic, partition)
         reason = OSError("its log directory cannot be used")
-        log = self._offline_log(Found(key, failed), topic_id, config, reason, self._dirs.dirs[0])
+        log = self._offline_log(Found(key, failed), topic_id, config, reason)
         self.placement.settle(key, failed.path)
         self.adopt(log)
         return log
 
     def unmade_log(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog:
-        """An offline log, which is nowhere, for a partition whose log could not be made yet. Raises OSError."""
+        """An offline log, which is nowhere, for a partition whose log could not be made yet."""
         found = Found(TopicPartition(topic, partition), self._dirs.dirs[0])
-        return self._offline_log(found, topic_id, config, OSError("its log could not be made yet"), found.log_dir)
-
-    def create_log(
-        self, topic: str, partition: int, topic_id: UUID, config: LogConfig, leader_epoch: int = 0
-    ) -> PartitionLog:
-        """A new, empty log in the folder with the fewest logs. Blocking, for startup. Raises KafkaStorage."""
-        log = self.plan_log(topic, partition, topic_id, config, leader_epoch)()
-        self.sync_folders()
-        self.adopt(log)
-        return log
+        return self._offline_log(found, topic_id, config, OSError("its log could not be made yet"))
 
     def plan_log(
         self, topic: str, partition: int, topic_id: UUID, config: LogConfig, leader_epoch: int
@@ -337,7 +327,7 @@ class LogManager:
         as clean; the other folders are still closed. Raises OSError, and the first KafkaStorage or CheckpointError.
         """
         failures: list[KafkaError | OSError] = []
-        spoiled: set[str] = set()
+        spoiled = set(self.unclean)
         try:
             for log in self.logs.values():
                 failure = _close(log)

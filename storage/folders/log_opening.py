@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import cast
 from uuid import UUID
 
 from protocol.topic_partition import TopicPartition
@@ -94,21 +95,30 @@ def read_topic_id(fs: FileSystem, found: Found, expected: UUID | None) -> UUID |
     return expected
 
 
+class _NoFiles:
+    """The file system of state that is empty, and of which nothing is ever written."""
+
+    def exists(self, _path: str) -> bool:
+        return False
+
+    def listdir(self, _path: str) -> list[str]:
+        return []
+
+
 def offline_log(
     services: LogServices,
     found: Found,
     topic_id: UUID | None,
     config: LogConfig,
     reason: Exception,
-    *,
-    state_folder: str,
     host: LogHost,
 ) -> PartitionLog:
     """A placeholder for a log that cannot be used: it has the offsets of the checkpoints, and leaves the files alone.
 
-    Its state is empty, loaded from `state_folder`, which holds no log. Any thread; raises OSError.
+    Any thread.
     """
     topic, index = found.partition
+    no_files = cast("FileSystem", _NoFiles())
     log = PartitionLog(
         services,
         found.folder,
@@ -118,8 +128,8 @@ def offline_log(
         config=config,
         state=LoadedState(
             LogSegments([LogSegment(services.fs, found.folder, 0, config)]),
-            ProducerStateManager(services.fs, state_folder, str(found.partition)),
-            LeaderEpochs(services.fs, state_folder),
+            ProducerStateManager(no_files, found.folder, str(found.partition)),
+            LeaderEpochs(no_files, found.folder),
             found.log_start_offset,
             max(found.log_start_offset, found.recovery_point),
         ),

@@ -28,6 +28,14 @@ T = TypeVar("T")
 NOW = 1_700_000_000_000
 
 
+def create_log(manager: LogManager, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog:
+    """A new, empty log, on disk. Raises KafkaStorage."""
+    log = manager.plan_log(topic, partition, topic_id, config, leader_epoch=0)()
+    manager.sync_folders()
+    manager.adopt(log)
+    return log
+
+
 class MachineStopped(BaseException):
     """The power went in the middle of an operation."""
 
@@ -81,7 +89,7 @@ class Rig:
     def log(self, topic: str = "t", partition: int = 0) -> PartitionLog:
         """The partition's log, made if it is not there."""
         found = self.manager.get(topic, partition)
-        return found or self.manager.create_log(topic, partition, TOPIC_ID, self.config)
+        return found or create_log(self.manager, topic, partition, TOPIC_ID, self.config)
 
     def reopen(self) -> PartitionLog:
         """Start again over what is on disk."""

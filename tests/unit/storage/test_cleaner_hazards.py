@@ -22,7 +22,7 @@ from storage.log.partition_log import PartitionLog
 from tests.doubles.files import Fault, Unsynced
 from tests.doubles.workers import QueuedWorkers
 from tests.unit.storage.cleaning import COMPACT, clean, cleaner, kept, keyed, put, records, roll, run
-from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, contents
+from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, contents, create_log
 
 
 def overwritten(rig: Rig) -> PartitionLog:
@@ -121,7 +121,7 @@ def test_a_topic_made_anew_during_a_cleaning_gets_nothing_of_the_old_one() -> No
 
         def again(rig: Rig = rig, made: list[set[str]] = made) -> None:
             rig.manager.delete_log_soon("t", 0)
-            anew = rig.manager.create_log("t", 0, TOPIC_ID, rig.config)
+            anew = create_log(rig.manager, "t", 0, TOPIC_ID, rig.config)
             made.append(set(rig.fs.listdir(anew.folder)))
 
         workers.at, workers.meanwhile = workers.calls + number, again

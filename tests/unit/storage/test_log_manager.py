@@ -14,7 +14,7 @@ from storage.folders.checkpoints import OffsetCheckpoint
 from storage.folders.log_dirs import LogDirError, LogDirs
 from storage.folders.log_names import delete_name, parse
 from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
-from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents
+from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents, create_log
 
 LOG = "/data/t-0/00000000000000000000.log"
 INDEX = "/data/t-0/00000000000000000000.index"
@@ -358,7 +358,7 @@ def test_new_logs_go_to_the_folder_with_the_fewest(fs: MemoryFileSystem) -> None
     dirs = LogDirs.open(fs, ["/data", "/more"], node_id=1, new_id=rig.new_id, now_ms=NOW)
     manager = type(rig.manager).open(rig.services, dirs, lambda _: rig.config, new_id=rig.new_id)
     for partition in range(4):
-        manager.create_log("t", partition, TOPIC_ID, rig.config)
+        create_log(manager, "t", partition, TOPIC_ID, rig.config)
     roots = [log.folder.split("/")[1] for log in manager.logs.values()]
     assert sorted(roots) == ["data", "data", "more", "more"]
 

@@ -111,7 +111,7 @@ class Process:
         config = BrokerConfig.of({"node.id": str(NODE_ID)})
         around = Surroundings(NodeConfigSchema(lambda: config), lambda: uuids.random_uuid(self.rng), NODE_ID)
         self.metadata = self.finish(
-            StandaloneMetadata.open(services, ROOT, NODE_ID, directory(NODE_ID), self.cache, around, self.config)
+            StandaloneMetadata.open(services, ROOT, NODE_ID, directory(NODE_ID), self.cache, around, config=self.config)
         )
         self.metadata.log.on_failure = self.failures.append
         self.metadata.publisher.start([Follower("test", self._see, self._prepare)])
