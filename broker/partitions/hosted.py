@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from protocol.topic_partition import PartitionKey
     from storage.append_types import LogConfig
     from storage.folders.log_manager import LogManager
-    from storage.log.partition_log import PartitionLog
+    from storage.log.unified_log import UnifiedLog
 
 logger = structlog.get_logger(__name__)
 
@@ -75,7 +75,7 @@ class Partitions:
         self.most = 0
         """The largest number of partitions hosted at once so far."""
         self._by_key: dict[PartitionKey, Partition] = {}
-        self._prepared: dict[PartitionKey, PartitionLog] = {}
+        self._prepared: dict[PartitionKey, UnifiedLog] = {}
         self._without_log: dict[PartitionKey, _New] = {}
 
     def get(self, topic: str, index: int) -> Partition | None:
@@ -158,7 +158,7 @@ class Partitions:
 
     async def _make(self, wanted: Collection[_New]) -> None:
         """Make logs, as far as that is possible. A device failure takes its folder offline, for the next attempt."""
-        plans: list[tuple[PartitionKey, Callable[[], PartitionLog]]] = []
+        plans: list[tuple[PartitionKey, Callable[[], UnifiedLog]]] = []
         for new in wanted:
             config = self._config_of(new.topic)
             try:
@@ -179,7 +179,7 @@ class Partitions:
             await self._abandon(errors)
 
     def _make_share(
-        self, share: Sequence[tuple[PartitionKey, Callable[[], PartitionLog]]]
+        self, share: Sequence[tuple[PartitionKey, Callable[[], UnifiedLog]]]
     ) -> dict[PartitionKey, LogsNotMadeError]:
         """Make the logs of a share; return why some of them, if any, could not be made. In a worker thread."""
         errors: dict[PartitionKey, LogsNotMadeError] = {}
@@ -227,7 +227,7 @@ class Partitions:
             self._logs.adopt(log)
         self._host(new, log)
 
-    def _host(self, new: _New, log: PartitionLog) -> None:
+    def _host(self, new: _New, log: UnifiedLog) -> None:
         partition = Partition(new.topic, new.topic_id, new.index, log, new.leader_epoch, self._on_advance)
         partition.lead(new.leader_epoch)
         self._by_key[new.key] = partition

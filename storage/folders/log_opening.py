@@ -17,8 +17,8 @@ from storage.folders.partition_metadata import CorruptPartitionMetadataError
 from storage.log.leader_epochs import LeaderEpochs
 from storage.log.log_segments import LogSegments
 from storage.log.log_services import LogHost, LogServices
-from storage.log.partition_log import PartitionLog
 from storage.log.recovery import LoadedState, LoadRequest, load
+from storage.log.unified_log import UnifiedLog
 from storage.producers.producer_state import ProducerStateManager
 from storage.segments.segment import LogSegment
 
@@ -49,7 +49,7 @@ def open_log(
     host: LogHost,
     producer_expiration_ms: int,
     note_recovered: Callable[[int], None],
-) -> PartitionLog:
+) -> UnifiedLog:
     """Open a log, and recover it unless `clean`; see `LoadRequest`. Blocking; raises OSError."""
     folder = found.folder
     name = str(found.partition)
@@ -68,7 +68,7 @@ def open_log(
         note_recovered=note_recovered,
     )
     topic, index = found.partition
-    log = PartitionLog(
+    log = UnifiedLog(
         services,
         folder,
         topic=topic,
@@ -103,13 +103,13 @@ def offline_log(
     *,
     state_folder: str,
     host: LogHost,
-) -> PartitionLog:
+) -> UnifiedLog:
     """A placeholder for a log that cannot be used: it has the offsets of the checkpoints, and leaves the files alone.
 
     Its state is empty, loaded from `state_folder`, which holds no log. Any thread; raises OSError.
     """
     topic, index = found.partition
-    log = PartitionLog(
+    log = UnifiedLog(
         services,
         found.folder,
         topic=topic,

@@ -36,7 +36,7 @@ class Written(NamedTuple):
 
 
 @dataclass
-class PartitionLog:
+class UnifiedLog:
     """What the log of a partition takes and refuses, of a producer's epochs."""
 
     records: list[Written] = field(default_factory=list)
@@ -64,14 +64,14 @@ class Partitions:
     """A MarkerPort. With `refuse` markers fail with `refusal`; with `hold` they are not known to be written."""
 
     def __init__(self) -> None:
-        self.logs: dict[PartitionKey, PartitionLog] = {}
+        self.logs: dict[PartitionKey, UnifiedLog] = {}
         self.refusal: KafkaError = NotEnoughReplicas()
         self.refuse: set[PartitionKey] = set()
         self.hold: set[PartitionKey] = set()
         self._held: list[tuple[PartitionKey, Future[None]]] = []
 
-    def log(self, partition: PartitionKey) -> PartitionLog:
-        return self.logs.setdefault(partition, PartitionLog())
+    def log(self, partition: PartitionKey) -> UnifiedLog:
+        return self.logs.setdefault(partition, UnifiedLog())
 
     def marker_writer(self, marker: EndMarker) -> WriteMarker:
         return lambda topic, index: self._write(marker, topic, index)
