@@ -270,7 +270,7 @@ class Node:
 
     async def _register(self, dirs: LogDirs) -> None:
         config = self.config
-        await self.metadata.lead(
+        dirs.broker_epoch = await self.metadata.lead(
             Registration(
                 self.node_id,
                 self._new_id(),

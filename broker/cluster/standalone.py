@@ -97,14 +97,15 @@ class StandaloneMetadata:
             return Standing.HOSTED
         return Standing.DELETED if topic_id in self._read.removed else Standing.STRAY
 
-    async def lead(self, registration: Registration, min_insync_replicas: int) -> None:
-        """Register and elect this node's broker. Raises MetadataLogError if the log cannot be written."""
+    async def lead(self, registration: Registration, min_insync_replicas: int) -> int:
+        """Register and elect this node's broker; return its epoch. Raises MetadataLogError if it cannot be written."""
         self._registration, self._min_isr = registration, min_insync_replicas
         try:
             await self._lead(registration)
         except NoRoomError as error:
             logger.warning("no room for the metadata log; changes are refused", error=error.message)
             self._register_for_now(registration)
+        return self._cache.image.cluster.brokers[registration.broker_id].epoch
 
     async def retry(self) -> None:
         """Lead, if there was no room for it before; for a periodic job."""
@@ -164,12 +165,12 @@ class StandaloneMetadata:
     # -- snapshots
 
     def _published(self) -> None:
-        is_writing = self._snapshotting is not None and not self._snapshotting.done()
-        if not is_writing and self.log.is_snapshot_due(self.controller.image.offset + 1):
-            self._snapshotting = asyncio.create_task(self._write_snapshot(), name="metadata-snapshot")
-
-    async def _write_snapshot(self) -> None:
         image = self.controller.image
+        is_writing = self._snapshotting is not None and not self._snapshotting.done()
+        if not is_writing and self.log.is_snapshot_due(image.offset + 1):
+            self._snapshotting = asyncio.create_task(self._write_snapshot(image), name="metadata-snapshot")
+
+    async def _write_snapshot(self, image: MetadataImage) -> None:
         try:
             await self._services.workers.lane("metadata").call(self.before_snapshot)
             await self.log.write_snapshot(image.offset + 1, image.epoch, image.timestamp_ms, records_of(image))
