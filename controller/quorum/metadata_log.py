@@ -95,8 +95,9 @@ class MetadataLog:
         """Open the log in `root`, a folder of `log.dirs` that the caller has locked. Blocking, for a worker thread.
 
         `directory_id` is the folder's id, which must be the voter's if `kraft.version` is 1. `clean`: the log was
-        closed by whoever used it last, so nothing has to be written, for which there may be no room. Raises MetadataLogError
-        if the log is damaged, has other voters, or was written by a newer Kafka, and then nothing is changed; OSError.
+        closed by whoever used it last, so nothing has to be written, for which there may be no room. Raises
+        MetadataLogError if the log is damaged, has other voters, or was written by a newer Kafka, and then nothing is
+        changed; OSError.
         """
         config = config or MetadataLogConfig()
         found = survey(services.fs, root, node_id, directory_id)
