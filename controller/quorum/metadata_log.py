@@ -28,8 +28,8 @@ from protocol.errors import KafkaError
 from protocol.metadata.control import KRaftVersionRecord, LeaderChangeMessage, Voter
 from storage.files import is_transient
 from storage.log.log_services import LogServices
-from storage.log.partition_log import PartitionLog
 from storage.log.retention import apply_retention
+from storage.log.unified_log import UnifiedLog
 from storage.segments.segment_files import LOG_SUFFIX, file_name
 from storage.workers import Workers, folder_lane
 
@@ -56,7 +56,7 @@ class MetadataLog:
         node_id: int,
         config: MetadataLogConfig,
         found: Survey,
-        log: PartitionLog,
+        log: UnifiedLog,
     ) -> None:
         self.log = log
         self.bootstrap = found.bootstrap
