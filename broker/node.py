@@ -287,6 +287,8 @@ class Node:
             ),
             config.integer("min.insync.replicas"),
         )
+        # At the first start the registration has set what holds for the cluster.
+        self.config = config.with_dynamic(*self.cache.broker_configs(self.node_id))
 
     def _follow_metadata(self) -> None:
         """What follows the metadata, in this order: replicas, coordinators, configurations, quotas."""
