@@ -450,4 +450,4 @@ class Node:
         try:
             self.logs.checkpoint_high_watermarks(lambda one: one.log_end_offset)
         finally:
-            self.logs.close()
+            self.logs.close(self.metadata.broker_epoch)

@@ -12,7 +12,7 @@ from uuid import UUID
 import structlog
 
 from protocol import uuids
-from storage.files import FileSystem, write_file_atomically
+from storage.files import FileSystem, read_file, write_file_atomically
 from storage.folders import log_names, meta_properties
 from storage.folders.meta_properties import MetaProperties, MetaPropertiesError
 
@@ -23,9 +23,6 @@ T = TypeVar("T")
 LOCK_FILE = ".lock"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 
-BROKER_EPOCH = 0
-"""In Kafka the controller assigns an epoch to each start of a broker, which the next start must know."""
-
 
 class LogDirError(Exception):
     """A log folder cannot be used; the message says which one and why."""
@@ -33,14 +30,19 @@ class LogDirError(Exception):
 
 @dataclass(slots=True)
 class LogDir:
-    """One folder. `clean`: the last process that used it stopped cleanly. `failed`: its device returned an error.
+    """One folder of `log.dirs`.
 
-    `directory_id` is empty if the folder failed before it could be read.
+    Attributes:
+        directory_id: empty if the folder failed before it could be read.
+        clean: the last process that used it stopped cleanly.
+        closed_in: the broker epoch of that process; -1 if it is not known.
+        failed: its device returned an error.
     """
 
     path: str
     directory_id: str
     clean: bool
+    closed_in: int = -1
     failed: bool = False
 
 
@@ -116,9 +118,9 @@ class LogDirs:
             self._fs.unlink(f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}")
             self._fs.fsync_dir(log_dir.path)
 
-    def mark_clean(self, spoiled: Collection[str]) -> None:
+    def mark_clean(self, spoiled: Collection[str], broker_epoch: int) -> None:
         """Mark all folders except the `spoiled` ones as cleanly shut down: the last write of a stop. Raises OSError."""
-        content = json.dumps({"version": 0, "brokerEpoch": BROKER_EPOCH}, separators=(",", ":")).encode()
+        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
         for log_dir in self.dirs:
             if log_dir.failed or log_dir.path in spoiled:
                 continue
@@ -211,4 +213,15 @@ def _prepare(fs: FileSystem, log_dir: LogDir, known: MetaProperties | None, new:
         logger.info("log directory formatted", path=path, cluster_id=new.cluster_id, directory_id=new.directory_id)
         known = new
     log_dir.directory_id = known.directory_id or ""
-    log_dir.clean = fs.exists(f"{path}/{CLEAN_SHUTDOWN_FILE}")
+    mark = f"{path}/{CLEAN_SHUTDOWN_FILE}"
+    log_dir.clean = fs.exists(mark)
+    if log_dir.clean:
+        log_dir.closed_in = _broker_epoch(read_file(fs, mark))
+
+
+def _broker_epoch(clean_shutdown: bytes) -> int:
+    """What a clean-shutdown file tells; -1 if it is damaged or older than such epochs."""
+    try:
+        return int(json.loads(clean_shutdown)["brokerEpoch"])
+    except (ValueError, KeyError, TypeError):
+        return -1
