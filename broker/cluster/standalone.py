@@ -26,10 +26,12 @@ from controller.decision import Decision, Surroundings
 from controller.local import LocalController
 from controller.quorum.errors import MetadataLogError, NoRoomError
 from controller.quorum.metadata_log import MetadataLog
+from controller.quorum.opening import MetadataLogConfig
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from metadata.loader import ImageLoader
 from metadata.snapshot import records_of
+from protocol.errors import KafkaStorage
 from protocol.topic_partition import TopicPartition
 from storage.folders.strays import Standing
 
@@ -49,7 +51,7 @@ class StandaloneMetadata:
         log: the metadata log.
         controller: decides on every change.
         publisher: tells this node's parts what has changed.
-        is_new: the log had no record when it was opened, and nothing was imported.
+        is_new: there was nothing when it was opened, neither a record nor what can be imported.
         before_snapshot: makes durable, off the loop, what a snapshot makes the log forget: that topics were deleted.
     """
 
@@ -66,7 +68,7 @@ class StandaloneMetadata:
         self.publisher = MetadataPublisher(cache)
         self.controller = LocalController(log, read.image, self._publish, around)
         self.controller.on_published = self._published
-        self.is_new = read.image.offset < 0 and not read.imported
+        self.is_new = read.is_empty and not read.imported
         self.before_snapshot: Callable[[], None] = lambda: None
         self._services = services
         self._folder = folder
@@ -75,7 +77,7 @@ class StandaloneMetadata:
         self._registration: Registration | None = None
         self._min_isr = 1
         self._snapshotting: asyncio.Task[None] | None = None
-        cache.image = read.image
+        cache.image = _after(read.image, read.imported)
 
     @classmethod
     async def open(
@@ -88,14 +90,19 @@ class StandaloneMetadata:
         around: Surroundings,
         *,
         clean: bool = False,
+        config: MetadataLogConfig | None = None,
     ) -> StandaloneMetadata:
         """Read the log in `folder`, the first of `log.dirs`; `clean`: it was closed by who used it last.
 
         Raises MetadataLogError, CorruptMetadataError, OSError.
         """
-        lane = services.workers.lane("metadata")  # its syncs wait for no other log's
-        services, call = replace(services, workers=lane), lane.call
-        log = await call(partial(MetadataLog.open, services, folder, node_id, directory_id=directory_id, clean=clean))
+        # Its syncs wait for no other log's.
+        services = replace(services, workers=services.workers.lane("metadata"))
+        call = services.workers.call
+        opening = partial(
+            MetadataLog.open, services, folder, node_id, directory_id=directory_id, config=config, clean=clean
+        )
+        log = await call(opening)
         read = await call(partial(_read_all, services, folder, log, node_id))
         return cls(services, folder, log, read, cache, around)
 
@@ -124,7 +131,7 @@ class StandaloneMetadata:
             await self._lead(registration)
         except NoRoomError as error:
             logger.warning("no room for the metadata log; changes are refused", error=error.message)
-            self.controller.refusal = error.message
+            self.controller.refusal = error
             self._register_for_now(registration)
 
     async def retry(self) -> None:
@@ -166,12 +173,19 @@ class StandaloneMetadata:
         await self.controller.begin(partial(self._begin, registration))
         self._registration = self.controller.refusal = None
         if self._read.imported:
+            await self._set_aside()
+
+    async def _set_aside(self) -> None:
+        """Rename the files of the earlier release, which are never read again anyway."""
+        logger.info("metadata of an earlier release imported", folder=self._folder)
+        try:
             await self._services.workers.call(partial(earlier_store.set_aside, self._services.fs, self._folder))
-            logger.info("metadata of an earlier release imported", folder=self._folder)
+        except OSError as error:
+            logger.warning("files of the earlier release not renamed", folder=self._folder, error=str(error))
 
     def _begin(self, registration: Registration, image: MetadataImage) -> Decision[int]:
         """What this run begins with: imported or bootstrap records, where there are none yet, and the registration."""
-        first = [*self._read.imported, *(self.log.bootstrap if image.offset < 0 else ())]
+        first = [*self._read.imported, *(self.log.bootstrap if self._read.is_empty else ())]
         image = _after(image, first)
         first += brokers.bootstrap(image, self._min_isr).records
         decision = brokers.register(_after(image, first), registration, self.controller.next_offset + len(first))
@@ -201,27 +215,38 @@ class StandaloneMetadata:
     # -- snapshots
 
     def _published(self) -> None:
-        is_writing = self._snapshotting is not None and not self._snapshotting.done()
-        if not is_writing and self.log.is_snapshot_due(self.controller.image.offset + 1):
-            self._snapshotting = asyncio.create_task(self._write_snapshot(), name="metadata-snapshot")
-
-    async def _write_snapshot(self) -> None:
+        """Begin a snapshot if it is time for one."""
         image = self.controller.image
+        if self._snapshotting is not None and not self._snapshotting.done():
+            return
+        try:
+            is_due = self.log.is_snapshot_due(image.offset + 1)
+        except MetadataLogError as error:
+            logger.warning("metadata snapshot not written", error=str(error))
+            return
+        if is_due:
+            self._snapshotting = asyncio.create_task(self._write_snapshot(image), name="metadata-snapshot")
+
+    async def _write_snapshot(self, image: MetadataImage) -> None:
         try:
             await self._services.workers.call(self.before_snapshot)
             await self.log.write_snapshot(image.offset + 1, image.epoch, image.timestamp_ms, records_of(image))
-        except (OSError, MetadataLogError) as error:  # the log still has everything
+        except (OSError, KafkaStorage) as error:  # the log still has everything
             logger.warning("metadata snapshot not written", error=str(error))
 
 
 class _Read:
     """What was read: the image, topics that the log deletes, and the records of an earlier release.
 
-    `removed` has the broker epoch in which each topic was deleted, by topic id.
+    `removed` has the broker epoch in which each topic was deleted, by topic id. A log is empty also if this node once
+    led it, but did not get to write a record.
     """
 
-    def __init__(self, image: MetadataImage, removed: dict[UUID, int], imported: Sequence[Any] = ()) -> None:
+    def __init__(
+        self, image: MetadataImage, is_empty: bool, removed: dict[UUID, int], imported: Sequence[Any] = ()
+    ) -> None:
         self.image = image
+        self.is_empty = is_empty
         self.removed = removed
         self.imported = imported
 
@@ -231,6 +256,7 @@ def _read_all(services: LogServices, folder: str, log: MetadataLog, node_id: int
     loader = ImageLoader()
     removed: dict[UUID, int] = {}
     broker_epoch = 0
+    is_empty = True
     for batch in log.batches():
         loader.load(batch.records)
         for record in batch.records:
@@ -239,13 +265,14 @@ def _read_all(services: LogServices, folder: str, log: MetadataLog, node_id: int
                     broker_epoch = record.broker_epoch
                 case "RemoveTopicRecord":
                     removed[record.topic_id] = broker_epoch
+        is_empty = is_empty and not batch.records
         last = batch
     if log.next_offset:
         loader.publish(log.next_offset - 1, last.epoch, last.timestamp)
-    elif earlier_store.is_present(services.fs, folder):
+    if is_empty and earlier_store.is_present(services.fs, folder):
         imported, deleted = earlier_store.read_records(services.fs, folder)
-        return _Read(loader.image, dict.fromkeys(deleted, sys.maxsize), imported)
-    return _Read(loader.image, removed)
+        return _Read(loader.image, is_empty, dict.fromkeys(deleted, sys.maxsize), imported)
+    return _Read(loader.image, is_empty, removed)
 
 
 def _after(image: MetadataImage, records: Sequence[Any]) -> MetadataImage:

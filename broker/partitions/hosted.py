@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from protocol.topic_partition import PartitionKey
     from storage.append_types import LogConfig
     from storage.folders.log_manager import LogManager
-    from storage.log.partition_log import PartitionLog
+    from storage.log.unified_log import UnifiedLog
 
 logger = structlog.get_logger(__name__)
 
@@ -58,7 +58,7 @@ class _New:
         return self.topic, self.index
 
 
-_Plan = tuple["PartitionKey", Callable[[], "PartitionLog"]]
+_Plan = tuple["PartitionKey", Callable[[], "UnifiedLog"]]
 
 
 class Partitions:
@@ -84,7 +84,7 @@ class Partitions:
         """The largest number of partitions hosted at once so far."""
         self._by_key: dict[PartitionKey, Partition] = {}
         self._making = asyncio.Lock()
-        self._prepared: dict[PartitionKey, PartitionLog] = {}
+        self._prepared: dict[PartitionKey, UnifiedLog] = {}
         self._without_log: dict[PartitionKey, _New] = {}
 
     def get(self, topic: str, index: int) -> Partition | None:
@@ -172,7 +172,7 @@ class Partitions:
             await self._abandon(late)
         return {topic for topic, _ in made}
 
-    async def _make(self, wanted: Collection[_New], image: MetadataImage) -> dict[PartitionKey, PartitionLog]:
+    async def _make(self, wanted: Collection[_New], image: MetadataImage) -> dict[PartitionKey, UnifiedLog]:
         """Make logs, as far as that is possible. A device failure takes its folder offline, for the next attempt."""
         plans: list[_Plan] = []
         for new in wanted:
@@ -185,7 +185,7 @@ class Partitions:
                 plans.append((new.key, make))
         shares = [share for start in range(PREPARING) if (share := plans[start::PREPARING])]
         call = self._logs.services.workers.call
-        made: dict[PartitionKey, PartitionLog] = {}
+        made: dict[PartitionKey, UnifiedLog] = {}
         for logs, errors in await asyncio.gather(*(call(partial(self._make_share, share)) for share in shares)):
             for error in errors.values():
                 self._logs.services.shortages.note(error.log_dir.path, error.cause)
@@ -198,9 +198,9 @@ class Partitions:
 
     def _make_share(
         self, share: Sequence[_Plan]
-    ) -> tuple[dict[PartitionKey, PartitionLog], dict[PartitionKey, LogsNotMadeError]]:
+    ) -> tuple[dict[PartitionKey, UnifiedLog], dict[PartitionKey, LogsNotMadeError]]:
         """Make the logs of a share; return them, and why others are not there or not safe. In a worker thread."""
-        made: dict[PartitionKey, PartitionLog] = {}
+        made: dict[PartitionKey, UnifiedLog] = {}
         errors: dict[PartitionKey, LogsNotMadeError] = {}
         for key, make in share:
             try:
@@ -219,7 +219,7 @@ class Partitions:
         if new:
             logger.error("logs not made", error=error.message, partitions=new[:MOST_NAMED], count=len(new))
 
-    async def _abandon(self, unwanted: Mapping[PartitionKey, PartitionLog | None]) -> None:
+    async def _abandon(self, unwanted: Mapping[PartitionKey, UnifiedLog | None]) -> None:
         """Remove logs that are not to be hosted, and what is left of those that were not made."""
         removals = [self._logs.abandon(*key, log) for key, log in unwanted.items()]
 
@@ -253,14 +253,14 @@ class Partitions:
             self._logs.adopt(log)
         self._host(new, log)
 
-    def _replace_placeholder(self, new: _New, log: PartitionLog) -> None:
+    def _replace_placeholder(self, new: _New, log: UnifiedLog) -> None:
         self._by_key[new.key].deleted()
         log.config = self._config_of(new.topic, self._cache.image)  # it may have changed while the log was made
         self._logs.adopt(log)
         self._host(new, log)
         logger.info("log made at last", partition=f"{new.topic}-{new.index}")
 
-    def _host(self, new: _New, log: PartitionLog) -> None:
+    def _host(self, new: _New, log: UnifiedLog) -> None:
         partition = Partition(new.topic, new.topic_id, new.index, log, new.leader_epoch, self._on_advance)
         partition.lead(new.leader_epoch)
         self._by_key[new.key] = partition

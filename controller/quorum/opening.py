@@ -12,8 +12,8 @@ from protocol.errors import KafkaError
 from storage.append_types import LogConfig
 from storage.folders import partition_metadata
 from storage.log.log_services import LogServices
-from storage.log.partition_log import PartitionLog
 from storage.log.recovery import LoadedState, LoadRequest, load
+from storage.log.unified_log import UnifiedLog
 from storage.producers.producer_state import ProducerStateManager
 from storage.segments.index import CorruptIndexError
 
@@ -60,7 +60,7 @@ class _Host:
 
 def open_partition_log(
     services: LogServices, root: str, found: Survey, config: LogConfig, *, clean: bool
-) -> PartitionLog:
+) -> UnifiedLog:
     """Open the log in `root`, a folder of `log.dirs`, and cut off what a power failure may have torn. Blocking.
 
     A log that was closed cleanly needs no recovery, and with it no room. Raises DamagedError, OSError.
@@ -75,7 +75,7 @@ def open_partition_log(
         raise DamagedError(f"{folder}: {error}") from error
     if state.log_end_offset != found.end_offset:
         raise DamagedError(f"{folder} ends at offset {state.log_end_offset}, but was read up to {found.end_offset}.")
-    return PartitionLog(
+    return UnifiedLog(
         services, folder, topic=TOPIC, partition=0, topic_id=TOPIC_ID, config=config, state=state, host=_Host()
     )
 

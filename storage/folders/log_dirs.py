@@ -23,6 +23,9 @@ T = TypeVar("T")
 LOCK_FILE = ".lock"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 
+UNKNOWN_EPOCH = -1
+"""The broker epoch of a node that was never registered, or of one that did not say its own."""
+
 
 class LogDirError(Exception):
     """A log folder cannot be used; the message says which one and why."""
@@ -35,14 +38,14 @@ class LogDir:
     Attributes:
         directory_id: empty if the folder failed before it could be read.
         clean: the last process that used it stopped cleanly.
-        closed_in: the broker epoch of that process; -1 if it is not known.
+        closed_in: the broker epoch of that process.
         failed: its device returned an error.
     """
 
     path: str
     directory_id: str
     clean: bool
-    closed_in: int = -1
+    closed_in: int = UNKNOWN_EPOCH
     failed: bool = False
 
 
@@ -119,7 +122,10 @@ class LogDirs:
             self._fs.fsync_dir(log_dir.path)
 
     def mark_clean(self, spoiled: Collection[str], broker_epoch: int) -> None:
-        """Mark all folders except the `spoiled` ones as cleanly shut down: the last write of a stop. Raises OSError."""
+        """Mark all folders except the `spoiled` ones as cleanly shut down: the last write of a stop. Raises OSError.
+
+        By the epoch the next start, of Kafka too, shows that nothing was lost since it was registered.
+        """
         content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
         for log_dir in self.dirs:
             if log_dir.failed or log_dir.path in spoiled:
@@ -220,8 +226,8 @@ def _prepare(fs: FileSystem, log_dir: LogDir, known: MetaProperties | None, new:
 
 
 def _broker_epoch(clean_shutdown: bytes) -> int:
-    """What a clean-shutdown file tells; -1 if it is damaged or older than such epochs."""
+    """What a clean-shutdown file tells, unless it is damaged."""
     try:
         return int(json.loads(clean_shutdown)["brokerEpoch"])
     except (ValueError, KeyError, TypeError):
-        return -1
+        return UNKNOWN_EPOCH

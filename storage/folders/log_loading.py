@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from storage.folders.log_dirs import LogDir, LogDirs
     from storage.folders.log_manager import LogManager
     from storage.log.log_services import LogServices
-    from storage.log.partition_log import PartitionLog
+    from storage.log.unified_log import UnifiedLog
 
 logger = structlog.get_logger(__name__)
 
@@ -131,7 +131,7 @@ class LogLoader:
             return other, one
         raise KafkaStorage(f"Two log directories hold {one.partition}: {one.folder}, {other.folder}")
 
-    def _load(self, found: Found, config: LogConfig) -> PartitionLog | OSError:
+    def _load(self, found: Found, config: LogConfig) -> UnifiedLog | OSError:
         """The log, or the error because of which its whole folder cannot be used. Any thread."""
         if found.log_dir.failed:
             return OSError("its log directory has failed")
@@ -150,7 +150,7 @@ class LogLoader:
             logger.exception("log not loaded, the partition is offline", folder=found.folder)
             return self._manager.damaged_log(found, found.topic_id, config, error)
 
-    def _take(self, log: PartitionLog, log_dir: LogDir) -> None:
+    def _take(self, log: UnifiedLog, log_dir: LogDir) -> None:
         key = TopicPartition(log.topic, log.partition)
         self._manager.logs[key] = log
         self._manager.placement.settle(key, log_dir.path)

@@ -18,8 +18,8 @@ from storage.folders.partition_metadata import CorruptPartitionMetadataError
 from storage.log.leader_epochs import LeaderEpochs
 from storage.log.log_segments import LogSegments
 from storage.log.log_services import LogHost, LogServices
-from storage.log.partition_log import PartitionLog
 from storage.log.recovery import LoadedState, LoadRequest, load
+from storage.log.unified_log import UnifiedLog
 from storage.producers.producer_state import ProducerStateManager
 from storage.segments.segment import LogSegment
 
@@ -50,7 +50,7 @@ def open_log(
     host: LogHost,
     producer_expiration_ms: int,
     note_recovered: Callable[[int], None],
-) -> PartitionLog:
+) -> UnifiedLog:
     """Open a log, and recover it unless `clean`; see `LoadRequest`. Blocking; raises OSError."""
     folder = found.folder
     name = str(found.partition)
@@ -69,7 +69,7 @@ def open_log(
         note_recovered=note_recovered,
     )
     topic, index = found.partition
-    log = PartitionLog(
+    log = UnifiedLog(
         services,
         folder,
         topic=topic,
@@ -112,14 +112,14 @@ def offline_log(
     config: LogConfig,
     reason: Exception,
     host: LogHost,
-) -> PartitionLog:
+) -> UnifiedLog:
     """A placeholder for a log that cannot be used: it has the offsets of the checkpoints, and leaves the files alone.
 
     Any thread.
     """
     topic, index = found.partition
     no_files = cast("FileSystem", _NoFiles())
-    log = PartitionLog(
+    log = UnifiedLog(
         services,
         found.folder,
         topic=topic,

@@ -18,14 +18,14 @@ from storage.cleaner import cleaner as cleaner_module
 from storage.cleaner.copying import copy_segment
 from storage.cleaner.log_cleaner import CleanerConfig
 from storage.log.log_services import DESCRIPTORS_RETRY_MS
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 from tests.doubles.files import Fault, Unsynced
 from tests.doubles.workers import QueuedWorkers
 from tests.unit.storage.cleaning import COMPACT, clean, cleaner, kept, keyed, put, records, roll, run
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, contents, create_log
 
 
-def overwritten(rig: Rig) -> PartitionLog:
+def overwritten(rig: Rig) -> UnifiedLog:
     """A log in which a key has two values, and the first one is ready to be cleaned away."""
     log = rig.log()
     put(log, (b"a", b"1"))

@@ -14,8 +14,8 @@ from protocol.errors import KafkaStorage, NotLeaderOrFollower
 from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
 from storage.folders.checkpoints import LOG_START, RECOVERY_POINT, OffsetCheckpoint
-from storage.log.partition_log import PartitionLog
 from storage.log.retention import delete_old_segments
+from storage.log.unified_log import UnifiedLog
 from storage.segments.index import OffsetIndex, TimeIndex, TimestampOffset
 from storage.segments.segment import LogSegment
 from tests.doubles.files import Fault, MemoryFileSystem
@@ -118,7 +118,7 @@ def _checkpointed_start(rig: Rig) -> int | None:
     return OffsetCheckpoint(rig.fs, rig.root, LOG_START).read().get(TopicPartition("t", 0))
 
 
-def _segments_of_two_batches() -> tuple[Rig, PartitionLog]:
+def _segments_of_two_batches() -> tuple[Rig, UnifiedLog]:
     rig = Rig(config=LogConfig(retention_ms=-1))
     log = rig.log()
     for _ in range(3):
