@@ -273,7 +273,7 @@ class Node:
 
     async def _register(self, dirs: LogDirs) -> None:
         config = self.config
-        dirs.broker_epoch = await self.metadata.lead(
+        await self.metadata.lead(
             Registration(
                 self.node_id,
                 self._new_id(),
@@ -452,4 +452,4 @@ class Node:
         try:
             self.logs.checkpoint_high_watermarks(lambda one: one.log_end_offset)
         finally:
-            self.logs.close()
+            self.logs.close(self.metadata.broker_epoch)

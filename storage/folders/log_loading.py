@@ -107,7 +107,7 @@ class LogLoader:
             return
         key, fs = found.partition, self._services.fs
         found = replace(found, topic_id=read_topic_id(fs, found, self._topic_id_of(key.topic)))
-        standing = self._standing_of(key, found.topic_id)
+        standing = self._standing_of(key, found.topic_id, found.log_dir.closed_in)
         other = hosted.get(key)
         if standing is not Standing.HOSTED:
             clear_away(fs, found.log_dir.path, key, standing, self._new_id())

@@ -185,7 +185,10 @@ class LogManager:
         folder = f"{log_dir.path}/{log_names.folder_name(key)}"
         with making(log_dir):
             if self._fs.exists(folder):  # left behind by a failure
-                standing = self._standing_of(key, read_topic_id(self._fs, Found(key, log_dir), None))
+                known_as = read_topic_id(self._fs, Found(key, log_dir), None)
+                standing = self._standing_of(key, known_as, log_dir.closed_in)
+                if standing is Standing.HOSTED:  # what an attempt to make the log left, unless it has records
+                    standing = Standing.STRAY
                 clear_away(self._fs, log_dir.path, key, standing, self._new_id())
         for other in self._dirs.dirs:
             if other is not log_dir and not other.failed:  # a deleted log of that name must be gone
@@ -229,11 +232,13 @@ class LogManager:
         """
         key = TopicPartition(topic, partition)
         log = self.logs.pop(key)
-        folder = f"{self.leave(key)}/{log_names.delete_name(key, self._new_id())}"
+        root = self.leave(key)
+        folder = f"{root}/{log_names.delete_name(key, self._new_id())}"
         log.retire()
         try:
             self._fs.rename(log.folder, folder)
         except OSError as error:
+            self.unclean.add(root)  # so that the next start takes the folder for a deleted topic's
             raise KafkaStorage(f"Cannot delete the log of {key}: {error}") from error
         remove_folder_later(self.services, folder, log.config.file_delete_delay_ms, self.is_released)
 
@@ -320,11 +325,12 @@ class LogManager:
         if is_device_failure(error):
             self.fail_folder(log_dir, error)
 
-    def close(self) -> None:
+    def close(self, broker_epoch: int = -1) -> None:
         """Flush and close every log, write the checkpoints, and last the clean-shutdown files; unlock the folders.
 
-        Blocking. A log that is or goes offline, or a checkpoint that cannot be written, keeps its folder from counting
-        as clean; the other folders are still closed. Raises OSError, and the first KafkaStorage or CheckpointError.
+        `broker_epoch` is that of this run. A log that is or goes offline, or a checkpoint that cannot be written, keeps
+        its folder from counting as clean; the other folders are still closed. Blocking; raises OSError, and the first
+        KafkaStorage or CheckpointError.
         """
         failures: list[KafkaError | OSError] = []
         spoiled = set(self.unclean)
@@ -341,7 +347,8 @@ class LogManager:
                     failures.append(error)
                     spoiled |= {log_dir.path for log_dir, _ in error.failures}
             offline = {key for key, log in self.logs.items() if log.is_offline}
-            self._dirs.mark_clean(spoiled | {self.placement.folders[key] for key in offline - self.damaged})
+            spoiled |= {self.placement.folders[key] for key in offline - self.damaged}
+            self._dirs.mark_clean(spoiled, broker_epoch)
             if failures:
                 raise failures[0]
         finally:

@@ -30,8 +30,8 @@ class Standing(Enum):
     STRAY = auto()
 
 
-StandingOf = Callable[[TopicPartition, UUID | None], Standing]
-"""Asks for the standing of a folder's partition and topic id; None is a folder that does not tell its topic id."""
+StandingOf = Callable[[TopicPartition, UUID | None, int], Standing]
+"""Asks for the standing of a folder: of its partition, its topic id (None if it tells none), and `LogDir.closed_in`."""
 
 
 def clear_away(fs: FileSystem, root: str, partition: TopicPartition, standing: Standing, unique: UUID) -> None:

@@ -23,7 +23,7 @@ DELETED_ID = UUID(int=0xDE)
 class Rig(TwoFolders):
     """`t` is a topic, with `TOPIC_ID`; the topic with `DELETED_ID` was deleted."""
 
-    def standing(self, partition: TopicPartition, topic_id: UUID | None) -> Standing:
+    def standing(self, partition: TopicPartition, topic_id: UUID | None, _closed_in: int) -> Standing:
         if partition.topic == "t" and topic_id in (TOPIC_ID, None):
             return Standing.HOSTED
         return Standing.DELETED if topic_id == DELETED_ID else Standing.STRAY

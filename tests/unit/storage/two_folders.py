@@ -36,7 +36,7 @@ class TwoFolders(Rig):
             standing_of=self.standing,
         )
 
-    def standing(self, _: TopicPartition, topic_id: UUID | None) -> Standing:
+    def standing(self, _: TopicPartition, topic_id: UUID | None, _closed_in: int) -> Standing:
         hosted = self.topic_id is not None and topic_id in (self.topic_id, None)
         return Standing.HOSTED if hosted else Standing.DELETED
 

@@ -64,6 +64,7 @@ class Model:
         self.fs = FlakyFileSystem(self.clock.wall_ms)
         self.cache = MetadataCache()
         self.written: dict[tuple[UUID, int], int] = {}
+        self.deleted: set[UUID | None] = set()
         self.ids = iter(range(1, 10_000))
         self.open()
 
@@ -96,8 +97,8 @@ class Model:
         topic = self.cache.topic(name)
         return None if topic is None else topic.id
 
-    def standing(self, key: TopicPartition, topic_id: UUID | None) -> Standing:
-        topic = self.cache.topic(key.topic)
+    def standing(self, key: TopicPartition, topic_id: UUID | None, _: int) -> Standing:
+        topic = None if topic_id in self.deleted else self.cache.topic(key.topic)
         hosted = topic is not None and topic_id in (topic.id, None) and key.partition in topic.partitions
         return Standing.HOSTED if hosted else Standing.DELETED
 
@@ -131,6 +132,7 @@ class Model:
             name = self.rng.choice(TOPICS)
             records = self.records(image.topics.get(name), name)
             delta.replay_all(records)
+            self.deleted |= delta.topics.deleted.keys()
             step = MetadataDelta(image)
             step.replay_all(records)
             image = step.apply(image.offset + len(records), 1, 0)
