@@ -29,7 +29,7 @@ UNORDERED: Mapping[str, tuple[str, ...]] = {
     "delete_groups": ("results",),
     "delete_records": ("partitions", "topics"),
     "delete_topics": ("responses",),
-    "describe_client_quotas": ("entries",),
+    "describe_client_quotas": ("entries", "values"),
     "describe_configs": ("configs", "results"),
     "describe_groups": ("groups",),
     "describe_log_dirs": ("partitions", "topics"),
