@@ -17,6 +17,7 @@ from coordinator.group.consumer.regexes import update_regexes
 from coordinator.group.consumer.upgrade import upgrade
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import InvalidRequest, UnsupportedAssignor
+from protocol.java_strings import java_trim
 
 logger = structlog.get_logger(__name__)
 
@@ -51,7 +52,7 @@ def check_request(request: ConsumerHeartbeat, config: ConsumerGroupConfig) -> No
 
 
 def _check_text(text: str, name: str) -> None:
-    if not text.strip():
+    if not java_trim(text):
         raise InvalidRequest(f"{name} can't be empty.")
 
 
