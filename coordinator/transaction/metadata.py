@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.states import AT_REST, PREDECESSORS, TransactionState
-from protocol.internal.transaction_records import TransactionLogValue, new_log_value
+from protocol.coordinator_records.transaction_records import TransactionLogValue, new_log_value
 from protocol.records.batch import NO_PRODUCER_ID, NO_TIMESTAMP
 from protocol.topic_partition import PartitionKey, by_topic
 

@@ -14,8 +14,8 @@ from coordinator.transaction import rules
 from coordinator.transaction.marker_sender import MarkerSender
 from coordinator.transaction.metadata import TV_1, TV_2, TransactionMetadata
 from coordinator.transaction.states import AT_REST, PREPARED, TransactionState
+from protocol.coordinator_records.transaction_records import TRANSACTION_LOG, TRANSACTION_LOG_0, TransactionLogValue
 from protocol.errors import ConcurrentTransactions, InvalidTxnTimeout, KafkaError, UnsupportedVersion
-from protocol.internal.transaction_records import TRANSACTION_LOG, TRANSACTION_LOG_0, TransactionLogValue
 from protocol.topic_partition import PartitionKey
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from coordinator.group.classic.states import GroupState, path_between
 from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from coordinator.group.group_port import GroupDescription, GroupType, MemberDescription
 from protocol.consumer_protocol import SchemaError
+from protocol.coordinator_records.group_records import GroupMetadataValue, MemberMetadata
 from protocol.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,
@@ -22,7 +23,6 @@ from protocol.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
-from protocol.internal.group_records import GroupMetadataValue, MemberMetadata
 from protocol.records.batch import NO_TIMESTAMP
 from timing.purgatory import DelayedOperation
 

@@ -20,8 +20,8 @@ from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.records import group_tombstones
 from protocol.consumer_protocol import SchemaError
+from protocol.coordinator_records.group_records import GroupMetadataValue, MemberMetadata
 from protocol.errors import GroupIdNotFound
-from protocol.internal.group_records import GroupMetadataValue, MemberMetadata
 
 logger = structlog.get_logger(__name__)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Set
 from typing import NamedTuple
 
 from coordinator.runtime.outcome import Position
-from protocol.internal.group_records import OffsetCommitKey, OffsetCommitValue
+from protocol.coordinator_records.group_records import OffsetCommitKey, OffsetCommitValue
 from protocol.records.batch import NO_PRODUCER_ID
 from protocol.topic_partition import PartitionKey
 

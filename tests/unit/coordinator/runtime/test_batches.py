@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from coordinator.runtime.batches import encode_batches
 from coordinator.runtime.outcome import CoordinatorRecord
-from protocol.internal.schema import RecordSchema
+from protocol.coordinator_records.record_schema import RecordSchema
 from protocol.records.batch import HEADER_SIZE, read_header
 from protocol.records.build import iter_records
 from protocol.records.compression import Compression

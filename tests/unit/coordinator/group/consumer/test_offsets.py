@@ -8,12 +8,12 @@ from kio.schema.errors import ErrorCode
 
 from coordinator.group.consumer import records
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, ProducerEpoch
-from protocol.errors import IllegalGeneration, StaleMemberEpoch, UnknownMemberId, UnknownServerError, UnsupportedVersion
-from protocol.internal.consumer_group_records import (
+from protocol.coordinator_records.consumer_group_records import (
     CONSUMER_GROUP_PARTITION_METADATA,
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupPartitionMetadataValue,
 )
+from protocol.errors import IllegalGeneration, StaleMemberEpoch, UnknownMemberId, UnknownServerError, UnsupportedVersion
 from tests.unit.coordinator.group.consumer.clients import ClassicConsumer, ConsumerClient
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
 from tests.unit.coordinator.group.offsets.rig import offset

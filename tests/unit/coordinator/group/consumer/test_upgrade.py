@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 from coordinator.group.classic.messages import JoinAnswer, JoinRequest
 from coordinator.group.classic.protocols import MemberProtocol
 from coordinator.group.consumer.states import ConsumerGroupState, MemberState
+from protocol.coordinator_records.consumer_group_records import ClassicMemberMetadata
 from protocol.errors import GroupIdNotFound, MessageTooLarge
-from protocol.internal.consumer_group_records import ClassicMemberMetadata
 from tests.unit.coordinator.group.consumer.clients import (
     ClassicConsumer,
     ConsumerClient,

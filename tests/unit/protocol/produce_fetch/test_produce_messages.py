@@ -11,7 +11,9 @@ from uuid import UUID
 import pytest
 
 from protocol.api_table import API_BY_NAME
-from protocol.hot.produce import (
+from protocol.messages import request_class, response_class
+from protocol.primitives import DecodeError
+from protocol.produce_fetch.produce_messages import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -20,8 +22,6 @@ from protocol.hot.produce import (
     decode_request,
     encode_response,
 )
-from protocol.messages import request_class, response_class
-from protocol.primitives import DecodeError
 
 API = API_BY_NAME["produce"]
 ZERO = UUID(int=0)

@@ -31,7 +31,7 @@ from .consumer_group_values import (
     Partitions,
 )
 from .fields import NO_TAGS, FieldReader
-from .schema import RecordSchema
+from .record_schema import RecordSchema
 
 __all__ = [
     "CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT",

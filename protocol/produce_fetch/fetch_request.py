@@ -22,14 +22,6 @@ from ..primitives import (
     skip_tagged_fields,
     underflow,
 )
-from .common import (
-    I32,
-    TopicKey,
-    read_compact_count,
-    read_compact_text,
-    read_legacy_count,
-    read_legacy_text,
-)
 from .fetch_response import (
     AbortedTransaction,
     EpochEndOffset,
@@ -37,6 +29,14 @@ from .fetch_response import (
     FetchResponse,
     SnapshotId,
     encode_response,
+)
+from .parts import (
+    I32,
+    TopicKey,
+    read_compact_count,
+    read_compact_text,
+    read_legacy_count,
+    read_legacy_text,
 )
 
 __all__ = [

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from protocol.internal.group_records import (
+from protocol.coordinator_records.group_records import (
     GROUP_METADATA,
     OFFSET_COMMIT,
     GroupMetadataKey,

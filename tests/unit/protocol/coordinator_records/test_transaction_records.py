@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.internal.transaction_records import TRANSACTION_LOG, TRANSACTION_LOG_0, TransactionLogValue
+from protocol.coordinator_records.transaction_records import TRANSACTION_LOG, TRANSACTION_LOG_0, TransactionLogValue
 
 ONGOING = TransactionLogValue(0, 0, 60_000, 1, (("a", (0,)),), 0x1A209AC70F3, 0x1A209AC70F3)
 

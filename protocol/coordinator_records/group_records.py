@@ -15,7 +15,7 @@ from ..primitives import INT16, INT32, INT64
 from ..records.batch import NO_TIMESTAMP
 from . import fields
 from .fields import FieldReader
-from .schema import RecordSchema
+from .record_schema import RecordSchema
 
 LEGACY_OFFSET_COMMIT_ID = 0
 OFFSET_COMMIT_ID = 1

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..headers import finish_frame, frame_with_header
 from ..primitives import Buffer, UnreadBytes, append_uvarint
-from .common import (
+from .parts import (
     I32,
     UNKNOWN_LEADER,
     LeaderIdAndEpoch,

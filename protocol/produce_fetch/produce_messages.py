@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 from .. import uuids
 from ..headers import finish_frame, frame_with_header
 from ..primitives import Buffer, DecodeError, append_uvarint, read_compact_length, skip_tagged_fields, underflow
-from .common import (
+from .parts import (
     I32,
     UNKNOWN_LEADER,
     LeaderIdAndEpoch,

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from protocol.internal.consumer_group_records import (
+from protocol.coordinator_records.consumer_group_records import (
     CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
     CONSUMER_GROUP_MEMBER_METADATA,
     CONSUMER_GROUP_METADATA,
@@ -31,7 +31,7 @@ from protocol.internal.consumer_group_records import (
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-from protocol.internal.schema import RecordSchema, record_id
+from protocol.coordinator_records.record_schema import RecordSchema, record_id
 
 LINES = (Path(__file__).parent / "data" / "kafka_4_1_consumer_group.txt").read_text().splitlines()
 RECORDS = [line.split() for line in LINES if not line.startswith("#")]

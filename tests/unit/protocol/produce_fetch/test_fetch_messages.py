@@ -11,8 +11,9 @@ from uuid import UUID
 import pytest
 
 from protocol.api_table import API_BY_NAME
-from protocol.hot.common import LeaderIdAndEpoch, NodeEndpoint
-from protocol.hot.fetch import (
+from protocol.messages import request_class, request_reader, response_class
+from protocol.primitives import Buffer, DecodeError, UnreadBytes
+from protocol.produce_fetch.fetch_request import (
     AbortedTransaction,
     EpochEndOffset,
     FetchPartition,
@@ -23,9 +24,8 @@ from protocol.hot.fetch import (
     decode_request,
     encode_response,
 )
-from protocol.hot.fetch_response import COPIED_BELOW
-from protocol.messages import request_class, request_reader, response_class
-from protocol.primitives import Buffer, DecodeError, UnreadBytes
+from protocol.produce_fetch.fetch_response import COPIED_BELOW
+from protocol.produce_fetch.parts import LeaderIdAndEpoch, NodeEndpoint
 
 API = API_BY_NAME["fetch"]
 ZERO = UUID(int=0)

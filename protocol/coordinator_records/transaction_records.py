@@ -16,7 +16,7 @@ from ..primitives import INT16, INT32, INT64
 from ..records.batch import NO_PRODUCER_ID, NO_TIMESTAMP
 from . import fields
 from .fields import NO_TAGS, FieldReader
-from .schema import RecordSchema
+from .record_schema import RecordSchema
 
 TRANSACTION_LOG_ID = 0
 
