@@ -33,7 +33,7 @@ from metadata.snapshot import records_of
 from metadata.topics import TopicImage
 from protocol.errors import KafkaStorage
 from protocol.topic_partition import TopicPartition
-from storage.folders.strays import Standing
+from storage.folders.strays import FolderState
 
 if TYPE_CHECKING:
     from broker.cluster.metadata_cache import MetadataCache
@@ -104,12 +104,12 @@ class StandaloneMetadata:
         read = await call(partial(_read_all, services, folder, log))
         return cls(services, folder, log, read, cache, around)
 
-    def standing(self, partition: TopicPartition, topic_id: UUID | None) -> Standing:
+    def folder_state(self, partition: TopicPartition, topic_id: UUID | None) -> FolderState:
         """Whether a folder of that partition and topic id, if it has one, is a topic's."""
         topic = self._cache.topic(partition.topic)
         if topic is not None and _has(topic, partition.partition, topic_id):
-            return Standing.HOSTED
-        return Standing.DELETED if topic_id in self._read.removed else Standing.STRAY
+            return FolderState.HOSTED
+        return FolderState.DELETED if topic_id in self._read.removed else FolderState.STRAY
 
     async def lead(self, registration: Registration, min_insync_replicas: int) -> int:
         """Register and elect this node's broker; return its epoch. Raises MetadataLogError if it cannot be written."""

@@ -91,10 +91,10 @@ class OffsetStore:
     def _remove(self, group: str, topic: str, partition: int) -> None:
         """A tombstone removes the pending commits too."""
         offsets = self._by_group.get(group)
-        for one in self._pending_of(group) if offsets is None else (offsets, *self._pending_of(group)):
-            of_topic = one.get(topic)
+        for offsets_by_topic in self._pending_of(group) if offsets is None else (offsets, *self._pending_of(group)):
+            of_topic = offsets_by_topic.get(topic)
             if of_topic is not None and of_topic.pop(partition, None) is not None and not of_topic:
-                del one[topic]
+                del offsets_by_topic[topic]
         if not offsets:
             self._by_group.pop(group, None)
         for producer_id in list(self._open_transactions.get(group, ())):

@@ -43,7 +43,7 @@ def test_a_limit_splits_the_records_in_their_order_and_no_more_than_needed(recor
     assert [record for _, part in batches for record in part] == records
     for batch, part in batches:
         assert len(batch) <= LIMIT or len(part) == 1
-        read = [(one.key, one.value, one.timestamp) for one in iter_records(batch, read_header(batch))]
+        read = [(record.key, record.value, record.timestamp) for record in iter_records(batch, read_header(batch))]
         assert read == [(record.key, record.value, 5) for record in part]
     for (_, part), (_, following) in pairwise(batches):
         assert HEADER_SIZE + sum(map(size_of, part)) + size_of(following[0]) > LIMIT

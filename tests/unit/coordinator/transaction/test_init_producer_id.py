@@ -48,7 +48,7 @@ async def test_an_open_transaction_is_fenced_and_aborted_first(version: int) -> 
     rig.partitions.release()
     rig.clock.advance(1000)
     assert rig.state() == "CompleteAbort"
-    assert [one.value for one in rig.partitions.log(P).records] == [False]
+    assert [partition.value for partition in rig.partitions.log(P).records] == [False]
     assert rig.producer().producer_epoch == 2
     assert rig.metrics.fenced == 1
 
