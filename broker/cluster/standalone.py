@@ -49,7 +49,7 @@ class StandaloneMetadata:
         log: the metadata log.
         controller: decides on every change.
         publisher: tells this node's parts what has changed.
-        is_new: the log had no record when it was opened, and nothing was imported.
+        is_new: there was nothing when it was opened, neither a record nor what can be imported.
         before_snapshot: makes durable, off the loop, what a snapshot makes the log forget: that topics were deleted.
     """
 
@@ -66,7 +66,7 @@ class StandaloneMetadata:
         self.publisher = MetadataPublisher(cache)
         self.controller = LocalController(log, read.image, self.publisher.publish, around)
         self.controller.on_published = self._published
-        self.is_new = read.image.offset < 0 and not read.imported
+        self.is_new = read.is_empty and not read.imported
         self.before_snapshot: Callable[[], None] = lambda: None
         self._services = services
         self._folder = folder
@@ -75,7 +75,7 @@ class StandaloneMetadata:
         self._registration: Registration | None = None
         self._min_isr = 1
         self._snapshotting: asyncio.Task[None] | None = None
-        cache.image = read.image
+        cache.image = _after(read.image, read.imported)
 
     @classmethod
     async def open(
@@ -173,7 +173,7 @@ class StandaloneMetadata:
 
     def _begin(self, registration: Registration, image: MetadataImage) -> Decision[int]:
         """What this run begins with: imported or bootstrap records, where there are none yet, and the registration."""
-        first = [*self._read.imported, *(self.log.bootstrap if image.offset < 0 else ())]
+        first = [*self._read.imported, *(self.log.bootstrap if self._read.is_empty else ())]
         image = _after(image, first)
         first += brokers.bootstrap(image, self._min_isr).records
         decision = brokers.register(_after(image, first), registration, self.controller.next_offset + len(first))
@@ -219,10 +219,14 @@ class StandaloneMetadata:
 
 
 class _Read:
-    """What was read: the image, the ids of topics that the log deletes, and the records of an earlier release."""
+    """What was read: the image, the ids of topics that the log deletes, and the records of an earlier release.
 
-    def __init__(self, image: MetadataImage, removed: set[UUID], imported: Sequence[Any] = ()) -> None:
+    A log is empty also if this node once led it, but did not get to write a record.
+    """
+
+    def __init__(self, image: MetadataImage, is_empty: bool, removed: set[UUID], imported: Sequence[Any] = ()) -> None:
         self.image = image
+        self.is_empty = is_empty
         self.removed = removed
         self.imported = imported
 
@@ -231,16 +235,18 @@ def _read_all(services: LogServices, folder: str, log: MetadataLog) -> _Read:
     """Blocking."""
     loader = ImageLoader()
     removed: set[UUID] = set()
+    is_empty = True
     for batch in log.batches():
         loader.load(batch.records)
         removed |= {record.topic_id for record in batch.records if record.__class__.__name__ == "RemoveTopicRecord"}
+        is_empty = is_empty and not batch.records
         last = batch
     if log.next_offset:
         loader.publish(log.next_offset - 1, last.epoch, last.timestamp)
-    elif earlier_store.is_present(services.fs, folder):
+    if is_empty and earlier_store.is_present(services.fs, folder):
         imported, deleted = earlier_store.read_records(services.fs, folder)
-        return _Read(loader.image, deleted, imported)
-    return _Read(loader.image, removed)
+        return _Read(loader.image, is_empty, deleted, imported)
+    return _Read(loader.image, is_empty, removed)
 
 
 def _after(image: MetadataImage, records: Sequence[Any]) -> MetadataImage:

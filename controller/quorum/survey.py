@@ -78,7 +78,7 @@ def survey(fs: FileSystem, root: str, node_id: int, directory_id: UUID | None) -
     found = Survey()
     if fs.is_dir(folder):
         _look_into(fs, folder, found)
-    if not found.bootstrap and found.end_offset == 0 and fs.exists(f"{root}/{OLD_BOOTSTRAP}"):
+    if not found.bootstrap and not found.facts.has_records and fs.exists(f"{root}/{OLD_BOOTSTRAP}"):
         found.bootstrap = _records(fs, f"{root}/{OLD_BOOTSTRAP}")
     configured = found.state.voters if found.state is not None else ()
     found.facts.check_voters(folder, node_id, directory_id, configured)

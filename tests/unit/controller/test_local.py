@@ -143,7 +143,7 @@ async def test_a_refusal_right_after_a_sync_leaves_what_was_synced() -> None:
 
 
 async def test_a_failure_right_after_a_sync_leaves_what_was_synced() -> None:
-    local, log, follower = controller(waits=True)
+    local, log, _ = controller(waits=True)
     first = asyncio.ensure_future(local.submit(put("a", "1")))
     await settle()
     second = asyncio.ensure_future(local.submit(put("a", "2")))

@@ -62,7 +62,7 @@ def test_a_clean_stop_writes_checkpoints_and_the_clean_shutdown_file(fs: MemoryF
     rig.log("u", 3)
     rig.manager.close()
     assert read_file(fs, "/data/recovery-point-offset-checkpoint") == b"0\n2\nt 0 1\nu 3 0\n"
-    assert read_file(fs, "/data/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":0}'
+    assert read_file(fs, "/data/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":-1}'
     rig.reopen()
     assert not fs.exists("/data/.kafka_cleanshutdown")
     assert rig.dirs.dirs[0].clean

@@ -61,10 +61,13 @@ class Call:
 class Process:
     """`open` it, `lead`, and `ask`; work in threads waits for `work`."""
 
-    def __init__(self, fs: MemoryFileSystem, clock: ManualClock, seed: int = 0) -> None:
+    def __init__(
+        self, fs: MemoryFileSystem, clock: ManualClock, seed: int = 0, config: MetadataLogConfig = SMALL
+    ) -> None:
         self.fs = fs
         self.clock = clock
         self.rng = random.Random(seed)
+        self.config = config
         self.loop = asyncio.new_event_loop()
         self.loop.set_exception_handler(lambda _, context: self.errors.append(str(context)))
         self.errors: list[str] = []
@@ -108,7 +111,7 @@ class Process:
         config = BrokerConfig.of({"node.id": str(NODE_ID)})
         around = Surroundings(NodeConfigSchema(lambda: config), lambda: uuids.random_uuid(self.rng), NODE_ID)
         self.metadata = self.finish(
-            StandaloneMetadata.open(services, ROOT, NODE_ID, directory(NODE_ID), self.cache, around, config=SMALL)
+            StandaloneMetadata.open(services, ROOT, NODE_ID, directory(NODE_ID), self.cache, around, config=self.config)
         )
         self.metadata.log.on_failure = self.failures.append
         self.metadata.publisher.start([Follower("test", self._see, self._prepare)])
@@ -161,9 +164,9 @@ class Process:
         self.loop.close()
 
 
-def started(fs: MemoryFileSystem, clock: ManualClock, seed: int = 0) -> Process:
+def started(fs: MemoryFileSystem, clock: ManualClock, config: MetadataLogConfig = SMALL) -> Process:
     """A process that leads."""
-    process = Process(fs, clock, seed)
+    process = Process(fs, clock, config=config)
     process.open()
     process.lead()
     return process
