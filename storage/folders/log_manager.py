@@ -90,12 +90,16 @@ class LogManager:
     ) -> LogManager:
         """Load every log; those of a folder that was not shut down cleanly are recovered, several at a time.
 
-        Blocking. `config_for` returns a topic's configuration, `topic_id_of` its id, `folder_state_of` whether a topic has
-        the partition of a folder; strays are cleared away. A damaged log is offline; so are
-        all logs of a folder that fails meanwhile, unless that is the first. Raises OSError, KafkaStorage.
+        Blocking. `config_for` returns a topic's configuration, `topic_id_of` its id, `folder_state_of` whether a topic
+        has the partition of a folder; strays are cleared away. A damaged log is offline; so are all logs of a folder
+        that fails meanwhile, unless that is the first. Raises OSError, KafkaStorage.
         """
         manager = cls(
-            services, dirs, new_id=new_id, folder_state_of=folder_state_of, producer_expiration_ms=producer_expiration_ms
+            services,
+            dirs,
+            new_id=new_id,
+            folder_state_of=folder_state_of,
+            producer_expiration_ms=producer_expiration_ms,
         )
         found = find_all(manager._fs, manager._checkpoints, dirs, new_id, manager.fail_folder)
         LogLoader(manager, dirs, config_for, topic_id_of, folder_state_of, new_id).load_all(found, recovery_threads)

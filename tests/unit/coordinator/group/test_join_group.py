@@ -10,7 +10,7 @@ from coordinator.group.classic.messages import JoinRequest
 from coordinator.group.classic.protocols import MemberProtocol
 from coordinator.group.config import GroupConfig
 from tests.unit.coordinator.group.rig import COMPLETING, PREPARING, Client, Rig, subscription
-from tests.unit.coordinator.group.steps import completing, refused, stable, answer_of, waits
+from tests.unit.coordinator.group.steps import answer_of, completing, refused, stable, waits
 
 
 def request(group: str = "g", session_ms: int = 10_000, metadata: bytes = b"", kind: str = "consumer") -> JoinRequest:

@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 from coordinator.group.classic.messages import MemberIdentity
 from protocol.errors import KafkaStorage
 from tests.unit.coordinator.group.rig import COMPLETING, EMPTY, PREPARING, STABLE, Client, Rig
-from tests.unit.coordinator.group.steps import completing, refused, stable, answer_of, waits
+from tests.unit.coordinator.group.steps import answer_of, completing, refused, stable, waits
 
 
 async def test_of_a_stable_group_causes_a_rebalance() -> None:

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from coordinator.group.classic.protocols import MemberProtocol
 from tests.unit.coordinator.group.rig import Client, Rig, subscription
-from tests.unit.coordinator.group.steps import assign_all, completing, stable, answer_of
+from tests.unit.coordinator.group.steps import answer_of, assign_all, completing, stable
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.coordinator.group.rig import Client, Rig
-from tests.unit.coordinator.group.steps import assign_all, stable, answer_of
+from tests.unit.coordinator.group.steps import answer_of, assign_all, stable
 
 
 def ids(*members: Client) -> list[str]:

@@ -9,7 +9,7 @@ from coordinator.runtime.outcome import Outcome
 from protocol.errors import NotCoordinator
 from protocol.records.build import Record, build_batch
 from tests.unit.coordinator.group.rig import DEAD, EMPTY, GROUP, PREPARING, STABLE, Client, Rig
-from tests.unit.coordinator.group.steps import assign_all, completing, refused, stable, answer_of, waits
+from tests.unit.coordinator.group.steps import answer_of, assign_all, completing, refused, stable, waits
 
 
 async def test_in_stable_resumes_with_no_rebalance() -> None:

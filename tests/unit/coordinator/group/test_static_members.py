@@ -6,7 +6,7 @@ from kio.schema.errors import ErrorCode
 
 from coordinator.group.classic.messages import MemberIdentity
 from tests.unit.coordinator.group.rig import EMPTY, PREPARING, STABLE, Client, Rig
-from tests.unit.coordinator.group.steps import assign_all, completing, refused, stable, answer_of, waits
+from tests.unit.coordinator.group.steps import answer_of, assign_all, completing, refused, stable, waits
 
 
 def static(rig: Rig, number: int, version: int = 9, *protocols: str) -> Client:

@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from protocol.errors import MessageTooLarge
 from tests.unit.coordinator.group.rig import COMPLETING, EMPTY, PREPARING, STABLE, Client, Rig
-from tests.unit.coordinator.group.steps import assign_all, completing, refused, stable, answer_of, waits
+from tests.unit.coordinator.group.steps import answer_of, assign_all, completing, refused, stable, waits
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
@@ -29,7 +29,9 @@ async def test_in_any_order_followers_wait_for_the_leader_and_nobody_for_the_res
     assert {i: answer_of(answer).assignment for i, answer in answers.items()} == {
         i: shares[member.member_id] for i, member in enumerate(members)
     }
-    assert {(answer_of(a).protocol_type, answer_of(a).protocol_name) for a in answers.values()} == {("consumer", "range")}
+    assert {(answer_of(a).protocol_type, answer_of(a).protocol_name) for a in answers.values()} == {
+        ("consumer", "range")
+    }
     assert rig.states == [STABLE]
 
 

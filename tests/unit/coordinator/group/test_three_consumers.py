@@ -8,7 +8,7 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from tests.unit.coordinator.group.rig import COMPLETING, EMPTY, PREPARING, STABLE, Client, Rig
-from tests.unit.coordinator.group.steps import assign_all, answer_of, waits
+from tests.unit.coordinator.group.steps import answer_of, assign_all, waits
 
 
 async def _all_leave(rig: Rig, *members: Client) -> None:

@@ -10,7 +10,7 @@ from coordinator.group.classic.messages import MemberIdentity
 from coordinator.group.consumer.states import ConsumerGroupState, MemberState
 from tests.unit.coordinator.group.consumer.clients import ClassicConsumer, ConsumerClient, some
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
-from tests.unit.coordinator.group.steps import refused, answer_of
+from tests.unit.coordinator.group.steps import answer_of, refused
 
 NONE, REJOIN = ErrorCode.none, ErrorCode.rebalance_in_progress
 STABLE, UNREVOKED, UNRELEASED, UNKNOWN = MemberState

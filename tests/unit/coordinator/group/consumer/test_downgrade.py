@@ -20,7 +20,7 @@ from tests.unit.coordinator.group.consumer.clients import (
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
 from tests.unit.coordinator.group.offsets.rig import offset
 from tests.unit.coordinator.group.rig import EMPTY, PREPARING, STABLE
-from tests.unit.coordinator.group.steps import refused, answer_of
+from tests.unit.coordinator.group.steps import answer_of, refused
 
 NONE, REJOIN = ErrorCode.none, ErrorCode.rebalance_in_progress
 

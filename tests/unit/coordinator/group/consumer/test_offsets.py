@@ -18,7 +18,7 @@ from tests.unit.coordinator.group.consumer.clients import ClassicConsumer, Consu
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
 from tests.unit.coordinator.group.offsets.rig import offset
 from tests.unit.coordinator.group.rig import GROUP
-from tests.unit.coordinator.group.steps import refused, answer_of
+from tests.unit.coordinator.group.steps import answer_of, refused
 
 NONE = ErrorCode.none
 RETENTION, CHECK = 100_000, 10_000

@@ -110,7 +110,7 @@ async def test_after_a_lost_answer_the_epoch_before_is_as_good_for_who_owns_no_m
     assert refused(ConsumerClient(rig, "m4", "a").send(member_epoch=3)) is ErrorCode.unknown_member_id
 
 
-@pytest.mark.parametrize("owned", [(0, 1), None, ()], ids=["some", "not answer", "none"])
+@pytest.mark.parametrize("owned", [(0, 1), None, ()], ids=["some", "not said", "none"])
 async def test_a_member_in_a_state_of_some_later_kafkas_goes_on_only_if_it_owns_nothing(
     owned: tuple[int, ...] | None,
 ) -> None:
