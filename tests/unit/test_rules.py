@@ -44,7 +44,9 @@ def test_each_rule_names_files_that_exist() -> None:
 
 
 def test_each_rule_names_a_test_that_exists() -> None:
-    missing = [f"{rule.test}::{rule.name}" for rule in rules() if rule.name and rule.name not in functions_of(rule.test)]
+    missing = [
+        f"{rule.test}::{rule.name}" for rule in rules() if rule.name and rule.name not in functions_of(rule.test)
+    ]
     assert missing == []
 
 

@@ -1,6 +1,6 @@
 """Have a real Apache Kafka write a log with transactions and keep its files in `kafka_log/`.
 
-Run by hand from the repository's root: `python -m tests.recorders.fetch_kafka_log 127.0.0.1:19092 ITS-DATA-FOLDER`.
+Run by hand from the repository's root: `python -m tools.recorders.fetch_kafka_log 127.0.0.1:19092 ITS-DATA-FOLDER`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Run by hand, with a Kafka of two folders that was started under `failing_folder.c`:
 
-    python -m tests.recorders.ask_kafka_offline 127.0.0.1:19092 FILE FOLDER
+    python -m tools.recorders.ask_kafka_offline 127.0.0.1:19092 FILE FOLDER
 
 makes a topic, groups and producers, lets FOLDER fail by its name in FILE (FAILING_FOLDER_FILE), and asks.
 """

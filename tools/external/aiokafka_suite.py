@@ -1,4 +1,4 @@
-"""Runs aiokafka's own tests against a broker: python -m tests.external.aiokafka_suite CHECKOUT [--bootstrap HOST:PORT].
+"""Runs aiokafka's own tests against a broker: python -m tools.external.aiokafka_suite CHECKOUT [--bootstrap HOST:PORT].
 
 CHECKOUT is a clone of aio-libs/aiokafka at the tag of the version that is installed. Its tests are copied aside, with a
 conftest.py on top that hands them the broker where theirs starts a container; nothing of theirs is changed or kept.

@@ -1,6 +1,6 @@
 """The same random requests to Apache Kafka and to Odradek; prints what they answer differently.
 
-python -m tests.conformance.fuzz --kafka 127.0.0.1:19092 --bootstrap 127.0.0.1:9092 --seeds 0-100 [--only fetch,produce]
+python -m tools.fuzz --kafka 127.0.0.1:19092 --bootstrap 127.0.0.1:9092 --seeds 0-100 [--only fetch,produce]
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import click
 
 from protocol.api_table import API_TABLE
 from tests.conformance import transcripts
-from tests.conformance.fuzz_bodies import Draw
-from tests.conformance.fuzz_consumers import ids_made_up
-from tests.conformance.fuzz_damage import KINDS, Damage
-from tests.conformance.fuzz_known import known
-from tests.conformance.fuzz_side import Side
-from tests.conformance.fuzz_symbols import TOPICS, Named
 from tests.conformance.runner import ODD_HOURS_AGO_MS
+from tools.fuzz.bodies import Draw
+from tools.fuzz.consumers import ids_made_up
+from tools.fuzz.damage import KINDS, Damage
+from tools.fuzz.known import known
+from tools.fuzz.side import Side
+from tools.fuzz.symbols import TOPICS, Named
 
 VERSIONS = {api.name: range(api.lowest, api.highest + 1) for api in API_TABLE}
 NOT_ASKED = ("alter_client_quotas", "update_features", "get_telemetry_subscriptions", "push_telemetry", "api_versions",

@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.conformance import batches, fuzz_consumers, schema
-from tests.conformance.fuzz_symbols import NOBODYS, TOPICS, Batch, Held, Named, Time
-from tests.conformance.fuzz_wild import Wild
+from tests.conformance import batches, schema
 from tests.conformance.group_members import subscription
+from tools.fuzz import consumers
+from tools.fuzz.symbols import NOBODYS, TOPICS, Batch, Held, Named, Time
+from tools.fuzz.wild import Wild
 
 NULLABLE = ("string", "bytes", "records", "uuid")
 EVERYTHING_IS_SHARED = ("elect_leaders", "describe_topic_partitions")
@@ -50,9 +51,9 @@ class Draw(Wild):
         if self.cast is None or self.chance(0.4):
             self.cast = self._new_cast(api)
         body = self._struct(schema.message_class(api, version, "request"))
-        if api == fuzz_consumers.API:
+        if api == consumers.API:
             made_up = self.ids_made_up
-            return fuzz_consumers.heartbeat(self, self.cast.group, version, self.joined, body, ids_made_up=made_up)
+            return consumers.heartbeat(self, self.cast.group, version, self.joined, body, ids_made_up=made_up)
         resources = body.get("resources")
         if resources and "validate_only" in body and any(r["resource_type"] != 2 for r in resources):
             body["validate_only"] = True  # others share that broker
@@ -222,10 +223,10 @@ class Draw(Wild):
         return Held("protocol_name", self.cast.group, "range")
 
     def _metadata(self) -> Any:
-        return self.one(subscription("topic"), fuzz_consumers.classic_subscription(self))
+        return self.one(subscription("topic"), consumers.classic_subscription(self))
 
     def _assignment(self) -> Any:
-        return self.one(b"share", fuzz_consumers.classic_share(self), fuzz_consumers.classic_share(self))
+        return self.one(b"share", consumers.classic_share(self), consumers.classic_share(self))
 
     def _session_timeout(self) -> int:
         return 60_000

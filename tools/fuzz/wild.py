@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.conformance import schema
-from tests.conformance.fuzz_symbols import LONGEST, NOBODYS, Held, Named, Time
+from tools.fuzz.symbols import LONGEST, NOBODYS, Held, Named, Time
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """Has a running Apache Kafka compact a topic; keeps its segments, before and after, for test_compaction_of_kafka.
 
-python -m tests.recorders.record_compaction 127.0.0.1:19092 KAFKA_DATA_FOLDER
+python -m tools.recorders.record_compaction 127.0.0.1:19092 KAFKA_DATA_FOLDER
 """
 
 from __future__ import annotations

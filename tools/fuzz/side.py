@@ -8,13 +8,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.conformance import fuzz_consumers, schema
+from tests.conformance import schema
 from tests.conformance.contract import in_one_order
-from tests.conformance.fuzz_symbols import LONGEST, TOPICS, Batch, Held, Named, Shares, Subscribed, Time
 from tests.conformance.group_members import GIVEN, MEMBER_ID, assignment, subscription
 from tests.conformance.runner import Talk
 from tests.conformance.transactor import described
 from tests.conformance.wire import Closed, Frame, Outcome, Silent, Wire, decode
+from tools.fuzz import consumers
+from tools.fuzz.symbols import LONGEST, TOPICS, Batch, Held, Named, Shares, Subscribed, Time
 
 WAITS = {"join_group": 0.7, "sync_group": 0.7}
 """How long an answer that may rightly wait for others is waited for, in seconds; all others 5."""
@@ -22,7 +23,7 @@ WAITS = {"join_group": 0.7, "sync_group": 0.7}
 PROPAGATED = ("create_topics", "delete_topics", "create_partitions", "alter_configs", "incremental_alter_configs",
               "delete_records")  # fmt: skip
 """What Kafka's controller has done when it answers, and its broker shortly after."""
-GROUPS = ("join_group", "sync_group", "leave_group", "heartbeat", "delete_groups", fuzz_consumers.API)
+GROUPS = ("join_group", "sync_group", "leave_group", "heartbeat", "delete_groups", consumers.API)
 TRANSACTIONS = ("init_producer_id", "end_txn", "add_partitions_to_txn", "add_offsets_to_txn", "produce",
                 "txn_offset_commit", "write_txn_markers")  # fmt: skip
 
@@ -36,8 +37,8 @@ class Side:
     def __init__(self, host: str, port: int, prefix: str, t0_ms: int, apis: Sequence[str]) -> None:
         self.t = Talk(host, port, prefix=prefix, t0=t0_ms)
         self._topics = dict(TOPICS)
-        if fuzz_consumers.API in apis:
-            self._topics[fuzz_consumers.TOPIC] = fuzz_consumers.PARTITIONS
+        if consumers.API in apis:
+            self._topics[consumers.TOPIC] = consumers.PARTITIONS
         self._aside = self.t.connect(10)
         self.held: dict[tuple[str, str], Any] = {}
         self._members: dict[str, str] = {}
@@ -174,7 +175,7 @@ class Side:
                 if error == "0":
                     self.held["generation", group] = self.held["generation", slot] = answer["generation_id"]
                     self.held["protocol_name", group] = answer["protocol_name"]
-            case fuzz_consumers.API:
+            case consumers.API:
                 self._learn_of_consumer(self.resolve(body), error, answer)
             case "fetch" if error == "0" and isinstance(body.get("session_id"), Held):
                 name = body["session_id"].name
@@ -192,7 +193,7 @@ class Side:
             self.held["epoch", slot] = answer["member_epoch"]
             if answer["assignment"] is not None:
                 self.held["assigned", slot] = answer["assignment"]["topic_partitions"]
-        elif error in ("0", *fuzz_consumers.REJOINS):
+        elif error in ("0", *consumers.REJOINS):
             self.held.pop(("epoch", slot), None)
 
     def _took_producer(self, name: str, answer: Mapping[str, Any]) -> bool:
@@ -212,9 +213,7 @@ class Side:
     @property
     def joined(self) -> set[str]:
         """Members of consumer groups that have an epoch, by ids that both brokers know."""
-        return {
-            name for kind, name in self.held if kind == "epoch" and name.rpartition("/")[2] in fuzz_consumers.MEMBERS
-        }
+        return {name for kind, name in self.held if kind == "epoch" and name.rpartition("/")[2] in consumers.MEMBERS}
 
     # ---- waiting for what a broker does in its own time
 
@@ -238,7 +237,7 @@ class Side:
     def plain(self, answer: Any, api: str) -> Any:
         """Sorted throughout: most of Kafka's lists are in the order of a hash map."""
         named = self._members_named(self.t.normalise(in_words(answer)))
-        return in_order(fuzz_consumers.hidden(named) if api in fuzz_consumers.TELL_OF_SHARES else named)
+        return in_order(consumers.hidden(named) if api in consumers.TELL_OF_SHARES else named)
 
     def _own(self, answer: Any) -> Any:
         """Of a list of everything, what is this run's."""

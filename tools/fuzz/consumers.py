@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tests.conformance.fuzz_symbols import Held, Named, Shares, Subscribed
-from tests.conformance.fuzz_wild import Wild
+from tools.fuzz.symbols import Held, Named, Shares, Subscribed
+from tools.fuzz.wild import Wild
 
 API = "consumer_group_heartbeat"
 TOPIC, PARTITIONS = "e", 12

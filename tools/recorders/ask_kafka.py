@@ -1,6 +1,6 @@
 """Show every case to a real Apache Kafka and write its answers to `kafka_answers.json`.
 
-Run by hand from the repository's root: `python -m tests.recorders.ask_kafka 127.0.0.1:19092`. `test_validator_answers`
+Run by hand from the repository's root: `python -m tools.recorders.ask_kafka 127.0.0.1:19092`. `test_validator_answers`
 then holds the validator to the file.
 """
 

@@ -1,6 +1,6 @@
 """Lead a real Apache Kafka through `last_epochs` and write its answers to `kafka_last_epochs.json`.
 
-Run by hand from the repository's root, for minutes: `python -m tests.recorders.ask_kafka_last_epochs 127.0.0.1:19092`.
+Run by hand from the repository's root, for minutes: `python -m tools.recorders.ask_kafka_last_epochs 127.0.0.1:19092`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random groups, and what Apache Kafka's assignors make of them.
 
-python -m tests.conformance.assignor_answers --jars DIR --compare 5000 --seed 7   # with what ours make of them
-python -m tests.conformance.assignor_answers --jars DIR                           # writes the unit tests' answers
+python -m tools.recorders.assignor_answers --jars DIR --compare 5000 --seed 7   # with what ours make of them
+python -m tools.recorders.assignor_answers --jars DIR                           # writes the unit tests' answers
 """
 
 from __future__ import annotations

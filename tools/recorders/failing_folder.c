@@ -1,7 +1,7 @@
 /* A process started with this in LD_PRELOAD gets EIO from every write and sync below the folder whose path is in the file
  * that FAILING_FOLDER_FILE names, once that file exists. Made for `ask_kafka_offline`; any broker may be run under it.
  *
- *   cc -shared -fPIC -o failing_folder.so tests/recorders/failing_folder.c -ldl
+ *   cc -shared -fPIC -o failing_folder.so tools/recorders/failing_folder.c -ldl
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 """Take a real Apache Kafka through `producer_steps` and write its answers to `kafka_producers.json`.
 
-Run by hand from the repository's root: `python -m tests.recorders.ask_kafka_producers 127.0.0.1:19092`.
+Run by hand from the repository's root: `python -m tools.recorders.ask_kafka_producers 127.0.0.1:19092`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from kio.schema.write_txn_markers.v1 import request as markers_request
 from kio.schema.write_txn_markers.v1 import response as markers_response
 from kio.serial import entity_reader
 
-from tests.recorders.ask_kafka import Client, encode
 from tests.unit.storage.producers.producer_steps import ANSWERS, FIRST_PRODUCER_ID, Marker, steps
+from tools.recorders.ask_kafka import Client, encode
 
 
 def send_marker(client: Client, topic: str, marker: Marker) -> int:

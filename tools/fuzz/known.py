@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.conformance import schema
 from tests.conformance.deviations import answered
-from tests.conformance.fuzz_damage import Damage
+from tools.fuzz.damage import Damage
 
 Body = dict[str, Any]
 Case = tuple[str, Callable[[Body], bool], Callable[[Any, Any], bool]]
