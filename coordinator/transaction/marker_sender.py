@@ -1,4 +1,16 @@
-"""Writes a decided transaction's markers, for as long as it takes (Kafka's TransactionMarkerChannelManager)."""
+"""Writes a decided transaction's markers, for as long as it takes (Kafka's TransactionMarkerChannelManager).
+
+How it works: a PREPARE record is sent on its way by `send_when_durable`, once it is committed: a marker must never be
+written for a decision that a crash may take back. The markers of all partitions are written at the same time. A
+partition's outcome is
+
+- written, or the partition is gone, or its producer has a newer epoch: the partition needs nothing more;
+- refused with a newer coordinator's epoch: this coordinator is out of date, and leaves the transaction alone;
+- any other error: the partition is tried again after 100 ms, then twice that, up to two seconds, for ever.
+
+When no partition is left, the COMPLETE record is appended; if only that fails, only that is tried again. After a
+restart, the loaded PREPARE records are sent on their way again. A marker that is written twice does no harm.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,16 @@
 
 Decisions, and changes that the log's readers see, are made on the loop; reading, copying and renaming happen in worker
 threads, in slices short enough that the loop gets the interpreter.
+
+How it works: cleaning one log takes two passes.
+
+1. From the first dirty offset on, the offset map gets the last offset of each key, until the map is full, or up to what
+may not be cleaned (the active segment, an open transaction, records that are too young or not on the device). 2. The
+segments from the start up to there are copied, several small ones into one new segment. A record stays if the map has
+no later offset for its key; a tombstone, and a marker of nothing that is left, only until its delete horizon.
+
+The new segment is `.cleaned` while it is written, then synced, then swapped with its sources (`swap.py`); the log's
+list of segments changes at that moment. A crash at any point leaves the old segments or the new one.
 """
 
 from __future__ import annotations

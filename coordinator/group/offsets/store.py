@@ -1,4 +1,9 @@
-"""Committed offsets, and those that wait for their transaction: durable state, which only replay changes."""
+"""Committed offsets, and those that wait for their transaction: durable state, which only replay changes.
+
+How it works: there are two maps. Committed offsets are by group, topic and partition. Pending ones are by producer id
+too: a commit in a transaction waits there until the producer's end marker is replayed. A COMMIT marker moves them to
+the committed ones, unless a later plain commit is there already; an ABORT marker drops them.
+"""
 
 from __future__ import annotations
 
