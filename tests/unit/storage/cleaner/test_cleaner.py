@@ -13,7 +13,7 @@ from storage.append_types import LogConfig
 from storage.cleaner.log_cleaner import CleanerConfig
 from storage.cleaner.offset_map import BYTES_PER_KEY
 from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
-from tests.unit.storage.cleaning import (
+from tests.unit.storage.cleaner.cleaning import (
     COMPACT,
     RETENTION_MS,
     Kept,

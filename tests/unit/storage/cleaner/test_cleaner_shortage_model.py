@@ -11,9 +11,9 @@ from hypothesis.stateful import invariant, rule
 from protocol.errors import KafkaStorage
 from tests.doubles.files import Unsynced
 from tests.doubles.flaky import FlakyFileSystem, Trouble
-from tests.unit.storage.cleaning import end_txn
+from tests.unit.storage.cleaner.cleaning import end_txn
+from tests.unit.storage.cleaner.test_cleaner_model import PRODUCERS, CleanerMachine
 from tests.unit.storage.support import MachineStopped, stop_after
-from tests.unit.storage.test_cleaner_model import PRODUCERS, CleanerMachine
 
 
 class ShortCleanerMachine(CleanerMachine):

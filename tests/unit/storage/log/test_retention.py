@@ -10,7 +10,7 @@ from storage.append_types import LogConfig
 from storage.log.retention import delete_old_segments
 from storage.log.unified_log import UnifiedLog
 from tests.doubles.files import Fault, Unsynced
-from tests.unit.storage.retaining import DAY, FOLDER, bases, filled, names
+from tests.unit.storage.log.retaining import DAY, FOLDER, bases, filled, names
 from tests.unit.storage.support import (
     NOW,
     MachineStopped,

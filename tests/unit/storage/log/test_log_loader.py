@@ -10,8 +10,8 @@ import pytest
 from storage.append_types import LogConfig
 from storage.files import read_file, write_file_atomically
 from tests.doubles.files import MemoryFileSystem
-from tests.unit.storage.cleaning import end_txn, put
-from tests.unit.storage.loading import SMALL, filled
+from tests.unit.storage.cleaner.cleaning import end_txn, put
+from tests.unit.storage.log.loading import SMALL, filled
 from tests.unit.storage.support import Rig, append, batch, contents, read
 
 CASES: dict[str, tuple[str, str]] = {

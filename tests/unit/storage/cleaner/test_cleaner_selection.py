@@ -14,7 +14,7 @@ from storage.append_types import LogConfig
 from storage.cleaner.selection import LogToClean, examine
 from storage.log.unified_log import UnifiedLog
 from tests.doubles.clock import ManualClock
-from tests.unit.storage.cleaning import clean, cleaner, end_txn, last_stable_offset, put, records, run
+from tests.unit.storage.cleaner.cleaning import clean, cleaner, end_txn, last_stable_offset, put, records, run
 from tests.unit.storage.support import NOW, Rig
 
 COMPACT = LogConfig(compact=True, delete=False)

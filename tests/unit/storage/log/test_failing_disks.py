@@ -17,7 +17,7 @@ from storage.log.log_services import LogServices
 from storage.log.unified_log import UnifiedLog
 from storage.shortages import Shortages
 from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
-from tests.unit.storage.cleaning import clean, end_txn, keyed, last_stable_offset, put, records
+from tests.unit.storage.cleaner.cleaning import clean, end_txn, keyed, last_stable_offset, put, records
 from tests.unit.storage.support import TOPIC_ID, Rig, append, batch, contents, read
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100)
