@@ -190,7 +190,7 @@ def test_committed_records_are_like_any_others(rig: Rig) -> None:
     assert [header.base_offset for header, _ in batches(log) if header.is_control] == [2]
 
 
-def test_nothing_past_an_open_transaction_is_cleaned(rig: Rig) -> None:
+def test_the_last_stable_offset_bounds_what_is_cleaned(rig: Rig) -> None:
     log = rig.log()
     put(log, (b"a", b"1"))
     log.roll()
