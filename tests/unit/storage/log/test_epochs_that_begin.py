@@ -11,7 +11,7 @@ from storage.folders import log_move
 from storage.log.leader_epochs import LeaderEpochs
 from storage.log.unified_log import UnifiedLog
 from tests.doubles.files import MemoryFileSystem, Unsynced
-from tests.unit.storage.moving import CONFIG, MovingRig, finish
+from tests.unit.storage.folders.moving import CONFIG, MovingRig, finish
 from tests.unit.storage.support import Rig, append, contents, headers_in
 
 

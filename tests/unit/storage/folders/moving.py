@@ -14,8 +14,8 @@ from storage.append_types import AppendOrigin, LogConfig
 from storage.folders.log_move import LogMove
 from storage.log.unified_log import UnifiedLog
 from tests.doubles.files import MemoryFileSystem
+from tests.unit.storage.folders.two_folders import TwoFolders
 from tests.unit.storage.support import NOW, Rig, append, batch, contents
-from tests.unit.storage.two_folders import TwoFolders
 
 CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=1, flush_messages=3)
 UNIQUE = UUID(int=7)

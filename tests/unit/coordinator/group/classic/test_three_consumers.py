@@ -127,7 +127,7 @@ async def test_three_consumers_within_the_initial_delay_share_one_join_phase() -
     assert rig.states == [PREPARING, COMPLETING, STABLE]
 
 
-async def test_members_that_are_given_an_id_first_are_waited_for() -> None:
+async def test_member_id_required_and_the_members_that_got_an_id_are_waited_for() -> None:
     rig = await Rig.started()
     members = [Client(rig, f"c{i}", version=4) for i in range(3)]
     for member in members:

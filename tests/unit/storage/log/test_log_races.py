@@ -20,7 +20,7 @@ from storage.segments.index import OffsetIndex, TimeIndex, TimestampOffset
 from storage.segments.segment import LogSegment
 from tests.doubles.files import Fault, MemoryFileSystem
 from tests.doubles.workers import QueuedWorkers
-from tests.unit.storage.cleaning import end_txn, put
+from tests.unit.storage.cleaner.cleaning import end_txn, put
 from tests.unit.storage.support import TOPIC_ID, Rig, append, batch, create_log, headers_in, now
 
 T = TypeVar("T")

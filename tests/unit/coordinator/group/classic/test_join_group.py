@@ -78,7 +78,7 @@ async def test_the_protocol_that_all_support_and_most_prefer_is_chosen(preferenc
     assert {answer_of(join).protocol_name for join in joins} == {chosen}
 
 
-async def test_a_member_with_no_protocol_in_common_is_refused() -> None:
+async def test_inconsistent_group_protocol_for_a_member_with_none_in_common() -> None:
     rig = await Rig.started()
     await completing(rig, Client(rig, "c1", protocols=("range",)))
     assert refused(Client(rig, "c2", protocols=("sticky",)).join()) is ErrorCode.inconsistent_group_protocol
@@ -96,7 +96,7 @@ async def test_a_full_group_turns_the_next_one_away() -> None:
     assert answer_of(members[0].join()).generation == answer_of(join).generation == 2
 
 
-async def test_a_member_id_that_is_not_known_is_refused() -> None:
+async def test_unknown_member_id_for_an_id_that_was_never_given_out() -> None:
     rig = await Rig.started()
     stranger = Client(rig, "c1")
     stranger.member_id = "stranger"
@@ -106,7 +106,7 @@ async def test_a_member_id_that_is_not_known_is_refused() -> None:
     assert refused(stranger.join()) is ErrorCode.unknown_member_id
 
 
-async def test_the_initial_delay_begins_anew_while_members_come_up_to_the_rebalance_timeout() -> None:
+async def test_group_initial_rebalance_delay_ms_begins_anew_while_members_come_up_to_the_rebalance_timeout() -> None:
     rig = await Rig.started(initial_rebalance_delay_ms=3_000)
     joins = []
     for number in range(5):

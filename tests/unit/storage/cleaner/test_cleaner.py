@@ -13,7 +13,7 @@ from storage.append_types import LogConfig
 from storage.cleaner.log_cleaner import CleanerConfig
 from storage.cleaner.offset_map import BYTES_PER_KEY
 from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
-from tests.unit.storage.cleaning import (
+from tests.unit.storage.cleaner.cleaning import (
     COMPACT,
     RETENTION_MS,
     Kept,
@@ -190,7 +190,7 @@ def test_committed_records_are_like_any_others(rig: Rig) -> None:
     assert [header.base_offset for header, _ in batches(log) if header.is_control] == [2]
 
 
-def test_nothing_past_an_open_transaction_is_cleaned(rig: Rig) -> None:
+def test_the_last_stable_offset_bounds_what_is_cleaned(rig: Rig) -> None:
     log = rig.log()
     put(log, (b"a", b"1"))
     log.roll()

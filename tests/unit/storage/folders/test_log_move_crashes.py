@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.doubles.files import MemoryFileSystem, Unsynced
-from tests.unit.storage.moving import CONFIG, MovingRig, fill, finish, folders
+from tests.unit.storage.folders.moving import CONFIG, MovingRig, fill, finish, folders
+from tests.unit.storage.folders.two_folders import folder_of
 from tests.unit.storage.support import append, batch, contents
-from tests.unit.storage.two_folders import folder_of
 
 SAMPLE = 30
 

@@ -8,7 +8,7 @@ from protocol.records.markers import ControlRecordType, EndTransactionMarker, bu
 from storage.append_types import AppendOrigin, LogConfig
 from storage.files import write_file_atomically
 from tests.doubles.files import MemoryFileSystem
-from tests.unit.storage.loading import SMALL, filled
+from tests.unit.storage.log.loading import SMALL, filled
 from tests.unit.storage.support import NOW, Rig, append, batch
 
 

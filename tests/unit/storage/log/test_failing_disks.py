@@ -17,7 +17,7 @@ from storage.log.log_services import LogServices
 from storage.log.unified_log import UnifiedLog
 from storage.shortages import Shortages
 from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
-from tests.unit.storage.cleaning import clean, end_txn, keyed, last_stable_offset, put, records
+from tests.unit.storage.cleaner.cleaning import clean, end_txn, keyed, last_stable_offset, put, records
 from tests.unit.storage.support import TOPIC_ID, Rig, append, batch, contents, read
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100)
@@ -141,7 +141,7 @@ def test_writes_that_take_a_few_bytes_each_still_write_all(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("operation", ["pwrite", "fdatasync"])
-def test_nothing_is_acknowledged_after_a_device_error(rig: Rig, operation: str) -> None:
+def test_kafka_storage_error_after_a_device_error_and_nothing_is_acknowledged(rig: Rig, operation: str) -> None:
     log = rig.log()
     log.config = replace(CONFIG, flush_messages=1)
     append(log)

@@ -76,7 +76,7 @@ async def test_in_an_empty_or_unknown_group_nobody_is_known() -> None:
     assert refused(member.sync()) is ErrorCode.unknown_member_id
 
 
-async def test_must_name_the_member_the_generation_and_the_protocol() -> None:
+async def test_sync_group_must_name_the_member_the_generation_and_the_protocol() -> None:
     rig = await Rig.started()
     leader, stranger = Client(rig, "c1"), Client(rig, "c2")
     await completing(rig, leader)

@@ -21,7 +21,7 @@ from storage.log.log_services import DESCRIPTORS_RETRY_MS
 from storage.log.unified_log import UnifiedLog
 from tests.doubles.files import Fault, Unsynced
 from tests.doubles.workers import QueuedWorkers
-from tests.unit.storage.cleaning import COMPACT, clean, cleaner, kept, keyed, put, records, roll, run
+from tests.unit.storage.cleaner.cleaning import COMPACT, clean, cleaner, kept, keyed, put, records, roll, run
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, contents, create_log
 
 

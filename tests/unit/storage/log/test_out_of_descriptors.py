@@ -14,7 +14,7 @@ from storage.log.log_services import DESCRIPTORS_RETRY_MS
 from storage.log.retention import delete_old_segments
 from storage.log.unified_log import UnifiedLog
 from tests.doubles.files import Fault, MemoryFileSystem
-from tests.unit.storage.moving import marker
+from tests.unit.storage.folders.moving import marker
 from tests.unit.storage.support import NOW, Rig, append, contents, now
 
 

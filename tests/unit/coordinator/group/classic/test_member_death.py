@@ -8,7 +8,7 @@ from tests.unit.coordinator.group.rig import COMPLETING, EMPTY, PREPARING, STABL
 from tests.unit.coordinator.group.steps import answer_of, assign_all, completing, refused, stable, waits
 
 
-async def test_in_a_stable_group_causes_a_rebalance_after_the_session_timeout() -> None:
+async def test_session_timeout_in_a_stable_group_causes_a_rebalance() -> None:
     rig = await Rig.started()
     leader, second = Client(rig, "c1"), Client(rig, "c2")
     await stable(rig, leader, second)

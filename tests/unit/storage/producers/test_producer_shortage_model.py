@@ -14,8 +14,15 @@ from storage.append_types import AppendInfo
 from storage.log.retention import delete_old_segments
 from tests.doubles.files import Unsynced
 from tests.doubles.flaky import FlakyFileSystem, Trouble
+from tests.unit.storage.producers.test_producer_model import (
+    CONFIG,
+    PRODUCERS,
+    Aborted,
+    Entry,
+    Producer,
+    ProducerMachine,
+)
 from tests.unit.storage.support import Rig
-from tests.unit.storage.test_producer_model import CONFIG, PRODUCERS, Aborted, Entry, Producer, ProducerMachine
 
 TROUBLES = st.sampled_from([one for one in Trouble if one is not Trouble.DEVICE])
 CHANCES = st.sampled_from([0.05, 0.3, 1.0])

@@ -14,7 +14,7 @@ import pytest
 from protocol.errors import KafkaError, KafkaStorage, NotLeaderOrFollower
 from storage.folders.log_move import LogMove, MoveEndedError
 from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
-from tests.unit.storage.moving import (
+from tests.unit.storage.folders.moving import (
     CONFIG,
     UNIQUE,
     MovingRig,
@@ -23,8 +23,8 @@ from tests.unit.storage.moving import (
     folders,
     state_of,
 )
+from tests.unit.storage.folders.two_folders import folder_of
 from tests.unit.storage.support import append, batch, contents, create_log
-from tests.unit.storage.two_folders import folder_of
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from storage.cleaner.log_cleaner import CleanerConfig
 from storage.cleaner.offset_map import BYTES_PER_KEY, Kept, OffsetMap
 from storage.cleaner.steps import Steps
 from tests.doubles.files import MemoryFileSystem
-from tests.unit.storage.cleaning import cleaner, end_txn, put, run
+from tests.unit.storage.cleaner.cleaning import cleaner, end_txn, put, run
 from tests.unit.storage.support import NOW, Rig, append
 
 CONFIG = LogConfig(

@@ -14,7 +14,7 @@ from storage.append_types import LogConfig
 from storage.files import write_file_atomically
 from storage.folders.checkpoints import CLEANER, OffsetCheckpoint
 from tests.doubles.files import MemoryFileSystem
-from tests.unit.storage.cleaning import clean
+from tests.unit.storage.cleaner.cleaning import clean
 from tests.unit.storage.support import Rig
 
 FOLDER = Path(__file__).parent / "kafka_compaction"

@@ -16,7 +16,7 @@ from storage.cleaner.offset_map import BYTES_PER_KEY
 from storage.log.unified_log import UnifiedLog
 from storage.segments.txn_index import collect_aborted
 from tests.doubles.files import MemoryFileSystem, Unsynced
-from tests.unit.storage.cleaning import Kept, batches, cleaner, end_txn, last_stable_offset, put, records, run
+from tests.unit.storage.cleaner.cleaning import Kept, batches, cleaner, end_txn, last_stable_offset, put, records, run
 from tests.unit.storage.support import MachineStopped, Rig, stop_after
 
 CONFIG = LogConfig(

@@ -10,7 +10,7 @@ from storage.append_types import LogConfig
 from storage.log.retention import delete_old_segments
 from storage.log.unified_log import UnifiedLog
 from tests.doubles.files import Fault, Unsynced
-from tests.unit.storage.retaining import DAY, FOLDER, bases, filled, names
+from tests.unit.storage.log.retaining import DAY, FOLDER, bases, filled, names
 from tests.unit.storage.support import (
     NOW,
     MachineStopped,
@@ -29,7 +29,7 @@ def delete(log: UnifiedLog, high_watermark: int | None = None) -> int:
     return delete_old_segments(log, log.log_end_offset if high_watermark is None else high_watermark)
 
 
-def test_segments_go_once_their_largest_timestamp_is_too_old() -> None:
+def test_retention_ms_removes_segments_whose_largest_timestamp_is_too_old() -> None:
     rig, log = filled(retention_ms=DAY)
     rig.clock.advance(DAY)
     assert delete(log) == 0
@@ -70,7 +70,7 @@ def test_a_record_from_the_future_keeps_its_segment() -> None:
     assert delete(log) == 0
 
 
-def test_size_keeps_the_least_number_of_segments_that_is_not_below_the_limit() -> None:
+def test_retention_bytes_keeps_the_least_number_of_segments_that_is_not_below_the_limit() -> None:
     _, log = filled(4)
     each = log.segments.first.size
     for limit, kept in ((5 * each, 4), (4 * each, 4), (3 * each + 1, 4), (3 * each, 3), (2 * each - 1, 2), (each, 1)):
@@ -107,7 +107,7 @@ def test_nothing_at_or_above_the_high_watermark_goes() -> None:
     assert bases(log) == [2, 4, 6]
 
 
-def test_files_change_their_names_first_and_go_after_the_delay() -> None:
+def test_file_delete_delay_ms_between_new_names_and_removal() -> None:
     rig, log = filled(3, retention_bytes=0)
     before = names(rig)
     delete(log)

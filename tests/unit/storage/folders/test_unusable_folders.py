@@ -13,8 +13,8 @@ from storage.files import write_file_atomically
 from storage.folders import partition_metadata
 from storage.folders.log_dirs import LogDirError
 from tests.doubles.files import MemoryFileSystem
+from tests.unit.storage.folders.two_folders import TwoFolders, folder_of
 from tests.unit.storage.support import TOPIC_ID, append, batch, contents, create_log
-from tests.unit.storage.two_folders import TwoFolders, folder_of
 
 OTHER_ID = UUID(int=0x5678)
 

@@ -140,7 +140,7 @@ async def test_of_several_members_answers_for_each() -> None:
     assert rig.states == [PREPARING]
 
 
-async def test_by_a_fenced_member_of_an_instance_is_refused() -> None:
+async def test_fenced_instance_id_for_who_leaves_with_an_old_member_id() -> None:
     rig = await Rig.started()
     member = Client(rig, "c1", instance="i1")
     await stable(rig, member)

@@ -14,7 +14,7 @@ from storage.append_types import LogConfig
 from storage.cleaner.selection import LogToClean, examine
 from storage.log.unified_log import UnifiedLog
 from tests.doubles.clock import ManualClock
-from tests.unit.storage.cleaning import clean, cleaner, end_txn, last_stable_offset, put, records, run
+from tests.unit.storage.cleaner.cleaning import clean, cleaner, end_txn, last_stable_offset, put, records, run
 from tests.unit.storage.support import NOW, Rig
 
 COMPACT = LogConfig(compact=True, delete=False)
@@ -41,7 +41,7 @@ def look(log: UnifiedLog, now_ms: int = NOW) -> LogToClean:
     return examine(log, log.cleaned_to, last_stable_offset(log), now_ms)
 
 
-def test_a_log_is_due_when_its_dirty_share_is_more_than_the_ratio(rig: Rig) -> None:
+def test_min_cleanable_dirty_ratio_makes_a_log_due(rig: Rig) -> None:
     log = segments(rig, 4)
     assert look(log).ratio == 1.0
     log.cleaned_to = 2
@@ -55,14 +55,14 @@ def test_an_empty_log_is_not_due(rig: Rig) -> None:
     assert not look(rig.log()).is_due
 
 
-def test_young_segments_wait_for_min_compaction_lag(rig: Rig) -> None:
+def test_min_compaction_lag_ms_keeps_young_segments_from_compaction(rig: Rig) -> None:
     log = segments(rig, 3, timestamps=[NOW - 2 * HOUR, NOW - HOUR, NOW - 10, NOW])
     log.config = replace(COMPACT, min_compaction_lag_ms=HOUR - 1)
     assert look(log).first_uncleanable == 2
     assert look(log, NOW + HOUR).first_uncleanable == 3
 
 
-def test_an_old_segment_makes_a_log_due_whatever_its_ratio(rig: Rig) -> None:
+def test_max_compaction_lag_ms_makes_a_log_due_whatever_its_ratio(rig: Rig) -> None:
     log = segments(rig, 4, timestamps=[NOW - 2 * HOUR, NOW - HOUR, NOW, NOW, NOW])
     log.config = replace(COMPACT, max_compaction_lag_ms=HOUR, min_cleanable_dirty_ratio=1.0)
     assert look(log).is_due

@@ -12,7 +12,7 @@ from protocol.records.compression import Compression
 from storage.append_types import LogConfig
 from storage.log import time_lookup
 from storage.log.time_lookup import TimestampOffsetEpoch
-from tests.unit.storage.cleaning import Kept, clean, put, records
+from tests.unit.storage.cleaner.cleaning import Kept, clean, put, records
 from tests.unit.storage.log.validator_cases import EXCESS_BITS, with_section
 from tests.unit.storage.support import NOW, Rig, append, now
 

@@ -40,7 +40,7 @@ def test_an_append_gives_offsets_and_the_leader_epoch(fs: MemoryFileSystem) -> N
     assert log.end_offset_for_epoch(4) == (4, 3)
 
 
-def test_a_repeated_batch_is_not_written_again(fs: MemoryFileSystem) -> None:
+def test_a_duplicate_of_an_idempotent_producer_is_not_written_again(fs: MemoryFileSystem) -> None:
     log = Rig(fs).log()
     append(log)
     original = append(log, batch(b"x", b"y", producer_id=7))
@@ -86,14 +86,14 @@ def test_indexes_with_room_for_the_closing_entry_alone_are_full_from_the_start(f
     assert [len(segment.time_index) for segment in log.segments] == [1, 1, 0]
 
 
-def test_a_batch_larger_than_a_segment_is_refused(fs: MemoryFileSystem) -> None:
+def test_record_list_too_large_for_a_batch_larger_than_a_segment(fs: MemoryFileSystem) -> None:
     log = Rig(fs, LogConfig(segment_bytes=100)).log()
     with pytest.raises(RecordBatchTooLarge):
         append(log, batch(b"x" * 100))
     assert log.log_end_offset == 0
 
 
-def test_index_entries_are_as_sparse_as_configured(fs: MemoryFileSystem) -> None:
+def test_index_interval_bytes_between_index_entries(fs: MemoryFileSystem) -> None:
     one = len(batch(b"value"))
     log = Rig(fs, LogConfig(index_interval_bytes=3 * one)).log()
     for shift in range(12):
@@ -158,7 +158,7 @@ def test_a_read_stays_within_a_segment_and_may_pass_the_bounds_segment(fs: Memor
     assert [header.base_offset for header in headers_in(read(log, 1))] == [1]
 
 
-def test_offsets_outside_the_log_are_out_of_range(fs: MemoryFileSystem) -> None:
+def test_offset_out_of_range_outside_the_log(fs: MemoryFileSystem) -> None:
     log = Rig(fs).log()
     append(log)
     append(log)
@@ -195,7 +195,7 @@ def test_locate_finds_segment_and_position(fs: MemoryFileSystem) -> None:
 # -- by time
 
 
-def test_lookup_by_time(fs: MemoryFileSystem) -> None:
+def test_list_offsets_by_time(fs: MemoryFileSystem) -> None:
     log = Rig(fs, LogConfig(index_interval_bytes=1)).log()
     append(log, batch(b"a", b"b", timestamp=NOW), epoch=1)
     append(log, batch(b"c", timestamp=NOW - 500), epoch=1)
@@ -208,7 +208,7 @@ def test_lookup_by_time(fs: MemoryFileSystem) -> None:
     assert now(time_lookup.largest(log)) == TimestampOffsetEpoch(NOW + 10, 3, 2)
 
 
-def test_the_largest_timestamp_is_found_inside_its_batch(fs: MemoryFileSystem) -> None:
+def test_list_offsets_max_timestamp_is_found_inside_its_batch(fs: MemoryFileSystem) -> None:
     log = Rig(fs).log()
     assert now(time_lookup.largest(log)) is None
     records = [Record(0, NOW, None, b""), Record(1, NOW + 9, None, b""), Record(2, NOW + 9, None, b"")]

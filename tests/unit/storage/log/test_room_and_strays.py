@@ -13,8 +13,8 @@ from storage.log.log_services import DESCRIPTORS_RETRY_MS
 from storage.log.retention import delete_old_segments
 from storage.log.unified_log import UnifiedLog
 from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
-from tests.unit.storage.cleaning import COMPACT, clean, put, records, roll
-from tests.unit.storage.retaining import DAY, bases, filled, names
+from tests.unit.storage.cleaner.cleaning import COMPACT, clean, put, records, roll
+from tests.unit.storage.log.retaining import DAY, bases, filled, names
 from tests.unit.storage.support import Rig, append, batch, contents
 
 

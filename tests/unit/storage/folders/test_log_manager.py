@@ -149,7 +149,7 @@ def test_two_processes_cannot_share_a_real_folder(tmp_path: object) -> None:
     rig.manager.close()
 
 
-def test_a_folder_of_another_node_or_cluster_is_refused(fs: MemoryFileSystem) -> None:
+def test_meta_properties_of_another_node_or_cluster_is_refused(fs: MemoryFileSystem) -> None:
     rig = Rig(fs)
     rig.manager.close()
     for node_id, cluster_id, text in ((2, None, "node 1"), (1, "x" * 22, "belongs to cluster")):

@@ -10,109 +10,109 @@ import pytest
 from storage.append_types import LogConfig
 from storage.files import read_file, write_file_atomically
 from tests.doubles.files import MemoryFileSystem
-from tests.unit.storage.cleaning import end_txn, put
-from tests.unit.storage.loading import SMALL, filled
+from tests.unit.storage.cleaner.cleaning import end_txn, put
+from tests.unit.storage.log.loading import SMALL, filled
 from tests.unit.storage.support import Rig, append, batch, contents, read
 
 CASES: dict[str, tuple[str, str]] = {
     "testLogRecoveryIsCalledUponBrokerCrash": (
-        "test_log_manager",
+        "folders.test_log_manager",
         "test_a_torn_last_batch_is_cut_off",
     ),
     "testProducerSnapshotsRecoveryAfterUncleanShutdownCurrentMessageFormat": (
-        "test_producers_after_loading",
+        "producers.test_producers_after_loading",
         "test_snapshots_are_taken_anew_for_what_is_recovered",
     ),
     "testSkipLoadingIfEmptyProducerStateBeforeTruncation": (
-        "test_log_truncation",
+        "log.test_log_truncation",
         "test_truncation_forgets_epochs_and_producers_too",
     ),
     "testRecoverAfterNonMonotonicCoordinatorEpochWrite": (
-        "test_producers_after_loading",
+        "producers.test_producers_after_loading",
         "test_a_marker_of_an_old_coordinator_is_replayed",
     ),
     "testSkipTruncateAndReloadIfNewMessageFormatAndCleanShutdown": (
-        "test_log_loader",
+        "log.test_log_loader",
         "test_after_a_clean_stop_no_log_is_read",
     ),
     "testLoadProducersAfterDeleteRecordsMidSegment": (
-        "test_producers_after_loading",
+        "producers.test_producers_after_loading",
         "test_producers_are_known_from_the_log_start_on",
     ),
     "testLoadProducersAfterDeleteRecordsOnSegment": (
-        "test_producers_after_loading",
+        "producers.test_producers_after_loading",
         "test_producers_are_known_from_the_log_start_on",
     ),
     "testLoadingLogKeepsLargestStrayProducerStateSnapshot": (
-        "test_producers_after_loading",
+        "producers.test_producers_after_loading",
         "test_a_stray_snapshot_is_of_use",
     ),
     "testLogRecoversToCorrectOffset": (
-        "test_log_model",
+        "log.test_log_model",
         "TestLog",
     ),
     "testIndexRebuild": (
-        "test_log_manager",
+        "folders.test_log_manager",
         "test_a_damaged_index_is_rebuilt",
     ),
     "testCorruptIndexRebuild": (
-        "test_log_manager",
+        "folders.test_log_manager",
         "test_a_damaged_index_is_rebuilt",
     ),
     "testBogusIndexSegmentsAreRemoved": (
-        "test_log_manager",
+        "folders.test_log_manager",
         "test_leftovers_of_deletion_and_compaction_are_removed_or_finished",
     ),
     "testReopenThenTruncate": (
-        "test_log_model",
+        "log.test_log_model",
         "TestLog",
     ),
     "testOpenDeletesObsoleteFiles": (
-        "test_log_manager",
+        "folders.test_log_manager",
         "test_leftovers_of_deletion_and_compaction_are_removed_or_finished",
     ),
     "testCorruptLog": (
-        "test_log_loader",
+        "log.test_log_loader",
         "test_a_log_damaged_anywhere_is_a_prefix_of_what_it_was",
     ),
     "testOverCompactedLogRecovery": (
-        "test_log_loader",
+        "log.test_log_loader",
         "test_large_gaps_between_batches_are_no_damage",
     ),
     "testOverCompactedLogRecoveryMultiRecord": (
-        "test_log_loader",
+        "log.test_log_loader",
         "test_large_gaps_between_batches_are_no_damage",
     ),
     "testCleanShutdownFile": (
-        "test_log_loader",
+        "log.test_log_loader",
         "test_a_stale_clean_shutdown_file_counts_once",
     ),
     "testLogRecoversForLeaderEpoch": (
-        "test_log_loader",
+        "log.test_log_loader",
         "test_leader_epochs_are_found_in_the_log",
     ),
     "testFullTransactionIndexRecovery": (
-        "test_log_loader",
+        "log.test_log_loader",
         "test_transaction_indexes_are_made_anew",
     ),
     "testRecoverOnlyLastSegment": (
-        "test_log_loader",
+        "log.test_log_loader",
         "test_only_what_lies_past_the_recovery_point_is_scanned",
     ),
     "testRecoverLastSegmentWithNoSnapshots": (
-        "test_producers_after_loading",
+        "producers.test_producers_after_loading",
         "test_without_snapshots_producers_are_found_in_the_log",
     ),
     "testLogEndLessThanStartAfterReopen": (
-        "test_log_manager",
+        "folders.test_log_manager",
         "test_a_log_start_checkpointed_survives_and_one_past_the_end_starts_anew",
     ),
     "testCorruptedLogRecoveryDoesNotDeleteProducerStateSnapshotsPostRecovery": (
-        "test_producers_after_loading",
+        "producers.test_producers_after_loading",
         "test_snapshots_past_a_cut_go_and_those_before_it_stay",
     ),
     "testRecoverWithEmptyActiveSegment": (
-        "test_log_loader",
+        "log.test_log_loader",
         "test_an_empty_active_segment_without_indexes_is_fine",
     ),
 }

@@ -13,8 +13,8 @@ from storage.folders import partition_metadata
 from storage.folders.log_names import stray_name
 from storage.folders.strays import FolderState
 from tests.doubles.files import MemoryFileSystem, Unsynced
+from tests.unit.storage.folders.two_folders import TwoFolders
 from tests.unit.storage.support import TOPIC_ID, MachineStopped, append, contents, stop_after
-from tests.unit.storage.two_folders import TwoFolders
 
 GHOST_ID = UUID(int=0x99)
 DELETED_ID = UUID(int=0xDE)
