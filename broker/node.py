@@ -223,7 +223,6 @@ class Node:
         self.throttling = Throttling(config, self.clock.monotonic_ms)
         self.throttling.follow(self.cache.image.quotas)
         self.connection_rates = ConnectionRates(windows_of(config), self.clock.monotonic_ms)
-        await self.connection_rates.prepare(self.cache.image)
         self.connection_rates.follow(self.cache.image)
 
     @property
@@ -299,7 +298,7 @@ class Node:
                 Follower("transaction coordinator", self.transaction_coordinator.follow),
                 Follower("configurations", self._configs_changed),
                 Follower("client metrics", lambda delta, _: self.client_telemetry.follow(delta)),
-                Follower("quotas", self._quotas_changed, self._quotas_changing),
+                Follower("quotas", self._quotas_changed),
             ]
         )
 
@@ -386,10 +385,6 @@ class Node:
             self.partitions.reconfigure()
             self.server.limits_changed()
             self._maintenance.reconfigure(self.config)
-
-    async def _quotas_changing(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        if delta.touched("quotas"):
-            await self.connection_rates.prepare(image)
 
     def _quotas_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if delta.touched("quotas"):
