@@ -2,8 +2,8 @@
 
 Theory of operation. A decision is made at once, without an await, on an image that already has the records of all
 decisions before it, durable or not. Its records are appended to the metadata log. When they are durable, the published
-image is brought up to there, everything that follows the image is told, and the response is given. A decision without
-records waits for those before it, since it may speak of what they changed.
+image is brought up to there, everything that follows the image is notified, and the response is given. A decision
+without records waits for those before it, since it may speak of what they changed.
 
 If records are refused for want of room, or cannot be written, their decision and all later ones fail, and the newest
 image is the published one again.
@@ -67,7 +67,7 @@ class LocalController:
     """`submit` is the only way to change what the image says.
 
     Attributes:
-        image: the published image: all in it is durable, and whatever follows it has been told.
+        image: the published image: all in it is durable, and whatever follows it has been notified.
         around: what decisions need besides the image.
         on_published: called after each change, with nothing under way.
         refusal: why no decision is made for now; None if they are.

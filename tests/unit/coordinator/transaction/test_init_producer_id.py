@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, ProducerEpoch
-from coordinator.transaction.metadata import LAST_EPOCH_FOR_CLIENTS, TV_0, TV_1, TV_2
+from coordinator.transaction.transaction_metadata import LAST_EPOCH_FOR_CLIENTS, TV_0, TV_1, TV_2
 from protocol.coordinator_records.record_schema import record_id
 from protocol.coordinator_records.transaction_records import TRANSACTION_LOG
 from protocol.errors import ConcurrentTransactions, InvalidPidMapping, InvalidTxnTimeout, ProducerFenced

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.marker_sender import FIRST_RETRY_MS, LONGEST_RETRY_MS
-from coordinator.transaction.metadata import TV_0, TV_1, TV_2
+from coordinator.transaction.transaction_metadata import TV_0, TV_1, TV_2
 from protocol.errors import (
     ConcurrentTransactions,
     InvalidPidMapping,

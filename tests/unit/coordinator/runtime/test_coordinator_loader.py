@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from coordinator.runtime.batches import encode_batches, encode_end_marker
 from coordinator.runtime.coordinator_context import CoordinatorState
+from coordinator.runtime.coordinator_loader import TURN_MS, LogReplay, replay_log
 from coordinator.runtime.coordinator_shard import RecordRow, rows_by_id
-from coordinator.runtime.loader import TURN_MS, LogReplay, replay_log
 from coordinator.runtime.outcome import CoordinatorRecord, ProducerEpoch
 from protocol.coordinator_records.record_schema import RecordSchema
 from protocol.records.build import Record, build_batch
