@@ -258,7 +258,7 @@ class Node:
             self._partition_deleted,
         )
         self._maintenance = LogMaintenance(self.logs, self.partitions)
-        self._folder_checks = FolderChecks(self.logs, process.require_spare_descriptor)
+        self._folder_checks = FolderChecks(self.logs, [self.metadata.log.log], process.require_spare_descriptor)
         self.log_moves = LogMoves(self.logs, self._maintenance.cleaner.is_busy_with, self._new_id)
 
     async def _bind(self, undo: AsyncExitStack) -> None:
