@@ -243,7 +243,7 @@ class Node:
                 lambda topic: log_config(self.config, self.cache.topic_configs(topic)),
                 new_id=self._new_id,
                 topic_id_of=self._topic_id,
-                standing_of=self.metadata.standing,
+                folder_state_of=self.metadata.folder_state,
                 recovery_threads=config.integer("num.recovery.threads.per.data.dir"),
                 producer_expiration_ms=config.integer("producer.id.expiration.ms"),
             )

@@ -33,7 +33,7 @@ from metadata.loader import ImageLoader
 from metadata.snapshot import records_of
 from protocol.errors import KafkaStorage
 from protocol.topic_partition import TopicPartition
-from storage.folders.strays import Standing
+from storage.folders.strays import FolderState
 
 if TYPE_CHECKING:
     from broker.cluster.metadata_cache import MetadataCache
@@ -112,17 +112,17 @@ class StandaloneMetadata:
         broker = self.controller.image.cluster.brokers.get(self.controller.around.node_id)
         return NEVER if broker is None else broker.epoch
 
-    def standing(self, partition: TopicPartition, topic_id: UUID | None, closed_in: int = NEVER) -> Standing:
+    def folder_state(self, partition: TopicPartition, topic_id: UUID | None, closed_in: int = NEVER) -> FolderState:
         """Whether a folder of that partition and topic id, if it has one, is a topic's.
 
         `closed_in` is the broker epoch in which its folder of `log.dirs` was closed in good order. If the topic was not
         deleted after that, somebody has put the folder there since.
         """
         if topic_id is not None and self._read.removed.get(topic_id, NEVER) > closed_in:
-            return Standing.DELETED
+            return FolderState.DELETED
         topic = self._cache.topic(partition.topic)
         hosted = topic is not None and partition.partition in topic.partitions and topic_id in (topic.id, None)
-        return Standing.HOSTED if hosted else Standing.STRAY
+        return FolderState.HOSTED if hosted else FolderState.STRAY
 
     async def lead(self, registration: Registration, min_insync_replicas: int) -> None:
         """Register and elect this node's broker. Raises MetadataLogError if the log cannot be written."""

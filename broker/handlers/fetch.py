@@ -30,8 +30,7 @@ from protocol.errors import (
     UnknownTopicOrPartition,
     UnsupportedVersion,
 )
-from protocol.hot.common import UNKNOWN_LEADER, LeaderIdAndEpoch, NodeEndpoint, TopicKey
-from protocol.hot.fetch import (
+from protocol.produce_fetch.fetch_request import (
     AbortedTransaction,
     EpochEndOffset,
     FetchPartition,
@@ -41,7 +40,8 @@ from protocol.hot.fetch import (
     decode_request,
     encode_response,
 )
-from protocol.hot.fetch_response import NO_EPOCH
+from protocol.produce_fetch.fetch_response import NO_EPOCH
+from protocol.produce_fetch.parts import UNKNOWN_LEADER, LeaderIdAndEpoch, NodeEndpoint, TopicKey
 
 if TYPE_CHECKING:
     from storage.log.read_plan import ReadPlan, Records

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from protocol.errors import NotLeaderOrFollower
-from protocol.hot.produce import PartitionProduceResponse, ProduceResponse
+from protocol.produce_fetch.produce_messages import PartitionProduceResponse, ProduceResponse
 from timing.purgatory import DelayedOperation, Purgatory
 
 if TYPE_CHECKING:

@@ -109,7 +109,7 @@ class LogDirs:
 
     def require_no_partitions(self, reason: str) -> None:
         """Raises LogDirError, with the reason, if a folder of a partition is there. Blocking; raises OSError."""
-        for log_dir, names in each_usable(self.dirs, lambda one: sorted(self._fs.listdir(one.path)), _fail):
+        for log_dir, names in each_usable(self.dirs, lambda usable: sorted(self._fs.listdir(usable.path)), _fail):
             for name in names:
                 partition = log_names.parse(name)
                 if partition is not None and partition.topic != "__cluster_metadata":
@@ -170,9 +170,9 @@ def _release(unlock: list[Callable[[], None]]) -> None:
 def _require_different(fs: FileSystem, dirs: Sequence[LogDir]) -> None:
     """Raises LogDirError if two paths of `log.dirs` lead to the same folder, perhaps by a link."""
     seen: dict[tuple[int, int], str] = {}
-    for log_dir, identity in each_usable(dirs, lambda one: fs.identity(one.path), _fail):
+    for log_dir, identity in each_usable(dirs, lambda log_dir: fs.identity(log_dir.path), _fail):
         other = seen.setdefault(identity, log_dir.path)
-        if other != log_dir.path or [one.path for one in dirs].count(other) > 1:
+        if other != log_dir.path or [log_dir.path for log_dir in dirs].count(other) > 1:
             raise LogDirError(f"log.dirs has the same folder twice: {other} and {log_dir.path}.")
 
 

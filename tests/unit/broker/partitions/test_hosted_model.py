@@ -24,7 +24,7 @@ from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
 from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
-from storage.folders.strays import Standing
+from storage.folders.strays import FolderState
 from storage.log.log_services import LogServices
 from storage.shortages import Shortages
 from tests.doubles.clock import ManualClock, settle
@@ -78,7 +78,7 @@ class Model:
             lambda topic: log_config(self.cache.topic_configs(topic)),
             new_id=self.new_id,
             topic_id_of=self.id_of,
-            standing_of=self.standing,
+            folder_state_of=self.folder_state,
         )
         self.partitions = Partitions(self.cache, self.logs, log_config, lambda _: None, lambda _: None)
         self.publisher = MetadataPublisher(self.cache)
@@ -97,10 +97,10 @@ class Model:
         topic = self.cache.topic(name)
         return None if topic is None else topic.id
 
-    def standing(self, key: TopicPartition, topic_id: UUID | None, _: int) -> Standing:
+    def folder_state(self, key: TopicPartition, topic_id: UUID | None, _: int) -> FolderState:
         topic = None if topic_id in self.deleted else self.cache.topic(key.topic)
         hosted = topic is not None and topic_id in (topic.id, None) and key.partition in topic.partitions
-        return Standing.HOSTED if hosted else Standing.DELETED
+        return FolderState.HOSTED if hosted else FolderState.DELETED
 
     # -- changes
 

@@ -1,4 +1,4 @@
-"""The validator gives each case the answer that Apache Kafka 4.1 gave (tests/recorders/ask_kafka.py)."""
+"""The validator gives each case the answer that Apache Kafka 4.1 gave (tools/recorders/ask_kafka.py)."""
 
 from __future__ import annotations
 
