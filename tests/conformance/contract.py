@@ -2,8 +2,7 @@
 
 The order of these lists is that of Kafka's hash maps, on which no client can rely: they are compared as sets. Where
 Kafka's own order means something (records, versions, places of a request that are answered one by one) a list is not
-here. Of a text, only whether it is null, empty or there is compared: error codes are the contract. An error
-that Kafka leaves without a text, because it met a bug, say, may have one.
+here. Of a text, only whether it is null, empty or there is compared: error codes are the contract.
 """
 
 from __future__ import annotations
@@ -13,8 +12,6 @@ from collections.abc import Mapping
 from typing import Any
 
 TEXTS = frozenset({"batch_index_error_message", "documentation", "error_message"})
-
-NO_ERROR = "0 NONE"
 
 UNORDERED: Mapping[str, tuple[str, ...]] = {
     "add_partitions_to_txn": (
@@ -64,12 +61,6 @@ UNORDERED: Mapping[str, tuple[str, ...]] = {
     "update_features": ("results",),
     "write_txn_markers": ("markers", "partitions", "topics"),
 }
-
-
-def is_explained(key: str, expected: Mapping[str, Any], got: Mapping[str, Any]) -> bool:
-    """Whether `got` has a text for an error for which Kafka's answer `expected` has none."""
-    is_error = expected.get("error_code", NO_ERROR) != NO_ERROR
-    return key in TEXTS and is_error and expected.get(key, "") is None and got.get(key) is not None
 
 
 def in_one_order(items: list[Any]) -> list[Any]:
