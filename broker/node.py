@@ -33,17 +33,14 @@ from broker.monitoring.metrics import Metrics
 from broker.monitoring.node_metrics import register_gauges
 from broker.network.dispatch import Dispatcher
 from broker.network.server import Server
-from broker.partitions.delayed_produce import ProduceWaits
-from broker.partitions.fetch_session import FetchSessionCache
-from broker.partitions.folder_checks import CHECK_MS, FolderChecks
-from broker.partitions.hosted import Partitions
-from broker.partitions.large_batches import LargeBatches
-from broker.partitions.log_maintenance import LogMaintenance
-from broker.partitions.log_moves import LogMoves
-from broker.partitions.partition import Partition
 from broker.periodic import Periodic
 from broker.quotas.connection_rates import ConnectionRates
 from broker.quotas.throttling import Throttling, windows_of
+from broker.replicas.fetch_session import FetchSessionCache
+from broker.replicas.folder_checks import CHECK_MS, FolderChecks
+from broker.replicas.log_maintenance import LogMaintenance
+from broker.replicas.log_moves import LogMoves
+from broker.replicas.replica_manager import ReplicaManager
 from broker.stopping import Stopped, end_work
 from controller.brokers import Registration
 from controller.decision import Surroundings
@@ -59,7 +56,6 @@ from storage.folders.log_dirs import LogDir, LogDirs
 from storage.folders.log_manager import LogManager
 from storage.log.log_services import LogServices
 from storage.shortages import Shortages
-from timing.purgatory import Purgatory
 from timing.wheel import TimingWheel
 
 if TYPE_CHECKING:
@@ -109,7 +105,7 @@ class Node:
     metadata: StandaloneMetadata
     logs: LogManager
     log_moves: LogMoves
-    partitions: Partitions
+    replicas: ReplicaManager
     producer_ids: ProducerIds
     throttling: Throttling
     connection_rates: ConnectionRates
@@ -129,10 +125,6 @@ class Node:
         self.metrics = Metrics()
         self.shortages = Shortages(seams.clock.monotonic_ms)
         self.wheel = TimingWheel(seams.clock)
-        self.fetch_purgatory = Purgatory("Fetch", self.wheel)
-        self.delayed_produce = ProduceWaits(Purgatory("Produce", self.wheel))
-        self._waiting_for_records = (self.fetch_purgatory, self.delayed_produce.purgatory)
-        self.large_batches = LargeBatches(seams.workers)
         self.fetch_sessions = FetchSessionCache(
             config.integer("max.incremental.fetch.session.cache.slots"), seams.clock.monotonic_ms, seams.random
         )
@@ -164,7 +156,7 @@ class Node:
             await self._open_logs(services, dirs, undo)
             await self._bind(undo)
             await self._register(dirs)
-            await seams.workers.call(self.partitions.start)
+            await seams.workers.call(self.replicas.start)
             self._start_coordinators(undo)
             self._follow_metadata()
             await self.auto_topics.create_at_start(parse_start_topics(self.config.string("odradek.create.topics")))
@@ -180,7 +172,7 @@ class Node:
             "started",
             node=self.node_id,
             cluster=self.cluster_id,
-            partitions=len(self.partitions),
+            partitions=len(self.replicas),
             like_kafka=STARTED_LIKE_KAFKA.format(self.node_id),
         )
 
@@ -252,10 +244,8 @@ class Node:
         undo.push_async_callback(seams.workers.call, self._close_logs)
         self.logs.on_folder_failed = self._folder_failed
         self.metadata.before_snapshot = self.logs.sync_folders
-        self.partitions = Partitions(
-            self.cache, self.logs, self._log_config, self._partition_advanced, self._partition_deleted
-        )
-        self._maintenance = LogMaintenance(self.logs, self.partitions)
+        self.replicas = ReplicaManager(self.cache, self.logs, self._log_config, self.wheel, self.metrics.topic_deleted)
+        self._maintenance = LogMaintenance(self.logs, self.replicas)
         self._folder_checks = FolderChecks(self.logs, process.require_spare_descriptor)
         self.log_moves = LogMoves(self.logs, self._maintenance.cleaner.is_busy_with, self._new_id)
 
@@ -289,7 +279,7 @@ class Node:
         """What follows the metadata, in this order: replicas, coordinators, configurations, quotas."""
         self.metadata.publisher.start(
             [
-                Follower("replicas", self.partitions.follow, self.partitions.prepare),
+                Follower("replicas", self.replicas.follow, self.replicas.prepare),
                 Follower("group coordinator", self.group_coordinator.follow),
                 Follower("transaction coordinator", self.transaction_coordinator.follow),
                 Follower("configurations", self._configs_changed),
@@ -306,7 +296,7 @@ class Node:
         self.transaction_coordinator = TransactionCoordinator(self, groups, self.producer_ids)
         undo.callback(self.transaction_coordinator.stop)
         self.transaction_coordinator.start()
-        self._hanging = HangingTransactions(self.transaction_coordinator, groups, self.partitions, self.clock)
+        self._hanging = HangingTransactions(self.transaction_coordinator, groups, self.replicas, self.clock)
         undo.callback(self._hanging.stop)
         self._hanging.start()
 
@@ -316,10 +306,15 @@ class Node:
         self.transaction_coordinator.register_metrics(self.metrics)
         register_gauges(
             self.metrics,
-            partitions=self.partitions,
+            partitions=self.replicas,
             server=self.server,
             wheel=self.wheel,
-            purgatories=(*self._waiting_for_records, groups.rebalances, groups.heartbeats),
+            purgatories=(
+                self.replicas.fetch_purgatory,
+                self.replicas.produce_purgatory,
+                groups.rebalances,
+                groups.heartbeats,
+            ),
             fetch_sessions=self.fetch_sessions,
             throttling=self.throttling,
             shortages=self.shortages,
@@ -330,7 +325,7 @@ class Node:
         return log_config(self.config, self.cache.topic_configs(topic))
 
     def _is_offline(self, topic: str, index: int) -> bool:
-        return self.partitions.is_offline(topic, index)
+        return self.replicas.is_offline(topic, index)
 
     def _topic_id(self, name: str) -> UUID | None:
         topic = self.cache.topic(name)
@@ -365,24 +360,12 @@ class Node:
         """What is wrong although the node serves, a sentence each."""
         return [] if self.not_ready else self._folder_checks.problems()
 
-    # -- events of partitions
-
-    def _partition_advanced(self, partition: Partition) -> None:
-        """Records became visible: requests that wait for them may now be answered."""
-        key = partition.key
-        for purgatory in self._waiting_for_records:
-            if key in purgatory.watchers:  # checked first, as it is rarely true and every append comes here
-                purgatory.check_and_complete(key)
-
-    def _partition_deleted(self, partition: Partition) -> None:
-        self._partition_advanced(partition)
-        if self.cache.topic(partition.topic) is None:
-            self.metrics.topic_deleted(partition.topic)
+    # -- changes
 
     def _configs_changed(self, delta: MetadataDelta, _image: MetadataImage) -> None:
         if delta.touched("configs") and any(kind == ResourceType.BROKER for kind, _ in delta.configs.changed):
             self.config = self.config.with_dynamic(*self.cache.broker_configs(self.node_id))
-            self.partitions.reconfigure()
+            self.replicas.reconfigure()
             self.server.limits_changed()
             self._maintenance.reconfigure(self.config)
 
@@ -398,7 +381,7 @@ class Node:
     async def _retry(self) -> None:
         """Do what could not be done for want of room."""
         await self.metadata.retry()
-        made = await self.partitions.retry()
+        made = await self.replicas.retry()
         for coordinator in (self.group_coordinator, self.transaction_coordinator):
             coordinator.logs_made(made)
 
@@ -420,7 +403,7 @@ class Node:
         self.stopping = True
         logger.info("stopping")
         self._loop_lag.stop()
-        self.fetch_purgatory.complete_all()
+        self.replicas.stop_waits()
         self._hanging.stop()
         self.transaction_coordinator.stop()
         self.group_coordinator.stop()

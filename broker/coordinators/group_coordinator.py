@@ -119,7 +119,7 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
 
     def register_metrics(self, metrics: Metrics) -> None:
         """Register the metrics of groups for `/metrics`."""
-        partitions = self._node.partitions
+        partitions = self._node.replicas
         counted = self.metrics, self.consumer_metrics, self.offset_metrics
         register_group_metrics(metrics, partitions, self.runtime, *counted)
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import structlog
 
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
-from broker.partitions.hosted import Partitions
-from broker.partitions.partition import Partition
+from broker.replicas.partition import Partition
+from broker.replicas.replica_manager import ReplicaManager
 from coordinator.group.shard import GroupShard
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.runtime.shard import ShardStatus
@@ -54,7 +54,7 @@ class HangingTransactions:
         self,
         coordinator: TransactionCoordinator,
         groups: CoordinatorRuntime[GroupShard],
-        partitions: Partitions,
+        partitions: ReplicaManager,
         clock: Clock,
     ) -> None:
         self._coordinator = coordinator

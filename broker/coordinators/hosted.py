@@ -12,7 +12,7 @@ from broker.cluster.metadata_cache import MetadataCache
 from broker.config.broker_config import BrokerConfig
 from broker.coordinators.coordinator_log import PartitionCoordinatorLog
 from broker.network.answers import when_all_settled
-from broker.partitions.hosted import Partitions
+from broker.replicas.replica_manager import ReplicaManager
 from coordinator.hashing import partition_for
 from coordinator.runtime.runtime import CoordinatorRuntime
 from coordinator.runtime.shard import Operation
@@ -40,7 +40,7 @@ class HostingNode(Protocol):
     random: Random
     clock: Clock
     wheel: TimingWheel
-    partitions: Partitions
+    replicas: ReplicaManager
 
 
 class HostedCoordinator(Generic[S]):
@@ -92,7 +92,7 @@ class HostedCoordinator(Generic[S]):
     def is_available(self, key: str) -> bool:
         """Whether the partition of a group or transactional id has a leader, that is, whether its log is online."""
         topic = self._node.cache.topic(self._topic)
-        return topic is not None and partition_for(key, self._partitions) not in self._node.partitions.offline_of(topic)
+        return topic is not None and partition_for(key, self._partitions) not in self._node.replicas.offline_of(topic)
 
     def leader_for(self, image: MetadataImage, key: str) -> int:
         """The broker that leads the partition of a group or transactional id; -1 for none."""
@@ -139,7 +139,7 @@ class HostedCoordinator(Generic[S]):
         if not self.runtime.shards():
             self._partitions = topic.partition_count
         for index in range(topic.partition_count):
-            partition = node.partitions.get(topic.name, index)
+            partition = node.replicas.get(topic.name, index)
             if partition is None or partition.log.is_offline:
                 continue  # an offline log's content is unknown: no answer is better than an empty one
             if index not in self.runtime:

@@ -50,7 +50,7 @@ class TransactionCoordinator(HostedCoordinator[TransactionShard]):
         self._producer_ids = producer_ids
         self._config = transaction_config(config)
         self.metrics = TransactionMetrics()
-        self.markers = TransactionMarkers(node.clock, node.wheel, node.partitions, groups)
+        self.markers = TransactionMarkers(node.clock, node.wheel, node.replicas, groups)
         runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
             TRANSACTION_STATE_TOPIC_NAME,
             ROWS,
@@ -66,10 +66,10 @@ class TransactionCoordinator(HostedCoordinator[TransactionShard]):
         """Register the metrics of transactions for `/metrics`."""
         node = self._node
         longest_ms = self._config.max_timeout_ms
-        register_transaction_metrics(metrics, self.metrics, self.metadata, node.partitions, node.clock, longest_ms)
+        register_transaction_metrics(metrics, self.metrics, self.metadata, node.replicas, node.clock, longest_ms)
 
     def _new_state(self, shard: Shard[TransactionShard]) -> TransactionShard:
-        partition = self._node.partitions.get(TRANSACTION_STATE_TOPIC_NAME, shard.partition)
+        partition = self._node.replicas.get(TRANSACTION_STATE_TOPIC_NAME, shard.partition)
         return TransactionShard(
             shard,
             0 if partition is None else partition.leader_epoch,

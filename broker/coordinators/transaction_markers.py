@@ -5,8 +5,8 @@ from __future__ import annotations
 from asyncio import Future, get_running_loop
 from functools import partial
 
-from broker.partitions.hosted import Partitions
-from broker.partitions.partition import Partition
+from broker.replicas.partition import Partition
+from broker.replicas.replica_manager import ReplicaManager
 from coordinator.group.shard import GroupShard
 from coordinator.runtime.batches import encode_end_marker
 from coordinator.runtime.outcome import ProducerEpoch
@@ -27,7 +27,7 @@ class TransactionMarkers:
     """Appends markers; for `__consumer_offsets` through its coordinator, for which they also decide about offsets."""
 
     def __init__(
-        self, clock: Clock, wheel: TimingWheel, partitions: Partitions, groups: CoordinatorRuntime[GroupShard]
+        self, clock: Clock, wheel: TimingWheel, partitions: ReplicaManager, groups: CoordinatorRuntime[GroupShard]
     ) -> None:
         self._clock = clock
         self._wheel = wheel

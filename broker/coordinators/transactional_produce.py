@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from broker.config.broker_config import BrokerConfig
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
-from broker.partitions.partition import Partition
+from broker.replicas.partition import Partition
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.metadata import TV_2
 from protocol.errors import (

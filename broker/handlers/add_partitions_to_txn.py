@@ -111,7 +111,7 @@ def _partitions(topics: Sequence[Any]) -> tuple[PartitionKey, ...]:
 
 def _refused(ctx: RequestContext, wanted: Wanted) -> Codes | None:
     """The answer if a partition is unknown, or a client names one of an internal topic: then nothing is added."""
-    known = ctx.node.partitions
+    known = ctx.node.replicas
     refused: Codes = {}
     for partition in wanted.partitions:
         if ctx.version < FIRST_VERSION_BETWEEN_BROKERS and is_internal(partition[0]):

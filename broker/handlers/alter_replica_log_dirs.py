@@ -43,7 +43,7 @@ def _outcome(node: Node, key: PartitionKey, path: str) -> ErrorCode:
         return ErrorCode.invalid_topic_exception
     if path not in log_dirs(node):
         return ErrorCode.log_dir_not_found
-    partition = node.partitions.get(*key)
+    partition = node.replicas.get(*key)
     if partition is None:
         return _prefer(node, key, path)
     try:

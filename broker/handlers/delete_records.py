@@ -25,7 +25,7 @@ from protocol.topic_partition import PartitionKey, TopicPartition, by_topic
 
 if TYPE_CHECKING:
     from broker.node import Node
-    from broker.partitions.partition import Partition
+    from broker.replicas.partition import Partition
 
 INVALID_LOW_WATERMARK = -1
 
@@ -55,7 +55,7 @@ async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRe
 
 
 def _partition(node: Node, name: str, index: int) -> Partition:
-    partition = node.partitions.get(name, index)
+    partition = node.replicas.get(name, index)
     if partition is None:
         raise UnknownTopicOrPartition
     if name in INTERNAL_TOPICS:
@@ -89,7 +89,7 @@ async def _make_durable(
         for partition in partitions:
             if partition.log.is_offline:  # its folder failed meanwhile, and nothing was written
                 results[partition.key] = _failed(partition.index, partition.log.storage_error())
-            node.fetch_purgatory.check_and_complete(partition.key)
+            node.replicas.fetch_purgatory.check_and_complete(partition.key)
 
     await asyncio.gather(*(write(*one) for one in by_folder.items()))
 

@@ -21,7 +21,7 @@ from protocol.durations import ZERO
 
 if TYPE_CHECKING:
     from broker.node import Node
-    from broker.partitions.partition import Partition
+    from broker.replicas.partition import Partition
     from protocol.topic_partition import PartitionKey
 
 
@@ -31,7 +31,7 @@ def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogD
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     by_dir: defaultdict[str, dict[str, list[DescribeLogDirsPartition]]] = defaultdict(lambda: defaultdict(list))
-    for partition in sorted(node.partitions, key=attrgetter("key")):
+    for partition in sorted(node.replicas, key=attrgetter("key")):
         if wanted is None or partition.key in wanted:
             for path, replica in _replicas(node, partition):
                 by_dir[path][partition.key[0]].append(replica)

@@ -44,7 +44,7 @@ def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> Desc
             results.append(_missing(name))
             continue
         end = min(start + left, topic.partition_count)
-        results.append(_found(topic, start, end, ctx.node.partitions.offline_of(topic)))
+        results.append(_found(topic, start, end, ctx.node.replicas.offline_of(topic)))
         left -= max(end - start, 0)
         if end < topic.partition_count:
             return _response(results, Cursor(topic_name=name, partition_index=end))

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from kio.schema.errors import ErrorCode
 
 from broker.network.context import RequestContext
-from broker.partitions.delayed_fetch import NOWHERE, DelayedFetch, PartitionFetch
-from broker.partitions.fetch_session import FetchContext, Results, Target
-from broker.partitions.partition import NO_LEADER_EPOCH, READ_COMMITTED, READ_UNCOMMITTED, Partition
+from broker.replicas.delayed_fetch import NOWHERE, DelayedFetch, PartitionFetch
+from broker.replicas.fetch_session import FetchContext, Results, Target
+from broker.replicas.partition import NO_LEADER_EPOCH, READ_COMMITTED, READ_UNCOMMITTED, Partition
 from protocol.errors import (
     CorruptMessage,
     FencedLeaderEpoch,
@@ -210,12 +210,12 @@ class Fetch:
 
     async def _wait(self) -> None:
         node = self._ctx.node
-        if node.stopping:
+        if node.replicas.stopping:
             return
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         operation = DelayedFetch(self._partitions, self._request.isolation_level, self._min_bytes, ready)
         keys = [one.partition.key for one in self._partitions]
-        node.fetch_purgatory.watch(operation, keys, self._request.max_wait_ms)
+        node.replicas.fetch_purgatory.watch(operation, keys, self._request.max_wait_ms)
         try:
             await ready
         finally:
@@ -265,7 +265,7 @@ class Fetch:
             target.topic = None if topic is None else topic.name
         if target.topic is None:
             raise UnknownTopicId
-        partition = node.partitions.get(target.topic, index)
+        partition = node.replicas.get(target.topic, index)
         if partition is None:
             raise UnknownTopicOrPartition
         return partition

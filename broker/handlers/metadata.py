@@ -27,7 +27,7 @@ from protocol.durations import ZERO
 from protocol.errors import InvalidRequest, KafkaError, UnknownServerError
 
 if TYPE_CHECKING:
-    from broker.partitions.hosted import Partitions
+    from broker.replicas.replica_manager import ReplicaManager
 
 NO_LEADER = -1
 
@@ -154,13 +154,13 @@ def _known(ctx: RequestContext, request: MetadataRequest, topic: TopicImage) -> 
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
-        partitions=_without_offline_leaders(ctx.node.partitions, topic, _partitions(topic.partitions)),
+        partitions=_without_offline_leaders(ctx.node.replicas, topic, _partitions(topic.partitions)),
         topic_authorized_operations=_operations(request),
     )
 
 
 def _without_offline_leaders(
-    hosted: Partitions, topic: TopicImage, partitions: tuple[MetadataResponsePartition, ...]
+    hosted: ReplicaManager, topic: TopicImage, partitions: tuple[MetadataResponsePartition, ...]
 ) -> tuple[MetadataResponsePartition, ...]:
     """The partitions; one whose log is offline has no leader.
 

@@ -21,8 +21,8 @@ from broker.coordinators.transactional_produce import (
     new_append,
 )
 from broker.network.context import CloseConnectionError, RequestContext
-from broker.partitions.delayed_produce import Unacknowledged
-from broker.partitions.produced_batches import (
+from broker.replicas.delayed_produce import Unacknowledged
+from broker.replicas.produced_batches import (
     FIRST_VERSION_WITH_ZSTD,
     NOTHING,
     check_records,
@@ -72,7 +72,7 @@ from storage.log.record_checks import LargeBatchError
 from storage.log.validator import first_batch_size
 
 if TYPE_CHECKING:
-    from broker.partitions.partition import Partition
+    from broker.replicas.partition import Partition
     from storage.append_types import AppendInfo
 
 decode = decode_request
@@ -161,7 +161,7 @@ async def _append_large(ctx: RequestContext, request: ProduceRequest, large: Lar
     partition, records, answer = large
     now_ms = ctx.node.clock.wall_ms()
     try:
-        validated = await ctx.node.large_batches.validate(partition, records, now_ms)
+        validated = await ctx.node.replicas.large_batches.validate(partition, records, now_ms)
         if request.transactional_id is not None and records[ATTRIBUTES_LOW_AT] & TRANSACTIONAL_FLAG:
             admitted = _admission(ctx, request)  # the transaction may have ended meanwhile
             refusals = admitted if isinstance(admitted, dict) else await admitted
@@ -184,7 +184,7 @@ def _answer(ctx: RequestContext, request: ProduceRequest, appended: Appended) ->
         return None
     response = ProduceResponse(topics)
     if appended.unacknowledged:
-        return ctx.node.delayed_produce.wait(appended.unacknowledged, request.timeout_ms, response)
+        return ctx.node.replicas.when_committed(appended.unacknowledged, request.timeout_ms, response)
     return response
 
 
@@ -314,7 +314,7 @@ def _partition(ctx: RequestContext, key: TopicKey, index: int) -> Partition:
         if topic is None:
             raise UnknownTopicId
         name = topic.name
-    partition = ctx.node.partitions.get(name, index)
+    partition = ctx.node.replicas.get(name, index)
     if partition is None:
         raise UnknownTopicOrPartition
     return partition

@@ -25,7 +25,7 @@ from protocol.errors import CoordinatorNotAvailable, InvalidGroupId, KafkaError,
 from protocol.records.batch import NO_SEQUENCE
 
 if TYPE_CHECKING:
-    from broker.partitions.partition import Partition
+    from broker.replicas.partition import Partition
 
 FIRST_VERSION_WITH_TRANSACTION_ABORTABLE = 4
 FIRST_VERSION_OF_TRANSACTIONS_V2 = 5
@@ -56,7 +56,7 @@ def handle(ctx: RequestContext, request: TxnOffsetCommitRequest) -> Answer | Awa
 
 def _groups_partition(ctx: RequestContext, group_id: str) -> Partition:
     index = ctx.node.group_coordinator.partition_for(group_id)
-    partition = ctx.node.partitions.get(GROUP_METADATA_TOPIC_NAME, index)
+    partition = ctx.node.replicas.get(GROUP_METADATA_TOPIC_NAME, index)
     if partition is None:
         raise CoordinatorNotAvailable  # as in Kafka, to which the partition is unknown
     if partition.log.is_offline:

@@ -50,7 +50,7 @@ def handle(
             EndMarker(one.producer_id, one.producer_epoch, one.coordinator_epoch, one.transaction_result)
         )
         for partition in _partitions(one):
-            online = ctx.node.partitions.online(*partition) is not None
+            online = ctx.node.replicas.online(*partition) is not None
             if _is_nobodys(one) and online:
                 raise UnknownServerError  # this fails the whole request in Kafka
             try:

@@ -7,10 +7,10 @@ from functools import partial
 
 from broker.monitoring.metrics import Metrics, Values
 from broker.network.server import Server
-from broker.partitions.fetch_session import FetchSessionCache
-from broker.partitions.hosted import Partitions
 from broker.quotas.entities import QuotaType
 from broker.quotas.throttling import Throttling
+from broker.replicas.fetch_session import FetchSessionCache
+from broker.replicas.replica_manager import ReplicaManager
 from storage.log.partition_log import PartitionLog
 from storage.shortages import Shortages
 from timing.purgatory import Purgatory
@@ -22,7 +22,7 @@ PARTITION = ("topic", "partition")
 def register_gauges(
     metrics: Metrics,
     *,
-    partitions: Partitions,
+    partitions: ReplicaManager,
     server: Server,
     wheel: TimingWheel,
     purgatories: Collection[Purgatory],
@@ -44,7 +44,7 @@ def register_gauges(
     )
 
 
-def _partitions(metrics: Metrics, partitions: Partitions) -> None:
+def _partitions(metrics: Metrics, partitions: ReplicaManager) -> None:
     gauge = metrics.gauge
     logs: dict[str, tuple[str, Callable[[PartitionLog], int]]] = {
         "kafka_log_log_size": ("Bytes of the partition's log.", lambda log: log.size),
@@ -74,7 +74,7 @@ def _partitions(metrics: Metrics, partitions: Partitions) -> None:
     )
 
 
-def _of_each_log(partitions: Partitions, read: Callable[[PartitionLog], int]) -> Values:
+def _of_each_log(partitions: ReplicaManager, read: Callable[[PartitionLog], int]) -> Values:
     return [((one.topic, str(one.index)), read(one.log)) for one in partitions]
 
 

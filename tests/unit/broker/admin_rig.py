@@ -82,7 +82,7 @@ class Rig:
             random=chance,
             metrics=Metrics(),
             cache=MetadataCache(),
-            partitions=SimpleNamespace(offline_of=lambda _: frozenset(), is_offline=lambda *_: False),
+            replicas=SimpleNamespace(offline_of=lambda _: frozenset(), is_offline=lambda *_: False),
         )
         around = Surroundings(NodeConfigSchema(lambda: node.config), lambda: uuids.random_uuid(chance), 1)
         metadata = await StandaloneMetadata.open(services, "/data", 1, DIRECTORY, node.cache, around)

@@ -79,10 +79,10 @@ async def test_a_topic_whose_log_cannot_be_made_exists_and_hinders_no_other() ->
         rig.fs.open("/data/bad-0", create=True).close()  # where its folder would be
         others = [f"t{number}" for number in range(9)]
         assert await asked(rig.connect(), "bad", *others) == ["none"] * 10
-        assert [partition.topic for partition in rig.node.partitions if partition.log.is_offline] == ["bad"]
+        assert [partition.topic for partition in rig.node.replicas if partition.log.is_offline] == ["bad"]
         rig.fs.unlink("/data/bad-0")
         await rig.clock.run(RETRY_MS)
-        assert not rig.node.partitions.is_offline("bad", 0)
+        assert not rig.node.replicas.is_offline("bad", 0)
 
 
 async def test_a_stop_waits_for_a_creation_that_has_begun_and_none_begins_after_it() -> None:

@@ -162,7 +162,7 @@ async def with_partition() -> Rig:
         def __iter__(self) -> Any:
             return iter(self.values())
 
-    rig.node.partitions = Partitions({("t", 0): FakePartition()})
+    rig.node.replicas = Partitions({("t", 0): FakePartition()})
     rig.node.config = rig.node.config.of({"node.id": "1", "log.dirs": "/data,/other,/broken"})
     rig.fs.mkdir("/other")
     rig.fs.mkdir("/broken")

@@ -88,7 +88,7 @@ async def test_a_deletion_cut_short_at_any_point_leaves_no_folder(unsynced: Unsy
         async with Rig(fs=fs, clock=rig.clock, seed=2, config=CONFIG) as after:
             await settle()
             there = after.node.cache.topic("t") is not None
-            hosted = {partition.log.folder for partition in after.node.partitions}
+            hosted = {partition.log.folder for partition in after.node.replicas}
             assert set(folders(fs)) == hosted
             assert len(hosted) == (4 if there else 1)
             assert await remembered(after) == []
@@ -114,14 +114,14 @@ async def test_a_deletion_that_failed_is_finished_at_the_next_start() -> None:
     await rig.stop()
     async with Rig(fs=rig.fs, clock=rig.clock, seed=2, config=CONFIG) as after:
         await settle()
-        assert [partition.key for partition in after.node.partitions] == [("kept", 0)]
+        assert [partition.key for partition in after.node.replicas] == [("kept", 0)]
         assert len(folders(rig.fs)) == 1
         assert await remembered(after) == []
 
 
 async def test_a_folder_put_back_after_its_topic_was_deleted_is_kept() -> None:
     rig = await filled()
-    partition = rig.node.partitions.get("t", 0)
+    partition = rig.node.replicas.get("t", 0)
     assert partition is not None
     backup = rig.fs.copy()
     await rig.delete("t")
@@ -136,7 +136,7 @@ async def test_a_folder_put_back_after_its_topic_was_deleted_is_kept() -> None:
         name = "/00000000000000000000.log"
         assert read_file(rig.fs, stray + name) == read_file(backup, folder + name)
         assert copied == folder
-        assert [partition.key for partition in after.node.partitions] == [("kept", 0)]
+        assert [partition.key for partition in after.node.replicas] == [("kept", 0)]
 
 
 async def test_strays_are_not_listed_and_hinder_no_topic_of_their_name() -> None:
@@ -157,6 +157,6 @@ async def test_strays_are_not_listed_and_hinder_no_topic_of_their_name() -> None
     async with Rig(fs=rig.fs, clock=rig.clock, seed=4, config=CONFIG) as after:
         await after.create("ghost")
         assert await append(after.connect(), "ghost", 0) == "none"
-        ghost = after.node.partitions.get("ghost", 0)
+        ghost = after.node.replicas.get("ghost", 0)
         assert ghost is not None
         assert ghost.log_end_offset == 1

@@ -271,7 +271,7 @@ async def test_produce_without_acknowledgement(rig: Rig, tracebacks: Tracebacks)
     client.transport.feed(frame("api_versions", 0, 2))
     await settle()
     assert len(client.replies()) == 1
-    assert rig.node.partitions.get("t", 0).log_end_offset == 1
+    assert rig.node.replicas.get("t", 0).log_end_offset == 1
     client.send("produce", 9, **produce("t", {7: batch(b"a")}, acks=0))
     assert await client.closed()
     client = rig.connect()

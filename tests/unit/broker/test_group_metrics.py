@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.logging import Tracebacks
 from broker.monitoring.collector import MetricsReader
 from broker.monitoring.group_metrics import OFFSETS_A_STEP
-from broker.partitions.partition import Partition
+from broker.replicas.partition import Partition
 from coordinator.group.classic.messages import JoinRequest, LeaveRequest, MemberIdentity, SyncRequest
 from coordinator.group.classic.protocols import MemberProtocol
 from coordinator.group.consumer.messages import ConsumerHeartbeat
@@ -36,7 +36,7 @@ async def test_lag_is_told_under_kafka_exporters_names() -> None:
     async with Rig() as rig:
         await rig.node.group_coordinator.ensure_topic()
         await rig.create("letters", partitions=2)
-        partition = rig.node.partitions.get("letters", 1)
+        partition = rig.node.replicas.get("letters", 1)
         assert partition is not None
         batch = build_batch([Record(delta, 0, None, b"x") for delta in range(5)])
         partition.append(memoryview(batch), AppendOrigin.CLIENT, rig.clock.wall_ms())
@@ -110,14 +110,14 @@ async def test_many_committed_offsets_are_looked_at_once_a_scrape_and_a_few_at_a
         for group in ("one", "other"):
             await commit(rig, group, "letters", *range(3 * OFFSETS_A_STEP))
         asked = 0
-        find = rig.node.partitions.get
+        find = rig.node.replicas.get
 
         def counted(topic: str, index: int) -> Partition | None:
             nonlocal asked
             asked += topic == "letters"
             return find(topic, index)
 
-        rig.node.partitions.get = counted
+        rig.node.replicas.get = counted
         longest = before = 0
         for _ in MetricsReader(rig.node.metrics).ask():
             longest, before = max(longest, asked - before), asked

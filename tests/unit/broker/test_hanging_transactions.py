@@ -53,7 +53,7 @@ async def after_losing(rig: Rig, path: str, size: int) -> Rig:
 
 
 def stable(rig: Rig) -> bool:
-    partition = rig.node.partitions.get("t", 0)
+    partition = rig.node.replicas.get("t", 0)
     assert partition is not None
     return partition.last_stable_offset == partition.high_watermark
 

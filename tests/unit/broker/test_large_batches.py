@@ -44,7 +44,7 @@ def results(client: Client, version: int = VERSION) -> list[tuple[str, int]]:
 
 
 def end(rig: Rig, index: int = 0) -> int:
-    partition = rig.node.partitions.get("t", index)
+    partition = rig.node.replicas.get("t", index)
     assert partition is not None
     return partition.log_end_offset
 

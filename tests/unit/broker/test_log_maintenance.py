@@ -11,9 +11,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from broker.config.broker_config import BrokerConfig
-from broker.partitions.log_maintenance import LogMaintenance
-from broker.partitions.partition import Partition
 from broker.periodic import Periodic
+from broker.replicas.log_maintenance import LogMaintenance
+from broker.replicas.partition import Partition
 from protocol.errors import OffsetOutOfRange, PolicyViolation
 from storage.append_types import LogConfig
 from storage.log.partition_log import PartitionLog

@@ -81,7 +81,7 @@ async def test_the_copy_is_told_of_while_it_grows() -> None:
         await rig.create("t")
         client = rig.connect()
         await append(client, b"before")
-        partition = rig.node.partitions.get("t", 0)
+        partition = rig.node.replicas.get("t", 0)
         assert partition is not None
         partition.log.removal.unsynced += 1  # so that it waits
         assert await move(client, "/two") == "none"
@@ -134,7 +134,7 @@ async def test_a_stop_gives_a_move_up() -> None:
         await rig.create("t")
         client = rig.connect()
         await append(client, b"before")
-        partition = rig.node.partitions.get("t", 0)
+        partition = rig.node.replicas.get("t", 0)
         assert partition is not None
         partition.log.removal.unsynced += 1
         assert await move(client, "/two") == "none"

@@ -19,7 +19,7 @@ from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteR
 from kio.schema.delete_topics.v6.request import DeleteTopicState
 
 from broker.network.server import ListenError
-from broker.partitions.partition import Partition
+from broker.replicas.partition import Partition
 from broker.stopping import Stopped
 from protocol.errors import KafkaStorage
 from storage.folders.log_dirs import LogDirError
@@ -119,7 +119,7 @@ class NodeMachine(RuleBasedStateMachine):
             assert all(name.rpartition("-")[2].isdecimal() for name in names), names
         hosted = [name for path in FOLDERS for name in self.fs.listdir(path) if name.rpartition("-")[2].isdecimal()]
         assert len(set(hosted)) == len(hosted)
-        assert not any(one.log.is_offline for one in self.rig.node.partitions)
+        assert not any(one.log.is_offline for one in self.rig.node.replicas)
         for name in self.known.uncertain:
             self.learn(name)
         self.known.uncertain.clear()
@@ -224,7 +224,7 @@ class NodeMachine(RuleBasedStateMachine):
 
     @rule(topic=st.sampled_from(TOPICS), index=st.integers(0, PARTITIONS - 1), share=st.floats(0, 1))
     def delete_records(self, topic: str, index: int, share: float) -> None:
-        partition = self.rig.node.partitions.get(topic, index)
+        partition = self.rig.node.replicas.get(topic, index)
         log = self.known.logs.get((topic, index))
         if partition is None or log is None or topic in self.known.uncertain:
             return
@@ -351,7 +351,7 @@ class NodeMachine(RuleBasedStateMachine):
 
     def partitions(self) -> Iterator[tuple[Log, Partition]]:
         for (topic, index), log in self.known.logs.items():
-            partition = self.rig.node.partitions.get(topic, index) if hasattr(self.rig.node, "partitions") else None
+            partition = self.rig.node.replicas.get(topic, index) if hasattr(self.rig.node, "partitions") else None
             if partition is not None and topic not in self.known.uncertain and not partition.log.is_offline:
                 yield log, partition
 
@@ -385,7 +385,7 @@ class NodeMachine(RuleBasedStateMachine):
         assert [key in self.known.logs for key in keys] == [topic is not None] * PARTITIONS
         for key in keys:
             if topic is not None:
-                partition = self.rig.node.partitions.get(*key)
+                partition = self.rig.node.replicas.get(*key)
                 assert partition is not None
                 assert self.known.logs[key].topic_id == topic.id == partition.topic_id
 

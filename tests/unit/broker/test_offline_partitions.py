@@ -50,7 +50,7 @@ def keys(rig: Rig, topic: str) -> tuple[str, str]:
     """A group or transactional id whose partition is online, and one whose partition is not."""
     known = rig.node.cache.topic(topic)
     assert known is not None
-    (offline,) = rig.node.partitions.offline_of(known)
+    (offline,) = rig.node.replicas.offline_of(known)
     names = [f"key{number}" for number in range(20)]
     return (
         next(name for name in names if partition_for(name, 2) != offline),

@@ -46,7 +46,7 @@ async def test_a_topic_whose_log_cannot_be_made_is_not_created(operation: str, e
         rig.fs.hook = None
         assert rig.node.cache.topic("t") is None
         assert folders(rig, "t") == []
-        assert len(rig.node.partitions) == 0
+        assert len(rig.node.replicas) == 0
         assert await create(client, "t", 3) == "none"
         assert [await append(client, "t", index) for index in range(3)] == ["none"] * 3
 
@@ -82,8 +82,8 @@ async def test_logs_made_for_a_topic_that_a_crash_kept_from_being_are_removed_at
     assert await create(rig.connect(), "t", 2) == "kafka_storage_error"
     rig.fs.hook = None
     after = await rig.crash(unsynced)
-    assert sorted(one.key for one in after.node.partitions) in ([("kept", 0)], [("kept", 0), ("t", 0), ("t", 1)])
-    assert folders(after, "t") == [f"t-{one.index}" for one in after.node.partitions if one.topic == "t"]
+    assert sorted(one.key for one in after.node.replicas) in ([("kept", 0)], [("kept", 0), ("t", 0), ("t", 1)])
+    assert folders(after, "t") == [f"t-{one.index}" for one in after.node.replicas if one.topic == "t"]
     await after.stop()
 
 
@@ -97,7 +97,7 @@ async def test_what_a_failed_deletion_left_is_no_part_of_the_topic_made_anew() -
         assert folders(rig, "t") == ["t-0"]
         rig.fs.hook = None
         await rig.create("t")
-        assert rig.node.partitions.get("t", 0).log_end_offset == 0
+        assert rig.node.replicas.get("t", 0).log_end_offset == 0
 
 
 async def test_of_two_that_create_one_topic_at_once_one_wins_with_its_logs() -> None:
@@ -125,7 +125,7 @@ async def test_a_topic_deleted_while_partitions_are_added_is_gone_with_them() ->
             "unknown_topic_or_partition",
         )
         deleting.transport.reset()
-        assert len(rig.node.partitions) == 0
+        assert len(rig.node.replicas) == 0
         assert [name for name in folders(rig, "t") if not name.endswith("-delete")] == []
         await rig.create("t", 4)
         assert [await append(growing, "t", index) for index in range(4)] == ["none"] * 4

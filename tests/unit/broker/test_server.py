@@ -204,7 +204,7 @@ async def test_a_topic_being_created_when_the_node_stops_is_there_afterwards() -
     await following.start()
     topic = following.node.cache.topic("t")
     assert topic is not None
-    assert all(following.node.partitions.get("t", index) is not None for index in range(3))
+    assert all(following.node.replicas.get("t", index) is not None for index in range(3))
     await following.stop()
 
 

@@ -281,7 +281,7 @@ async def test_a_removal_of_segments_that_hangs_does_not_hold_up_the_deletion_of
 
 async def test_a_move_to_a_slow_folder_does_not_hold_up_the_partition() -> None:
     async with SlowRig(**{"log.dirs": "/data,/slow"}) as rig:
-        partition = rig.node.partitions.get("plain", 0)
+        partition = rig.node.replicas.get("plain", 0)
         assert partition is not None
         here = partition.log.folder.rpartition("/")[0]
         there = "/slow" if here == "/data" else "/data"

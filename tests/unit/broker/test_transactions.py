@@ -171,7 +171,7 @@ async def test_without_room_for_transactions_v2_in_the_log_their_requests_are_no
 
 async def flushed_by_message(rig: Rig, workers: QueuedWorkers, topic: str) -> None:
     """From now on nothing in partition 0 is there for good before the workers run."""
-    partition = rig.node.partitions.get(topic, 0)
+    partition = rig.node.replicas.get(topic, 0)
     assert partition is not None
     partition.configure(replace(partition.log.config, flush_messages=1))
     workers.run_all()
@@ -215,7 +215,7 @@ async def test_a_delayed_write_does_not_get_behind_the_marker_beside_one_that_is
         await rig.clock.run(25)
     assert producer.told(V1) == ["invalid_txn_state", "transaction_abortable"]
     assert [answer(reply, "end_txn", 4).error_code.name for reply in ending.replies()] == ["none"]
-    partition = rig.node.partitions.get("t", 0)
+    partition = rig.node.replicas.get("t", 0)
     assert partition is not None
     assert partition.last_stable_offset == partition.log_end_offset == 2
     await rig.stop()
@@ -247,7 +247,7 @@ async def test_a_delayed_write_that_was_verified_does_not_follow_the_decision_th
         await rig.clock.run(25)
     assert producer.told(V1) == ["transaction_abortable"]
     assert [answer(reply, "end_txn", 4).error_code.name for reply in ending.replies()] == ["none"]
-    partition = rig.node.partitions.get("t", 0)
+    partition = rig.node.replicas.get("t", 0)
     assert partition is not None
     assert partition.last_stable_offset == partition.log_end_offset == 1
     await rig.stop()

@@ -105,7 +105,7 @@ async def test_groups_of_an_offline_partition_are_not_taken_for_empty() -> None:
     async with Rig(config=FOLDERS) as rig:
         rig.connect().send("find_coordinator", 4, key_type=0, coordinator_keys=("g",))
         await rig.clock.run(1000)
-        assert len(rig.node.partitions) == 2
+        assert len(rig.node.replicas) == 2
 
     def gone(operation: str, path: str) -> None:
         if path.startswith("/two"):

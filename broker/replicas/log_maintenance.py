@@ -13,8 +13,8 @@ from storage.producers.producer_state import DEFAULT_EXPIRATION_MS
 
 if TYPE_CHECKING:
     from broker.config.broker_config import BrokerConfig
-    from broker.partitions.hosted import Partitions
     from broker.periodic import Periodic
+    from broker.replicas.replica_manager import ReplicaManager
     from storage.folders.log_manager import LogManager
     from storage.log.partition_log import PartitionLog
 
@@ -38,7 +38,7 @@ class LogMaintenance:
         cleaner: compacts logs.
     """
 
-    def __init__(self, logs: LogManager, partitions: Partitions) -> None:
+    def __init__(self, logs: LogManager, partitions: ReplicaManager) -> None:
         self._logs = logs
         self._partitions = partitions
         self._clock = logs.services.clock

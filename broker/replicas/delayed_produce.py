@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asyncio import Future, get_running_loop
+from asyncio import Future
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,10 +10,10 @@ from kio.schema.errors import ErrorCode
 
 from protocol.errors import NotLeaderOrFollower
 from protocol.hot.produce import PartitionProduceResponse, ProduceResponse
-from timing.purgatory import DelayedOperation, Purgatory
+from timing.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
-    from broker.partitions.partition import Partition
+    from broker.replicas.partition import Partition
 
 REQUEST_TIMED_OUT = int(ErrorCode.request_timed_out)
 STORAGE_ERROR = int(ErrorCode.kafka_storage_error)
@@ -64,19 +64,3 @@ class DelayedProduce(DelayedOperation):
 
     def on_expiration(self) -> None:
         """Do nothing more."""
-
-
-class ProduceWaits:
-    """The purgatory of Produce, keyed by partition."""
-
-    def __init__(self, purgatory: Purgatory) -> None:
-        self.purgatory = purgatory
-
-    def wait(
-        self, waiting: Sequence[Unacknowledged], timeout_ms: int, response: ProduceResponse
-    ) -> Future[ProduceResponse]:
-        future: Future[ProduceResponse] = get_running_loop().create_future()
-        operation = DelayedProduce(waiting, response, future)
-        keys = [one.partition.key for one in waiting]
-        self.purgatory.try_complete_else_watch(operation, keys, max(timeout_ms, 0))
-        return future

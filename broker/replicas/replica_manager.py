@@ -10,6 +10,7 @@ offline, not recreated.
 from __future__ import annotations
 
 import asyncio
+from asyncio import Future
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
@@ -18,20 +19,26 @@ from uuid import UUID
 
 import structlog
 
-from broker.partitions.partition import Partition
+from broker.replicas.delayed_produce import DelayedProduce
+from broker.replicas.large_batches import LargeBatches
+from broker.replicas.partition import Partition
 from metadata.configs import ResourceType
 from protocol.errors import KafkaStorage
 from storage.folders.new_logs import LogsNotMadeError
+from timing.purgatory import Purgatory
 
 if TYPE_CHECKING:
     from broker.cluster.metadata_cache import MetadataCache
+    from broker.replicas.delayed_produce import Unacknowledged
     from metadata.delta import MetadataDelta
     from metadata.image import MetadataImage
     from metadata.topics import TopicImage
+    from protocol.hot.produce import ProduceResponse
     from protocol.topic_partition import PartitionKey
     from storage.append_types import LogConfig
     from storage.folders.log_manager import LogManager
     from storage.log.partition_log import PartitionLog
+    from timing.wheel import TimingWheel
 
 logger = structlog.get_logger(__name__)
 
@@ -53,10 +60,17 @@ class _New:
         return self.topic, self.index
 
 
-class Partitions:
+class ReplicaManager:
     """The replicas of this node.
 
-    `config_of` gives the configuration of a topic's logs, by the topic's name.
+    `config_of` gives the configuration of a topic's logs, by the topic's name; `topic_deleted` is called with the name
+    of a deleted topic.
+
+    Attributes:
+        fetch_purgatory: Fetch requests that wait for records.
+        produce_purgatory: Produce requests whose records are not committed yet.
+        large_batches: checks large batches in worker threads.
+        stopping: no request waits any more.
     """
 
     def __init__(
@@ -64,14 +78,18 @@ class Partitions:
         cache: MetadataCache,
         logs: LogManager,
         config_of: Callable[[str], LogConfig],
-        on_advance: Callable[[Partition], None],
-        on_delete: Callable[[Partition], None],
+        wheel: TimingWheel,
+        topic_deleted: Callable[[str], None],
     ) -> None:
         self._cache = cache
         self._logs = logs
         self._config_of = config_of
-        self._on_advance = on_advance
-        self._on_delete = on_delete
+        self._topic_deleted = topic_deleted
+        self.fetch_purgatory = Purgatory("Fetch", wheel)
+        self.produce_purgatory = Purgatory("Produce", wheel)
+        self._purgatories = (self.fetch_purgatory, self.produce_purgatory)
+        self.large_batches = LargeBatches(logs.services.workers)
+        self.stopping = False
         self.most = 0
         """The largest number of partitions hosted at once so far."""
         self._by_key: dict[PartitionKey, Partition] = {}
@@ -210,6 +228,30 @@ class Partitions:
         for failure in await self._logs.services.workers.call(remove):  # the next attempt, or start, removes them
             logger.error("folder of a failed creation not removed", error=str(failure))
 
+    # -- waiting requests
+
+    def when_committed(
+        self, waiting: Sequence[Unacknowledged], timeout_ms: int, response: ProduceResponse
+    ) -> Future[ProduceResponse]:
+        """The response, once every append of its request is committed, or the time is up."""
+        future: Future[ProduceResponse] = asyncio.get_running_loop().create_future()
+        operation = DelayedProduce(waiting, response, future)
+        keys = [one.partition.key for one in waiting]
+        self.produce_purgatory.try_complete_else_watch(operation, keys, max(timeout_ms, 0))
+        return future
+
+    def stop_waits(self) -> None:
+        """Answer every Fetch that waits; those that follow do not wait."""
+        self.stopping = True
+        self.fetch_purgatory.complete_all()
+
+    def _advanced(self, partition: Partition) -> None:
+        """Records became visible, or never will: requests that wait for them may now be answered."""
+        key = partition.key
+        for purgatory in self._purgatories:
+            if key in purgatory.watchers:  # checked first, as it is rarely true and every append comes here
+                purgatory.check_and_complete(key)
+
     # -- hosting
 
     def _take(self, new: _New) -> None:
@@ -228,7 +270,7 @@ class Partitions:
         self._host(new, log)
 
     def _host(self, new: _New, log: PartitionLog) -> None:
-        partition = Partition(new.topic, new.topic_id, new.index, log, new.leader_epoch, self._on_advance)
+        partition = Partition(new.topic, new.topic_id, new.index, log, new.leader_epoch, self._advanced)
         partition.lead(new.leader_epoch)
         self._by_key[new.key] = partition
         self.most = max(self.most, len(self._by_key))
@@ -250,7 +292,9 @@ class Partitions:
                 except KafkaStorage as error:  # the next start removes it
                     logger.error("partition not removed", partition=f"{topic.name}-{index}", error=error.message)
             partition.deleted()
-            self._on_delete(partition)
+            self._advanced(partition)
+        if self._cache.topic(topic.name) is None:
+            self._topic_deleted(topic.name)
 
 
 def _changed_partitions(delta: MetadataDelta) -> Iterator[_New]:
