@@ -25,7 +25,7 @@ from storage.files import OsFileSystem
 from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
 from storage.log.log_services import LogServices
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 from storage.shortages import Shortages
 from storage.workers import ThreadWorkers
 from timing.clock import SystemClock
@@ -60,7 +60,7 @@ def keys_of(kind: str, updates: int, round_number: int) -> Iterator[bytes]:
         yield b"%d-%d" % (round_number, number) if unique else b"key-%d" % (number % 10_000)
 
 
-def fill(log: PartitionLog, keys: Iterator[bytes]) -> None:
+def fill(log: UnifiedLog, keys: Iterator[bytes]) -> None:
     now_ms = log.services.clock.wall_ms()
     records: list[Record] = []
     for number, key in enumerate(keys):
@@ -72,7 +72,7 @@ def fill(log: PartitionLog, keys: Iterator[bytes]) -> None:
     append(log, [Record(0, now_ms, b"last", b"record")])
 
 
-def append(log: PartitionLog, records: list[Record]) -> None:
+def append(log: UnifiedLog, records: list[Record]) -> None:
     data = memoryview(build_batch(records))
     log.append_as_leader(data, leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=log.services.clock.wall_ms())
 
@@ -97,7 +97,8 @@ async def measure(kind: str, updates: int, rounds: int, folder: str) -> None:
     busy: list[float] = []
     seconds = cpu_seconds = 0.0
     for number in range(rounds):
-        log = manager.create_log("t", number, uuid.uuid4(), CONFIG)
+        log = manager.plan_log("t", number, uuid.uuid4(), CONFIG, leader_epoch=0)()
+        manager.adopt(log)
         fill(log, keys_of(kind, updates, number))
         log.flush()
         await asyncio.sleep(1)

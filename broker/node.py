@@ -51,7 +51,6 @@ from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from protocol import uuids
 from protocol.metadata.brokers import Endpoint
-from storage.append_types import LogConfig
 from storage.folders.log_dirs import LogDir, LogDirs
 from storage.folders.log_manager import LogManager
 from storage.log.log_services import LogServices
@@ -156,7 +155,7 @@ class Node:
             await self._open_logs(services, dirs, undo)
             await self._bind(undo)
             await self._register(dirs)
-            await seams.workers.call(self.replicas.start)
+            await self.replicas.start()
             self._start_coordinators(undo)
             self._follow_metadata()
             await self.auto_topics.create_at_start(parse_start_topics(self.config.string("odradek.create.topics")))
@@ -204,7 +203,7 @@ class Node:
         folder = dirs.dirs[0]
         directory_id = uuids.from_text(folder.directory_id)
         self.metadata = await StandaloneMetadata.open(
-            services, folder.path, self.node_id, directory_id, self.cache, around
+            services, folder.path, self.node_id, directory_id, self.cache, around, clean=folder.clean
         )
         undo.push_async_callback(self.metadata.log.close)
         if self.metadata.is_new:
@@ -233,7 +232,7 @@ class Node:
             lambda: LogManager.open(
                 services,
                 dirs,
-                self._log_config,
+                lambda topic: log_config(self.config, self.cache.topic_configs(topic)),
                 new_id=self._new_id,
                 topic_id_of=self._topic_id,
                 standing_of=self.metadata.standing,
@@ -244,7 +243,13 @@ class Node:
         undo.push_async_callback(seams.workers.call, self._close_logs)
         self.logs.on_folder_failed = self._folder_failed
         self.metadata.before_snapshot = self.logs.sync_folders
-        self.replicas = ReplicaManager(self.cache, self.logs, self._log_config, self.wheel, self.metrics.topic_deleted)
+        self.replicas = ReplicaManager(
+            self.cache,
+            self.logs,
+            lambda configs: log_config(self.config, configs),
+            self.wheel,
+            self.metrics.topic_deleted,
+        )
         self._maintenance = LogMaintenance(self.logs, self.replicas)
         self._folder_checks = FolderChecks(self.logs, process.require_spare_descriptor)
         self.log_moves = LogMoves(self.logs, self._maintenance.cleaner.is_busy_with, self._new_id)
@@ -260,7 +265,7 @@ class Node:
 
     async def _register(self, dirs: LogDirs) -> None:
         config = self.config
-        await self.metadata.lead(
+        dirs.broker_epoch = await self.metadata.lead(
             Registration(
                 self.node_id,
                 self._new_id(),
@@ -319,10 +324,6 @@ class Node:
             throttling=self.throttling,
             shortages=self.shortages,
         )
-
-    def _log_config(self, topic: str) -> LogConfig:
-        """The configuration of a topic's logs; the broker's defaults for an unknown topic."""
-        return log_config(self.config, self.cache.topic_configs(topic))
 
     def _is_offline(self, topic: str, index: int) -> bool:
         return self.replicas.is_offline(topic, index)
@@ -422,9 +423,13 @@ class Node:
             "moves of logs": self.log_moves.stop,
             "compaction": self._maintenance.stop,
             "periodic jobs": self._periodic.stop,
-            "the metadata log": self.metadata.close,
+            "the metadata log": self._close_metadata,
             "the logs": lambda: self._seams.workers.lane("stop").call(self._close_logs),
         }
+
+    async def _close_metadata(self) -> None:
+        if not await self.metadata.close():
+            self.logs.unclean.add(self._metadata_dir.path)
 
     def _close_logs(self) -> None:
         try:

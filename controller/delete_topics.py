@@ -25,9 +25,7 @@ from protocol.metadata.topics import RemoveTopicRecord
 ONCE = 1
 
 
-def decide(
-    image: MetadataImage, request: DeleteTopicsRequest, quota: MutationQuota
-) -> Decision[DeleteTopicsResponse]:
+def decide(image: MetadataImage, request: DeleteTopicsRequest, quota: MutationQuota) -> Decision[DeleteTopicsResponse]:
     """Results of refused entries come first, then those of the deleted topics. Raises Timeout."""
     ids = Counter(t.topic_id for t in request.topics if t.name is None and t.topic_id is not None)
     names = Counter(t.name for t in request.topics if t.name is not None and t.topic_id is None)

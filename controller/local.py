@@ -41,6 +41,9 @@ class Log(Protocol):
     def next_offset(self) -> int: ...
 
     @property
+    def durable_end(self) -> int: ...
+
+    @property
     def timestamp(self) -> int: ...
 
     def append(self, records: Sequence[Any]) -> int: ...
@@ -66,18 +69,21 @@ class LocalController:
         image: the published image: all in it is durable, and whatever follows it has been told.
         around: what decisions need besides the image.
         on_published: called after each change, with nothing under way.
+        refusal: why no decision is made for now; None if they are.
     """
 
     def __init__(self, log: Log, image: MetadataImage, publish: Publish, around: Surroundings) -> None:
         self.image = image
         self.around = around
         self.on_published: Callable[[], None] = lambda: None
+        self.refusal: NoRoomError | None = None
         self._newest = image
         self._durable = image
         self._log = log
         self._publish = publish
         self._pending: deque[_Pending] = deque()
         self._last: asyncio.Future[None] | None = None
+        self._publishing: asyncio.Future[None] | None = None
         self._committing: asyncio.Task[None] | None = None
         log.on_refused = self._refuse
 
@@ -89,12 +95,18 @@ class LocalController:
     async def submit(self, decide: Callable[[MetadataImage], Decision[R]]) -> R:
         """Make a decision and return its response, once it is durable and published.
 
-        Raises what the decision raises, and MetadataLogError if its records cannot be written.
+        Raises what the decision raises, and MetadataLogError if its records cannot be written, or `refusal`.
         """
+        if self.refusal is not None:
+            raise NoRoomError(self.refusal.message)
+        return await self.begin(decide)
+
+    async def begin(self, decide: Callable[[MetadataImage], Decision[R]]) -> R:
+        """As `submit`, for what has to come before all other decisions: those may still be refused."""
         decision = decide(self._newest)
         if decision.records:
-            await self._append(decision.records)
-        elif self._last is not None and not self._last.done():
+            self._append(decision.records)
+        if self._last is not None and not self._last.done():
             await asyncio.shield(self._last)
         return decision.response
 
@@ -103,7 +115,7 @@ class LocalController:
         if self._committing is not None:
             await asyncio.wait([self._committing])
 
-    def _append(self, records: Sequence[Any]) -> asyncio.Future[None]:
+    def _append(self, records: Sequence[Any]) -> None:
         delta = MetadataDelta(self._newest)
         delta.replay_all(records)
         offset = self._log.append(records)
@@ -112,7 +124,6 @@ class LocalController:
         self._pending.append(_Pending(records, offset, delta, self._newest, done))
         if self._committing is None:
             self._committing = asyncio.create_task(self._commit(), name="metadata-commit")
-        return done
 
     async def _commit(self) -> None:
         """Publish what has become durable, until there is nothing left."""
@@ -140,6 +151,7 @@ class LocalController:
                 delta.replay_all(each.records)
             image = delta.apply(image.offset, image.epoch, image.timestamp_ms)
         self._durable = image
+        self._publishing = group[-1].done
         try:
             await self._publish(delta, image)
         except Exception:  # no caller may be left without an answer
@@ -151,10 +163,13 @@ class LocalController:
         self.on_published()
 
     def _refuse(self, error: MetadataLogError) -> None:
-        """Fail everything that is not durable."""
-        self._newest = self._durable
-        while self._pending:
-            done = self._pending.popleft().done
-            if not done.done():
-                done.set_exception(error)
-                done.exception()  # nobody may wait for it any more
+        """Fail everything that is not durable. What is, but was not published yet, stays."""
+        self._newest, self._last = self._durable, self._publishing
+        pending, self._pending = self._pending, deque()
+        for each in pending:
+            if each.offset < self._log.durable_end:
+                self._pending.append(each)
+                self._newest, self._last = each.image, each.done
+            elif not each.done.done():
+                each.done.set_exception(error)
+                each.done.exception()  # nobody may wait for it any more

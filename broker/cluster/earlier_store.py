@@ -13,6 +13,7 @@ from broker.cluster.earlier_entries import CorruptMetadataError, decode_entries
 from controller.quotas import CLIENT_ID, IP, USER
 from controller.scram import ScramMechanism
 from metadata.configs import ResourceType
+from metadata.settings import METADATA_VERSION
 from protocol.metadata.credentials import UserScramCredentialRecord
 from protocol.metadata.settings import (
     ClientQuotaRecord,
@@ -21,7 +22,7 @@ from protocol.metadata.settings import (
     ProducerIdsRecord,
     QuotaEntity,
 )
-from protocol.metadata.topics import PartitionRecord, TopicRecord
+from protocol.metadata.topics import NO_LEADER, PartitionRecord, TopicRecord
 from storage.files import FileSystem, read_file
 
 LOG_NAME = "metadata.log"
@@ -46,12 +47,12 @@ def is_present(fs: FileSystem, folder: str) -> bool:
 def read_records(fs: FileSystem, folder: str) -> tuple[list[Any], set[UUID]]:
     """The records that say what the store says, and the ids of deleted topics of which folders may be left.
 
-    Blocking; raises CorruptMetadataError, OSError.
+    Records of features come first. Blocking; raises CorruptMetadataError, OSError.
     """
     state = _load(fs, folder)
     deleted = {UUID(key.removeprefix("/deleted-topics/")) for key in state if key.startswith("/deleted-topics/")}
     records: list[Any] = []
-    for key in sorted(state):
+    for key in sorted(state, key=lambda key: (not key.startswith("/features"), key)):
         subject, _, path = key.removeprefix("/").partition("/")
         read = _READ.get(subject)
         if read is not None:
@@ -104,8 +105,8 @@ def _topic(name: str, value: Mapping[str, Any]) -> Iterator[Any]:
             topic_id=topic_id,
             replicas=replicas,
             isr=tuple(known["isr"]),
-            leader=known["leader"],
-            leader_epoch=known["leader_epoch"],
+            leader=NO_LEADER,  # as after a stop: the election that follows makes the epoch two higher
+            leader_epoch=known["leader_epoch"] + 1,
             partition_epoch=0,
             directories=(UUID(int=1),) * len(replicas),  # unassigned (KIP-858)
         )
@@ -120,7 +121,7 @@ def _config(path: str, value: Mapping[str, str]) -> Iterator[Any]:
 
 
 def _features(_path: str, value: Mapping[str, int]) -> Iterator[Any]:
-    for name, level in value.items():
+    for name, level in sorted(value.items(), key=lambda level: level[0] != METADATA_VERSION):
         yield FeatureLevelRecord(name=name, feature_level=level)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import structlog
@@ -46,13 +47,20 @@ class MetadataPublisher:
         self._followers = followers
 
     async def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """A follower that fails is logged, and the others are told all the same."""
+        """A follower that fails is logged, and the others are told all the same: the image has changed for good."""
         for follower in self._followers:
             if follower.prepare is not None:
-                await follower.prepare(delta, image)
+                with _logged(follower):
+                    await follower.prepare(delta, image)
         self._cache.image = image
         for follower in self._followers:
-            try:
+            with _logged(follower):
                 follower.follow(delta, image)
-            except Exception:  # the image has changed for good: the others must know
-                logger.exception("unexpected error while metadata was published", part=follower.name)
+
+
+@contextmanager
+def _logged(follower: Follower) -> Iterator[None]:
+    try:
+        yield
+    except Exception:
+        logger.exception("unexpected error while metadata was published", part=follower.name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -24,11 +25,13 @@ from controller.decision import Decision, Surroundings
 from controller.local import LocalController
 from controller.quorum.errors import MetadataLogError, NoRoomError
 from controller.quorum.metadata_log import MetadataLog
+from controller.quorum.opening import MetadataLogConfig
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from metadata.loader import ImageLoader
 from metadata.snapshot import records_of
 from metadata.topics import TopicImage
+from protocol.errors import KafkaStorage
 from protocol.topic_partition import TopicPartition
 from storage.folders.strays import Standing
 
@@ -46,7 +49,7 @@ class StandaloneMetadata:
         log: the metadata log.
         controller: decides on every change.
         publisher: tells this node's parts what has changed.
-        is_new: the log had no record when it was opened, and nothing was imported.
+        is_new: there was nothing when it was opened, neither a record nor what can be imported.
         before_snapshot: makes durable, off the loop, what a snapshot makes the log forget: that topics were deleted.
     """
 
@@ -63,7 +66,7 @@ class StandaloneMetadata:
         self.publisher = MetadataPublisher(cache)
         self.controller = LocalController(log, read.image, self.publisher.publish, around)
         self.controller.on_published = self._published
-        self.is_new = read.image.offset < 0 and not read.imported
+        self.is_new = read.is_empty and not read.imported
         self.before_snapshot: Callable[[], None] = lambda: None
         self._services = services
         self._folder = folder
@@ -72,7 +75,7 @@ class StandaloneMetadata:
         self._registration: Registration | None = None
         self._min_isr = 1
         self._snapshotting: asyncio.Task[None] | None = None
-        cache.image = read.image
+        cache.image = _after(read.image, read.imported)
 
     @classmethod
     async def open(
@@ -83,11 +86,22 @@ class StandaloneMetadata:
         directory_id: UUID,
         cache: MetadataCache,
         around: Surroundings,
+        *,
+        clean: bool = False,
+        config: MetadataLogConfig | None = None,
     ) -> StandaloneMetadata:
-        """Read the log in `folder`, the first of `log.dirs`. Raises MetadataLogError, CorruptMetadataError, OSError."""
-        lane = services.workers.lane("metadata")
-        log = await lane.call(partial(MetadataLog.open, services, folder, node_id, directory_id=directory_id))
-        read = await lane.call(partial(_read_all, services, folder, log))
+        """Read the log in `folder`, the first of `log.dirs`; `clean`: it was closed by who used it last.
+
+        Raises MetadataLogError, CorruptMetadataError, OSError.
+        """
+        # Its syncs wait for no other log's.
+        services = replace(services, workers=services.workers.lane("metadata"))
+        call = services.workers.call
+        opening = partial(
+            MetadataLog.open, services, folder, node_id, directory_id=directory_id, config=config, clean=clean
+        )
+        log = await call(opening)
+        read = await call(partial(_read_all, services, folder, log))
         return cls(services, folder, log, read, cache, around)
 
     def standing(self, partition: TopicPartition, topic_id: UUID | None) -> Standing:
@@ -97,14 +111,16 @@ class StandaloneMetadata:
             return Standing.HOSTED
         return Standing.DELETED if topic_id in self._read.removed else Standing.STRAY
 
-    async def lead(self, registration: Registration, min_insync_replicas: int) -> None:
-        """Register and elect this node's broker. Raises MetadataLogError if the log cannot be written."""
+    async def lead(self, registration: Registration, min_insync_replicas: int) -> int:
+        """Register and elect this node's broker; return its epoch. Raises MetadataLogError if it cannot be written."""
         self._registration, self._min_isr = registration, min_insync_replicas
         try:
             await self._lead(registration)
         except NoRoomError as error:
             logger.warning("no room for the metadata log; changes are refused", error=error.message)
+            self.controller.refusal = error
             self._register_for_now(registration)
+        return self._cache.image.cluster.brokers[registration.broker_id].epoch
 
     async def retry(self) -> None:
         """Lead, if there was no room for it before; for a periodic job."""
@@ -123,8 +139,8 @@ class StandaloneMetadata:
         epoch = -1 if broker is None else broker.epoch
         return await self.controller.submit(lambda image: producer_ids.decide(image, node_id, epoch))
 
-    async def close(self) -> None:
-        """Fence the broker, as far as the log allows, and close the log. Nothing follows the image any more."""
+    async def close(self) -> bool:
+        """Fence the broker and close the log; whether that went well. Nothing follows the image any more."""
         self.publisher.start(())
         node_id = self.controller.around.node_id
         try:
@@ -136,52 +152,81 @@ class StandaloneMetadata:
             await self.log.close()
         except MetadataLogError as error:  # as after a kill; the next start deals with it
             logger.warning("the broker could not be fenced", error=error.message)
+            return False
+        return True
 
     async def _lead(self, registration: Registration) -> None:
         if self.log.epoch < 0:
             await self.log.lead()
-        await self.controller.submit(partial(self._begin, registration))
-        self._registration = None
+        await self.controller.begin(partial(self._begin, registration))
+        self._registration = self.controller.refusal = None
         if self._read.imported:
+            await self._set_aside()
+
+    async def _set_aside(self) -> None:
+        """Rename the files of the earlier release, which are never read again anyway."""
+        logger.info("metadata of an earlier release imported", folder=self._folder)
+        try:
             await self._services.workers.call(partial(earlier_store.set_aside, self._services.fs, self._folder))
-            logger.info("metadata of an earlier release imported", folder=self._folder)
+        except OSError as error:
+            logger.warning("files of the earlier release not renamed", folder=self._folder, error=str(error))
 
     def _begin(self, registration: Registration, image: MetadataImage) -> Decision[int]:
         """What this run begins with: imported or bootstrap records, where there are none yet, and the registration."""
-        first = [*self._read.imported, *(self.log.bootstrap if image.offset < 0 else ())]
+        first = [*self._read.imported, *(self.log.bootstrap if self._read.is_empty else ())]
         image = _after(image, first)
         first += brokers.bootstrap(image, self._min_isr).records
         decision = brokers.register(_after(image, first), registration, self.controller.next_offset + len(first))
         return Decision([*first, *decision.records], decision.response)
 
     def _register_for_now(self, registration: Registration) -> None:
-        """Let the image say what it will say once there is room: the node can serve, but nothing can change."""
+        """Let the image say what it will say once there is room: the node can serve, but nothing can change.
+
+        Only the leader epochs stay: those that the log does not know yet might come again in the next run, of which
+        clients could not tell these apart.
+        """
         image = self.controller.image
         delta = MetadataDelta(image)
         delta.replay_all(self._begin(registration, image).records)
+        for topic in delta.topics.changed.values():
+            if topic.before is not None:
+                for index, partition in topic.changed.items():
+                    known = topic.before.partitions[index].leader_epoch
+                    topic.changed[index] = replace(partition, leader_epoch=known)
         self._cache.image = delta.apply(image.offset, image.epoch, image.timestamp_ms)
 
     # -- snapshots
 
     def _published(self) -> None:
-        is_writing = self._snapshotting is not None and not self._snapshotting.done()
-        if not is_writing and self.log.is_snapshot_due(self.controller.image.offset + 1):
-            self._snapshotting = asyncio.create_task(self._write_snapshot(), name="metadata-snapshot")
-
-    async def _write_snapshot(self) -> None:
+        """Begin a snapshot if it is time for one."""
         image = self.controller.image
+        if self._snapshotting is not None and not self._snapshotting.done():
+            return
         try:
-            await self._services.workers.lane("metadata").call(self.before_snapshot)
+            is_due = self.log.is_snapshot_due(image.offset + 1)
+        except MetadataLogError as error:
+            logger.warning("metadata snapshot not written", error=str(error))
+            return
+        if is_due:
+            self._snapshotting = asyncio.create_task(self._write_snapshot(image), name="metadata-snapshot")
+
+    async def _write_snapshot(self, image: MetadataImage) -> None:
+        try:
+            await self._services.workers.call(self.before_snapshot)
             await self.log.write_snapshot(image.offset + 1, image.epoch, image.timestamp_ms, records_of(image))
-        except (OSError, MetadataLogError) as error:  # the log still has everything
+        except (OSError, KafkaStorage) as error:  # the log still has everything
             logger.warning("metadata snapshot not written", error=str(error))
 
 
 class _Read:
-    """What was read: the image, the ids of topics that the log deletes, and the records of an earlier release."""
+    """What was read: the image, the ids of topics that the log deletes, and the records of an earlier release.
 
-    def __init__(self, image: MetadataImage, removed: set[UUID], imported: Sequence[Any] = ()) -> None:
+    A log is empty also if this node once led it, but did not get to write a record.
+    """
+
+    def __init__(self, image: MetadataImage, is_empty: bool, removed: set[UUID], imported: Sequence[Any] = ()) -> None:
         self.image = image
+        self.is_empty = is_empty
         self.removed = removed
         self.imported = imported
 
@@ -190,16 +235,18 @@ def _read_all(services: LogServices, folder: str, log: MetadataLog) -> _Read:
     """Blocking."""
     loader = ImageLoader()
     removed: set[UUID] = set()
+    is_empty = True
     for batch in log.batches():
         loader.load(batch.records)
         removed |= {record.topic_id for record in batch.records if record.__class__.__name__ == "RemoveTopicRecord"}
+        is_empty = is_empty and not batch.records
         last = batch
     if log.next_offset:
         loader.publish(log.next_offset - 1, last.epoch, last.timestamp)
-    elif earlier_store.is_present(services.fs, folder):
+    if is_empty and earlier_store.is_present(services.fs, folder):
         imported, deleted = earlier_store.read_records(services.fs, folder)
-        return _Read(loader.image, deleted, imported)
-    return _Read(loader.image, removed)
+        return _Read(loader.image, is_empty, deleted, imported)
+    return _Read(loader.image, is_empty, removed)
 
 
 def _after(image: MetadataImage, records: Sequence[Any]) -> MetadataImage:

@@ -17,10 +17,10 @@ from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.leave import fence
 from coordinator.group.consumer.metrics import ConsumerGroupMetrics
 from coordinator.group.directory import GroupDirectory
+from coordinator.group.group_coordinator_shard import ROWS, GroupCoordinatorShard
 from coordinator.group.offsets.metrics import OffsetMetrics
-from coordinator.group.shard import ROWS, GroupShard
+from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.runtime import CoordinatorRuntime
-from coordinator.runtime.shard import Shard
 from metadata.configs import ResourceType
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
@@ -85,7 +85,7 @@ def require_consumer_protocol(config: BrokerConfig, image: MetadataImage) -> Non
         raise UnsupportedVersion
 
 
-class GroupCoordinator(HostedCoordinator[GroupShard]):
+class GroupCoordinator(HostedCoordinator[GroupCoordinatorShard]):
     """Routes messages for groups, by group id.
 
     `rebalances` and `heartbeats` are the purgatories of waiting joins and syncs, and of sessions.
@@ -107,7 +107,7 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
         self.rebalances = Purgatory("Rebalance", node.wheel)
         self.heartbeats = Purgatory("Heartbeat", node.wheel)
         self._topics = GroupTopics(node.cache)
-        runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
+        runtime: CoordinatorRuntime[GroupCoordinatorShard] = CoordinatorRuntime(
             GROUP_METADATA_TOPIC_NAME,
             ROWS,
             self._new_state,
@@ -123,10 +123,12 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
         counted = self.metrics, self.consumer_metrics, self.offset_metrics
         register_group_metrics(metrics, partitions, self.runtime, *counted)
 
-    def _new_state(self, shard: Shard[GroupShard]) -> GroupShard:
-        classic = ClassicGroups(shard, self.config, self._new_member_id, self.rebalances, self.heartbeats, self.metrics)
+    def _new_state(self, context: CoordinatorContext[GroupCoordinatorShard]) -> GroupCoordinatorShard:
+        classic = ClassicGroups(
+            context, self.config, self._new_member_id, self.rebalances, self.heartbeats, self.metrics
+        )
         consumer = ConsumerGroups(
-            shard,
+            context,
             self.consumer_config,
             self._topics,
             lambda: uuids.to_text(uuids.random_uuid(self._random)),
@@ -134,7 +136,7 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
             self.consumer_metrics,
             fence,
         )
-        return GroupShard(shard, GroupDirectory(classic, consumer), self.config, self.offset_metrics)
+        return GroupCoordinatorShard(context, GroupDirectory(classic, consumer), self.config, self.offset_metrics)
 
     def _new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{uuids.random_uuid(self._random)}"
@@ -154,9 +156,9 @@ class GroupCoordinator(HostedCoordinator[GroupShard]):
         """Consumer groups check changed topics again; the committed offsets of deleted ones are removed."""
         deleted = [topic.name for topic in topics.deleted.values()]
         changed = {*deleted, *(delta.after.name for delta in topics.changed.values())}
-        for shard in self.runtime.shards():
-            if shard.state is not None:
+        for context in self.runtime.contexts():
+            if context.state is not None:
                 for name in changed:
-                    shard.state.groups.consumer.topic_changed(name)
+                    context.state.groups.consumer.topic_changed(name)
             if deleted:
-                shard.tell(lambda state: state.offsets.topics_deleted(deleted))
+                context.tell(lambda state: state.offsets.topics_deleted(deleted))

@@ -16,9 +16,9 @@ import structlog
 from broker.coordinators.transaction_coordinator import TransactionCoordinator
 from broker.replicas.partition import Partition
 from broker.replicas.replica_manager import ReplicaManager
-from coordinator.group.shard import GroupShard
+from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
+from coordinator.runtime.coordinator_context import CoordinatorState
 from coordinator.runtime.runtime import CoordinatorRuntime
-from coordinator.runtime.shard import ShardStatus
 from coordinator.transaction.hanging import end_of_unknown
 from coordinator.transaction.marker_port import EndMarker
 from coordinator.transaction.metadata import TransactionMetadata
@@ -53,7 +53,7 @@ class HangingTransactions:
     def __init__(
         self,
         coordinator: TransactionCoordinator,
-        groups: CoordinatorRuntime[GroupShard],
+        groups: CoordinatorRuntime[GroupCoordinatorShard],
         partitions: ReplicaManager,
         clock: Clock,
     ) -> None:
@@ -140,8 +140,8 @@ class _Ending:
 
 def _is_complete(coordinator: TransactionCoordinator) -> bool:
     """Whether every transactional id is known, as all of `__transaction_state` has been loaded."""
-    shards = [coordinator.runtime.shard(index) for index in range(coordinator.partition_count)]
-    return all(one is not None and one.status is ShardStatus.ACTIVE for one in shards)
+    contexts = [coordinator.runtime.context(index) for index in range(coordinator.partition_count)]
+    return all(one is not None and one.status is CoordinatorState.ACTIVE for one in contexts)
 
 
 def _by_producer(coordinator: TransactionCoordinator) -> dict[int, TransactionMetadata]:

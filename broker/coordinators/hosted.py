@@ -14,9 +14,9 @@ from broker.coordinators.coordinator_log import PartitionCoordinatorLog
 from broker.network.answers import when_all_settled
 from broker.replicas.replica_manager import ReplicaManager
 from coordinator.hashing import partition_for
+from coordinator.runtime.coordinator_context import Operation
+from coordinator.runtime.coordinator_shard import CoordinatorShard
 from coordinator.runtime.runtime import CoordinatorRuntime
-from coordinator.runtime.shard import Operation
-from coordinator.runtime.state_machine import StateMachine
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from metadata.topics import TopicImage
@@ -25,7 +25,7 @@ from protocol.metadata.topics import NO_LEADER
 from timing.clock import Clock
 from timing.wheel import TimingWheel
 
-S = TypeVar("S", bound=StateMachine)
+S = TypeVar("S", bound=CoordinatorShard)
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -101,11 +101,11 @@ class HostedCoordinator(Generic[S]):
         return NO_LEADER if partition is None else partition.leader
 
     def write(self, key: str, operation: Operation[S, T]) -> Future[T]:
-        """Run `operation` in the shard that `key` belongs to; see `Shard.write`."""
+        """Run `operation` in the shard that `key` belongs to; see `CoordinatorContext.write`."""
         return self.runtime.write(partition_for(key, self._partitions), operation)
 
     def read(self, key: str, operation: Callable[[S], T]) -> Future[T]:
-        """See `Shard.read`."""
+        """See `CoordinatorContext.read`."""
         return self.runtime.read(partition_for(key, self._partitions), operation)
 
     def read_all(self, operation: Callable[[S], T], then: Callable[[list[T]], R]) -> R | Awaitable[R]:
@@ -113,7 +113,7 @@ class HostedCoordinator(Generic[S]):
 
         Raises whatever else a shard raises, mostly CoordinatorLoadInProgress.
         """
-        answers = [shard.read(operation) for shard in self.runtime.shards()]
+        answers = [context.read(operation) for context in self.runtime.contexts()]
         return when_all_settled(answers, lambda settled: then(_of_those_here(settled)))
 
     def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
@@ -136,7 +136,7 @@ class HostedCoordinator(Generic[S]):
         """Load the shards. As in Kafka, partitions added later move no keys until the next start."""
         node = self._node
         buffer_bytes = node.config.integer(self.load_buffer_config)
-        if not self.runtime.shards():
+        if not self.runtime.contexts():
             self._partitions = topic.partition_count
         for index in range(topic.partition_count):
             partition = node.replicas.get(topic.name, index)

@@ -10,14 +10,14 @@ from broker.coordinators.hosted import HostedCoordinator, HostingNode
 from broker.coordinators.transaction_markers import TransactionMarkers
 from broker.monitoring.metrics import Metrics
 from broker.monitoring.transaction_metrics import register_transaction_metrics
-from coordinator.group.shard import GroupShard
+from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
+from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.runtime.runtime import CoordinatorRuntime
-from coordinator.runtime.shard import Shard
 from coordinator.transaction.config import TransactionConfig
 from coordinator.transaction.metadata import TransactionMetadata
 from coordinator.transaction.metrics import TransactionMetrics
-from coordinator.transaction.shard import ROWS, TransactionShard
+from coordinator.transaction.transaction_coordinator_shard import ROWS, TransactionCoordinatorShard
 from metadata.topic_names import TRANSACTION_STATE_TOPIC_NAME
 from protocol.errors import KafkaError
 from protocol.records.batch import NO_SEQUENCE
@@ -35,7 +35,7 @@ def transaction_config(config: BrokerConfig) -> TransactionConfig:
     )
 
 
-class TransactionCoordinator(HostedCoordinator[TransactionShard]):
+class TransactionCoordinator(HostedCoordinator[TransactionCoordinatorShard]):
     """Routes messages for transactions, by transactional id. `groups` has the offsets that are part of transactions."""
 
     load_buffer_config = "transaction.state.log.load.buffer.size"
@@ -43,7 +43,7 @@ class TransactionCoordinator(HostedCoordinator[TransactionShard]):
     def __init__(
         self,
         node: HostingNode,
-        groups: CoordinatorRuntime[GroupShard],
+        groups: CoordinatorRuntime[GroupCoordinatorShard],
         producer_ids: ProducerIds,
     ) -> None:
         config = node.config
@@ -51,7 +51,7 @@ class TransactionCoordinator(HostedCoordinator[TransactionShard]):
         self._config = transaction_config(config)
         self.metrics = TransactionMetrics()
         self.markers = TransactionMarkers(node.clock, node.wheel, node.replicas, groups)
-        runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
+        runtime: CoordinatorRuntime[TransactionCoordinatorShard] = CoordinatorRuntime(
             TRANSACTION_STATE_TOPIC_NAME,
             ROWS,
             self._new_state,
@@ -68,10 +68,10 @@ class TransactionCoordinator(HostedCoordinator[TransactionShard]):
         longest_ms = self._config.max_timeout_ms
         register_transaction_metrics(metrics, self.metrics, self.metadata, node.replicas, node.clock, longest_ms)
 
-    def _new_state(self, shard: Shard[TransactionShard]) -> TransactionShard:
-        partition = self._node.replicas.get(TRANSACTION_STATE_TOPIC_NAME, shard.partition)
-        return TransactionShard(
-            shard,
+    def _new_state(self, context: CoordinatorContext[TransactionCoordinatorShard]) -> TransactionCoordinatorShard:
+        partition = self._node.replicas.get(TRANSACTION_STATE_TOPIC_NAME, context.partition)
+        return TransactionCoordinatorShard(
+            context,
             0 if partition is None else partition.leader_epoch,
             self._config,
             self.markers,
@@ -85,25 +85,27 @@ class TransactionCoordinator(HostedCoordinator[TransactionShard]):
 
     def holds(self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[PartitionKey]) -> bool:
         """Whether the producer's open transaction includes all of the partitions, as of the end of the log."""
-        shard = self.runtime.shard(self.partition_for(transactional_id))
-        return shard is not None and _holds(shard.state, transactional_id, producer, partitions)
+        context = self.runtime.context(self.partition_for(transactional_id))
+        return context is not None and _holds(context.state, transactional_id, producer, partitions)
 
     def holds_for_good(
         self, transactional_id: str, producer: ProducerEpoch, partitions: Collection[PartitionKey]
     ) -> bool:
         """Whether `holds` is true, and everything it depends on is committed."""
-        shard = self.runtime.shard(self.partition_for(transactional_id))
-        return shard is not None and shard.is_settled and _holds(shard.state, transactional_id, producer, partitions)
+        context = self.runtime.context(self.partition_for(transactional_id))
+        return (
+            context is not None and context.is_settled and _holds(context.state, transactional_id, producer, partitions)
+        )
 
     def metadata(self) -> Iterator[tuple[str, TransactionMetadata]]:
         """Every transactional id of the loaded shards, for metrics."""
-        for shard in self.runtime.shards():
-            if shard.state is not None:
-                yield from shard.state.items()
+        for context in self.runtime.contexts():
+            if context.state is not None:
+                yield from context.state.items()
 
 
 def _holds(
-    state: TransactionShard | None,
+    state: TransactionCoordinatorShard | None,
     transactional_id: str,
     producer: ProducerEpoch,
     partitions: Collection[PartitionKey],

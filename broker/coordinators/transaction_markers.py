@@ -7,7 +7,7 @@ from functools import partial
 
 from broker.replicas.partition import Partition
 from broker.replicas.replica_manager import ReplicaManager
-from coordinator.group.shard import GroupShard
+from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.runtime.batches import encode_end_marker
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.runtime.runtime import CoordinatorRuntime
@@ -27,7 +27,11 @@ class TransactionMarkers:
     """Appends markers; for `__consumer_offsets` through its coordinator, for which they also decide about offsets."""
 
     def __init__(
-        self, clock: Clock, wheel: TimingWheel, partitions: ReplicaManager, groups: CoordinatorRuntime[GroupShard]
+        self,
+        clock: Clock,
+        wheel: TimingWheel,
+        partitions: ReplicaManager,
+        groups: CoordinatorRuntime[GroupCoordinatorShard],
     ) -> None:
         self._clock = clock
         self._wheel = wheel

@@ -13,7 +13,7 @@ from broker.network.answers import ask_each
 from broker.network.context import RequestContext
 from broker.security import authorized_operations
 from coordinator.group.consumer.describe import DescribedConsumerGroup, DescribedMember, TopicAssignment, describe
-from coordinator.group.shard import GroupShard
+from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from protocol.durations import ZERO
 from protocol.errors import InvalidGroupId, KafkaError
 
@@ -38,8 +38,8 @@ def handle(
     return ask_each(request.group_ids, lambda group_id: coordinator.read(group_id, _describing(group_id)), answer)
 
 
-def _describing(group_id: str) -> Callable[[GroupShard], DescribedConsumerGroup]:
-    def operation(state: GroupShard) -> DescribedConsumerGroup:
+def _describing(group_id: str) -> Callable[[GroupCoordinatorShard], DescribedConsumerGroup]:
+    def operation(state: GroupCoordinatorShard) -> DescribedConsumerGroup:
         if not group_id:
             raise InvalidGroupId
         groups = state.groups.consumer

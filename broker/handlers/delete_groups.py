@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.network.answers import when_all_settled
 from broker.network.context import RequestContext
-from coordinator.group.shard import GroupShard
+from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.runtime.outcome import Outcome
 from protocol.durations import ZERO
 from protocol.errors import KafkaError
@@ -27,7 +27,7 @@ def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsRes
     return when_all_settled(answers, lambda found: _response(request, list(by_partition.values()), found))
 
 
-def _deleting(group_ids: Sequence[str]) -> Callable[[GroupShard], Outcome[dict[str, ErrorCode]]]:
+def _deleting(group_ids: Sequence[str]) -> Callable[[GroupCoordinatorShard], Outcome[dict[str, ErrorCode]]]:
     return lambda state: state.offsets.delete_groups(group_ids)
 
 

@@ -14,8 +14,8 @@ from kio.schema.errors import ErrorCode
 from broker.network.answers import ask_each
 from broker.network.context import RequestContext
 from broker.security import authorized_operations
+from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import GroupDescription
-from coordinator.group.shard import GroupShard
 from protocol.durations import ZERO
 from protocol.errors import GroupIdNotFound, KafkaError
 
@@ -37,7 +37,7 @@ def handle(
     return ask_each(request.groups, lambda group_id: coordinator.read(group_id, _describing(group_id)), answer)
 
 
-def _describing(group_id: str) -> Callable[[GroupShard], GroupDescription]:
+def _describing(group_id: str) -> Callable[[GroupCoordinatorShard], GroupDescription]:
     return lambda state: state.groups.classic_group(group_id).describe()
 
 

@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.network.answers import ask_each
 from broker.network.context import RequestContext
-from coordinator.transaction.shard import TransactionShard
+from coordinator.transaction.transaction_coordinator_shard import TransactionCoordinatorShard
 from protocol.durations import MILLISECOND, ZERO
 from protocol.errors import InvalidRequest, KafkaError, TransactionalIdNotFound
 from protocol.topic_partition import by_topic
@@ -40,7 +40,7 @@ def handle(
     )
 
 
-def _describe(state: TransactionShard, transactional_id: str) -> TransactionState:
+def _describe(state: TransactionCoordinatorShard, transactional_id: str) -> TransactionState:
     if not transactional_id:
         raise InvalidRequest
     found = state.get(transactional_id)

@@ -21,7 +21,7 @@ def handle(ctx: RequestContext, request: DescribeUserScramCredentialsRequest) ->
     credentials: dict[str, dict[int, int]] = {}
     for user, mechanism in sorted(ctx.image.scram):
         credentials.setdefault(user, {})[mechanism] = ctx.image.scram[user, mechanism].iterations
-    asked = Counter([user.name for user in request.users or ()] or credentials)
+    asked = Counter([user.name for user in request.users or ()] or list(credentials))
     return DescribeUserScramCredentialsResponse(
         throttle_time=ZERO,
         error_code=ErrorCode.none,

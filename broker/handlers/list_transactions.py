@@ -16,8 +16,8 @@ from kio.schema.list_transactions.v2.response import TransactionState
 
 from broker.network.context import RequestContext
 from coordinator.transaction.metadata import TransactionMetadata
-from coordinator.transaction.shard import TransactionShard
 from coordinator.transaction.states import BY_WIRE_NAME
+from coordinator.transaction.transaction_coordinator_shard import TransactionCoordinatorShard
 from protocol.durations import ZERO
 from protocol.errors import InvalidRegularExpression
 from protocol.re2_patterns import InvalidPatternError, Pattern, compile_pattern
@@ -80,7 +80,7 @@ def _compiled(pattern: str | None) -> Pattern | None:
         raise InvalidRegularExpression(f"The pattern of transactional ids is invalid: {error}") from error
 
 
-def _found(state: TransactionShard, wanted: Filter, now_ms: int) -> list[TransactionState]:
+def _found(state: TransactionCoordinatorShard, wanted: Filter, now_ms: int) -> list[TransactionState]:
     return [
         TransactionState(
             transactional_id=transactional_id,

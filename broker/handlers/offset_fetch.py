@@ -18,9 +18,9 @@ from kio.schema.offset_fetch.v9.response import (
 
 from broker.network.answers import when_all_settled
 from broker.network.context import RequestContext
+from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.offsets.offsets import Fetched
 from coordinator.group.offsets.store import CommittedOffset
-from coordinator.group.shard import GroupShard
 from protocol.durations import ZERO
 from protocol.entities import maker
 from protocol.errors import KafkaError
@@ -64,7 +64,7 @@ def _groups(ctx: RequestContext, request: OffsetFetchRequest) -> Sequence[Any]:
     return request.groups if ctx.version >= FIRST_BATCHED_VERSION else (ctx.raw,)
 
 
-def _fetching(asked: OffsetFetchRequestGroup, require_stable: bool) -> Callable[[GroupShard], Fetched]:
+def _fetching(asked: OffsetFetchRequestGroup, require_stable: bool) -> Callable[[GroupCoordinatorShard], Fetched]:
     member_id = getattr(asked, "member_id", None)
     member_epoch = getattr(asked, "member_epoch", -1)
     return lambda state: state.offsets.fetch(asked.group_id, _keys(asked), require_stable, member_id, member_epoch)

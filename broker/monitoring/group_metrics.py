@@ -13,9 +13,9 @@ from coordinator.group.classic.metrics import GroupMetrics
 from coordinator.group.classic.states import GroupState
 from coordinator.group.consumer.metrics import ConsumerGroupMetrics
 from coordinator.group.consumer.states import ConsumerGroupState
+from coordinator.group.group_coordinator_shard import GroupCoordinatorShard
 from coordinator.group.group_port import GroupType
 from coordinator.group.offsets.metrics import OffsetMetrics
-from coordinator.group.shard import GroupShard
 from coordinator.runtime.runtime import CoordinatorRuntime
 
 MANAGER = "kafka_coordinator_group_groupmetadatamanager_"
@@ -36,22 +36,22 @@ class Committed(NamedTuple):
     lag: int | None
 
 
-Shards = Callable[[], Iterator[GroupShard]]
+Shards = Callable[[], Iterator[GroupCoordinatorShard]]
 """The shards that are loaded."""
 
 
 def register_group_metrics(
     metrics: Metrics,
     partitions: ReplicaManager,
-    runtime: CoordinatorRuntime[GroupShard],
+    runtime: CoordinatorRuntime[GroupCoordinatorShard],
     groups: GroupMetrics,
     consumer_groups: ConsumerGroupMetrics,
     offsets: OffsetMetrics,
 ) -> None:
     """Register the metrics for `/metrics`."""
 
-    def shards() -> Iterator[GroupShard]:
-        return (shard.state for shard in runtime.shards() if shard.state is not None)
+    def shards() -> Iterator[GroupCoordinatorShard]:
+        return (context.state for context in runtime.contexts() if context.state is not None)
 
     gauge = metrics.gauge
     gauge(f"{MANAGER}numgroups", "Groups.", (), lambda: sum(groups.groups.values()))
@@ -123,12 +123,12 @@ def _groups_of_kip_848(metrics: Metrics, counts: ConsumerGroupMetrics, shards: S
     )
 
 
-def _by_kind(shards: Iterable[GroupShard]) -> Labelled:
+def _by_kind(shards: Iterable[GroupCoordinatorShard]) -> Labelled:
     found = Counter(group.group_type for shard in shards for group in shard.groups.all())
     return [((kind.value,), found[kind]) for kind in GroupType]
 
 
-def _by_state(shards: Iterable[GroupShard]) -> Labelled:
+def _by_state(shards: Iterable[GroupCoordinatorShard]) -> Labelled:
     found = Counter(group.state for shard in shards for group in shard.groups.consumer.by_id.values())
     return [((state.value.lower(),), found[state]) for state in ConsumerGroupState]
 

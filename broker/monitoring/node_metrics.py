@@ -11,7 +11,7 @@ from broker.quotas.entities import QuotaType
 from broker.quotas.throttling import Throttling
 from broker.replicas.fetch_session import FetchSessionCache
 from broker.replicas.replica_manager import ReplicaManager
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 from storage.shortages import Shortages
 from timing.purgatory import Purgatory
 from timing.wheel import TimingWheel
@@ -46,7 +46,7 @@ def register_gauges(
 
 def _partitions(metrics: Metrics, partitions: ReplicaManager) -> None:
     gauge = metrics.gauge
-    logs: dict[str, tuple[str, Callable[[PartitionLog], int]]] = {
+    logs: dict[str, tuple[str, Callable[[UnifiedLog], int]]] = {
         "kafka_log_log_size": ("Bytes of the partition's log.", lambda log: log.size),
         "kafka_log_log_logendoffset": ("The next offset to be given out.", lambda log: log.log_end_offset),
         "kafka_log_log_logstartoffset": ("The first offset that can be read.", lambda log: log.log_start_offset),
@@ -74,7 +74,7 @@ def _partitions(metrics: Metrics, partitions: ReplicaManager) -> None:
     )
 
 
-def _of_each_log(partitions: ReplicaManager, read: Callable[[PartitionLog], int]) -> Values:
+def _of_each_log(partitions: ReplicaManager, read: Callable[[UnifiedLog], int]) -> Values:
     return [((one.topic, str(one.index)), read(one.log)) for one in partitions]
 
 

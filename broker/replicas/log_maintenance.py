@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from broker.periodic import Periodic
     from broker.replicas.replica_manager import ReplicaManager
     from storage.folders.log_manager import LogManager
-    from storage.log.partition_log import PartitionLog
+    from storage.log.unified_log import UnifiedLog
 
 AT_A_TIME = 50
 """The number of logs that a task handles before the loop gets a turn."""
@@ -135,10 +135,10 @@ class LogMaintenance:
         """Write `replication-offset-checkpoint`; blocking, any thread."""
         self._logs.checkpoint_high_watermarks(self._high_watermark)
 
-    def _high_watermark(self, log: PartitionLog) -> int:
+    def _high_watermark(self, log: UnifiedLog) -> int:
         partition = self._partitions.get(log.topic, log.partition)
         return log.log_end_offset if partition is None else partition.high_watermark
 
-    def _last_stable_offset(self, log: PartitionLog) -> int:
+    def _last_stable_offset(self, log: UnifiedLog) -> int:
         partition = self._partitions.get(log.topic, log.partition)
         return log.log_start_offset if partition is None else partition.last_stable_offset

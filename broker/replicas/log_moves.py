@@ -16,7 +16,7 @@ from storage.folders.log_move import LogMove, MoveEndedError
 if TYPE_CHECKING:
     from storage.folders.log_dirs import LogDir
     from storage.folders.log_manager import LogManager
-    from storage.log.partition_log import PartitionLog
+    from storage.log.unified_log import UnifiedLog
 
 logger = structlog.get_logger(__name__)
 
@@ -27,21 +27,19 @@ class LogMoves:
     A stop of the broker cancels unfinished moves.
     """
 
-    def __init__(
-        self, logs: LogManager, is_cleaning: Callable[[PartitionLog], bool], new_id: Callable[[], UUID]
-    ) -> None:
+    def __init__(self, logs: LogManager, is_cleaning: Callable[[UnifiedLog], bool], new_id: Callable[[], UUID]) -> None:
         self._logs = logs
         self._is_cleaning = is_cleaning
         self._new_id = new_id
         self._turn = asyncio.Lock()
-        self._moves: dict[PartitionLog, LogMove] = {}
+        self._moves: dict[UnifiedLog, LogMove] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def future_of(self, log: PartitionLog) -> LogMove | None:
+    def future_of(self, log: UnifiedLog) -> LogMove | None:
         """The move of a log, if one is under way or waits for its turn."""
         return self._moves.get(log)
 
-    def request(self, log: PartitionLog, path: str) -> None:
+    def request(self, log: UnifiedLog, path: str) -> None:
         """Move a log to the folder at the absolute `path`; if it is there already, cancel its move (`ReplicaManager`).
 
         Raises KafkaStorage if the log or any folder is offline, LogDirNotFound.
@@ -63,7 +61,7 @@ class LogMoves:
             raise KafkaStorage("No partition is moved while a log directory is offline")
         self._start(log, target)
 
-    def _start(self, log: PartitionLog, target: LogDir) -> None:
+    def _start(self, log: UnifiedLog, target: LogDir) -> None:
         move = LogMove(self._logs, log, target, self._new_id(), self._is_cleaning)
         self._moves[log] = move
         task = asyncio.ensure_future(self._run(move))

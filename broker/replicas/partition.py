@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from protocol.topic_partition import PartitionKey
     from storage.append_types import LogConfig
     from storage.log.log_offset import LogOffsetMetadata
-    from storage.log.partition_log import PartitionLog
     from storage.log.read_plan import ReadPlan
+    from storage.log.unified_log import UnifiedLog
     from storage.segments.txn_index import AbortedTxn
 
 READ_UNCOMMITTED = 0
@@ -67,7 +67,7 @@ class Partition:
         topic: str,
         topic_id: UUID,
         index: int,
-        log: PartitionLog,
+        log: UnifiedLog,
         leader_epoch: int,
         on_advance: Callable[[Partition], None],
     ) -> None:
@@ -149,7 +149,7 @@ class Partition:
     # -- appending
 
     def append(self, batch: memoryview, origin: AppendOrigin, now_ms: int, *, at_once: bool = False) -> AppendInfo:
-        """Append exactly one batch as leader; see `PartitionLog.append_as_leader` for the errors.
+        """Append exactly one batch as leader; see `UnifiedLog.append_as_leader` for the errors.
 
         With `at_once`, raises LargeBatchError for one whose records take long to check: see `validation`.
         """
@@ -167,7 +167,7 @@ class Partition:
     def append_validated(self, validated: Validated, now_ms: int) -> AppendInfo:
         """Append a client's batch for which `validation` was called with the present configuration.
 
-        Errors are those of `PartitionLog.append_as_leader`, but for what the validation has found.
+        Errors are those of `UnifiedLog.append_as_leader`, but for what the validation has found.
         """
         self.log.check_appendable()
         info = self.log.append_validated(
@@ -203,7 +203,7 @@ class Partition:
         for advanced, _ in self._listeners:
             advanced(high_watermark)
 
-    def _went_offline(self, _log: PartitionLog, error: Exception) -> None:
+    def _went_offline(self, _log: UnifiedLog, error: Exception) -> None:
         """The log went offline. The high watermark will not move again: its listeners get the error."""
         self._on_advance(self)
         for _, failed in list(self._listeners):
@@ -257,7 +257,7 @@ class Partition:
         return plan.aborted_transactions(size, self.log.log_end_offset)
 
     def place(self, offset: int) -> LogOffsetMetadata:
-        """The place in the log of an offset where reads end. May read (`PartitionLog.locate`). Raises KafkaStorage."""
+        """The place in the log of an offset where reads end. May read (`UnifiedLog.locate`). Raises KafkaStorage."""
         if offset == self.log.log_end_offset:
             return self.log.end
         if offset == self.log.flushed.offset:

@@ -4,14 +4,15 @@ Theory of operation. The image is the truth. The logs of new partitions are made
 still the old one (`prepare`); when it is the new one, they are hosted (`follow`), so that a visible partition can be
 used. A partition whose log cannot be made, because there is no room for it, say, is offline, and tried again from time
 to time (`retry`). While a folder of `log.dirs` cannot be used, a partition without a folder may be in there: it is
-offline, not recreated.
+offline, not recreated. Logs are made by one of these at a time, so no two are ever made for one partition at once; but
+while `retry` makes a log, its topic may be deleted.
 """
 
 from __future__ import annotations
 
 import asyncio
 from asyncio import Future
-from collections.abc import Callable, Collection, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -33,17 +34,21 @@ if TYPE_CHECKING:
     from metadata.delta import MetadataDelta
     from metadata.image import MetadataImage
     from metadata.topics import TopicImage
+    from protocol.errors import KafkaError
     from protocol.hot.produce import ProduceResponse
     from protocol.topic_partition import PartitionKey
     from storage.append_types import LogConfig
     from storage.folders.log_manager import LogManager
-    from storage.log.partition_log import PartitionLog
+    from storage.log.unified_log import UnifiedLog
     from timing.wheel import TimingWheel
 
 logger = structlog.get_logger(__name__)
 
 PREPARING = 3
 """The number of threads that make new logs: they mostly wait for the device, and their syncs share that wait."""
+
+MOST_NAMED = 10
+"""The most partitions that one line of the log names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +65,14 @@ class _New:
         return self.topic, self.index
 
 
+_Plan = tuple["PartitionKey", Callable[[], "UnifiedLog"]]
+
+
 class ReplicaManager:
     """The replicas of this node.
 
-    `config_of` gives the configuration of a topic's logs, by the topic's name; `topic_deleted` is called with the name
-    of a deleted topic.
+    `log_config` gives the configuration of a topic's logs, of what is set for the topic; `topic_deleted` is called with
+    the name of a deleted topic.
 
     Attributes:
         fetch_purgatory: Fetch requests that wait for records.
@@ -77,13 +85,13 @@ class ReplicaManager:
         self,
         cache: MetadataCache,
         logs: LogManager,
-        config_of: Callable[[str], LogConfig],
+        log_config: Callable[[Mapping[str, str]], LogConfig],
         wheel: TimingWheel,
         topic_deleted: Callable[[str], None],
     ) -> None:
         self._cache = cache
         self._logs = logs
-        self._config_of = config_of
+        self._log_config = log_config
         self._topic_deleted = topic_deleted
         self.fetch_purgatory = Purgatory("Fetch", wheel)
         self.produce_purgatory = Purgatory("Produce", wheel)
@@ -93,7 +101,8 @@ class ReplicaManager:
         self.most = 0
         """The largest number of partitions hosted at once so far."""
         self._by_key: dict[PartitionKey, Partition] = {}
-        self._prepared: dict[PartitionKey, PartitionLog] = {}
+        self._making = asyncio.Lock()
+        self._prepared: dict[PartitionKey, UnifiedLog] = {}
         self._without_log: dict[PartitionKey, _New] = {}
 
     def get(self, topic: str, index: int) -> Partition | None:
@@ -121,34 +130,42 @@ class ReplicaManager:
     def __len__(self) -> int:
         return len(self._by_key)
 
-    def start(self) -> None:
-        """Host the partitions of all topics. Blocking; raises KafkaStorage."""
-        for topic in self._cache.image.topics:
-            config = self._config_of(topic.name)
+    async def start(self) -> None:
+        """Host the partitions of all topics."""
+        image = self._cache.image
+        missing = []
+        for topic in image.topics:
+            config = self._config_of(topic.name, image)
             for index, partition in topic.in_order():
-                log = self._logs.get(topic.name, index)
+                new = _New(topic.name, index, topic.id, partition.leader_epoch)
+                log = self._logs.get(*new.key) or self._logs.absent_log(*new.key, topic.id, config)
                 if log is None:
-                    log = self._logs.absent_log(topic.name, index, topic.id, config)
-                if log is None:
-                    log = self._logs.create_log(topic.name, index, topic.id, config, partition.leader_epoch)
-                self._host(_New(topic.name, index, topic.id, partition.leader_epoch), log)
+                    missing.append(new)
+                else:
+                    self._host(new, log)
+        self._prepared = await self._make(missing, image)
+        for new in missing:
+            self._take(new, image)
 
     def reconfigure(self) -> None:
         """Apply changed broker defaults to every log."""
-        for topic in self._cache.image.topics:
-            self._configure(topic)
+        image = self._cache.image
+        for topic in image.topics:
+            self._configure(topic, image)
 
     # -- following the image
 
-    async def prepare(self, delta: MetadataDelta, _image: MetadataImage) -> None:
+    async def prepare(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Make the logs of new partitions, in worker threads: their files take several syncs each."""
         if not delta.touched("topics"):
             return
-        recreated = {topic.after.name for topic in delta.topics.changed.values()}
-        for deleted in delta.topics.deleted.values():
-            if deleted.name in recreated:  # its folders' names are needed
-                self._delete(deleted)
-        await self._make([new for new in _changed_partitions(delta) if new.key not in self._by_key])
+        async with self._making:
+            recreated = {topic.after.name for topic in delta.topics.changed.values()}
+            for deleted in delta.topics.deleted.values():
+                if deleted.name in recreated:  # its folders' names are needed
+                    self._delete(deleted)
+            new = [new for new in _changed_partitions(delta) if new.key not in self._by_key]
+            self._prepared = await self._make(new, image)
 
     def follow(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Host what was prepared, let go of what was deleted, and take over leader epochs and configurations."""
@@ -156,65 +173,73 @@ class ReplicaManager:
             for deleted in delta.topics.deleted.values():
                 self._delete(deleted)
             for new in _changed_partitions(delta):
-                self._take(new)
+                self._take(new, image)
         if delta.touched("configs"):
             for resource_type, name in delta.configs.changed:
                 topic = image.topics.get(name) if resource_type == ResourceType.TOPIC else None
                 if topic is not None:
-                    self._configure(topic)
+                    self._configure(topic, image)
 
     async def retry(self) -> set[str]:
         """Make the logs that could not be made before; return the topics of those that were made now."""
-        waiting = list(self._without_log.values())
-        await self._make(waiting)
-        made = [new for new in waiting if new.key in self._prepared]
-        for new in made:
-            self._by_key.pop(new.key).deleted()
-            self._take(new)
-            logger.info("log made at last", partition=f"{new.topic}-{new.index}")
-        return {new.topic for new in made}
+        async with self._making:
+            made = await self._make(list(self._without_log.values()), self._cache.image)
+            late = {key: made.pop(key) for key in list(made) if key not in self._without_log}
+            for key, log in made.items():
+                self._replace_placeholder(self._without_log.pop(key), log)
+            await self._abandon(late)
+        return {topic for topic, _ in made}
 
-    async def _make(self, wanted: Collection[_New]) -> None:
+    async def _make(self, wanted: Collection[_New], image: MetadataImage) -> dict[PartitionKey, UnifiedLog]:
         """Make logs, as far as that is possible. A device failure takes its folder offline, for the next attempt."""
-        plans: list[tuple[PartitionKey, Callable[[], PartitionLog]]] = []
+        plans: list[_Plan] = []
         for new in wanted:
-            config = self._config_of(new.topic)
+            config = self._config_of(new.topic, image)
             try:
-                plan = self._logs.plan_log(new.topic, new.index, new.topic_id, config, new.leader_epoch)
+                make = self._logs.plan_log(new.topic, new.index, new.topic_id, config, new.leader_epoch)
             except KafkaStorage as refused:
-                logger.error("log not made", partition=f"{new.topic}-{new.index}", error=refused.message)
+                self._say_not_made([new.key], refused)
             else:
-                plans.append((new.key, plan))
+                plans.append((new.key, make))
         shares = [share for start in range(PREPARING) if (share := plans[start::PREPARING])]
         call = self._logs.services.workers.call
-        for errors in await asyncio.gather(*(call(partial(self._make_share, share)) for share in shares)):
-            if not errors:
-                continue
-            logger.error("logs not made", error=next(iter(errors.values())).message, partitions=len(errors))
+        made: dict[PartitionKey, UnifiedLog] = {}
+        for logs, errors in await asyncio.gather(*(call(partial(self._make_share, share)) for share in shares)):
             for error in errors.values():
                 self._logs.services.shortages.note(error.log_dir.path, error.cause)
                 self._logs.fail_if_device(error.log_dir, error.cause)
-            await self._abandon(errors)
+            if errors:
+                self._say_not_made(errors, next(iter(errors.values())))
+                await self._abandon({key: logs.pop(key, None) for key in errors})
+            made |= logs
+        return made
 
     def _make_share(
-        self, share: Sequence[tuple[PartitionKey, Callable[[], PartitionLog]]]
-    ) -> dict[PartitionKey, LogsNotMadeError]:
-        """Make the logs of a share; return why some of them, if any, could not be made. In a worker thread."""
+        self, share: Sequence[_Plan]
+    ) -> tuple[dict[PartitionKey, UnifiedLog], dict[PartitionKey, LogsNotMadeError]]:
+        """Make the logs of a share; return them, and why others are not there or not safe. In a worker thread."""
+        made: dict[PartitionKey, UnifiedLog] = {}
         errors: dict[PartitionKey, LogsNotMadeError] = {}
-        for key, plan in share:
+        for key, make in share:
             try:
-                self._prepared[key] = plan()
+                made[key] = make()
             except LogsNotMadeError as error:
                 errors[key] = error
         try:
             self._logs.sync_folders()
-        except LogsNotMadeError as error:  # none of the names is safe
-            errors |= {key: error for key, _ in share if key not in errors}
-        return errors
+        except LogsNotMadeError as error:
+            errors |= dict.fromkeys(made, error)
+        return made, errors
 
-    async def _abandon(self, keys: Collection[PartitionKey]) -> None:
+    def _say_not_made(self, keys: Collection[PartitionKey], error: KafkaError) -> None:
+        """An attempt follows the other, so only the first is worth a line."""
+        new = [f"{topic}-{index}" for topic, index in keys if (topic, index) not in self._without_log]
+        if new:
+            logger.error("logs not made", error=error.message, partitions=new[:MOST_NAMED], count=len(new))
+
+    async def _abandon(self, unwanted: Mapping[PartitionKey, UnifiedLog | None]) -> None:
         """Remove logs that are not to be hosted, and what is left of those that were not made."""
-        removals = [self._logs.abandon(*key, self._prepared.pop(key, None)) for key in keys]
+        removals = [self._logs.abandon(*key, log) for key, log in unwanted.items()]
 
         def remove() -> list[OSError]:
             errors = []
@@ -254,29 +279,40 @@ class ReplicaManager:
 
     # -- hosting
 
-    def _take(self, new: _New) -> None:
+    def _take(self, new: _New, image: MetadataImage) -> None:
         """Host a partition whose log was prepared, or take over the leader epoch of one that is hosted already."""
         known = self._by_key.get(new.key)
-        if known is not None and new.key not in self._prepared:
+        if known is not None:
             known.lead(new.leader_epoch)
+            if new.key in self._without_log:
+                self._without_log[new.key] = new
             return
         log = self._prepared.pop(new.key, None)
         if log is None:
             self._without_log[new.key] = new
-            log = self._logs.unmade_log(new.topic, new.index, new.topic_id, self._config_of(new.topic))
+            log = self._logs.unmade_log(*new.key, new.topic_id, self._config_of(new.topic, image))
         else:
-            self._without_log.pop(new.key, None)
             self._logs.adopt(log)
         self._host(new, log)
 
-    def _host(self, new: _New, log: PartitionLog) -> None:
+    def _replace_placeholder(self, new: _New, log: UnifiedLog) -> None:
+        self._by_key[new.key].deleted()
+        log.config = self._config_of(new.topic, self._cache.image)  # it may have changed while the log was made
+        self._logs.adopt(log)
+        self._host(new, log)
+        logger.info("log made at last", partition=f"{new.topic}-{new.index}")
+
+    def _host(self, new: _New, log: UnifiedLog) -> None:
         partition = Partition(new.topic, new.topic_id, new.index, log, new.leader_epoch, self._advanced)
         partition.lead(new.leader_epoch)
         self._by_key[new.key] = partition
         self.most = max(self.most, len(self._by_key))
 
-    def _configure(self, topic: TopicImage) -> None:
-        config = self._config_of(topic.name)
+    def _config_of(self, topic: str, image: MetadataImage) -> LogConfig:
+        return self._log_config(image.configs.of(ResourceType.TOPIC, topic))
+
+    def _configure(self, topic: TopicImage, image: MetadataImage) -> None:
+        config = self._config_of(topic.name, image)
         for index in range(topic.partition_count):
             self._by_key[topic.name, index].configure(config)
 

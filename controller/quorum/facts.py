@@ -35,6 +35,7 @@ class LogFacts:
         metadata_version: the last level of `metadata.version`.
         snapshot_timestamp: in a snapshot's header: when the last record that it covers was appended.
         last_control: the type of the last control record.
+        has_records: there are others than control records.
     """
 
     epoch: int = 0
@@ -46,6 +47,7 @@ class LogFacts:
     metadata_version: int | None = None
     snapshot_timestamp: int = -1
     last_control: str = ""
+    has_records: bool = False
 
     def note(self, header: BatchHeader, batch: memoryview, path: str) -> None:
         """Take a batch of the file at `path`. Raises MetadataLogError for records that are not known."""
@@ -65,6 +67,7 @@ class LogFacts:
         self.epoch, self.timestamp = header.leader_epoch, max(self.timestamp, header.max_timestamp)
 
     def _note_value(self, value: bytes) -> None:
+        self.has_records = True
         cls, _, _ = serde.read_type(value)
         if cls.__name__ == "FeatureLevelRecord":
             record = serde.decode_record(value)

@@ -21,7 +21,7 @@ from protocol.records.batch import NO_TIMESTAMP, read_header
 from storage.append_types import AppendOrigin
 from storage.files import is_transient
 from storage.log.log_offset import LogOffsetMetadata
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 from storage.log.validator import Validated
 
 logger = structlog.get_logger(__name__)
@@ -45,7 +45,7 @@ class GroupCommit:
 
     def __init__(
         self,
-        log: PartitionLog,
+        log: UnifiedLog,
         timestamp: int,
         on_refused: Callable[[NoRoomError], None],
         on_failure: Callable[[str], None],

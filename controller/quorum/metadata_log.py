@@ -28,8 +28,8 @@ from protocol.errors import KafkaError
 from protocol.metadata.control import KRaftVersionRecord, LeaderChangeMessage, Voter
 from storage.files import is_transient
 from storage.log.log_services import LogServices
-from storage.log.partition_log import PartitionLog
 from storage.log.retention import apply_retention
+from storage.log.unified_log import UnifiedLog
 from storage.segments.segment_files import LOG_SUFFIX, file_name
 from storage.workers import Workers, folder_lane
 
@@ -56,7 +56,7 @@ class MetadataLog:
         node_id: int,
         config: MetadataLogConfig,
         found: Survey,
-        log: PartitionLog,
+        log: UnifiedLog,
     ) -> None:
         self.log = log
         self.bootstrap = found.bootstrap
@@ -90,15 +90,19 @@ class MetadataLog:
         *,
         directory_id: UUID | None = None,
         config: MetadataLogConfig | None = None,
+        clean: bool = False,
     ) -> MetadataLog:
         """Open the log in `root`, a folder of `log.dirs` that the caller has locked. Blocking, for a worker thread.
 
-        `directory_id` is the folder's id, which must be the voter's if `kraft.version` is 1. Raises MetadataLogError
-        if the log is damaged, has other voters, or was written by a newer Kafka, and then nothing is changed; OSError.
+        `directory_id` is the folder's id, which must be the voter's if `kraft.version` is 1. `clean`: the log was
+        closed by whoever used it last, so nothing has to be written, for which there may be no room.
+
+        Raises MetadataLogError if the log is damaged, has other voters, or was written by a newer Kafka, and then
+        nothing is changed; OSError.
         """
         config = config or MetadataLogConfig()
         found = survey(services.fs, root, node_id, directory_id)
-        log = open_partition_log(services, root, found, config.log_config)
+        log = open_partition_log(services, root, found, config.log_config, clean=clean)
         return cls(services, node_id, config, found, log)
 
     def batches(self) -> Iterator[CommittedBatch]:

@@ -12,8 +12,8 @@ from protocol.errors import KafkaError
 from storage.append_types import LogConfig
 from storage.folders import partition_metadata
 from storage.log.log_services import LogServices
-from storage.log.partition_log import PartitionLog
 from storage.log.recovery import LoadedState, LoadRequest, load
+from storage.log.unified_log import UnifiedLog
 from storage.producers.producer_state import ProducerStateManager
 from storage.segments.index import CorruptIndexError
 
@@ -58,20 +58,24 @@ class _Host:
         pass
 
 
-def open_partition_log(services: LogServices, root: str, found: Survey, config: LogConfig) -> PartitionLog:
+def open_partition_log(
+    services: LogServices, root: str, found: Survey, config: LogConfig, *, clean: bool
+) -> UnifiedLog:
     """Open the log in `root`, a folder of `log.dirs`, and cut off what a power failure may have torn. Blocking.
 
-    Raises DamagedError, OSError.
+    A log that was closed cleanly needs no recovery, and with it no room. Raises DamagedError, OSError.
     """
     folder = f"{root}/{FOLDER_NAME}"
     _prepare_folder(services, root, folder, found)
     try:
-        state = _load(services, folder, config, found)
+        state = _load(services, folder, config, found, clean=clean and not found.is_torn)
+        if clean and state.log_end_offset != found.end_offset:  # then an index is wrong
+            state = _load(services, folder, config, found, clean=False)
     except (KafkaError, CorruptIndexError) as error:
         raise DamagedError(f"{folder}: {error}") from error
     if state.log_end_offset != found.end_offset:
         raise DamagedError(f"{folder} ends at offset {state.log_end_offset}, but was read up to {found.end_offset}.")
-    return PartitionLog(
+    return UnifiedLog(
         services, folder, topic=TOPIC, partition=0, topic_id=TOPIC_ID, config=config, state=state, host=_Host()
     )
 
@@ -88,8 +92,8 @@ def _prepare_folder(services: LogServices, root: str, folder: str, found: Survey
         fs.unlink(f"{folder}/{name}")
 
 
-def _load(services: LogServices, folder: str, config: LogConfig, found: Survey) -> LoadedState:
-    """Open the segments: the last one is recovered, since its end may be torn; the others were read already.
+def _load(services: LogServices, folder: str, config: LogConfig, found: Survey, *, clean: bool) -> LoadedState:
+    """Open the segments: the last one is recovered, unless it is `clean`; the others were read already.
 
     A log that ends before its snapshot does, as after a restored backup, begins anew where the snapshot ends.
     """
@@ -100,7 +104,7 @@ def _load(services: LogServices, folder: str, config: LogConfig, found: Survey) 
             folder=folder,
             name=FOLDER_NAME,
             config=config,
-            clean=False,
+            clean=clean,
             recovery_point=found.segments[-1] if found.segments else 0,
             log_start_offset=found.start_offset if begins_anew else 0,
             cleaned_to=None,

@@ -46,6 +46,7 @@ class Survey:
         segments: base offsets.
         end_offset: the offset after the last whole batch, or after what the snapshot covers if that is later.
         bytes_after_snapshot: the size of the batches that the snapshot does not cover.
+        is_torn: there is something after the last whole batch, as a power failure leaves it.
         leftovers: names of unfinished and removed snapshots.
         covers_log: the snapshot goes further than the log.
     """
@@ -58,6 +59,7 @@ class Survey:
     segments: list[int] = field(default_factory=list)
     end_offset: int = 0
     bytes_after_snapshot: int = 0
+    is_torn: bool = False
     leftovers: list[str] = field(default_factory=list)
     covers_log: bool = False
 
@@ -76,7 +78,7 @@ def survey(fs: FileSystem, root: str, node_id: int, directory_id: UUID | None) -
     found = Survey()
     if fs.is_dir(folder):
         _look_into(fs, folder, found)
-    if not found.bootstrap and found.end_offset == 0 and fs.exists(f"{root}/{OLD_BOOTSTRAP}"):
+    if not found.bootstrap and not found.facts.has_records and fs.exists(f"{root}/{OLD_BOOTSTRAP}"):
         found.bootstrap = _records(fs, f"{root}/{OLD_BOOTSTRAP}")
     configured = found.state.voters if found.state is not None else ()
     found.facts.check_voters(folder, node_id, directory_id, configured)
@@ -181,6 +183,7 @@ def _read_log(fs: FileSystem, folder: str, found: Survey) -> None:
                 else:
                     raise DamagedError(f"{path} has epoch {epoch} before offset {start}, unlike the snapshot there.")
             rest = file.size() - end
+            found.is_torn = rest > 0
             if rest and (base != needed[-1] or has_batch_after(file.pread(rest, end), expected)):
                 raise damaged(path, end, expected)
         finally:

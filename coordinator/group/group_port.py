@@ -96,7 +96,7 @@ class Group(Protocol):
 
 
 class Groups(Protocol):
-    """The groups of one shard, which `coordinator/group/shard.py` combines with the offsets."""
+    """The groups of one shard, which `coordinator/group/group_coordinator_shard.py` combines with the offsets."""
 
     def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None, position: Position) -> None:
         """Apply a GroupMetadata record to durable state."""

@@ -2,8 +2,9 @@
 
 The contract, for authors of a state machine
 --------------------------------------------
-One internal partition has one `Shard` (an actor) with one state machine. Everything that happens to the state machine
-is an *operation*: a function `operation(state) -> Outcome` that never awaits. Requests come in by
+One internal partition has one `CoordinatorContext` (an actor), which drives one `CoordinatorShard` (the state machine).
+The names are those of Kafka's CoordinatorRuntime. Everything that happens to the shard is an *operation*: a function
+`operation(state) -> Outcome` that never awaits, where `state` is the shard. Requests come in by
 
     future = runtime.write(partition, lambda state: state.join(request))     # asyncio.Future of the answer
 
@@ -21,10 +22,10 @@ and an operation that arrives while another runs (from its effects, say) waits i
 - **effects** is `effects(error: KafkaError | None) -> None`, for soft state: who waits, timers, pending members. It
   runs right after replay with None, or with the (translated) error if the append failed; then nothing was written or
   replayed (with `atomic=False`, nothing from the failed batch on). It does not run if the log went offline and the
-  state is already thrown away. It may answer waiters, set timers, and `shard.tell(operation)` what is to happen next.
+  state is already thrown away. It may answer waiters, set timers, and `context.tell(operation)` what is to happen next.
 - **reply** is the answer, or a `Waiter` when the answer comes by a later operation:
 
-    waiter = shard.waiter()              # in the operation
+    waiter = context.waiter()            # in the operation
     return Outcome(reply=waiter, effects=lambda error: group.park(waiter) if error is None else None)
     ...
     waiter.answer(response)              # in the effects of a later operation (or `waiter.fail(KafkaError)`)
@@ -32,16 +33,16 @@ and an operation that arrives while another runs (from its effects, say) waits i
   Answers (errors and waiters' answers too) are held back until the high watermark has passed everything written so
   far: nothing that may still be lost is ever answered. `waiter.answered` tells whether it was answered; answering twice
   is harmless. A waiter whose own operation fails gets that error automatically.
-- **Timers** are messages: `shard.timers.schedule(key, delay_ms, operation)` runs `operation(state)` like any other,
+- **Timers** are messages: `context.timers.schedule(key, delay_ms, operation)` runs `operation(state)` like any other,
   unless the key was cancelled or rescheduled in between (`cancel(key)`). The key identifies what the timer is for, as
-  in ("heartbeat", group id, member id). `shard.clock.wall_ms()` is the time.
+  in ("heartbeat", group id, member id). `context.clock.wall_ms()` is the time.
 - **When an append fails** (records too large, a fenced producer, a full disk) only that operation fails; nothing of it
   is in the log. When the log goes offline, every held-back answer fails with one translated error, waiters fail with
-  NOT_COORDINATOR, timers are cancelled, the state is thrown away, and the shard loads again. The same on an exception
-  in an append, replay or effects (a bug; logged). While loading, requests get COORDINATOR_LOAD_IN_PROGRESS; with no
-  shard here, NOT_COORDINATOR.
+  NOT_COORDINATOR, timers are cancelled, the state is thrown away, and the context loads a new one. The same on an
+  exception in an append, replay or effects (a bug; logged). While loading, requests get COORDINATOR_LOAD_IN_PROGRESS;
+  with no context here, NOT_COORDINATOR.
 
-A new state machine (`StateMachine`) is made for each load by `new_state(shard)`; `loaded()` is called when all records
+A new `CoordinatorShard` is made for each load by `new_state(context)`; `loaded()` is called when all records
 have been replayed (set timers there, not before), `unloaded()` when it is given up. Its record types are one table,
 `rows_by_id((RecordRow(schema, replay), ...))`, whose schemas are in `protocol/internal`.
 """

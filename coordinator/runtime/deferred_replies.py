@@ -1,4 +1,11 @@
-"""Answers held back until what they depend on is committed, as in Kafka's CoordinatorRuntime."""
+"""Answers held back until what they depend on is committed (the DeferredEventQueue of Kafka's CoordinatorRuntime).
+
+How it works: an answer is decided when the log ends at some offset, `_written`. Whatever the decision saw lies before
+that offset, so the answer is parked with it, and given once the high watermark has reached it. Offsets of parked
+answers only grow, so a queue keeps them in order. With nothing parked and everything committed, an answer is given at
+once. A waiter's answer is decided by a later operation, and is parked at the offset of that moment. When the shard is
+given up (`drop`), answers that were decided fail with one error, and those that were not with NOT_COORDINATOR.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +20,9 @@ from protocol.errors import KafkaError, NotCoordinator
 
 
 class DeferredReplies:
-    """The answers that one shard owes. `create_future` is the loop's.
+    """The answers that one CoordinatorContext owes. `create_future` is the loop's.
 
-    Offsets are those of the shard's log, which reports how far it is written and how far it is committed.
+    Offsets are those of the internal partition's log, which reports how far it is written and how far it is committed.
     """
 
     __slots__ = ("_committed", "_create_future", "_parked", "_waiting", "_written")

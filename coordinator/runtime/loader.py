@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from coordinator.runtime.coordinator_shard import CoordinatorShard, RecordRow
 from coordinator.runtime.outcome import Position
-from coordinator.runtime.state_machine import RecordRow, StateMachine
 from protocol.internal.schema import record_id
 from protocol.primitives import INT16, Buffer
 from protocol.records.batch import CONTROL_FLAG, NO_PRODUCER_ID, TRANSACTIONAL_FLAG, BatchHeader, read_header
@@ -28,7 +28,9 @@ TURN_MS = 5.0
 RECORDS_A_STEP = 200
 
 
-async def replay_log(log: LogPort, rows: Mapping[int, RecordRow], state: StateMachine, name: str, clock: Clock) -> int:
+async def replay_log(
+    log: LogPort, rows: Mapping[int, RecordRow], state: CoordinatorShard, name: str, clock: Clock
+) -> int:
     """Replay a log; return the number of records. Raises KafkaError from the log, ValueError for malformed records."""
     replay = LogReplay(rows, state, name)
     began_ms = clock.monotonic_ms()
@@ -47,7 +49,7 @@ class LogReplay:
     (`RecordRow.last_value_counts`): a log of a million commits of few offsets is read in a fraction of the time.
     """
 
-    def __init__(self, rows: Mapping[int, RecordRow], state: StateMachine, name: str) -> None:
+    def __init__(self, rows: Mapping[int, RecordRow], state: CoordinatorShard, name: str) -> None:
         self.records = 0
         self._rows = rows
         self._state = state

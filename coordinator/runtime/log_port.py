@@ -1,4 +1,4 @@
-"""The log as a shard sees it. The broker has an adapter for a partition; tests have one in memory."""
+"""The log as a CoordinatorContext sees it. The broker has an adapter for a partition; tests have one in memory."""
 
 from __future__ import annotations
 

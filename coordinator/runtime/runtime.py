@@ -1,4 +1,10 @@
-"""The shards of one internal topic that this node leads (Kafka's CoordinatorRuntime)."""
+"""The contexts of one internal topic's partitions that this node leads (Kafka's CoordinatorRuntime).
+
+How it works: the node tells `load` when it becomes leader of an internal partition, and `unload` when it no longer is.
+Each partition has a CoordinatorContext, found by its index. Loads wait for each other, so that the first partitions
+serve while others load. A context whose log failed asks to be loaded again, and takes its place at the end of that
+line.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +15,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import structlog
 
+from coordinator.runtime.coordinator_context import CoordinatorContext, CoordinatorState, Operation, Surroundings
+from coordinator.runtime.coordinator_shard import CoordinatorShard, RecordRow
 from coordinator.runtime.outcome import ProducerEpoch
-from coordinator.runtime.shard import Operation, Shard, ShardStatus, Surroundings
-from coordinator.runtime.state_machine import RecordRow, StateMachine
 from protocol.errors import KafkaError, NotCoordinator
 from protocol.records.compression import Compression
 
@@ -22,12 +28,12 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
-S = TypeVar("S", bound=StateMachine)
+S = TypeVar("S", bound=CoordinatorShard)
 T = TypeVar("T")
 
 
 class CoordinatorRuntime(Generic[S]):
-    """Loads and unloads shards, and takes their messages by partition index.
+    """Loads and unloads contexts, and takes their messages by partition index.
 
     `topic` names the internal topic. `base_sequence` is that of every batch of records: in Kafka, 0 from its
     CoordinatorRuntime, none from its TransactionStateManager.
@@ -37,7 +43,7 @@ class CoordinatorRuntime(Generic[S]):
         self,
         topic: str,
         rows: Mapping[int, RecordRow],
-        new_state: Callable[[Shard[S]], S],
+        new_state: Callable[[CoordinatorContext[S]], S],
         *,
         clock: Clock,
         wheel: TimingWheel,
@@ -50,84 +56,84 @@ class CoordinatorRuntime(Generic[S]):
         self._surroundings: Surroundings[S] = Surroundings(
             self._loop, clock, wheel, rows, new_state, self._start_loading, compression, base_sequence
         )
-        self._shards: dict[int, Shard[S]] = {}
+        self._contexts: dict[int, CoordinatorContext[S]] = {}
         self._loads: dict[int, Task[None]] = {}
         self._turn_to_load = asyncio.Lock()
 
     def load(self, partition: int, log: LogPort) -> None:
-        """Load the partition's shard, as this node leads it from now on; it replaces any earlier one."""
+        """Load the partition's context, as this node leads it from now on; it replaces any earlier one."""
         self.unload(partition)
-        shard = Shard(f"{self._topic}-{partition}", partition, log, self._surroundings)
-        self._shards[partition] = shard
-        self._start_loading(shard)
+        context = CoordinatorContext(f"{self._topic}-{partition}", partition, log, self._surroundings)
+        self._contexts[partition] = context
+        self._start_loading(context)
 
     def unload(self, partition: int) -> None:
-        """Unload the partition's shard, as this node no longer leads it; harmless if it did not."""
-        shard = self._shards.pop(partition, None)
-        if shard is not None:
+        """Unload the partition's context, as this node no longer leads it; harmless if it did not."""
+        context = self._contexts.pop(partition, None)
+        if context is not None:
             task = self._loads.pop(partition, None)
             if task is not None:
                 task.cancel()
-            shard.unload()
+            context.unload()
 
     def unload_all(self) -> None:
-        for partition in list(self._shards):
+        for partition in list(self._contexts):
             self.unload(partition)
 
     async def loaded(self) -> None:
-        """Return when no shard is loading."""
+        """Return when no context is loading."""
         while self._loads:
             await asyncio.wait(list(self._loads.values()))
 
     def write(self, partition: int, operation: Operation[S, T]) -> Future[T]:
-        """See `Shard.write`; fails with NotCoordinator where no shard is here."""
-        shard = self._shards.get(partition)
-        return self._not_here() if shard is None else shard.write(operation)
+        """See `CoordinatorContext.write`; fails with NotCoordinator where no context is here."""
+        context = self._contexts.get(partition)
+        return self._not_here() if context is None else context.write(operation)
 
     def read(self, partition: int, operation: Callable[[S], T]) -> Future[T]:
-        """See `Shard.read`."""
-        shard = self._shards.get(partition)
-        return self._not_here() if shard is None else shard.read(operation)
+        """See `CoordinatorContext.read`."""
+        context = self._contexts.get(partition)
+        return self._not_here() if context is None else context.read(operation)
 
     def end_transaction(
         self, partition: int, producer: ProducerEpoch, coordinator_epoch: int, committed: bool
     ) -> Future[None]:
-        """See `Shard.end_transaction`."""
-        shard = self._shards.get(partition)
-        return self._not_here() if shard is None else shard.end_transaction(producer, coordinator_epoch, committed)
+        """See `CoordinatorContext.end_transaction`."""
+        context = self._contexts.get(partition)
+        return self._not_here() if context is None else context.end_transaction(producer, coordinator_epoch, committed)
 
-    def shard(self, partition: int) -> Shard[S] | None:
-        """The partition's shard; None if this node does not coordinate it."""
-        return self._shards.get(partition)
+    def context(self, partition: int) -> CoordinatorContext[S] | None:
+        """The partition's context; None if this node does not coordinate it."""
+        return self._contexts.get(partition)
 
-    def shards(self) -> Collection[Shard[S]]:
-        """Every shard of this node, loading or not."""
-        return self._shards.values()
+    def contexts(self) -> Collection[CoordinatorContext[S]]:
+        """Every context of this node, loading or not."""
+        return self._contexts.values()
 
     def __contains__(self, partition: int) -> bool:
-        return partition in self._shards
+        return partition in self._contexts
 
     def _not_here(self) -> Future[T]:
         future: Future[T] = self._loop.create_future()
         future.set_exception(NotCoordinator())
         return future
 
-    def _start_loading(self, shard: Shard[S]) -> None:
-        task = self._loop.create_task(self._load(shard), name=f"load-{shard.name}")
-        self._loads[shard.partition] = task
-        task.add_done_callback(lambda done: self._load_ended(shard.partition, done))
+    def _start_loading(self, context: CoordinatorContext[S]) -> None:
+        task = self._loop.create_task(self._load(context), name=f"load-{context.name}")
+        self._loads[context.partition] = task
+        task.add_done_callback(lambda done: self._load_ended(context.partition, done))
 
-    async def _load(self, shard: Shard[S]) -> None:
-        """Load one shard after the other, as in Kafka: the first ones serve while the others load."""
+    async def _load(self, context: CoordinatorContext[S]) -> None:
+        """Load one context after the other, as in Kafka: the first ones serve while the others load."""
         try:
             async with self._turn_to_load:
-                await shard.load()
+                await context.load()
         except (KafkaError, ValueError) as error:
-            logger.error("coordinator not loaded", shard=shard.name, error=str(error))
-            shard.unload(ShardStatus.FAILED)
+            logger.error("coordinator not loaded", shard=context.name, error=str(error))
+            context.unload(CoordinatorState.FAILED)
         except Exception:
-            logger.exception("unexpected error while a coordinator loaded", shard=shard.name)
-            shard.unload(ShardStatus.FAILED)
+            logger.exception("unexpected error while a coordinator loaded", shard=context.name)
+            context.unload(CoordinatorState.FAILED)
 
     def _load_ended(self, partition: int, task: Task[None]) -> None:
         if self._loads.get(partition) is task:

@@ -1,4 +1,4 @@
-"""A shard's timers: they run as messages, and only if not cancelled or replaced."""
+"""The timers of a CoordinatorContext: they run as messages, and only if not cancelled or replaced."""
 
 from __future__ import annotations
 

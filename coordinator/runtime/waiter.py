@@ -14,10 +14,10 @@ Settle = Callable[["Future[Any]", Any, "KafkaError | None"], None]
 
 
 class Waiter(Generic[T]):
-    """Made by `Shard.waiter()` and returned as an outcome's reply; answered once, by any operation.
+    """Made by `CoordinatorContext.waiter()` and returned as an outcome's reply; answered once, by any operation.
 
     The answer is held back until everything written by then is committed. Answering again is harmless: only the first
-    answer counts, even against that of the shard, which fails its waiters when it unloads.
+    answer counts, even against that of the context, which fails its waiters when it unloads.
     """
 
     __slots__ = ("_settle", "answered", "future")
@@ -38,7 +38,7 @@ class Waiter(Generic[T]):
             self._settle(self.future, None, error)
 
     def fail_now(self, error: KafkaError) -> None:
-        """Fail at once, for the shard: the operation that made the waiter failed, so there is nothing to wait for."""
+        """Fail at once, for the context: the operation that made the waiter failed, so there is nothing to wait for."""
         self.answered = True
         if not self.future.done():
             self.future.set_exception(error)

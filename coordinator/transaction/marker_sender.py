@@ -23,7 +23,7 @@ from protocol.topic_partition import PartitionKey
 
 if TYPE_CHECKING:
     from coordinator.transaction.marker_port import MarkerPort
-    from coordinator.transaction.shard import TransactionShard
+    from coordinator.transaction.transaction_coordinator_shard import TransactionCoordinatorShard
 
 logger = structlog.get_logger(__name__)
 
@@ -51,9 +51,9 @@ class _Sending:
 class MarkerSender:
     """The prepared transactions of one shard."""
 
-    def __init__(self, state: TransactionShard, coordinator_epoch: int, port: MarkerPort) -> None:
+    def __init__(self, state: TransactionCoordinatorShard, coordinator_epoch: int, port: MarkerPort) -> None:
         self._state = state
-        self._shard = state.shard
+        self._context = state.context
         self._coordinator_epoch = coordinator_epoch
         self._port = port
         self._sendings: dict[str, _Sending] = {}
@@ -70,16 +70,16 @@ class MarkerSender:
     def send_when_durable(self, transactional_id: str, prepared: TransactionMetadata) -> None:
         """Send the markers once the decision, now in the log, is committed; none may be visible before."""
         sending = self._sendings[transactional_id] = _Sending(transactional_id, prepared)
-        if self._shard.is_settled:
-            self._shard.tell(lambda _: self._send(sending))
+        if self._context.is_settled:
+            self._context.tell(lambda _: self._send(sending))
             return
-        durable = self._shard.waiter()
+        durable = self._context.waiter()
         durable.answer(None)
         durable.future.add_done_callback(partial(self._durable, sending))
 
     def _durable(self, sending: _Sending, done: Future[None]) -> None:
         if not done.cancelled() and done.exception() is None and not self._stopped:
-            self._shard.tell(lambda _: self._send(sending))
+            self._context.tell(lambda _: self._send(sending))
 
     def _send(self, sending: _Sending) -> Outcome[None] | None:
         """Write the missing markers, and complete the transaction when none is missing."""
@@ -121,12 +121,12 @@ class MarkerSender:
             written.exception()  # the next coordinator to load the log goes on
             return
 
-        def settle(_: TransactionShard) -> Outcome[None] | None:
+        def settle(_: TransactionCoordinatorShard) -> Outcome[None] | None:
             sending.in_flight.discard(partition)
             self._settled(sending, partition, written)
             return self._complete_if_all_written(sending)
 
-        self._shard.tell(settle)
+        self._context.tell(settle)
 
     def _settled(self, sending: _Sending, partition: PartitionKey, written: Future[None]) -> None:
         error = written.exception()
@@ -158,7 +158,7 @@ class MarkerSender:
 
     def _try_again(self, sending: _Sending) -> None:
         delay_ms = min(FIRST_RETRY_MS << min(sending.tries - 1, 10), LONGEST_RETRY_MS)
-        self._shard.timers.schedule(("markers", sending.transactional_id), delay_ms, lambda _: self._send(sending))
+        self._context.timers.schedule(("markers", sending.transactional_id), delay_ms, lambda _: self._send(sending))
 
     def _complete_if_all_written(self, sending: _Sending) -> Outcome[None] | None:
         if sending.left or self._sendings.get(sending.transactional_id) is not sending:

@@ -22,7 +22,7 @@ from storage.cleaner.swap import CleaningAbortedError, swap_files, undeleted
 from storage.cleaner.transactions import CleanedTransactions
 from storage.files import is_transient
 from storage.log.log_services import DESCRIPTORS_RETRY_MS
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 from storage.segments.segment import LogSegment
 from storage.segments.segment_files import CLEANED_SUFFIX
 from storage.segments.txn_index import collect_aborted
@@ -164,7 +164,7 @@ def _copy(group: list[LogSegment], cleaned: LogSegment, rules: CopyRules) -> Ste
         yield from copy_segment(segment, cleaned, rules)
 
 
-def _last_records(log: PartitionLog) -> dict[int, LastRecord]:
+def _last_records(log: UnifiedLog) -> dict[int, LastRecord]:
     """The active producers' last records, without which a restart would forget their sequence numbers."""
     return {
         producer_id: LastRecord(entry.batches[-1].last_offset if entry.batches else None, entry.producer_epoch)
@@ -172,7 +172,7 @@ def _last_records(log: PartitionLog) -> dict[int, LastRecord]:
     }
 
 
-def _create(log: PartitionLog, first: LogSegment, now_ms: int) -> LogSegment:
+def _create(log: UnifiedLog, first: LogSegment, now_ms: int) -> LogSegment:
     """The new segment for a group that starts with `first`; blocking.
 
     A leftover file would make recovery after a crash mistake a finished segment for an unfinished one.
@@ -192,7 +192,7 @@ def _create(log: PartitionLog, first: LogSegment, now_ms: int) -> LogSegment:
             raise
 
 
-def _settle(log: PartitionLog, cleaned: LogSegment, last: LogSegment) -> None:
+def _settle(log: UnifiedLog, cleaned: LogSegment, last: LogSegment) -> None:
     """Sync the new segment, and give it the modification time of its newest source; blocking."""
     fs = log.services.fs
     with undeleted(log):
@@ -201,7 +201,7 @@ def _settle(log: PartitionLog, cleaned: LogSegment, last: LogSegment) -> None:
     cleaned.sync()
 
 
-def _discard(log: PartitionLog, cleaned: LogSegment) -> None:
+def _discard(log: UnifiedLog, cleaned: LogSegment) -> None:
     cleaned.file.close()
     with log.removal.lock:
         if not log.removal.is_stopped:

@@ -19,8 +19,8 @@ from storage.cleaner.swap import CleaningAbortedError
 from storage.files import is_device_failure
 from storage.folders.log_checkpoints import CheckpointError
 from storage.folders.log_manager import LogManager
-from storage.log.partition_log import PartitionLog
 from storage.log.retention import apply_retention
+from storage.log.unified_log import UnifiedLog
 from storage.segments.index import CorruptIndexError
 from storage.segments.txn_index import CorruptTxnIndexError
 
@@ -51,8 +51,8 @@ class LogCleaner:
     def __init__(
         self,
         manager: LogManager,
-        high_watermark: Callable[[PartitionLog], int],
-        last_stable_offset: Callable[[PartitionLog], int],
+        high_watermark: Callable[[UnifiedLog], int],
+        last_stable_offset: Callable[[UnifiedLog], int],
         config: CleanerConfig | None = None,
     ) -> None:
         self._manager = manager
@@ -61,9 +61,9 @@ class LogCleaner:
         self._config = config or CleanerConfig()
         self._high_watermark = high_watermark
         self._last_stable_offset = last_stable_offset
-        self._uncleanable: list[PartitionLog] = []
-        self._put_off: dict[PartitionLog, float] = {}
-        self._in_progress: list[PartitionLog] = []
+        self._uncleanable: list[UnifiedLog] = []
+        self._put_off: dict[UnifiedLog, float] = {}
+        self._in_progress: list[UnifiedLog] = []
         self._choosing = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self._resting: set[asyncio.Task[None]] = set()
@@ -88,7 +88,7 @@ class LogCleaner:
         """The number of tasks, busy or waiting."""
         return sum(not task.done() for task in self._tasks)
 
-    def is_busy_with(self, log: PartitionLog) -> bool:
+    def is_busy_with(self, log: UnifiedLog) -> bool:
         """Whether it is working on this log right now."""
         return log in self._in_progress
 
@@ -138,7 +138,7 @@ class LogCleaner:
             if again is not None:
                 return again
 
-    async def _each_log(self) -> AsyncIterator[tuple[TopicPartition, PartitionLog]]:
+    async def _each_log(self) -> AsyncIterator[tuple[TopicPartition, UnifiedLog]]:
         """The logs to compact; each still exists when it is yielded. The loop gets a turn every few milliseconds."""
         clock = self._services.clock
         until_ms = clock.monotonic_ms() + TURN_MS
@@ -149,10 +149,10 @@ class LogCleaner:
             if log.config.compact and self._manager.logs.get(partition) is log:
                 yield partition, log
 
-    def _exists(self, log: PartitionLog) -> bool:
+    def _exists(self, log: UnifiedLog) -> bool:
         return self._manager.get(log.topic, log.partition) is log
 
-    def _examine(self, partition: TopicPartition, log: PartitionLog) -> LogToClean | None:
+    def _examine(self, partition: TopicPartition, log: UnifiedLog) -> LogToClean | None:
         """What to clean of a log; None if it is not due, or must not be touched."""
         if log.is_offline or log in self._in_progress or log in self._uncleanable or partition in self._manager.moving:
             return None
@@ -224,7 +224,7 @@ class LogCleaner:
         offsets = OffsetMap(config.dedupe_buffer_size // threads, config.load_factor)
         return offsets, Slices(self._services.clock, self._workers, config.max_bytes_per_second / threads)
 
-    def _leave_alone(self, log: PartitionLog, error: str) -> None:
+    def _leave_alone(self, log: UnifiedLog, error: str) -> None:
         logger.error("cleaning failed", partition=log.name, error=error)
         until_ms = self._services.clock.monotonic_ms() + self._config.backoff_ms
         self._put_off[log] = until_ms

@@ -8,7 +8,7 @@ import structlog
 
 from storage.cleaner.steps import Steps
 from storage.files import FileSystem
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 from storage.segments.index import MAX_RELATIVE_OFFSET
 from storage.segments.segment import LogSegment
 
@@ -21,7 +21,7 @@ _UNBOUNDED_LAG_MS = 2**62
 class LogToClean:
     """A log with a dirty part: offsets from `first_dirty` up to `first_uncleanable`, which is a segment's base."""
 
-    log: PartitionLog
+    log: UnifiedLog
     first_dirty: int
     first_uncleanable: int
     clean_bytes: int
@@ -40,7 +40,7 @@ class LogToClean:
         return (self.overdue and self.dirty_bytes > 0) or self.ratio > self.log.config.min_cleanable_dirty_ratio
 
 
-def examine(log: PartitionLog, cleaned_to: int | None, last_stable_offset: int, now_ms: int) -> LogToClean:
+def examine(log: UnifiedLog, cleaned_to: int | None, last_stable_offset: int, now_ms: int) -> LogToClean:
     """Measure a log that was cleaned up to the offset `cleaned_to` (None: never). Raises OSError."""
     start = log.log_start_offset
     first_dirty = start if cleaned_to is None else cleaned_to
@@ -67,18 +67,18 @@ def examine(log: PartitionLog, cleaned_to: int | None, last_stable_offset: int, 
     )
 
 
-def _sealed_from(log: PartitionLog, offset: int) -> list[LogSegment]:
+def _sealed_from(log: UnifiedLog, offset: int) -> list[LogSegment]:
     """The sealed segments from the one that holds `offset` on."""
     active = log.segments.active
     return [] if active.base_offset < offset else [one for one in log.segments.from_offset(offset) if one is not active]
 
 
-def segments_between(log: PartitionLog, start: int, end: int) -> list[LogSegment]:
+def segments_between(log: UnifiedLog, start: int, end: int) -> list[LogSegment]:
     """The segments with offsets in [start, end), the one that holds `start` first (Kafka's LogSegments.values)."""
     return [] if start == end else [one for one in log.segments.from_offset(start) if one.base_offset < end]
 
 
-def _is_overdue(log: PartitionLog, dirty: list[LogSegment], now_ms: int) -> bool:
+def _is_overdue(log: UnifiedLog, dirty: list[LogSegment], now_ms: int) -> bool:
     lag_ms = log.config.max_compaction_lag_ms
     if lag_ms >= _UNBOUNDED_LAG_MS:
         return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 from storage.segments.segment import LogSegment
 from storage.segments.segment_files import CLEANED_SUFFIX, SWAP_SUFFIX
 
@@ -19,7 +19,7 @@ class CleaningAbortedError(Exception):
 
 
 def swap_files(
-    log: PartitionLog, cleaned: LogSegment, replaced: Sequence[LogSegment], snapshots: Sequence[str]
+    log: UnifiedLog, cleaned: LogSegment, replaced: Sequence[LogSegment], snapshots: Sequence[str]
 ) -> tuple[LogSegment, list[str]]:
     """Rename everything; blocking. Returns the segment under its final name, and the files to remove.
 
@@ -42,7 +42,7 @@ def swap_files(
 
 
 @contextmanager
-def undeleted(log: PartitionLog) -> Iterator[None]:
+def undeleted(log: UnifiedLog) -> Iterator[None]:
     """A context in which the log cannot be deleted, so its files may be touched. Raises CleaningAbortedError."""
     with log.removal.lock:
         if log.removal.is_stopped:
@@ -50,7 +50,7 @@ def undeleted(log: PartitionLog) -> Iterator[None]:
         yield
 
 
-def sync_folder(log: PartitionLog) -> None:
+def sync_folder(log: UnifiedLog) -> None:
     """Sync the names in the log's folder. Raises OSError, CleaningAbortedError if the folder is gone."""
     try:
         log.services.fs.fsync_dir(log.folder)

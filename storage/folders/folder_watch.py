@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from protocol.topic_partition import TopicPartition
 from storage.files import FileSystem, write_fully
 from storage.folders.log_dirs import LOCK_FILE, LogDir
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 
 IDLE_LOGS_AT_ONCE = 200
 """Logs without new records that one check looks at; those with new ones it looks at always."""
@@ -48,7 +48,7 @@ class FolderWatch:
         if not same:
             raise OSError(errno.ENODEV, f"{self.log_dir.path} is not the folder that the broker opened")
 
-    def check_logs(self, logs: Mapping[TopicPartition, PartitionLog]) -> list[tuple[PartitionLog, OSError]]:
+    def check_logs(self, logs: Mapping[TopicPartition, UnifiedLog]) -> list[tuple[UnifiedLog, OSError]]:
         """The logs of the folder whose files are gone or replaced, as two checks in a row have found."""
         prefix = f"{self.log_dir.path}/"
         ours = [(key, log) for key, log in list(logs.items()) if log.folder.startswith(prefix) and not log.is_offline]
@@ -58,10 +58,10 @@ class FolderWatch:
         self._suspects = {log.folder for log, _ in missing}
         return confirmed
 
-    def _chosen(self, ours: Iterable[tuple[TopicPartition, PartitionLog]]) -> list[PartitionLog]:
+    def _chosen(self, ours: Iterable[tuple[TopicPartition, UnifiedLog]]) -> list[UnifiedLog]:
         """The suspects, those with new records, and some of the others in turn."""
-        chosen: list[PartitionLog] = []
-        idle: list[PartitionLog] = []
+        chosen: list[UnifiedLog] = []
+        idle: list[UnifiedLog] = []
         ends: dict[TopicPartition, int] = {}
         for key, log in ours:
             ends[key] = log.log_end_offset
@@ -74,7 +74,7 @@ class FolderWatch:
         self._next_idle += len(turn)
         return chosen + turn
 
-    def _missing(self, log: PartitionLog) -> OSError | None:
+    def _missing(self, log: UnifiedLog) -> OSError | None:
         """What is wrong with the file that the log appends to."""
         file = log.segments.active.file
         try:

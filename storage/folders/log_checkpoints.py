@@ -18,11 +18,11 @@ from storage.folders.checkpoints import (
     OffsetCheckpoint,
 )
 from storage.folders.log_dirs import LogDir, LogDirs
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 
 logger = structlog.get_logger(__name__)
 
-OffsetOf = Callable[[PartitionLog], int | None]
+OffsetOf = Callable[[UnifiedLog], int | None]
 
 
 class CheckpointError(OSError):
@@ -44,7 +44,7 @@ class LogCheckpoints:
         self,
         fs: FileSystem,
         dirs: LogDirs,
-        logs: Mapping[TopicPartition, PartitionLog],
+        logs: Mapping[TopicPartition, UnifiedLog],
         root: Mapping[TopicPartition, str],
         moving: Mapping[TopicPartition, str],
     ) -> None:
@@ -111,15 +111,15 @@ class LogCheckpoints:
         self._files[path, name].write(offsets)
 
 
-def _recovery_point(log: PartitionLog) -> int:
+def _recovery_point(log: UnifiedLog) -> int:
     return log.flushed.offset
 
 
-def _cleaned_to(log: PartitionLog) -> int | None:
+def _cleaned_to(log: UnifiedLog) -> int | None:
     return log.cleaned_to
 
 
-def _start_to_save(log: PartitionLog) -> int | None:
+def _start_to_save(log: UnifiedLog) -> int | None:
     """The start, if the first segment's name does not tell (LogManager.checkpointLogStartOffsetsInDir), or None."""
     if log.removal.unsynced or log.log_start_offset > log.segments.first.base_offset:
         return log.log_start_offset

@@ -10,7 +10,7 @@ from storage.checkpoint_file import checkpoint_bytes
 from storage.files import read_file, sync_file, write_fully
 from storage.log.leader_epochs import FILE_NAME as EPOCHS_FILE
 from storage.log.leader_epochs import EpochEntry, lines_of
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 from storage.producers.producer_snapshot import file_name as snapshot_name
 from storage.segments.segment import LogSegment
 from storage.segments.segment_files import LOG_SUFFIX, SEGMENT_SUFFIXES, file_name
@@ -36,7 +36,7 @@ class LogCopy:
         size: bytes of the copy's segments.
     """
 
-    def __init__(self, log: PartitionLog, folder: str) -> None:
+    def __init__(self, log: UnifiedLog, folder: str) -> None:
         self.folder = folder
         self.size = 0
         self._log = log

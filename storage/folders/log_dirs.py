@@ -23,8 +23,8 @@ T = TypeVar("T")
 LOCK_FILE = ".lock"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 
-BROKER_EPOCH = 0
-"""In Kafka the controller assigns an epoch to each start of a broker, which the next start must know."""
+UNKNOWN_EPOCH = -1
+"""The broker epoch of a node that was never registered."""
 
 
 class LogDirError(Exception):
@@ -51,6 +51,7 @@ class LogDirs:
         cluster_id: 22 characters.
         node_id: `node.id`.
         dirs: in the order of `log.dirs`.
+        broker_epoch: that of the broker's registration; by it the next start shows that it was shut down cleanly.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class LogDirs:
         self.cluster_id = cluster_id
         self.node_id = node_id
         self.dirs = dirs
+        self.broker_epoch = UNKNOWN_EPOCH
         self._unlock = unlock
 
     @classmethod
@@ -118,7 +120,7 @@ class LogDirs:
 
     def mark_clean(self, spoiled: Collection[str]) -> None:
         """Mark all folders except the `spoiled` ones as cleanly shut down: the last write of a stop. Raises OSError."""
-        content = json.dumps({"version": 0, "brokerEpoch": BROKER_EPOCH}, separators=(",", ":")).encode()
+        content = json.dumps({"version": 0, "brokerEpoch": self.broker_epoch}, separators=(",", ":")).encode()
         for log_dir in self.dirs:
             if log_dir.failed or log_dir.path in spoiled:
                 continue

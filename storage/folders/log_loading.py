@@ -19,7 +19,7 @@ from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT
 from storage.folders.folder_removal import remove_folder
 from storage.folders.log_dirs import each_usable
 from storage.folders.log_opening import Found, read_topic_id
-from storage.folders.strays import Standing, StandingOf, clear_away
+from storage.folders.strays import Standing, StandingOf, clear_away, is_new
 
 if TYPE_CHECKING:
     from storage.append_types import LogConfig
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from storage.folders.log_dirs import LogDir, LogDirs
     from storage.folders.log_manager import LogManager
     from storage.log.log_services import LogServices
-    from storage.log.partition_log import PartitionLog
+    from storage.log.unified_log import UnifiedLog
 
 logger = structlog.get_logger(__name__)
 
@@ -90,7 +90,7 @@ class LogLoader:
     def _hosted(self, found: Sequence[Found]) -> list[Found]:
         """The logs that a topic has, with their topic ids; others are cleared away, and I/O errors fail their folders.
 
-        Raises KafkaStorage if two are the same partition, unless only one of them tells its topic id. Raises OSError.
+        Raises KafkaStorage if two are the same partition, as `_choose` says. Raises OSError.
         """
         hosted: dict[TopicPartition, Found] = {}
         for item in found:
@@ -113,13 +113,25 @@ class LogLoader:
             clear_away(fs, found.log_dir.path, key, standing, self._new_id())
         elif other is None:
             hosted[key] = found
-        elif (found.topic_id is None) == (other.topic_id is None):
-            raise KafkaStorage(f"Two log directories hold {key}: {other.folder}, {found.folder}")
         else:
-            hosted[key], doomed = (other, found) if found.topic_id is None else (found, other)
+            hosted[key], doomed = self._choose(other, found)
             clear_away(fs, doomed.log_dir.path, key, Standing.STRAY, self._new_id())
 
-    def _load(self, found: Found, config: LogConfig) -> PartitionLog | OSError:
+    def _choose(self, one: Found, other: Found) -> tuple[Found, Found]:
+        """The folder to go on with, and the one that a log never was in: its making failed, or it tells no topic id.
+
+        Raises KafkaStorage if either may be the log.
+        """
+        fs = self._services.fs
+        if (one.topic_id is None) != (other.topic_id is None):
+            return (one, other) if other.topic_id is None else (other, one)
+        if is_new(fs, other.folder):
+            return one, other
+        if is_new(fs, one.folder):
+            return other, one
+        raise KafkaStorage(f"Two log directories hold {one.partition}: {one.folder}, {other.folder}")
+
+    def _load(self, found: Found, config: LogConfig) -> UnifiedLog | OSError:
         """The log, or the error because of which its whole folder cannot be used. Any thread."""
         if found.log_dir.failed:
             return OSError("its log directory has failed")
@@ -138,7 +150,7 @@ class LogLoader:
             logger.exception("log not loaded, the partition is offline", folder=found.folder)
             return self._manager.damaged_log(found, found.topic_id, config, error)
 
-    def _take(self, log: PartitionLog, log_dir: LogDir) -> None:
+    def _take(self, log: UnifiedLog, log_dir: LogDir) -> None:
         key = TopicPartition(log.topic, log.partition)
         self._manager.logs[key] = log
         self._manager.placement.settle(key, log_dir.path)

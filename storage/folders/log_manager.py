@@ -25,7 +25,7 @@ from storage.folders.log_placement import LogPlacement
 from storage.folders.new_logs import making
 from storage.folders.strays import Standing, StandingOf, clear_away
 from storage.log.log_services import LogServices
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 from storage.producers.producer_state import DEFAULT_EXPIRATION_MS
 from storage.workers import Workers
 
@@ -39,6 +39,7 @@ class LogManager:
         any_failed: whether a log went offline, or was missing, since startup.
         on_folder_failed: called once for each folder whose device fails after startup, when its logs are offline.
         closed: how many logs `close` has dealt with.
+        unclean: folders of `log.dirs` that do not count as cleanly shut down, however `close` goes.
         damaged: logs that were shut down cleanly and cannot be read; their files are unchanged.
         logs: every open log, by partition.
         moving: the folders that logs are being copied to; retention and cleaning leave those alone.
@@ -57,7 +58,7 @@ class LogManager:
         producer_expiration_ms: int = DEFAULT_EXPIRATION_MS,
     ) -> None:
         self.services = services
-        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.logs: dict[TopicPartition, UnifiedLog] = {}
         self._dirs = dirs
         self._fs = services.fs
         self._new_id = new_id
@@ -65,6 +66,7 @@ class LogManager:
         self.any_failed = False
         self.on_folder_failed: Callable[[LogDir], None] = lambda _: None
         self.closed = 0
+        self.unclean: set[str] = set()
         self._released = False
         self._producer_expiration_ms = producer_expiration_ms
         self.placement = LogPlacement(dirs)
@@ -101,19 +103,16 @@ class LogManager:
 
     # -- loading (see log_loading)
 
-    def damaged_log(self, found: Found, topic_id: UUID | None, config: LogConfig, reason: Exception) -> PartitionLog:
+    def damaged_log(self, found: Found, topic_id: UUID | None, config: LogConfig, reason: Exception) -> UnifiedLog:
         """The offline placeholder for a log that cannot be read."""
         if found.log_dir.clean:
             self.damaged.add(found.partition)
-        return self._offline_log(found, topic_id, config, reason, found.log_dir)
+        return self._offline_log(found, topic_id, config, reason)
 
-    def _offline_log(
-        self, found: Found, topic_id: UUID | None, config: LogConfig, reason: Exception, usable: LogDir
-    ) -> PartitionLog:
-        host = _Folder(self, found.log_dir)
-        return offline_log(self.services, found, topic_id, config, reason, state_folder=usable.path, host=host)
+    def _offline_log(self, found: Found, topic_id: UUID | None, config: LogConfig, reason: Exception) -> UnifiedLog:
+        return offline_log(self.services, found, topic_id, config, reason, _Folder(self, found.log_dir))
 
-    def open_log(self, found: Found, topic_id: UUID | None, config: LogConfig, *, clean: bool) -> PartitionLog:
+    def open_log(self, found: Found, topic_id: UUID | None, config: LogConfig, *, clean: bool) -> UnifiedLog:
         """Open a log that was found, and recover it unless `clean`. Blocking; raises OSError."""
         return open_log(
             self.services,
@@ -138,42 +137,33 @@ class LogManager:
         """The folders of `log.dirs` whose device failed, as they are spelled there."""
         return {log_dir.path for log_dir in self._dirs.dirs if log_dir.failed}
 
-    def get(self, topic: str, partition: int) -> PartitionLog | None:
+    def get(self, topic: str, partition: int) -> UnifiedLog | None:
         """The open log of a partition."""
         return self.logs.get(TopicPartition(topic, partition))
 
-    def absent_log(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog | None:
+    def absent_log(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> UnifiedLog | None:
         """An offline log for a partition found in no usable folder, if a failed one may have it; for startup.
 
-        A partition's folder is recorded only in that folder itself. Raises OSError.
+        A partition's folder is recorded only in that folder itself.
         """
         failed = next((one for one in self._dirs.dirs if one.failed), None)
         if failed is None:
             return None
         key = TopicPartition(topic, partition)
         reason = OSError("its log directory cannot be used")
-        log = self._offline_log(Found(key, failed), topic_id, config, reason, self._dirs.dirs[0])
+        log = self._offline_log(Found(key, failed), topic_id, config, reason)
         self.placement.settle(key, failed.path)
         self.adopt(log)
         return log
 
-    def unmade_log(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> PartitionLog:
-        """An offline log, which is nowhere, for a partition whose log could not be made yet. Raises OSError."""
+    def unmade_log(self, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> UnifiedLog:
+        """An offline log, which is nowhere, for a partition whose log could not be made yet."""
         found = Found(TopicPartition(topic, partition), self._dirs.dirs[0])
-        return self._offline_log(found, topic_id, config, OSError("its log could not be made yet"), found.log_dir)
-
-    def create_log(
-        self, topic: str, partition: int, topic_id: UUID, config: LogConfig, leader_epoch: int = 0
-    ) -> PartitionLog:
-        """A new, empty log in the folder with the fewest logs. Blocking, for startup. Raises KafkaStorage."""
-        log = self.plan_log(topic, partition, topic_id, config, leader_epoch)()
-        self.sync_folders()
-        self.adopt(log)
-        return log
+        return self._offline_log(found, topic_id, config, OSError("its log could not be made yet"))
 
     def plan_log(
         self, topic: str, partition: int, topic_id: UUID, config: LogConfig, leader_epoch: int
-    ) -> Callable[[], PartitionLog]:
+    ) -> Callable[[], UnifiedLog]:
         """Choose the folder of a new log; the returned function makes the log and may block.
 
         That function may run in any thread and raises LogsNotMadeError; call `sync_folders` after the last of several.
@@ -191,7 +181,7 @@ class LogManager:
 
     def _make_log(
         self, key: TopicPartition, log_dir: LogDir, topic_id: UUID, config: LogConfig, leader_epoch: int
-    ) -> PartitionLog:
+    ) -> UnifiedLog:
         folder = f"{log_dir.path}/{log_names.folder_name(key)}"
         with making(log_dir):
             if self._fs.exists(folder):  # left behind by a failure
@@ -216,7 +206,7 @@ class LogManager:
                 with making(log_dir):
                     self._fs.fsync_dir(log_dir.path)
 
-    def adopt(self, log: PartitionLog) -> None:
+    def adopt(self, log: UnifiedLog) -> None:
         """Register a log made by a plan; it is offline if its folder has failed meanwhile."""
         key = TopicPartition(log.topic, log.partition)
         self.logs[key] = log
@@ -224,7 +214,7 @@ class LogManager:
         if self.placement.folders[key] in self.failed_folders:
             log.fail(OSError("its log directory has failed"))
 
-    def abandon(self, topic: str, partition: int, log: PartitionLog | None) -> Callable[[], None]:
+    def abandon(self, topic: str, partition: int, log: UnifiedLog | None) -> Callable[[], None]:
         """Give up a plan and its log; the returned function removes the files, may block and raises OSError."""
         key = TopicPartition(topic, partition)
         folder = f"{self.leave(key)}/{log_names.folder_name(key)}"
@@ -260,7 +250,7 @@ class LogManager:
         """Write the checkpoints that loading one folder reads; blocking. Raises OSError."""
         self._checkpoints.write_folder(log_dir)
 
-    def settle_move(self, log: PartitionLog, target: LogDir) -> None:
+    def settle_move(self, log: UnifiedLog, target: LogDir) -> None:
         """Note that the log lies in `target` from now on."""
         key = TopicPartition(log.topic, log.partition)
         self.leave(key)
@@ -302,7 +292,7 @@ class LogManager:
         """
         self._checkpoints.write_all(LOG_START, folder=folder)
 
-    def checkpoint_high_watermarks(self, high_watermark: Callable[[PartitionLog], int]) -> None:
+    def checkpoint_high_watermarks(self, high_watermark: Callable[[UnifiedLog], int]) -> None:
         """Write `replication-offset-checkpoint`; blocking, any thread. Raises CheckpointError."""
         self._checkpoints.write_all(REPLICATION, high_watermark)
 
@@ -337,7 +327,7 @@ class LogManager:
         as clean; the other folders are still closed. Raises OSError, and the first KafkaStorage or CheckpointError.
         """
         failures: list[KafkaError | OSError] = []
-        spoiled: set[str] = set()
+        spoiled = set(self.unclean)
         try:
             for log in self.logs.values():
                 failure = _close(log)
@@ -384,7 +374,7 @@ class _Folder:
         self.manager.fail_if_device(self.log_dir, error)
 
 
-def _close(log: PartitionLog) -> KafkaError | None:
+def _close(log: UnifiedLog) -> KafkaError | None:
     if log.is_offline:
         return None
     try:

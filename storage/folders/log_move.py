@@ -35,7 +35,7 @@ from storage.folders.log_copy import LogCopy, SourceError, Step
 from storage.folders.log_dirs import LogDir
 from storage.folders.log_manager import LogManager
 from storage.log.log_services import DESCRIPTORS_RETRY_MS
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 
 logger = structlog.get_logger(__name__)
 
@@ -68,10 +68,10 @@ class LogMove:
     def __init__(
         self,
         manager: LogManager,
-        log: PartitionLog,
+        log: UnifiedLog,
         target: LogDir,
         unique: UUID,
-        is_cleaning: Callable[[PartitionLog], bool],
+        is_cleaning: Callable[[UnifiedLog], bool],
     ) -> None:
         self.log = log
         self.target = target

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import cast
 from uuid import UUID
 
 from protocol.topic_partition import TopicPartition
@@ -17,8 +18,8 @@ from storage.folders.partition_metadata import CorruptPartitionMetadataError
 from storage.log.leader_epochs import LeaderEpochs
 from storage.log.log_segments import LogSegments
 from storage.log.log_services import LogHost, LogServices
-from storage.log.partition_log import PartitionLog
 from storage.log.recovery import LoadedState, LoadRequest, load
+from storage.log.unified_log import UnifiedLog
 from storage.producers.producer_state import ProducerStateManager
 from storage.segments.segment import LogSegment
 
@@ -49,7 +50,7 @@ def open_log(
     host: LogHost,
     producer_expiration_ms: int,
     note_recovered: Callable[[int], None],
-) -> PartitionLog:
+) -> UnifiedLog:
     """Open a log, and recover it unless `clean`; see `LoadRequest`. Blocking; raises OSError."""
     folder = found.folder
     name = str(found.partition)
@@ -68,7 +69,7 @@ def open_log(
         note_recovered=note_recovered,
     )
     topic, index = found.partition
-    log = PartitionLog(
+    log = UnifiedLog(
         services,
         folder,
         topic=topic,
@@ -94,22 +95,31 @@ def read_topic_id(fs: FileSystem, found: Found, expected: UUID | None) -> UUID |
     return expected
 
 
+class _NoFiles:
+    """The file system of state that is empty, and of which nothing is ever written."""
+
+    def exists(self, _path: str) -> bool:
+        return False
+
+    def listdir(self, _path: str) -> list[str]:
+        return []
+
+
 def offline_log(
     services: LogServices,
     found: Found,
     topic_id: UUID | None,
     config: LogConfig,
     reason: Exception,
-    *,
-    state_folder: str,
     host: LogHost,
-) -> PartitionLog:
+) -> UnifiedLog:
     """A placeholder for a log that cannot be used: it has the offsets of the checkpoints, and leaves the files alone.
 
-    Its state is empty, loaded from `state_folder`, which holds no log. Any thread; raises OSError.
+    Any thread.
     """
     topic, index = found.partition
-    log = PartitionLog(
+    no_files = cast("FileSystem", _NoFiles())
+    log = UnifiedLog(
         services,
         found.folder,
         topic=topic,
@@ -118,8 +128,8 @@ def offline_log(
         config=config,
         state=LoadedState(
             LogSegments([LogSegment(services.fs, found.folder, 0, config)]),
-            ProducerStateManager(services.fs, state_folder, str(found.partition)),
-            LeaderEpochs(services.fs, state_folder),
+            ProducerStateManager(no_files, found.folder, str(found.partition)),
+            LeaderEpochs(no_files, found.folder),
             found.log_start_offset,
             max(found.log_start_offset, found.recovery_point),
         ),

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from protocol import uuids
 from storage.files import FileSystem, read_file, write_file_atomically
 
 FILE_NAME = "meta.properties"
@@ -38,10 +39,15 @@ def read(fs: FileSystem, folder: str) -> MetaProperties | None:
     version = values.get("version")
     if version != "1":
         raise MetaPropertiesError(f"{path}: version is {version!r}, expected 1")
+    directory_id = values.get("directory.id")
     try:
-        return MetaProperties(values["cluster.id"], int(values["node.id"]), values.get("directory.id"))
+        if directory_id is not None:
+            uuids.from_text(directory_id)
+        return MetaProperties(values["cluster.id"], int(values["node.id"]), directory_id)
     except (KeyError, ValueError) as error:
-        raise MetaPropertiesError(f"{path}: cluster.id or node.id is missing or malformed ({error})") from error
+        raise MetaPropertiesError(
+            f"{path}: an id of cluster, node or directory is missing or malformed ({error})"
+        ) from error
 
 
 def write(fs: FileSystem, folder: str, properties: MetaProperties, now_ms: int) -> None:

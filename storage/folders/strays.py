@@ -40,7 +40,7 @@ def clear_away(fs: FileSystem, root: str, partition: TopicPartition, standing: S
     Blocking; raises OSError.
     """
     folder = f"{root}/{log_names.folder_name(partition)}"
-    if standing is Standing.STRAY and not _is_new(fs, folder):
+    if standing is Standing.STRAY and not is_new(fs, folder):
         aside = f"{root}/{log_names.stray_name(partition, unique)}"
         fs.rename(folder, aside)
         logger.warning("partition without a topic kept as stray", partition=str(partition), path=aside)
@@ -50,7 +50,7 @@ def clear_away(fs: FileSystem, root: str, partition: TopicPartition, standing: S
     fs.fsync_dir(root)
 
 
-def _is_new(fs: FileSystem, folder: str) -> bool:
+def is_new(fs: FileSystem, folder: str) -> bool:
     """Whether there is nothing but what a crash in the middle of a creation may leave."""
     return all(
         _OF_NEW_LOG.fullmatch(name) and not (name.endswith(LOG_SUFFIX) and fs.size(f"{folder}/{name}"))

@@ -6,12 +6,12 @@ blocks on the device, since it happens once per leader change and what was cut o
 
 from __future__ import annotations
 
-from storage.log.partition_log import PartitionLog
 from storage.log.recovery import rebuild_producers
+from storage.log.unified_log import UnifiedLog
 from storage.segments.segment import LogSegment
 
 
-def truncate_to(log: PartitionLog, offset: int) -> bool:
+def truncate_to(log: UnifiedLog, offset: int) -> bool:
     """Drop everything from `offset` on; False if the log ends there or before. Raises KafkaStorage."""
     log.check_online()
     if offset >= log.log_end_offset:
@@ -26,7 +26,7 @@ def truncate_to(log: PartitionLog, offset: int) -> bool:
     return True
 
 
-def truncate_fully_and_start_at(log: PartitionLog, offset: int, log_start_offset: int | None = None) -> None:
+def truncate_fully_and_start_at(log: UnifiedLog, offset: int, log_start_offset: int | None = None) -> None:
     """Drop everything; the next append gets `offset`. Raises KafkaStorage."""
     log.check_online()
     try:
@@ -35,7 +35,7 @@ def truncate_fully_and_start_at(log: PartitionLog, offset: int, log_start_offset
         raise log.fail(error) from error
 
 
-def _drop_from(log: PartitionLog, offset: int) -> None:
+def _drop_from(log: UnifiedLog, offset: int) -> None:
     _lower_recovery_point(log, offset)
     doomed = [segment for segment in log.segments if segment.base_offset > offset]
     _unlink(log, doomed)
@@ -46,7 +46,7 @@ def _drop_from(log: PartitionLog, offset: int) -> None:
     _settle(log, offset, min(offset, log.log_start_offset))
 
 
-def _drop_all(log: PartitionLog, offset: int, log_start_offset: int) -> None:
+def _drop_all(log: UnifiedLog, offset: int, log_start_offset: int) -> None:
     _lower_recovery_point(log, log.segments.first.base_offset)
     _unlink(log, list(log.segments))
     log.segments.replace_all(log.new_segment(offset, sealed=None))
@@ -55,7 +55,7 @@ def _drop_all(log: PartitionLog, offset: int, log_start_offset: int) -> None:
     _settle(log, offset, log_start_offset)
 
 
-def _lower_recovery_point(log: PartitionLog, offset: int) -> None:
+def _lower_recovery_point(log: UnifiedLog, offset: int) -> None:
     """Lower the recovery point first, also on disk: else the next load trusts unsynced records appended below it."""
     log.flusher.lower(offset)
     if log.cleaned_to is not None:
@@ -63,7 +63,7 @@ def _lower_recovery_point(log: PartitionLog, offset: int) -> None:
     log.host.checkpoint()
 
 
-def _settle(log: PartitionLog, end_offset: int, log_start_offset: int) -> None:
+def _settle(log: UnifiedLog, end_offset: int, log_start_offset: int) -> None:
     log.log_end_offset = end_offset
     log.log_start_offset = log_start_offset
     log.flusher.note_truncated()
@@ -71,7 +71,7 @@ def _settle(log: PartitionLog, end_offset: int, log_start_offset: int) -> None:
     rebuild_producers(log.producers, list(log.segments), log_start_offset, end_offset, log.services.clock.wall_ms())
 
 
-def _unlink(log: PartitionLog, segments: list[LogSegment]) -> None:
+def _unlink(log: UnifiedLog, segments: list[LogSegment]) -> None:
     """Remove the files for good, the last segment first, so that no gap can remain; readers keep their descriptors."""
     for segment in reversed(segments):
         for path in segment.existing_files():

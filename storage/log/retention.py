@@ -8,7 +8,7 @@ import structlog
 
 from protocol.errors import KafkaError
 from storage.files import is_transient
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 from storage.segments.segment import LogSegment
 
 logger = structlog.get_logger(__name__)
@@ -17,7 +17,7 @@ Breaches = Callable[[LogSegment, LogSegment | None], bool]
 """(segment, the one after it) -> whether the segment is removed."""
 
 
-def apply_retention(log: PartitionLog, high_watermark: int) -> None:
+def apply_retention(log: UnifiedLog, high_watermark: int) -> None:
     """Apply `delete_old_segments` to one log of many; a failure is logged, as the others must not suffer from it."""
     try:
         delete_old_segments(log, high_watermark)
@@ -27,7 +27,7 @@ def apply_retention(log: PartitionLog, high_watermark: int) -> None:
         logger.exception("retention failed", partition=log.name)
 
 
-def delete_old_segments(log: PartitionLog, high_watermark: int) -> int:
+def delete_old_segments(log: UnifiedLog, high_watermark: int) -> int:
     """Remove what `retention.ms`, `retention.bytes` and the log's start demand; return the number of segments removed.
 
     Segments go from the oldest on, never past the high watermark. The active one goes too if all its records have
@@ -43,11 +43,11 @@ def delete_old_segments(log: PartitionLog, high_watermark: int) -> int:
     return removed
 
 
-def _is_below_start(log: PartitionLog, following: LogSegment | None) -> bool:
+def _is_below_start(log: UnifiedLog, following: LogSegment | None) -> bool:
     return following is not None and following.base_offset <= log.log_start_offset
 
 
-def _over_size(log: PartitionLog) -> Breaches:
+def _over_size(log: UnifiedLog) -> Breaches:
     limit = log.config.retention_bytes
     excess = log.size - limit if limit >= 0 else -1
 
@@ -61,13 +61,13 @@ def _over_size(log: PartitionLog) -> Breaches:
     return breaches
 
 
-def _over_age(log: PartitionLog) -> Breaches:
+def _over_age(log: UnifiedLog) -> Breaches:
     limit = log.config.retention_ms
     now_ms = log.services.clock.wall_ms()
     return lambda segment, _: limit >= 0 and now_ms - segment.largest_timestamp > limit
 
 
-def _remove(log: PartitionLog, high_watermark: int, breaches: Breaches, reason: str) -> int:
+def _remove(log: UnifiedLog, high_watermark: int, breaches: Breaches, reason: str) -> int:
     try:
         doomed = _doomed(log, high_watermark, breaches)
         if doomed and len(doomed) == len(log.segments) and not _rolled(log):
@@ -95,7 +95,7 @@ def _remove(log: PartitionLog, high_watermark: int, breaches: Breaches, reason: 
     return len(doomed)
 
 
-def _rolled(log: PartitionLog) -> bool:
+def _rolled(log: UnifiedLog) -> bool:
     """Roll; return False if there is no room for a new segment: removing the others makes some. Raises OSError."""
     try:
         log.roll()
@@ -107,7 +107,7 @@ def _rolled(log: PartitionLog) -> bool:
     return True
 
 
-def _doomed(log: PartitionLog, high_watermark: int, breaches: Breaches) -> list[LogSegment]:
+def _doomed(log: UnifiedLog, high_watermark: int, breaches: Breaches) -> list[LogSegment]:
     """The oldest segments, as long as they breach; never an empty active one (UnifiedLog.deletableSegments)."""
     found = []
     segments = list(log.segments)

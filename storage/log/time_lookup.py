@@ -10,7 +10,7 @@ from protocol.records.batch import BatchHeader
 from protocol.records.build import Record, iter_records
 from storage.files import File
 from storage.log.log_segments import LogSegments
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 from storage.segments.batch_scan import headers
 from storage.segments.segment import LogSegment
 from storage.workers import Workers, folder_lane
@@ -24,7 +24,7 @@ class TimestampOffsetEpoch(NamedTuple):
     leader_epoch: int
 
 
-async def first_at_or_after(log: PartitionLog, timestamp: int) -> TimestampOffsetEpoch | None:
+async def first_at_or_after(log: UnifiedLog, timestamp: int) -> TimestampOffsetEpoch | None:
     """The first record whose timestamp (ms) is at least `timestamp` (UnifiedLog.searchOffsetInLocalLog).
 
     Raises KafkaStorage, InvalidRecord.
@@ -36,7 +36,7 @@ async def first_at_or_after(log: PartitionLog, timestamp: int) -> TimestampOffse
         raise log.failure(error) from error
 
 
-async def largest(log: PartitionLog) -> TimestampOffsetEpoch | None:
+async def largest(log: UnifiedLog) -> TimestampOffsetEpoch | None:
     """The first record that has the log's largest timestamp (KIP-734); None if the log is empty.
 
     Raises KafkaStorage, InvalidRecord.

@@ -20,7 +20,7 @@ GROUP_MEMBER = Path(__file__).parent / "java" / "GroupMember.java"
 JVM_OPTIONS = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Dfile.encoding=UTF-8"]
 END = -1
 
-CONFIGS = "kafka.admin.ConfigCommand"
+CONFIGS = "org.apache.kafka.tools.ConfigCommand"
 
 
 def missing() -> str | None:

@@ -89,7 +89,8 @@ class KafkaNode:
             f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{self.controller_port}\n"
             "controller.listener.names=CONTROLLER\n"
             "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT\n"
-            f"log.dirs={folder}\noffsets.topic.replication.factor=1\n"
+            f"log.dirs={folder}\noffsets.topic.replication.factor=1\ntransaction.state.log.replication.factor=1\n"
+            "transaction.state.log.min.isr=1\ngroup.initial.rebalance.delay.ms=0\n"
         )
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -85,7 +85,9 @@ def test_kafkas_own_tool_decodes_the_records(broker: Broker, topic: str, java_to
     admin.delete_consumer_groups([GROUP])[GROUP].result(SECONDS)
     broker.stop()
     folder = broker.data_dir / f"__consumer_offsets-{partition_for(GROUP, 50)}"
-    run = java("kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", str(folder / ("0" * 20 + ".log")))
+    run = java(
+        "org.apache.kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", str(folder / ("0" * 20 + ".log"))
+    )
     assert run.returncode == 0, run.stderr[-4000:]
     printed = run.stdout.decode()
     key = f'{{"type":"1","data":{{"group":"{GROUP}","topic":"{topic}","partition":0}}}}'

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("java_tool")
 
 
 def dump(*arguments: str) -> str:
-    done = java("kafka.tools.DumpLogSegments", *arguments)
+    done = java("org.apache.kafka.tools.DumpLogSegments", *arguments)
     said = (done.stdout + done.stderr).decode()
     assert done.returncode == 0, said
     return said

@@ -115,7 +115,7 @@ def test_the_metadata_quorum(bootstrap: str) -> None:
 
 def test_who_has_no_security_says_so(bootstrap: str, tmp_path: Path) -> None:
     listed = java(ACLS, "--bootstrap-server", bootstrap, "--list")
-    assert "SecurityDisabledException: No Authorizer is configured on the broker" in said(listed)
+    assert "SecurityDisabledException" in said(listed)
     acl = ("--allow-principal", "User:u", "--operation", "Read", "--topic", "t")
     added = java(ACLS, "--bootstrap-server", bootstrap, "--add", *acl)
     assert "SecurityDisabledException: No Authorizer is configured." in said(added)

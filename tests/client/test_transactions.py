@@ -160,6 +160,6 @@ def test_kafkas_own_tool_decodes_the_transaction_log(own_cluster: None, java_too
 
 
 def dumped(*arguments: str) -> str:
-    run = java("kafka.tools.DumpLogSegments", *arguments)
+    run = java("org.apache.kafka.tools.DumpLogSegments", *arguments)
     assert run.returncode == 0, run.stderr.decode()
     return run.stdout.decode()

@@ -34,7 +34,7 @@ def read_partition(bootstrap: str, topic: str, partition: int) -> dict[int, byte
 
 
 def complaints_of_dump_log_segments(data_dir: Path, *, indexes: bool) -> list[str]:
-    """Lines in which kafka.tools.DumpLogSegments complains of any file; `indexes` only after a clean stop."""
+    """Lines in which DumpLogSegments complains of any file; `indexes` only after a clean stop."""
     lines: list[str] = []
     logs = sorted(map(str, data_dir.glob("*-*/*.log")))
     assert logs
@@ -50,7 +50,7 @@ def complaints_of_dump_log_segments(data_dir: Path, *, indexes: bool) -> list[st
 
 
 def _dump(*arguments: str) -> list[str]:
-    run = java("kafka.tools.DumpLogSegments", *arguments, timeout=120)
+    run = java("org.apache.kafka.tools.DumpLogSegments", *arguments, timeout=120)
     assert run.returncode == 0, run.stderr.decode()
     return (run.stdout + run.stderr).decode().splitlines()
 

@@ -27,6 +27,10 @@ class MemoryMetadataLog:
     def next_offset(self) -> int:
         return sum(map(len, self.batches))
 
+    @property
+    def durable_end(self) -> int:
+        return sum(map(len, self.batches[: self._durable]))
+
     def append(self, records: Sequence[Any]) -> int:
         if self.failure is not None:
             raise MetadataLogError(self.failure)
@@ -36,7 +40,7 @@ class MemoryMetadataLog:
         return self.next_offset - 1
 
     async def durable(self, offset: int) -> None:
-        if offset < sum(map(len, self.batches[: self._durable])):
+        if offset < self.durable_end:
             return
         if self.failure is not None:
             raise MetadataLogError(self.failure)
@@ -44,12 +48,15 @@ class MemoryMetadataLog:
         self._waiters.append((offset, done))
         await done
 
-    def sync(self) -> None:
-        """Everything appended is durable."""
-        self._durable = len(self.batches)
+    def sync(self, count: int | None = None) -> None:
+        """Everything appended, or so many batches of it, is durable."""
+        self._durable = len(self.batches) if count is None else count
         waiters, self._waiters = self._waiters, []
-        for _, done in waiters:
-            done.set_result(None)
+        for offset, done in waiters:
+            if offset < self.durable_end:
+                done.set_result(None)
+            else:
+                self._waiters.append((offset, done))
 
     def refuse(self) -> None:
         """There is no room for what is not durable."""

@@ -12,7 +12,10 @@ T = TypeVar("T")
 
 
 class QueuedWorkers:
-    """Without threads: submitted work waits until `run_all`; `call` runs at once."""
+    """Without threads: submitted work waits until `run_all`; `call` runs at once.
+
+    Work on the metadata log does not wait for the test: no node starts without it.
+    """
 
     def __init__(self) -> None:
         self._queue: list[Callable[[], None]] = []
@@ -23,8 +26,8 @@ class QueuedWorkers:
     async def call(self, work: Callable[[], T]) -> T:
         return work()
 
-    def lane(self, _name: str) -> Self:
-        return self
+    def lane(self, name: str) -> Any:
+        return LoopWorkers() if name == "metadata" else self
 
     @property
     def waiting(self) -> int:
@@ -113,7 +116,7 @@ class _Lane:
         return await result
 
     def lane(self, name: str) -> _Lane:
-        return self._workers.lane(name)
+        return self._workers.lane(f"{self._name} {name}")
 
 
 def _run(work: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], object]) -> None:

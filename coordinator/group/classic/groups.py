@@ -16,8 +16,8 @@ from coordinator.group.classic.records import group_metadata
 from coordinator.group.classic.sessions import Sessions
 from coordinator.group.classic.states import GroupState
 from coordinator.group.config import GroupConfig
+from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
-from coordinator.runtime.shard import Shard
 from protocol.internal.group_records import GroupMetadataKey, GroupMetadataValue
 from timing.purgatory import Purgatory
 
@@ -33,19 +33,19 @@ class ClassicGroups:
 
     def __init__(
         self,
-        shard: Shard[Any],
+        context: CoordinatorContext[Any],
         config: GroupConfig,
         new_member_id: Callable[[str], str],
         rebalance_purgatory: Purgatory,
         heartbeat_purgatory: Purgatory,
         metrics: GroupMetrics,
     ) -> None:
-        self.shard = shard
+        self.context = context
         self.config = config
         self.new_member_id = new_member_id
         self.metrics = metrics
-        self.sessions = Sessions(shard.clock, heartbeat_purgatory, self._session_expired)
-        self.rebalances = Rebalances(shard, config, self.sessions, rebalance_purgatory, metrics)
+        self.sessions = Sessions(context.clock, heartbeat_purgatory, self._session_expired)
+        self.rebalances = Rebalances(context, config, self.sessions, rebalance_purgatory, metrics)
         self._groups: dict[str, ClassicGroup] = {}
 
     # -- groups
@@ -64,7 +64,7 @@ class ClassicGroups:
     def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None, position: Position) -> None:
         """Apply a GroupMetadata record; the last one of a group counts."""
         if value is not None:
-            self._obtain(key.group).restore(value, self.shard.clock.wall_ms())
+            self._obtain(key.group).restore(value, self.context.clock.wall_ms())
             return
         self.forget(key.group)
 
@@ -73,7 +73,7 @@ class ClassicGroups:
         group = self._groups.pop(group_id, None)
         if group is not None:
             self._give_up(group)
-            group.enter(GroupState.DEAD, self.shard.clock.wall_ms())
+            group.enter(GroupState.DEAD, self.context.clock.wall_ms())
 
     def note_simple(self, group_id: str) -> None:
         self._obtain(group_id)
@@ -81,7 +81,7 @@ class ClassicGroups:
     def _obtain(self, group_id: str) -> ClassicGroup:
         group = self._groups.get(group_id)
         if group is None:
-            group = self._groups[group_id] = ClassicGroup(group_id, self.shard.clock.wall_ms(), self)
+            group = self._groups[group_id] = ClassicGroup(group_id, self.context.clock.wall_ms(), self)
             self.metrics.groups[group.state] += 1
         return group
 
@@ -132,7 +132,7 @@ class ClassicGroups:
     # -- the end of a session
 
     def _session_expired(self, group_id: str, member_id: str, session: DelayedHeartbeat) -> None:
-        self.shard.tell(lambda _: Outcome(effects=lambda _: self._remove_silent(group_id, member_id, session)))
+        self.context.tell(lambda _: Outcome(effects=lambda _: self._remove_silent(group_id, member_id, session)))
 
     def _remove_silent(self, group_id: str, member_id: str, session: DelayedHeartbeat) -> None:
         """Remove the member, or the id handed out to one, whose session expired. A stale expiry does nothing."""

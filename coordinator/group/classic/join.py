@@ -57,14 +57,14 @@ def join(groups: ClassicGroups, request: JoinRequest) -> Outcome[JoinAnswer]:
         return Outcome(reply=JoinAnswer(request.member_id, ErrorCode.unknown_member_id))
     if group is not None and static_members.keeps_assignment(group, request, groups.config.max_size):
         return static_members.take_place_in_stable_group(groups, group, request)
-    waiter = groups.shard.waiter()
+    waiter = groups.context.waiter()
 
     def effects(error: KafkaError | None) -> None:
         joined = groups.find(request.group_id)
         if error is None and joined is not None:
             admit(groups, joined, request, waiter.answer)
 
-    new = () if group is not None else (records.new_group(request.group_id, groups.shard.clock.wall_ms()),)
+    new = () if group is not None else (records.new_group(request.group_id, groups.context.clock.wall_ms()),)
     return Outcome(new, waiter, effects)
 
 

@@ -25,7 +25,7 @@ def leave(groups: ClassicGroups, request: LeaveRequest) -> Outcome[LeaveAnswer]:
     group = groups.find(request.group_id)
     if group is None:
         return Outcome(reply=(ErrorCode.unknown_member_id,) * len(request.members))
-    waiter = groups.shard.waiter()
+    waiter = groups.context.waiter()
 
     def effects(_: KafkaError | None) -> None:
         errors = tuple(_remove(groups, group, identity) for identity in request.members)
@@ -33,7 +33,7 @@ def leave(groups: ClassicGroups, request: LeaveRequest) -> Outcome[LeaveAnswer]:
         if gone and not group.is_empty:
             reason = f"explicit `LeaveGroup` request for ({', '.join(gone)}) members"
             groups.rebalances.prepare_if_possible(group, reason)
-        groups.shard.tell(lambda _: Outcome(effects=lambda _: waiter.answer(errors)))
+        groups.context.tell(lambda _: Outcome(effects=lambda _: waiter.answer(errors)))
 
     return Outcome(reply=waiter, effects=effects)
 

@@ -20,8 +20,8 @@ from coordinator.group.classic.metrics import GroupMetrics
 from coordinator.group.classic.sessions import Sessions
 from coordinator.group.classic.states import GroupState
 from coordinator.group.config import GroupConfig
+from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import Outcome
-from coordinator.runtime.shard import Shard
 from protocol.errors import KafkaError
 from timing.purgatory import DelayedOperation, Purgatory
 
@@ -32,9 +32,14 @@ class Rebalances:
     """The rebalances of one shard's groups."""
 
     def __init__(
-        self, shard: Shard[Any], config: GroupConfig, sessions: Sessions, purgatory: Purgatory, metrics: GroupMetrics
+        self,
+        context: CoordinatorContext[Any],
+        config: GroupConfig,
+        sessions: Sessions,
+        purgatory: Purgatory,
+        metrics: GroupMetrics,
     ) -> None:
-        self._shard = shard
+        self._context = context
         self._config = config
         self._sessions = sessions
         self._purgatory = purgatory
@@ -82,7 +87,7 @@ class Rebalances:
 
     def _wait_for_all(self, group: ClassicGroup) -> None:
         def expired(operation: DelayedOperation) -> None:
-            self._shard.tell(lambda _: Outcome(effects=lambda _: self._join_timed_out(group, operation)))
+            self._context.tell(lambda _: Outcome(effects=lambda _: self._join_timed_out(group, operation)))
 
         group.join_phase = DelayedJoin(group, self._complete_join, expired)
         self._purgatory.try_complete_else_watch(group.join_phase, (_join_key(group),), group.rebalance_timeout_ms)
@@ -93,7 +98,7 @@ class Rebalances:
 
     def _wait_initially(self, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
         def expired(operation: InitialDelayedJoin) -> None:
-            self._shard.tell(lambda _: Outcome(effects=lambda _: self._initial_delay_over(group, operation)))
+            self._context.tell(lambda _: Outcome(effects=lambda _: self._initial_delay_over(group, operation)))
 
         group.join_phase = InitialDelayedJoin(delay_ms, remaining_ms, expired)
         self._purgatory.try_complete_else_watch(group.join_phase, (_join_key(group),), delay_ms)
@@ -119,7 +124,7 @@ class Rebalances:
             "did not join within the rebalance timeout",
         )
         if not group.members:
-            self._shard.tell(lambda _: self._emptied(group))
+            self._context.tell(lambda _: self._emptied(group))
         elif not group.elect_joined_leader():
             logger.error("could not complete rebalance: no member joined", group=group.group_id)
             self._wait_for_all(group)
@@ -158,7 +163,7 @@ class Rebalances:
             self._sessions.restart(group, member)
 
         def expired(operation: DelayedSync) -> None:
-            self._shard.tell(lambda _: Outcome(effects=lambda _: self._sync_timed_out(group, operation)))
+            self._context.tell(lambda _: Outcome(effects=lambda _: self._sync_timed_out(group, operation)))
 
         group.sync_phase = DelayedSync(group, expired)
         self._purgatory.try_complete_else_watch(group.sync_phase, (_sync_key(group),), group.rebalance_timeout_ms)
@@ -221,7 +226,7 @@ class Rebalances:
             operation.force_complete()
 
     def _now(self) -> int:
-        return self._shard.clock.wall_ms()
+        return self._context.clock.wall_ms()
 
 
 def present_generation(group: ClassicGroup, member: Member) -> JoinAnswer:

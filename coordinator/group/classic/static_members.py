@@ -58,7 +58,7 @@ def take_place_in_stable_group(groups: ClassicGroups, group: ClassicGroup, reque
         {member.member_id: member.assignment for member in members},
         new.member_id if old_leader == old.member_id else old_leader,
     )
-    waiter = groups.shard.waiter()
+    waiter = groups.context.waiter()
 
     def effects(error: KafkaError | None) -> None:
         if error is not None:

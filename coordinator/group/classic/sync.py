@@ -44,7 +44,7 @@ def sync(groups: ClassicGroups, request: SyncRequest) -> Outcome[SyncAnswer]:
         return Outcome(
             reply=assignment_of(group, member), effects=lambda _: groups.rebalances.synced(group, member.member_id)
         )
-    waiter = groups.shard.waiter()
+    waiter = groups.context.waiter()
     if group.leader_id != member.member_id:
         return Outcome(reply=waiter, effects=lambda _: _park(groups, group, member, waiter))
     return _assign(groups, group, request, waiter)

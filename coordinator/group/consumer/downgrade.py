@@ -86,7 +86,7 @@ def _to_classic(
     except SchemaError as error:
         logger.warning("group not downgraded", group=group_id, error=str(error))
         raise GroupIdNotFound(f"Cannot downgrade the classic group {group_id}: {error}.") from error
-    now_ms = groups.shard.clock.wall_ms()
+    now_ms = groups.context.clock.wall_ms()
     leader = next(iter(members))
     value = GroupMetadataValue(CONSUMER_PROTOCOL_TYPE, group.epoch, name, leader, now_ms, saved)
     change.records.append(group_metadata(group_id, value))

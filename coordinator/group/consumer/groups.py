@@ -14,8 +14,8 @@ from coordinator.group.consumer.records import group_tombstones
 from coordinator.group.consumer.states import MemberState
 from coordinator.group.consumer.timeouts import Overdue, Timeouts
 from coordinator.group.consumer.topics_port import TopicsPort
+from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome
-from coordinator.runtime.shard import Shard
 from protocol.errors import GroupIdNotFound, KafkaError
 
 
@@ -28,7 +28,7 @@ class ConsumerGroups:
 
     def __init__(
         self,
-        shard: Shard[Any],
+        context: CoordinatorContext[Any],
         config: ConsumerGroupConfig,
         topics: TopicsPort,
         new_member_id: Callable[[], str],
@@ -36,14 +36,14 @@ class ConsumerGroups:
         metrics: ConsumerGroupMetrics,
         fence: Callable[[ConsumerGroups, Overdue], Outcome[None] | None],
     ) -> None:
-        self.shard = shard
+        self.context = context
         self.config = config
         self.topics = topics
         self.new_member_id = new_member_id
         self.classic = classic
         self.metrics = metrics
         self.by_id: dict[str, ConsumerGroup] = {}
-        self.timeouts = Timeouts(shard, config, lambda overdue: fence(self, overdue))
+        self.timeouts = Timeouts(context, config, lambda overdue: fence(self, overdue))
         self._topic_hashes: dict[str, int] = {}
 
     # -- groups

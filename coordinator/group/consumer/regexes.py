@@ -51,7 +51,7 @@ def update_regexes(
     regexes = [regex for regex, count in wanted.items() if regex and count > 0]
     if regexes and _is_due(groups, group, len(regexes), is_new):
         group_id = group.group_id
-        change.after.append(lambda: groups.shard.tell(lambda _: refresh(groups, group_id, regexes)))
+        change.after.append(lambda: groups.context.tell(lambda _: refresh(groups, group_id, regexes)))
     return bump
 
 
@@ -60,7 +60,7 @@ def _is_due(groups: ConsumerGroups, group: ConsumerGroup, wanted: int, is_new: b
     last = next(iter(group.resolved.values()), None)
     if last is None:
         return True
-    age_ms = groups.shard.clock.wall_ms() - last.timestamp_ms
+    age_ms = groups.context.clock.wall_ms() - last.timestamp_ms
     if age_ms <= MIN_REFRESH_INTERVAL_MS:
         return False
     # A version higher than ours comes from a log that Kafka wrote, and means nothing here.
@@ -76,7 +76,7 @@ def refresh(groups: ConsumerGroups, group_id: str, regexes: Collection[str]) -> 
         return None
     counts = group.subscribed_regexes
     topics = groups.topics
-    now_ms = groups.shard.clock.wall_ms()
+    now_ms = groups.context.clock.wall_ms()
     found = resolve([regex for regex in regexes if regex in counts], topics.names(), topics.version, now_ms)
     resolved = {**group.resolved, **found}
     change = Change()

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from coordinator.group.consumer.config import ConsumerGroupConfig
 from coordinator.group.consumer.member import ConsumerMember
+from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import Outcome
-from coordinator.runtime.shard import Shard
 
 SESSION = "session"
 REBALANCE = "rebalance"
@@ -46,10 +46,13 @@ class Timeouts:
     """
 
     def __init__(
-        self, shard: Shard[Any], config: ConsumerGroupConfig, fence: Callable[[Overdue], Outcome[None] | None]
+        self,
+        context: CoordinatorContext[Any],
+        config: ConsumerGroupConfig,
+        fence: Callable[[Overdue], Outcome[None] | None],
     ) -> None:
-        self._timers = shard.timers
-        self._clock = shard.clock
+        self._timers = context.timers
+        self._clock = context.clock
         self._config = config
         self._fence = fence
         self._sessions: dict[tuple[str, str], _Session] = {}

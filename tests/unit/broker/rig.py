@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Self
 
+from kio.schema.alter_configs.v2.request import AlterableConfig, AlterConfigsResource
 from kio.schema.create_topics.v7.request import CreatableTopic, CreatableTopicConfig
 from kio.schema.delete_topics.v6.request import DeleteTopicState
 
@@ -16,6 +17,7 @@ from broker.config.broker_config import BrokerConfig
 from broker.config.listeners import Listener, Listeners
 from broker.network.connection import Connection
 from broker.node import Node, Seams
+from metadata.configs import ResourceType
 from storage.workers import Workers
 from tests.doubles.clock import ManualClock, settle
 from tests.doubles.files import MemoryFileSystem, Unsynced
@@ -241,6 +243,16 @@ class Rig:
             "create_topics", 7, topics=(wanted,), timeout=timedelta(seconds=30), validate_only=False
         )
         assert [one.error_code.name for one in done.topics] == ["none"]
+        client.transport.reset()
+        await settle()
+
+    async def configure(self, topic: str, **configs: str) -> None:
+        """Let a topic have these configurations and no others, named as for `create`."""
+        client = self.connect()
+        changes = tuple(AlterableConfig(name=name.replace("_", "."), value=value) for name, value in configs.items())
+        resource = AlterConfigsResource(resource_type=ResourceType.TOPIC, resource_name=topic, configs=changes)
+        done = await client.ask("alter_configs", 2, resources=(resource,), validate_only=False)
+        assert [one.error_code.name for one in done.responses] == ["none"]
         client.transport.reset()
         await settle()
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
-from broker.metadata.entries import CorruptMetadataError
 from structlog.testing import capture_logs
 
+from controller.quorum.errors import MetadataLogError
 from storage.folders.log_dirs import LogDirError
 from tests.doubles.files import MemoryFileSystem
 from tests.unit.broker.asking import append
@@ -69,7 +69,7 @@ async def test_a_start_on_a_damaged_file_is_refused_or_serves_and_is_no_bug(clea
         with capture_logs() as lines:
             try:
                 await rig.start()
-            except (CorruptMetadataError, LogDirError) as refusal:
+            except (MetadataLogError, LogDirError) as refusal:
                 assert path in str(refusal)
             else:
                 async with asyncio.timeout(5):

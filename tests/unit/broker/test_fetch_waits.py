@@ -140,10 +140,7 @@ async def test_a_deleted_topic_stays_deleted_when_the_machine_fails_half_way() -
             raise OSError(5, "the machine fails here")
 
     rig.fs.hook = stop_at_rename
-    topic = rig.node.cache.topic("t")
-    assert topic is not None
-    await rig.node.topics.delete([topic])
-    await settle()
+    await rig.delete("t")
     after = await rig.crash()
     assert after.node.cache.topic("t") is None
     assert [partition.key for partition in after.node.replicas] == [("kept", 0)]

@@ -14,7 +14,7 @@ from kio.schema.offset_commit.v9.request import OffsetCommitRequestPartition, Of
 from kio.schema.offset_delete.v0.request import OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from kio.schema.offset_fetch.v9.request import OffsetFetchRequestGroup
 
-from coordinator.runtime.shard import ShardStatus
+from coordinator.runtime.coordinator_context import CoordinatorState
 from tests.unit.broker.rig import Rig
 
 GROUP = "readers"
@@ -115,8 +115,8 @@ async def test_while_the_coordinator_loads_the_client_must_wait(api: str) -> Non
     async with Rig() as rig:
         await rig.create("letters")
         await rig.node.group_coordinator.ensure_topic()
-        for shard in rig.node.group_coordinator.runtime.shards():
-            shard.unload(ShardStatus.LOADING)
+        for context in rig.node.group_coordinator.runtime.contexts():
+            context.unload(CoordinatorState.LOADING)
         assert await ask(rig, api) is (NONE if api == "heartbeat" else ErrorCode.coordinator_load_in_progress)
 
 

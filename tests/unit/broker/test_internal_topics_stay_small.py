@@ -8,8 +8,8 @@ from kio.schema.delete_topics.v6.request import DeleteTopicState
 from kio.schema.offset_commit.v9.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
 from protocol.records.batch import NO_SEQUENCE
-from storage.log.partition_log import PartitionLog
 from storage.log.segment_recovery import whole_batches
+from storage.log.unified_log import UnifiedLog
 from tests.doubles.clock import settle
 from tests.doubles.files import Unsynced
 from tests.unit.broker.crash_run import Run, committed_offset
@@ -19,7 +19,7 @@ from tests.unit.broker.transactions import CONFIG, Producer, begun, read
 COMMITS = 60
 
 
-def stored(log: PartitionLog) -> int:
+def stored(log: UnifiedLog) -> int:
     """How many records are in the log's files."""
     return sum(
         header.record_count

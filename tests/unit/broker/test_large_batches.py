@@ -143,7 +143,7 @@ async def test_a_changed_configuration_is_what_the_batch_is_checked_against(rig:
     client = rig.connect()
     client.send("produce", VERSION, **produce("t", {0: MANY}))
     await settle()
-    await rig.node.topics.set_configs({"t": {"max.message.bytes": "1000"}})
+    await rig.configure("t", max_message_bytes="1000")
     run_next(rig)
     await settle()
     assert results(client) == []

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition, OffsetForLeaderTopic
 
+from broker.node import RETRY_MS
 from protocol.records.batch import read_header
 from tests.doubles.clock import settle
-from tests.doubles.files import Unsynced
+from tests.doubles.files import Fault, Unsynced
+from tests.unit.broker.asking import create
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import batch, fetch, produce
 
@@ -105,9 +107,36 @@ async def test_a_full_disk_keeps_no_node_from_its_start() -> None:
     rig.fs.hook = full
     following: Any = Rig(fs=rig.fs, clock=rig.clock, seed=2)
     await following.start()
-    assert leader_epoch(following) == 0
-    assert await epochs_of_batches(following.connect()) == [0]
+    client = following.connect()
+    assert leader_epoch(following) == 1  # that of the stop; the next one will not come twice
+    assert await append(client) == "none"
+    assert await create(client, "u", 1) == "kafka_storage_error"
     following.fs.hook = None
+    await following.clock.run(RETRY_MS)
+    assert leader_epoch(following) == 2
+    assert await append(client) == "none"
+    assert await epochs_of_batches(client) == [0, 1, 2]
+    assert await create(client, "u", 1) == "none"
+    await following.stop()
+
+
+async def test_no_epoch_comes_twice_though_a_start_found_no_room_to_write_it_down() -> None:
+    """Else a consumer could not find out that records of the first are gone."""
+    rig = Rig()
+    await rig.start()
+    await rig.create("t")
+    await append(rig.connect())
+    await rig.stop()
+    rig.fs.inject(Fault("pwrite", 1, 28, path_part="quorum-state"))
+    poor = Rig(fs=rig.fs, clock=rig.clock, seed=2)
+    await poor.start()
+    assert [await append(poor.connect()) for _ in range(2)] == ["none"] * 2
+    following = await poor.crash()
+    client = following.connect()
+    assert leader_epoch(following) == 2
+    assert await append(client) == "none"
+    assert await epochs_of_batches(client) == [0, 2]
+    assert await end_of_epoch(client, 1) == ("none", 0, 1)
     await following.stop()
 
 

@@ -16,8 +16,8 @@ from broker.replicas.log_maintenance import LogMaintenance
 from broker.replicas.partition import Partition
 from protocol.errors import OffsetOutOfRange, PolicyViolation
 from storage.append_types import LogConfig
-from storage.log.partition_log import PartitionLog
 from storage.log.retention import delete_old_segments
+from storage.log.unified_log import UnifiedLog
 from tests.doubles.files import Fault
 from tests.unit.storage.cleaning import end_txn, put, records
 from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents
@@ -114,7 +114,7 @@ async def test_a_checkpoint_that_finds_no_room_is_no_bug_and_is_written_the_next
 
 
 async def test_one_log_that_retention_fails_for_keeps_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail_first(log: PartitionLog, high_watermark: int) -> int:
+    def fail_first(log: UnifiedLog, high_watermark: int) -> int:
         if log.topic == "t":
             raise RuntimeError("nobody foresaw this")
         return delete_old_segments(log, high_watermark)
@@ -186,7 +186,7 @@ def test_deleting_records_is_bounded_by_the_high_watermark() -> None:
 # -- compaction
 
 
-def fill(rig: Rig, log: PartitionLog) -> None:
+def fill(rig: Rig, log: UnifiedLog) -> None:
     for value in (b"1", b"2"):
         put(log, (b"a", value))
     log.roll()

@@ -21,7 +21,7 @@ from protocol.internal.consumer_group_records import (
 from protocol.internal.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
 from storage.append_types import LogConfig
 from storage.files import OsFileSystem
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 from tests.unit.storage.cleaning import clean, end_txn, keyed, put
 from tests.unit.storage.support import NOW, Rig, append, batch, contents
 
@@ -33,7 +33,7 @@ def tool(*arguments: object) -> Result:
     return CliRunner().invoke(main, [str(one) for one in arguments])
 
 
-def rig_in(folder: Path, topic: str = "t") -> tuple[Rig, PartitionLog]:
+def rig_in(folder: Path, topic: str = "t") -> tuple[Rig, UnifiedLog]:
     rig = Rig(OsFileSystem(), LogConfig(segment_bytes=800, index_interval_bytes=1), root=str(folder / "data"))
     return rig, rig.log(topic)
 

@@ -1,18 +1,24 @@
-"""The logs of new partitions are made before anyone sees them, and a failure on the way leaves nothing behind."""
+"""The logs of new partitions are made before anyone sees them; one that cannot be made comes later."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 from typing import Any
 
 import pytest
 from kio.schema.create_partitions.v3.request import CreatePartitionsTopic
+from kio.schema.delete_topics.v6.request import DeleteTopicState
+from kio.schema.offset_commit.v9.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
+from broker.node import RETRY_MS
 from tests.doubles.clock import settle
-from tests.doubles.files import Unsynced
+from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.unit.broker.asking import SECOND, append, create, creation
+from tests.unit.broker.crash_run import Run, committed_offset
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import answer
+from tests.unit.storage.support import MachineStopped, stop_after
 
 
 def refuse(rig: Rig, operation: str, ending: str) -> None:
@@ -21,6 +27,22 @@ def refuse(rig: Rig, operation: str, ending: str) -> None:
             raise OSError(28, "no space left")
 
     rig.fs.hook = hook
+
+
+def copied_after(rig: Rig, survived: int) -> list[MemoryFileSystem]:
+    """Filled with the disk as it is before the operation that follows so many from now."""
+    stopped: list[MemoryFileSystem] = []
+    passes = stop_after(survived)
+
+    def before(*_: str) -> None:
+        try:
+            passes()
+        except MachineStopped:
+            if not stopped:
+                stopped.append(rig.fs.copy())
+
+    rig.fs.hook = before
+    return stopped
 
 
 def growth(name: str, count: int) -> dict[str, Any]:
@@ -37,54 +59,105 @@ def folders(rig: Rig, topic: str) -> list[str]:
     return sorted(name for name in rig.fs.listdir("/data") if name.startswith(f"{topic}-"))
 
 
+def folder_names(fs: MemoryFileSystem) -> list[str]:
+    return [name for name in fs.listdir("/data") if fs.is_dir(f"/data/{name}") and not name.startswith("__")]
+
+
 @pytest.mark.parametrize(("operation", "ending"), [("mkdir", "t-1"), ("open", "t-1/partition.metadata.tmp")])
-async def test_a_topic_whose_log_cannot_be_made_is_not_created(operation: str, ending: str) -> None:
+async def test_a_partition_whose_log_cannot_be_made_is_offline_until_it_can(operation: str, ending: str) -> None:
     async with Rig() as rig:
         client = rig.connect()
         refuse(rig, operation, ending)
-        assert await create(client, "t", 3) == "kafka_storage_error"
-        rig.fs.hook = None
-        assert rig.node.cache.topic("t") is None
-        assert folders(rig, "t") == []
-        assert len(rig.node.replicas) == 0
         assert await create(client, "t", 3) == "none"
+        codes = ["none", "kafka_storage_error", "none"]
+        assert [await append(client, "t", index) for index in range(3)] == codes
+        await rig.clock.run(RETRY_MS)
+        assert [await append(client, "t", index) for index in range(3)] == codes
+        assert folders(rig, "t") == ["t-0", "t-2"]
+        rig.fs.hook = None
+        await rig.clock.run(RETRY_MS)
         assert [await append(client, "t", index) for index in range(3)] == ["none"] * 3
+        assert [rig.node.replicas.get("t", index).log_end_offset for index in range(3)] == [3, 1, 3]
 
 
-async def test_partitions_whose_logs_cannot_be_made_leave_the_topic_as_it_was() -> None:
+async def test_added_partitions_whose_logs_cannot_be_made_are_offline_until_they_can() -> None:
     async with Rig() as rig:
         await rig.create("t")
         client = rig.connect()
         refuse(rig, "mkdir", "t-2")
-        assert await grow(client, "t", 3) == "kafka_storage_error"
+        assert await grow(client, "t", 3) == "none"
         rig.fs.hook = None
-        assert folders(rig, "t") == ["t-0"]
-        assert await append(client, "t", 1) == "unknown_topic_or_partition"
-        assert await grow(client, "t", 2) == "none"
-        assert await append(client, "t", 1) == "none"
+        assert folders(rig, "t") == ["t-0", "t-1"]
+        assert [await append(client, "t", index) for index in range(3)] == ["none", "none", "kafka_storage_error"]
+        await rig.clock.run(RETRY_MS)
+        assert await append(client, "t", 2) == "none"
+
+
+async def test_without_a_descriptor_left_a_topic_is_made_when_there_are_some_again() -> None:
+    async with Rig() as rig:
+        client = rig.connect()
+
+        def none_left(operation: str, path: str) -> None:
+            if operation in ("open", "listdir") and "__cluster_metadata" not in path:
+                raise OSError(errno.EMFILE, "too many open files")
+
+        rig.fs.hook = none_left
+        assert await create(client, "t", 3) == "none"
+        rig.fs.hook = None
+        assert [await append(client, "t", index) for index in range(3)] == ["kafka_storage_error"] * 3
+        await rig.clock.run(RETRY_MS)
+        assert [await append(client, "t", index) for index in range(3)] == ["none"] * 3
+
+
+async def test_a_node_starts_without_the_logs_that_cannot_be_made() -> None:
+    rig = Rig()
+    await rig.start()
+    refuse(rig, "mkdir", "t-1")
+    await rig.create("t", 3)
+    await rig.stop()
+    async with Rig(fs=rig.fs, clock=rig.clock, seed=2) as after:
+        codes = [await append(after.connect(), "t", index) for index in range(3)]
+        assert codes == ["none", "kafka_storage_error", "none"]
+        rig.fs.hook = None
+        await rig.clock.run(RETRY_MS)
+        assert await append(after.connect(), "t", 1) == "none"
+        assert after.node.replicas.get("t", 1).leader_epoch == 2
+
+
+async def test_a_log_made_late_has_the_newest_configuration() -> None:
+    async with Rig() as rig:
+        refuse(rig, "mkdir", "t-0")
+        await rig.create("t", max_message_bytes="1000")
+        await rig.configure("t", max_message_bytes="2000", segment_index_bytes="8000")
+        rig.fs.hook = None
+        await rig.clock.run(RETRY_MS)
+        config = rig.node.replicas.get("t", 0).log.config
+        assert (config.max_message_bytes, config.segment_index_bytes) == (2000, 8000)
 
 
 @pytest.mark.parametrize("unsynced", list(Unsynced))
-async def test_logs_made_for_a_topic_that_a_crash_kept_from_being_are_removed_at_the_start(unsynced: Unsynced) -> None:
-    rig = Rig()
-    await rig.start()
-    await rig.create("kept")
-
-    failed = False
-
-    def lose_power(operation: str, path: str) -> None:
-        nonlocal failed
-        failed = failed or (operation == "fdatasync" and path.endswith("metadata.log"))
-        if failed:
-            raise OSError(5, "the machine fails here")
-
-    rig.fs.hook = lose_power
-    assert await create(rig.connect(), "t", 2) == "kafka_storage_error"
-    rig.fs.hook = None
-    after = await rig.crash(unsynced)
-    assert sorted(one.key for one in after.node.replicas) in ([("kept", 0)], [("kept", 0), ("t", 0), ("t", 1)])
-    assert folders(after, "t") == [f"t-{one.index}" for one in after.node.replicas if one.topic == "t"]
-    await after.stop()
+async def test_a_topic_cut_short_by_a_power_failure_is_there_with_its_logs_or_not_at_all(unsynced: Unsynced) -> None:
+    outcomes = set()
+    for survived in range(60):
+        rig = Rig()
+        await rig.start()
+        await rig.create("kept")
+        stopped = copied_after(rig, survived)
+        assert await create(rig.connect(), "t", 2) == "none"
+        await rig.stop()
+        if not stopped:
+            break
+        fs = stopped[0]
+        fs.crash(unsynced)
+        async with Rig(fs=fs, clock=rig.clock, seed=2) as after:
+            there = [one.index for one in after.node.replicas if one.topic == "t"]
+            assert there in ([], [0, 1])
+            assert sorted(folder_names(fs)) == ["kept-0", *(f"t-{index}" for index in there)]
+            if not there:
+                await after.create("t", 2)
+            assert [await append(after.connect(), "t", index) for index in (0, 1)] == ["none"] * 2
+            outcomes.add(bool(there))
+    assert outcomes == {True, False}
 
 
 async def test_what_a_failed_deletion_left_is_no_part_of_the_topic_made_anew() -> None:
@@ -131,10 +204,164 @@ async def test_a_topic_deleted_while_partitions_are_added_is_gone_with_them() ->
         assert [await append(growing, "t", index) for index in range(4)] == ["none"] * 4
 
 
-async def test_a_folder_that_cannot_be_removed_keeps_no_other_of_the_creation() -> None:
+async def test_what_is_in_the_way_of_one_folder_keeps_no_other_topic_of_the_request_waiting() -> None:
     async with Rig() as rig:
+        client = rig.connect()
         rig.fs.open("/data/bad-0", create=True).close()  # no folder, and in the way of one
-        topics = tuple(creation(name, 1)["topics"][0] for name in ("one", "bad", "other"))
-        answered = await rig.connect().ask("create_topics", 7, **creation("", 1) | {"topics": topics})
-        assert "none" not in [topic.error_code.name for topic in answered.topics]
-        assert [name for name in rig.fs.listdir("/data") if name.endswith("-0")] == ["bad-0"]
+        names = "one", "bad", "other"
+        topics = tuple(creation(name, 1)["topics"][0] for name in names)
+        answered = await client.ask("create_topics", 7, **creation("", 1) | {"topics": topics})
+        assert [topic.error_code.name for topic in answered.topics] == ["none"] * 3
+        assert [await append(client, name, 0) for name in names] == ["none", "kafka_storage_error", "none"]
+        rig.fs.unlink("/data/bad-0")
+        await rig.clock.run(RETRY_MS)
+        assert await append(client, "bad", 0) == "none"
+
+
+# -- a topic deleted and created anew in one write of the metadata log
+
+
+def send_anew(rig: Rig, partitions: int = 1) -> tuple[Client, Client]:
+    """Ask for the deletion of `t` and for a new `t`, both in the same turn of the loop."""
+    deleting, creating = rig.connect(), rig.connect()
+    named = (DeleteTopicState(name="t", topic_id=None),)
+    deleting.send("delete_topics", 6, topics=named, timeout=SECOND)
+    creating.send("create_topics", 7, **creation("t", partitions))
+    return deleting, creating
+
+
+async def test_a_topic_made_anew_in_the_same_write_has_nothing_of_the_old_one() -> None:
+    async with Rig() as rig:
+        await rig.create("t", 3, max_message_bytes="1000")
+        old = rig.node.cache.topic("t").id
+        client = rig.connect()
+        assert [await append(client, "t", index) for index in range(3)] == ["none"] * 3
+        batches = rig.node.metadata_log.log.log_end_offset
+        deleting, creating = send_anew(rig, 2)
+        await settle()
+        assert answer(deleting.replies()[0], "delete_topics", 6).responses[0].error_code.name == "none"
+        assert answer(creating.replies()[0], "create_topics", 7).topics[0].error_code.name == "none"
+        assert rig.node.metadata_log.log.log_end_offset == batches + 4
+        assert rig.node.cache.topic("t").id != old
+        assert [one.key for one in rig.node.replicas] == [("t", 0), ("t", 1)]
+        for partition in rig.node.replicas:
+            assert (partition.log_end_offset, partition.log.config.max_message_bytes) == (0, 1_048_588)
+            assert partition.topic_id == partition.log.topic_id == rig.node.cache.topic("t").id
+        assert [await append(client, "t", index) for index in range(3)] == ["none"] * 2 + ["unknown_topic_or_partition"]
+        assert [name for name in folders(rig, "t") if not name.endswith("-delete")] == ["t-0", "t-1"]
+        assert len([name for name in folders(rig, "t") if name.endswith("-delete")]) == 3
+
+
+@pytest.mark.parametrize("unsynced", list(Unsynced))
+async def test_a_topic_made_anew_survives_a_power_failure_as_the_old_or_the_new_one(unsynced: Unsynced) -> None:
+    outcomes = set()
+    for survived in range(80):
+        rig = Rig()
+        await rig.start()
+        await rig.create("t", 2, flush_messages="1")
+        old = rig.node.cache.topic("t").id
+        assert [await append(rig.connect(), "t", index) for index in (0, 1)] == ["none"] * 2
+        stopped = copied_after(rig, survived)
+        _, creating = send_anew(rig, 2)
+        await settle()
+        assert answer(creating.replies()[0], "create_topics", 7).topics[0].error_code.name == "none"
+        new = rig.node.cache.topic("t").id
+        await rig.stop()
+        if not stopped:
+            break
+        fs = stopped[0]
+        fs.crash(unsynced)
+        async with Rig(fs=fs, clock=rig.clock, seed=2) as after:
+            await settle()
+            found = after.node.cache.topic("t").id
+            assert found in (old, new)
+            assert sorted(folder_names(fs)) == ["t-0", "t-1"]
+            for partition in after.node.replicas:
+                assert partition.topic_id == partition.log.topic_id == found
+                assert partition.log_end_offset == (1 if found == old else 0)
+            outcomes.add(found == old)
+    assert outcomes == {True, False}
+
+
+async def test_a_group_topic_made_anew_in_the_same_write_is_loaded_anew() -> None:
+    """Whoever deletes `__consumer_offsets` deletes the groups; the coordinator must not go on with the old log."""
+    async with Rig(config={"offsets.topic.num.partitions": "1"}) as rig:
+        client = rig.connect()
+        await client.ask("find_coordinator", 4, key_type=0, coordinator_keys=("readers",))
+        await rig.create("t")
+        run = Run(set())
+        await run.commit_offset(client, 5)
+        assert await committed_offset(client) == 5
+        deleting, asking = rig.connect(), rig.connect()
+        named = (DeleteTopicState(name="__consumer_offsets", topic_id=None),)
+        deleting.send("delete_topics", 6, topics=named, timeout=SECOND)
+        asking.send("find_coordinator", 4, key_type=0, coordinator_keys=("readers",))
+        creating = rig.connect()
+        creating.send("create_topics", 7, **creation("__consumer_offsets", 1))
+        await rig.clock.run(100)
+        assert answer(creating.replies()[0], "create_topics", 7).topics[0].error_code.name == "none"
+        assert await committed_offset(client) == -1
+        await run.commit_offset(client, 7)
+        assert await committed_offset(client) == 7
+        assert rig.node.replicas.get("__consumer_offsets", 0).log_end_offset == 1
+
+
+# -- internal topics
+
+
+async def test_groups_are_served_once_the_log_of_their_topic_can_be_made() -> None:
+    async with Rig(config={"offsets.topic.num.partitions": "1"}) as rig:
+        await rig.create("t")
+        refuse(rig, "mkdir", "__consumer_offsets-0")
+        client = rig.connect()
+        client.send("find_coordinator", 4, key_type=0, coordinator_keys=("readers",))
+        await rig.clock.run(RETRY_MS)
+        (found,) = answer(client.replies()[0], "find_coordinator", 4).coordinators
+        assert found.error_code.name == "coordinator_not_available"
+        assert await commit(client, 5) == "not_coordinator"
+        rig.fs.hook = None
+        await rig.clock.run(RETRY_MS)
+        (found,) = (await client.ask("find_coordinator", 4, key_type=0, coordinator_keys=("readers",))).coordinators
+        assert (found.error_code.name, found.node_id) == ("none", 1)
+        assert await commit(client, 5) == "none"
+        assert await committed_offset(client) == 5
+
+
+async def commit(client: Client, offset: int) -> str:
+    """Commit an offset of `readers`; the name of the error."""
+    place = OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
+    )
+    told = await client.ask(
+        "offset_commit",
+        9,
+        group_id="readers",
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        group_instance_id=None,
+        topics=(OffsetCommitRequestTopic(name="t", partitions=(place,)),),
+    )
+    return str(told.topics[0].partitions[0].error_code.name)
+
+
+# -- a folder fails
+
+
+@pytest.mark.parametrize("operation", ["mkdir", "open", "fsync_dir", "fdatasync"])
+async def test_a_topic_created_while_a_folder_fails_is_made_in_the_others(operation: str) -> None:
+    """Neither the records that lie in the other folder nor the new topic's wait for the failed device."""
+    async with Rig(config={"log.dirs": "/one,/two"}) as rig:
+        await rig.create("before", 2)
+
+        def gone(called: str, path: str) -> None:
+            if called == operation and path.startswith("/two"):
+                raise OSError(errno.EIO, "gone", path)
+
+        rig.fs.hook = gone
+        client = rig.connect()
+        assert await create(client, "t", 4) == "none"
+        assert "kafka_storage_error" in [await append(client, "t", index) for index in range(4)]
+        await rig.clock.run(RETRY_MS)
+        assert [await append(client, "t", index) for index in range(4)] == ["none"] * 4
+        assert sorted(rig.node.logs.failed_folders) == ["/two"]
+        assert {one.log.folder.rpartition("/")[0] for one in rig.node.replicas if one.topic == "t"} == {"/one"}

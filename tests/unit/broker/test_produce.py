@@ -144,7 +144,7 @@ async def test_switching_off_the_flush_by_message_answers_who_waits() -> None:
     rig, workers = await queued()
     client = rig.connect()
     client.send("produce", 9, **produce("t", {0: batch(b"a")}))
-    await rig.node.topics.set_configs({"t": {}})
+    await rig.configure("t")
     await settle()
     assert results(client) == [("none", 0)]
     workers.run_all()

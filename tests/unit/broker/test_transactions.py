@@ -10,8 +10,10 @@ from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnTopic 
 from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnTransaction
 
 from broker.network.frames import LARGEST_SCRATCH_BYTES, SCRATCH_BYTES
+from controller import features
+from controller.features import SAFE_DOWNGRADE, FeatureUpdate
 from coordinator.hashing import partition_for
-from coordinator.runtime.shard import ShardStatus
+from coordinator.runtime.coordinator_context import CoordinatorState
 from metadata.topic_names import TRANSACTION_STATE_TOPIC_NAME
 from tests.doubles.clock import settle
 from tests.doubles.files import Unsynced
@@ -154,7 +156,8 @@ async def test_without_room_for_transactions_v2_in_the_log_their_requests_are_no
     """As a Kafka 4.1 with transaction.version 0: AddPartitionsToTxn fails as a whole."""
     async with Rig(config=CONFIG) as rig:
         producer = await opened(rig)
-        rig.node.features.levels["transaction.version"] = 0
+        lower = FeatureUpdate("transaction.version", 0, SAFE_DOWNGRADE)
+        await rig.node.controller.submit(lambda image: features.decide(image, [lower], validate_only=False))
         assert await producer.produce(b"first", 0) == ["unsupported_version"]
         assert await producer.end(commit=False) == "unsupported_version"
         one = AddPartitionsToTxnTransaction(
@@ -268,8 +271,8 @@ async def test_a_coordinator_that_could_not_be_loaded_hides_no_other_transaction
     async with Rig(config=CONFIG | {"transaction.state.log.num.partitions": "2"}) as rig:
         producer = await opened(rig)
         runtime = rig.node.transaction_coordinator.runtime
-        failed = next(shard for shard in runtime.shards() if shard.partition != partition_for(producer.name, 2))
-        failed.unload(ShardStatus.FAILED)
+        failed = next(context for context in runtime.contexts() if context.partition != partition_for(producer.name, 2))
+        failed.unload(CoordinatorState.FAILED)
         listed = await producer.client.ask("list_transactions", 0, state_filters=(), producer_id_filters=())
         assert listed.error_code.name == "none"
         assert [one.transactional_id for one in listed.transaction_states] == [producer.name]

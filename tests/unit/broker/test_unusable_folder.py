@@ -5,21 +5,21 @@ from __future__ import annotations
 import errno
 
 import pytest
-from broker.metadata.store import MetadataStoreError
-from broker.metadata.topic_planning import plan_topic
 from kio.schema.describe_topic_partitions.v0.request import TopicRequest
 from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsTopic
 from kio.schema.metadata.v12.request import MetadataRequestTopic
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition, OffsetForLeaderTopic
 
-from protocol.errors import KafkaStorage
+from broker.node import RETRY_MS
+from controller.quorum.errors import MetadataLogError
 from storage.folders.log_dirs import LogDirError
 from tests.doubles.clock import settle
 from tests.doubles.files import Fault
-from tests.unit.broker.asking import append, log_dirs
+from tests.unit.broker.asking import append, create, log_dirs
 from tests.unit.broker.rig import Client, Rig
 from tests.unit.broker.wire import fetch
 
+METADATA_LOG = "/one/__cluster_metadata-0/00000000000000000000.log"
 FOLDERS = {"log.dirs": "/one,/two", "offsets.topic.num.partitions": "2"}
 LATEST = -1
 
@@ -198,14 +198,14 @@ async def test_a_device_that_fails_under_new_logs_takes_its_folder_offline(opera
                 raise OSError(errno.EIO, "gone", path)
 
         rig.fs.hook = gone
-        with pytest.raises(KafkaStorage):
-            await rig.node.topics.create([plan_topic(rig.node, "u", partition_count=2)])
         client = rig.connect()
+        assert await create(client, "u", 2) == "none"
+        assert "kafka_storage_error" in [await append(client, "u", index) for index in (0, 1)]
         assert {path: told[0] for path, told in (await log_dirs(client)).items()} == {
             "/one": "none",
             "/two": "kafka_storage_error",
         }
-        await rig.create("u", 2)
+        await rig.clock.run(RETRY_MS)
         assert [await append(client, "u", index) for index in (0, 1)] == ["none", "none"]
 
 
@@ -223,9 +223,9 @@ async def test_a_node_ends_when_the_folder_with_the_metadata_fails(folder: str, 
 @pytest.mark.parametrize("error, ends", [(errno.EIO, True), (errno.EFBIG, True), (errno.ENOSPC, False)])
 async def test_a_node_ends_when_no_metadata_can_be_written_any_more(error: int, ends: bool) -> None:
     async with Rig(config=FOLDERS) as rig:
-        rig.fs.inject(Fault("pwrite", 1, error, path_part="/one/metadata.log"))
-        with pytest.raises(KafkaStorage):
-            await rig.node.topics.create([plan_topic(rig.node, "t", partition_count=1)])
+        rig.fs.inject(Fault("pwrite", 1, error, path_part=METADATA_LOG))
+        assert await create(rig.connect(), "t", 1) == "kafka_storage_error"
+        assert rig.node.cache.topic("t") is None
         assert rig.node.unusable.is_set() is ends
 
 
@@ -233,14 +233,14 @@ async def test_a_node_ends_when_no_metadata_can_be_written_any_more(error: int, 
 async def test_a_node_does_not_start_that_could_only_end(error: int, starts: bool) -> None:
     async with Rig(config=FOLDERS) as rig:
         await rig.create("t", 1)
-    rig.fs.inject(Fault("pwrite", 1, error, path_part="/one/metadata.log"))
+    rig.fs.inject(Fault("pwrite", 1, error, path_part=METADATA_LOG))
     again = Rig(fs=rig.fs, clock=rig.clock, seed=2, config=FOLDERS)
     if starts:
         await again.start()
         assert await append(again.connect(), "t", 0) == "none"
         await again.stop()
     else:
-        with pytest.raises(MetadataStoreError):
+        with pytest.raises(MetadataLogError):
             await again.start()
         assert again.node.not_ready
     async with Rig(fs=rig.fs, clock=rig.clock, seed=3, config=FOLDERS) as third:

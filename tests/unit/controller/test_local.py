@@ -124,6 +124,68 @@ async def test_a_refusal_during_a_publication_leaves_what_is_published_alone() -
     assert await third == "1"
 
 
+async def test_a_refusal_right_after_a_sync_leaves_what_was_synced() -> None:
+    local, log, follower = controller(waits=True)
+    first = asyncio.ensure_future(local.submit(put("a", "1")))
+    await settle()
+    second = asyncio.ensure_future(local.submit(put("a", "2")))
+    await settle()
+    log.sync(1)
+    log.refuse()  # before the controller had a turn
+    third = asyncio.ensure_future(local.submit(put("a", "3")))
+    assert await first is None
+    with pytest.raises(NoRoomError):
+        await second
+    await settle()
+    log.sync()
+    assert await third == "1"
+    assert [image.configs.of(2, "t")["a"] for image in follower.seen] == ["1", "3"]
+
+
+async def test_a_failure_right_after_a_sync_leaves_what_was_synced() -> None:
+    local, log, _ = controller(waits=True)
+    first = asyncio.ensure_future(local.submit(put("a", "1")))
+    await settle()
+    second = asyncio.ensure_future(local.submit(put("a", "2")))
+    await settle()
+    log.sync(1)
+    log.fail()
+    assert await first is None
+    with pytest.raises(MetadataLogError):
+        await second
+    assert await local.submit(read("a")) == "1"
+
+
+async def test_what_is_read_after_a_refusal_waits_until_it_is_published() -> None:
+    local, log, follower = controller(waits=True)
+    first = asyncio.ensure_future(local.submit(put("a", "1")))
+    await settle()
+    follower.go_on.clear()
+    log.sync()
+    await settle()
+    second = asyncio.ensure_future(local.submit(put("a", "2")))
+    await settle()
+    log.refuse()
+    told = asyncio.ensure_future(local.submit(read("a")))
+    await settle()
+    assert not told.done()
+    follower.go_on.set()
+    assert (await first, await told) == (None, "1")
+    with pytest.raises(NoRoomError):
+        await second
+
+
+async def test_while_decisions_are_refused_only_what_begins_is_decided() -> None:
+    local, log, _ = controller()
+    local.refusal = NoRoomError("no room")
+    with pytest.raises(NoRoomError):
+        await local.submit(read("a"))
+    assert await local.begin(put("a", "1")) is None
+    local.refusal = None
+    assert await local.submit(read("a")) == "1"
+    assert len(log.batches) == 1
+
+
 async def test_after_a_failure_every_change_is_refused() -> None:
     local, log, _ = controller(waits=True)
     answer = asyncio.ensure_future(local.submit(put("a", "1")))
@@ -149,11 +211,16 @@ async def test_a_decision_that_raises_changes_nothing() -> None:
 
 async def test_a_client_that_goes_away_holds_up_nobody() -> None:
     local, log, _ = controller(waits=True)
-    gone = asyncio.ensure_future(local.submit(put("a", "1")))
     other = asyncio.ensure_future(local.submit(put("b", "2")))
+    gone = asyncio.ensure_future(local.submit(put("a", "1")))
     await settle()
     gone.cancel()
+    await settle()
+    told = asyncio.ensure_future(local.submit(read("a")))
+    await settle()
+    assert not told.done()
     log.sync()
     assert await other is None
+    assert await told == "1"
     await local.close()
     assert dict(local.image.configs.of(2, "t")) == {"a": "1", "b": "2"}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from asyncio import Future
 from typing import TypeVar
 
+from coordinator.runtime.coordinator_context import Operation
+from coordinator.runtime.coordinator_shard import CoordinatorShard
 from coordinator.runtime.futures import forget
 from coordinator.runtime.runtime import CoordinatorRuntime
-from coordinator.runtime.shard import Operation
-from coordinator.runtime.state_machine import StateMachine
 
-S = TypeVar("S", bound=StateMachine)
+S = TypeVar("S", bound=CoordinatorShard)
 T = TypeVar("T")
 
 

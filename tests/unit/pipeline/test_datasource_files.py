@@ -25,7 +25,7 @@ from storage.producers.producer_state import ProducerStateManager
 from storage.segments.txn_index import TxnIndex
 from tests.unit.pipeline.source_files import CONFIG, fill, folder, read, reader_of, segments
 from tests.unit.storage.cleaning import clean
-from tests.unit.storage.support import NOW, Rig, append
+from tests.unit.storage.support import NOW, Rig, append, create_log
 
 
 @pytest.fixture
@@ -274,7 +274,7 @@ def test_the_brokers_checkpoint_may_count_as_the_end(rig: Rig) -> None:
 
 
 def test_internal_topics_are_read_when_they_are_named(rig: Rig) -> None:
-    log = rig.manager.create_log("__internal", 0, UUID(int=5), CONFIG)
+    log = create_log(rig.manager, "__internal", 0, UUID(int=5), CONFIG)
     append(log, memoryview(build_batch([Record(0, NOW, b"k", b"7")])))
     assert read(reader_of(rig.root)) == []
     assert read(reader_of(rig.root, topics="__internal")) == [7]

@@ -25,7 +25,7 @@ from protocol.records.build import Headers, Record, build_batch, iter_records
 from protocol.records.compression import Compression
 from storage.append_types import LogConfig
 from storage.files import OsFileSystem
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 from tests.unit.storage.cleaning import clean, end_txn, last_stable_offset
 from tests.unit.storage.support import NOW, Rig, append, contents
 
@@ -55,7 +55,7 @@ class Workload:
     aborted: set[int] = field(default_factory=set)
 
     @property
-    def log(self) -> PartitionLog:
+    def log(self) -> UnifiedLog:
         return self.rig.log()
 
     def records(self) -> list[Record]:

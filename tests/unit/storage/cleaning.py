@@ -13,7 +13,7 @@ from protocol.records.compression import Compression
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
 from storage.append_types import AppendOrigin, LogConfig
 from storage.cleaner.log_cleaner import CleanerConfig, LogCleaner
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 from tests.unit.storage.support import NOW, Rig, append, contents
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ def cleaner(rig: Rig, config: CleanerConfig | None = None) -> LogCleaner:
     return LogCleaner(rig.manager, lambda log: log.log_end_offset, last_stable_offset, config)
 
 
-def last_stable_offset(log: PartitionLog) -> int:
+def last_stable_offset(log: UnifiedLog) -> int:
     log.producers.on_high_watermark(log.log_end_offset)
     first = log.first_unstable_offset
     return log.log_end_offset if first is None else first
@@ -97,11 +97,11 @@ def keyed(
     )
 
 
-def put(log: PartitionLog, *pairs: tuple[bytes | None, bytes | None], **options: Any) -> None:
+def put(log: UnifiedLog, *pairs: tuple[bytes | None, bytes | None], **options: Any) -> None:
     append(log, keyed(*pairs, **options))
 
 
-def end_txn(log: PartitionLog, producer_id: int, *, commit: bool, timestamp: int = NOW) -> None:
+def end_txn(log: UnifiedLog, producer_id: int, *, commit: bool, timestamp: int = NOW) -> None:
     kind = ControlRecordType.COMMIT if commit else ControlRecordType.ABORT
     data = build_end_marker(
         EndTransactionMarker(kind, 0), producer_id=producer_id, producer_epoch=0, timestamp=timestamp
@@ -109,11 +109,11 @@ def end_txn(log: PartitionLog, producer_id: int, *, commit: bool, timestamp: int
     log.append_as_leader(memoryview(data), leader_epoch=0, origin=AppendOrigin.COORDINATOR, now_ms=NOW)
 
 
-def batches(log: PartitionLog) -> list[tuple[BatchHeader, bytes]]:
+def batches(log: UnifiedLog) -> list[tuple[BatchHeader, bytes]]:
     return [(read_header(data), data) for data in contents(log)]
 
 
-def records(log: PartitionLog, *, control: bool = False) -> list[Kept]:
+def records(log: UnifiedLog, *, control: bool = False) -> list[Kept]:
     """Every record of the log, those of control batches only if asked for."""
     return list(_records(batches(log), control))
 
@@ -125,12 +125,12 @@ def _records(found: Iterable[tuple[BatchHeader, bytes]], control: bool) -> Itera
                 yield Kept(record.offset, record.key, record.value)
 
 
-def roll(log: PartitionLog) -> None:
+def roll(log: UnifiedLog) -> None:
     """Seal the segment, so that it may be cleaned, and give the next one a record."""
     log.roll()
     append(log, keyed((b"last", b"record")))
 
 
-def kept(log: PartitionLog) -> list[Kept]:
+def kept(log: UnifiedLog) -> list[Kept]:
     """What is there but for the active segment's record."""
     return records(log)[:-1]

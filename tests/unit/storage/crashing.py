@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocol.records.build import iter_records
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 from storage.segments.txn_index import collect_aborted
 from tests.unit.storage.cleaning import Kept, batches
 
@@ -11,7 +11,7 @@ READING = ("pread", "pread_nowait", "listdir", "size")
 """Operations of a file system before which a power failure is of no interest."""
 
 
-def committed_view(log: PartitionLog, stable: int) -> list[Kept]:
+def committed_view(log: UnifiedLog, stable: int) -> list[Kept]:
     """What a read-committed consumer gets, up to the last stable offset `stable`."""
     aborted = collect_aborted((one.txn_index for one in log.segments), log.log_start_offset, stable)
     found = []

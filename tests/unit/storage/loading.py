@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from storage.append_types import LogConfig
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 from tests.unit.storage.support import Rig, append, batch
 
 SMALL = LogConfig(segment_bytes=250, index_interval_bytes=1)
 
 
-def filled(rig: Rig, count: int = 9) -> PartitionLog:
+def filled(rig: Rig, count: int = 9) -> UnifiedLog:
     """Segments of two batches; everything of them on disk."""
     log = rig.log()
     for number in range(count):

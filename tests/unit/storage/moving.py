@@ -12,7 +12,7 @@ from protocol.records.build import Record, build_batch
 from protocol.records.markers import ControlRecordType, EndTransactionMarker, build_end_marker
 from storage.append_types import AppendOrigin, LogConfig
 from storage.folders.log_move import LogMove
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 from tests.doubles.files import MemoryFileSystem
 from tests.unit.storage.support import NOW, Rig, append, batch, contents
 from tests.unit.storage.two_folders import TwoFolders
@@ -40,7 +40,7 @@ async def finish(rig: Rig, moving: Coroutine[Any, Any, None]) -> None:
     await task
 
 
-def fill(log: PartitionLog, count: int = 12) -> None:
+def fill(log: UnifiedLog, count: int = 12) -> None:
     """Plain and idempotent batches, an aborted transaction, and an open one; several segments."""
     sequence = log.log_end_offset
     for number in range(count):
@@ -76,7 +76,7 @@ class State:
     segments: list[tuple[int, int, int]] = field(default_factory=list)
 
 
-def state_of(log: PartitionLog) -> State:
+def state_of(log: UnifiedLog) -> State:
     return State(
         contents(log),
         (log.log_start_offset, log.log_end_offset, log.first_unstable_offset),

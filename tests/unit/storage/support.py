@@ -16,7 +16,7 @@ from storage.files import FileSystem
 from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
 from storage.log.log_services import LogServices
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 from storage.shortages import Shortages
 from tests.doubles.clock import ManualClock
 from tests.doubles.files import MemoryFileSystem
@@ -26,6 +26,14 @@ TOPIC_ID = UUID(int=0x1234)
 T = TypeVar("T")
 
 NOW = 1_700_000_000_000
+
+
+def create_log(manager: LogManager, topic: str, partition: int, topic_id: UUID, config: LogConfig) -> UnifiedLog:
+    """A new, empty log, on disk. Raises KafkaStorage."""
+    log = manager.plan_log(topic, partition, topic_id, config, leader_epoch=0)()
+    manager.sync_folders()
+    manager.adopt(log)
+    return log
 
 
 class MachineStopped(BaseException):
@@ -78,22 +86,22 @@ class Rig:
             recovery_threads=1,
         )
 
-    def log(self, topic: str = "t", partition: int = 0) -> PartitionLog:
+    def log(self, topic: str = "t", partition: int = 0) -> UnifiedLog:
         """The partition's log, made if it is not there."""
         found = self.manager.get(topic, partition)
-        return found or self.manager.create_log(topic, partition, TOPIC_ID, self.config)
+        return found or create_log(self.manager, topic, partition, TOPIC_ID, self.config)
 
-    def reopen(self) -> PartitionLog:
+    def reopen(self) -> UnifiedLog:
         """Start again over what is on disk."""
         self.manager = self.open()
         return self.log()
 
-    def restart(self) -> PartitionLog:
+    def restart(self) -> UnifiedLog:
         """Stop cleanly, and start again."""
         self.manager.close()
         return self.reopen()
 
-    def kill(self) -> PartitionLog:
+    def kill(self) -> UnifiedLog:
         """The process dies, the machine goes on: nothing written is lost."""
         self.workers.drop_all()
         self.manager.release()
@@ -112,7 +120,7 @@ def batch(
     )
 
 
-def append(log: PartitionLog, data: memoryview | None = None, *, epoch: int = 0, now_ms: int = NOW) -> AppendInfo:
+def append(log: UnifiedLog, data: memoryview | None = None, *, epoch: int = 0, now_ms: int = NOW) -> AppendInfo:
     """Append as a client's leader does."""
     data = batch() if data is None else data
     return log.append_as_leader(data, leader_epoch=epoch, origin=AppendOrigin.CLIENT, now_ms=now_ms)
@@ -136,14 +144,14 @@ def now(coroutine: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("it waits")
 
 
-def read(log: PartitionLog, offset: int, max_bytes: int = 1 << 20, *, min_one: bool = True) -> Buffer:
+def read(log: UnifiedLog, offset: int, max_bytes: int = 1 << 20, *, min_one: bool = True) -> Buffer:
     """What a reader up to the log's end gets."""
     plan = log.plan_read(offset, max_bytes, log.end, min_one)
     data = plan.try_read()
     return now(plan.read()) if data is None else data
 
 
-def contents(log: PartitionLog) -> list[bytes]:
+def contents(log: UnifiedLog) -> list[bytes]:
     """The log's batches from its start to its end, as bytes."""
     found: list[bytes] = []
     offset = log.log_start_offset

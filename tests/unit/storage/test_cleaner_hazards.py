@@ -18,14 +18,14 @@ from storage.cleaner import cleaner as cleaner_module
 from storage.cleaner.copying import copy_segment
 from storage.cleaner.log_cleaner import CleanerConfig
 from storage.log.log_services import DESCRIPTORS_RETRY_MS
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 from tests.doubles.files import Fault, Unsynced
 from tests.doubles.workers import QueuedWorkers
 from tests.unit.storage.cleaning import COMPACT, clean, cleaner, kept, keyed, put, records, roll, run
-from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, contents
+from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, contents, create_log
 
 
-def overwritten(rig: Rig) -> PartitionLog:
+def overwritten(rig: Rig) -> UnifiedLog:
     """A log in which a key has two values, and the first one is ready to be cleaned away."""
     log = rig.log()
     put(log, (b"a", b"1"))
@@ -121,7 +121,7 @@ def test_a_topic_made_anew_during_a_cleaning_gets_nothing_of_the_old_one() -> No
 
         def again(rig: Rig = rig, made: list[set[str]] = made) -> None:
             rig.manager.delete_log_soon("t", 0)
-            anew = rig.manager.create_log("t", 0, TOPIC_ID, rig.config)
+            anew = create_log(rig.manager, "t", 0, TOPIC_ID, rig.config)
             made.append(set(rig.fs.listdir(anew.folder)))
 
         workers.at, workers.meanwhile = workers.calls + number, again

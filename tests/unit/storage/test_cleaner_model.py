@@ -13,7 +13,7 @@ from protocol.records.build import iter_records
 from storage.append_types import LogConfig
 from storage.cleaner.log_cleaner import CleanerConfig
 from storage.cleaner.offset_map import BYTES_PER_KEY
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 from storage.segments.txn_index import collect_aborted
 from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.unit.storage.cleaning import Kept, batches, cleaner, end_txn, last_stable_offset, put, records, run
@@ -42,7 +42,7 @@ class Appended:
     committed: bool | None
 
 
-def committed_view(log: PartitionLog) -> list[Kept]:
+def committed_view(log: UnifiedLog) -> list[Kept]:
     """What a read-committed consumer makes of the log, by the rules of Kafka's Fetcher."""
     indexes = (segment.txn_index for segment in log.segments)
     aborted = sorted(collect_aborted(indexes, log.log_start_offset, log.log_end_offset), key=lambda txn: txn[1])

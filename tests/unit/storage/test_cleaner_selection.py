@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
 from storage.cleaner.selection import LogToClean, examine
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 from tests.doubles.clock import ManualClock
 from tests.unit.storage.cleaning import clean, cleaner, end_txn, last_stable_offset, put, records, run
 from tests.unit.storage.support import NOW, Rig
@@ -26,7 +26,7 @@ def rig() -> Rig:
     return Rig(config=COMPACT)
 
 
-def segments(rig: Rig, count: int, topic: str = "t", timestamps: list[int] | None = None) -> PartitionLog:
+def segments(rig: Rig, count: int, topic: str = "t", timestamps: list[int] | None = None) -> UnifiedLog:
     """A log of so many sealed segments, all of one size and all on disk, and an active one."""
     log = rig.log(topic)
     for number in range(count + 1):
@@ -37,7 +37,7 @@ def segments(rig: Rig, count: int, topic: str = "t", timestamps: list[int] | Non
     return log
 
 
-def look(log: PartitionLog, now_ms: int = NOW) -> LogToClean:
+def look(log: UnifiedLog, now_ms: int = NOW) -> LogToClean:
     return examine(log, log.cleaned_to, last_stable_offset(log), now_ms)
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from storage.append_types import LogConfig
-from storage.log.partition_log import PartitionLog
 from storage.log.retention import delete_old_segments
+from storage.log.unified_log import UnifiedLog
 from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.unit.storage.cleaning import Kept, batches, clean, end_txn, last_stable_offset, put, records
 from tests.unit.storage.crashing import READING, committed_view
@@ -81,7 +81,7 @@ class Run:
         if self.operations in self._keep and operation not in READING:
             self.points.append(Point(f"{operation} {path}", self.fs.copy(), dict(self.durable), dict(self.start)))
 
-    def log(self, topic: str) -> PartitionLog:
+    def log(self, topic: str) -> UnifiedLog:
         found = self.rig.log(topic)
         found.config = replace(CONFIG, compact=topic == "compacted", delete=topic == "plain")
         return found
@@ -189,7 +189,7 @@ def check_logs(run: Run, point: Point, rig: Rig) -> None:
         check_producers(found, written)
 
 
-def check_records(log: PartitionLog, written: Written, *, compacted: bool) -> None:
+def check_records(log: UnifiedLog, written: Written, *, compacted: bool) -> None:
     start, end = log.log_start_offset, log.log_end_offset
     expected = [one for one in written.found if start <= one[0].offset < end]
     found = [one for one in records(log) if one.offset >= start]
@@ -217,7 +217,7 @@ def state_of(found: list[Kept]) -> dict[bytes | None, bytes | None]:
     return {one.key: one.value for one in found}
 
 
-def check_producers(log: PartitionLog, written: Written) -> None:
+def check_producers(log: UnifiedLog, written: Written) -> None:
     """As a replay of the whole log would have them, save those of which nothing is left."""
     end = log.log_end_offset
     first_open: dict[int, int] = {}

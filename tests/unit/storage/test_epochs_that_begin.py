@@ -9,13 +9,13 @@ import pytest
 from storage.append_types import LogConfig
 from storage.folders import log_move
 from storage.log.leader_epochs import LeaderEpochs
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.unit.storage.moving import CONFIG, MovingRig, finish
 from tests.unit.storage.support import Rig, append, contents, headers_in
 
 
-def begun(rig: Rig, count: int = 1) -> PartitionLog:
+def begun(rig: Rig, count: int = 1) -> UnifiedLog:
     """The log after a restart, in epoch 2, with records of epoch 0."""
     for _ in range(count):
         append(rig.log())

@@ -14,7 +14,7 @@ from storage.folders.log_checkpoints import CheckpointError
 from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
 from storage.log.log_services import LogServices
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 from storage.shortages import Shortages
 from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
 from tests.unit.storage.cleaning import clean, end_txn, keyed, last_stable_offset, put, records
@@ -176,7 +176,7 @@ class Folders(Rig):
         return LogManager.open(self.services, self.dirs, lambda _: self.config, new_id=self.new_id, recovery_threads=2)
 
 
-def folder_of(log: PartitionLog) -> str:
+def folder_of(log: UnifiedLog) -> str:
     return log.folder.rpartition("/")[0]
 
 
@@ -198,7 +198,7 @@ def test_a_failing_device_takes_its_folder_offline_and_no_other(folders: Folders
     for log in logs:
         append(log)
     folders.workers.run_all()
-    told: list[PartitionLog] = []
+    told: list[UnifiedLog] = []
     for log in bad:
         log.on_offline = lambda log, _: told.append(log)
     memory(folders).inject(Fault(operation, 1, errno.EIO, path_part="/one/"))

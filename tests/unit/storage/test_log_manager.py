@@ -14,7 +14,7 @@ from storage.folders.checkpoints import OffsetCheckpoint
 from storage.folders.log_dirs import LogDirError, LogDirs
 from storage.folders.log_names import delete_name, parse
 from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
-from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents
+from tests.unit.storage.support import NOW, TOPIC_ID, Rig, append, batch, contents, create_log
 
 LOG = "/data/t-0/00000000000000000000.log"
 INDEX = "/data/t-0/00000000000000000000.index"
@@ -62,7 +62,7 @@ def test_a_clean_stop_writes_checkpoints_and_the_clean_shutdown_file(fs: MemoryF
     rig.log("u", 3)
     rig.manager.close()
     assert read_file(fs, "/data/recovery-point-offset-checkpoint") == b"0\n2\nt 0 1\nu 3 0\n"
-    assert read_file(fs, "/data/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":0}'
+    assert read_file(fs, "/data/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":-1}'
     rig.reopen()
     assert not fs.exists("/data/.kafka_cleanshutdown")
     assert rig.dirs.dirs[0].clean
@@ -358,7 +358,7 @@ def test_new_logs_go_to_the_folder_with_the_fewest(fs: MemoryFileSystem) -> None
     dirs = LogDirs.open(fs, ["/data", "/more"], node_id=1, new_id=rig.new_id, now_ms=NOW)
     manager = type(rig.manager).open(rig.services, dirs, lambda _: rig.config, new_id=rig.new_id)
     for partition in range(4):
-        manager.create_log("t", partition, TOPIC_ID, rig.config)
+        create_log(manager, "t", partition, TOPIC_ID, rig.config)
     roots = [log.folder.split("/")[1] for log in manager.logs.values()]
     assert sorted(roots) == ["data", "data", "more", "more"]
 

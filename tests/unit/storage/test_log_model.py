@@ -9,15 +9,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from protocol.records.batch import read_header
 from storage.append_types import LogConfig
 from storage.log.log_truncation import truncate_to
-from storage.log.partition_log import PartitionLog
 from storage.log.segment_recovery import whole_batches
+from storage.log.unified_log import UnifiedLog
 from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.unit.storage.support import NOW, MachineStopped, Rig, append, batch, contents, stop_after
 
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=100, segment_index_bytes=96)
 
 
-def check_indexes(log: PartitionLog) -> None:
+def check_indexes(log: UnifiedLog) -> None:
     """Every entry names a batch that is there, with its last offset and the largest timestamp up to it."""
     for segment in log.segments:
         largest = -1
@@ -50,7 +50,7 @@ class LogMachine(RuleBasedStateMachine):
     def start(self) -> None:
         self.note_flush()
 
-    def watch(self, log: PartitionLog) -> None:
+    def watch(self, log: UnifiedLog) -> None:
         self.log = log
         log.flusher.on_flush = lambda _: self.note_flush()
         self.note_flush()

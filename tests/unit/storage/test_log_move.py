@@ -23,7 +23,7 @@ from tests.unit.storage.moving import (
     folders,
     state_of,
 )
-from tests.unit.storage.support import append, batch, contents
+from tests.unit.storage.support import append, batch, contents, create_log
 from tests.unit.storage.two_folders import folder_of
 
 
@@ -303,7 +303,7 @@ async def test_a_partition_deleted_in_the_middle_of_changing_places_is_gone(rig:
     rig.clock.advance(60_000)
     rig.workers.run_all()
     rig.topic_id = UUID(int=0)
-    append(rig.manager.create_log("t", 0, UUID(int=0), CONFIG), batch(b"anew"))
+    append(create_log(rig.manager, "t", 0, UUID(int=0), CONFIG), batch(b"anew"))
     assert len(contents(rig.restart())) == 1
 
 

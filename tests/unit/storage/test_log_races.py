@@ -14,14 +14,14 @@ from protocol.errors import KafkaStorage, NotLeaderOrFollower
 from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
 from storage.folders.checkpoints import LOG_START, RECOVERY_POINT, OffsetCheckpoint
-from storage.log.partition_log import PartitionLog
 from storage.log.retention import delete_old_segments
+from storage.log.unified_log import UnifiedLog
 from storage.segments.index import OffsetIndex, TimeIndex, TimestampOffset
 from storage.segments.segment import LogSegment
 from tests.doubles.files import Fault, MemoryFileSystem
 from tests.doubles.workers import QueuedWorkers
 from tests.unit.storage.cleaning import end_txn, put
-from tests.unit.storage.support import TOPIC_ID, Rig, append, batch, headers_in, now
+from tests.unit.storage.support import TOPIC_ID, Rig, append, batch, create_log, headers_in, now
 
 T = TypeVar("T")
 
@@ -118,7 +118,7 @@ def _checkpointed_start(rig: Rig) -> int | None:
     return OffsetCheckpoint(rig.fs, rig.root, LOG_START).read().get(TopicPartition("t", 0))
 
 
-def _segments_of_two_batches() -> tuple[Rig, PartitionLog]:
+def _segments_of_two_batches() -> tuple[Rig, UnifiedLog]:
     rig = Rig(config=LogConfig(retention_ms=-1))
     log = rig.log()
     for _ in range(3):
@@ -208,7 +208,7 @@ def test_a_deleted_log_reads_nothing_of_the_one_that_took_its_place() -> None:
     append(log, batch(b"old"))
     plan = log.plan_read(0, 1 << 20, log.end, True)
     rig.manager.delete_log_soon("t", 0)
-    anew = rig.manager.create_log("t", 0, TOPIC_ID, rig.config)
+    anew = create_log(rig.manager, "t", 0, TOPIC_ID, rig.config)
     append(anew, batch(b"new"))
     with pytest.raises(NotLeaderOrFollower):
         now(plan.read())
@@ -220,7 +220,7 @@ def test_a_deleted_log_leaves_no_descriptor_open() -> None:
     append(log)
     plan = log.plan_read(0, 1 << 20, log.end, True)
     rig.manager.delete_log_soon("t", 0)
-    rig.manager.create_log("t", 0, TOPIC_ID, rig.config).release_files()
+    create_log(rig.manager, "t", 0, TOPIC_ID, rig.config).release_files()
     with pytest.raises(NotLeaderOrFollower):
         now(plan.read())
     assert rig.files.open_files == 0

@@ -11,8 +11,8 @@ from protocol.records.build import Record, build_batch
 from storage.append_types import AppendOrigin, LogConfig
 from storage.log import time_lookup
 from storage.log.log_services import DESCRIPTORS_RETRY_MS
-from storage.log.partition_log import PartitionLog
 from storage.log.retention import delete_old_segments
+from storage.log.unified_log import UnifiedLog
 from tests.doubles.files import Fault, MemoryFileSystem
 from tests.unit.storage.moving import marker
 from tests.unit.storage.support import NOW, Rig, append, contents, now
@@ -23,7 +23,7 @@ def rig() -> Rig:
     return Rig()
 
 
-def idle(rig: Rig) -> PartitionLog:
+def idle(rig: Rig) -> UnifiedLog:
     """A log with a record that nobody has used since the start."""
     append(rig.log())
     return rig.restart()
@@ -74,7 +74,7 @@ def transactional(producer_id: int, records: int = 1) -> memoryview:
     return memoryview(build_batch(made, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True))
 
 
-def abort(log: PartitionLog, producer_id: int) -> None:
+def abort(log: UnifiedLog, producer_id: int) -> None:
     log.append_as_leader(marker(producer_id), leader_epoch=0, origin=AppendOrigin.COORDINATOR, now_ms=NOW)
     log.producers.on_high_watermark(log.log_end_offset)
 

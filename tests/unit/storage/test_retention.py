@@ -7,8 +7,8 @@ import pytest
 from protocol.errors import OffsetOutOfRange
 from protocol.records.build import Record, build_batch
 from storage.append_types import LogConfig
-from storage.log.partition_log import PartitionLog
 from storage.log.retention import delete_old_segments
+from storage.log.unified_log import UnifiedLog
 from tests.doubles.files import Fault, Unsynced
 from tests.unit.storage.retaining import DAY, FOLDER, bases, filled, names
 from tests.unit.storage.support import (
@@ -25,7 +25,7 @@ from tests.unit.storage.support import (
 )
 
 
-def delete(log: PartitionLog, high_watermark: int | None = None) -> int:
+def delete(log: UnifiedLog, high_watermark: int | None = None) -> int:
     return delete_old_segments(log, log.log_end_offset if high_watermark is None else high_watermark)
 
 
@@ -233,7 +233,7 @@ def test_a_disk_error_takes_the_log_offline(operation: str) -> None:
     assert delete_old_segments(log, 8) == 0
 
 
-def delete_until(rig: Rig, log: PartitionLog, stop_at: int) -> bool:
+def delete_until(rig: Rig, log: UnifiedLog, stop_at: int) -> bool:
     """Delete old segments and what follows from it; whether the machine stopped before, at its operation `stop_at`."""
     rig.files.hook = stop_after(stop_at)
     try:

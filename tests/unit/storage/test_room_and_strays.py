@@ -10,8 +10,8 @@ import pytest
 from protocol.errors import KafkaStorage
 from storage.append_types import LogConfig
 from storage.log.log_services import DESCRIPTORS_RETRY_MS
-from storage.log.partition_log import PartitionLog
 from storage.log.retention import delete_old_segments
+from storage.log.unified_log import UnifiedLog
 from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
 from tests.unit.storage.cleaning import COMPACT, clean, put, records, roll
 from tests.unit.storage.retaining import DAY, bases, filled, names
@@ -58,7 +58,7 @@ def test_a_roll_that_failed_costs_nothing_that_was_appended_after_it(file: str, 
     assert (bases(again), again.log_end_offset, len(contents(again))) == ([0, 4], 5, 5)
 
 
-def removed_twice() -> tuple[Rig, PartitionLog]:
+def removed_twice() -> tuple[Rig, UnifiedLog]:
     """A log whose first removal of segments found no room in its middle, before the second one."""
     rig, log = filled(5)
     memory(rig).inject(Fault("rename", 1, errno.ENOSPC, path_part="2.log"))
@@ -100,7 +100,7 @@ def test_a_gap_below_the_start_of_a_log_costs_nothing_above_it() -> None:
     assert (again.log_start_offset, again.log_end_offset) == (8, 10)
 
 
-def never_synced(segments: int = 4) -> tuple[Rig, PartitionLog]:
+def never_synced(segments: int = 4) -> tuple[Rig, UnifiedLog]:
     """A log of that many segments of one batch each, none of which is on the device."""
     rig = Rig(MemoryFileSystem(), LogConfig(retention_ms=-1))
     log = rig.log()

@@ -9,10 +9,11 @@ import pytest
 
 from protocol.errors import KafkaStorage
 from protocol.topic_partition import TopicPartition
+from storage.files import write_file_atomically
 from storage.folders import partition_metadata
 from storage.folders.log_dirs import LogDirError
 from tests.doubles.files import MemoryFileSystem
-from tests.unit.storage.support import TOPIC_ID, append, contents
+from tests.unit.storage.support import TOPIC_ID, append, batch, contents, create_log
 from tests.unit.storage.two_folders import TwoFolders, folder_of
 
 OTHER_ID = UUID(int=0x5678)
@@ -105,7 +106,7 @@ def test_a_partition_deleted_and_made_again_meanwhile_is_the_new_one(rig: TwoFol
     rig.refuse("rename", "/two")
     with pytest.raises(KafkaStorage):
         rig.manager.delete_log_soon("t", 1)
-    made = rig.manager.create_log("t", 1, OTHER_ID, rig.config)
+    made = create_log(rig.manager, "t", 1, OTHER_ID, rig.config)
     append(made)
     append(made)
     rig.stop()
@@ -117,13 +118,30 @@ def test_a_partition_deleted_and_made_again_meanwhile_is_the_new_one(rig: TwoFol
     assert not rig.fs.exists("/two/t-1")
 
 
-def test_two_folders_with_one_partition_stop_the_start(rig: TwoFolders) -> None:
+def test_two_folders_with_records_of_one_partition_stop_the_start(rig: TwoFolders) -> None:
     rig.fill()
     rig.stop()
     rig.fs.mkdir("/two/t-0")
     partition_metadata.write(rig.fs, "/two/t-0", TOPIC_ID)
+    write_file_atomically(rig.fs, "/two/t-0/00000000000000000000.log", bytes(batch()))
     with pytest.raises(KafkaStorage, match=r"hold t-0: /one/t-0, /two/t-0"):
         rig.start()
+
+
+@pytest.mark.parametrize("failed", ["/one", "/two"])
+def test_a_folder_in_which_a_log_could_not_be_made_does_not_stand_in_for_the_log(rig: TwoFolders, failed: str) -> None:
+    """It was made in the other folder then, and what was left in this one could not be removed."""
+    made = {"/one": "/two", "/two": "/one"}[failed]
+    rig.manager.placement.prefer(TopicPartition("t", 7), rig.manager.log_dir(made))
+    log = rig.log("t", 7)
+    append(log)
+    rig.stop()
+    rig.fs.mkdir(f"{failed}/t-7")
+    partition_metadata.write(rig.fs, f"{failed}/t-7", TOPIC_ID)
+    write_file_atomically(rig.fs, f"{failed}/t-7/00000000000000000000.log", b"")
+    rig.start()
+    assert (rig.log("t", 7).folder, len(contents(rig.log("t", 7)))) == (f"{made}/t-7", 1)
+    assert not rig.fs.exists(f"{failed}/t-7")
 
 
 def test_two_folders_that_deletions_left_behind_keep_no_start_from_going_on(rig: TwoFolders) -> None:

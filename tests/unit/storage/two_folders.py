@@ -11,7 +11,7 @@ from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
 from storage.folders.strays import Standing
 from storage.log.log_services import LogServices
-from storage.log.partition_log import PartitionLog
+from storage.log.unified_log import UnifiedLog
 from storage.shortages import Shortages
 from tests.unit.storage.support import TOPIC_ID, Rig, append
 
@@ -61,11 +61,11 @@ class TwoFolders(Rig):
     def start(self) -> None:
         self.manager = self.open()
 
-    def absent(self, index: int) -> PartitionLog:
+    def absent(self, index: int) -> UnifiedLog:
         log = self.manager.absent_log("t", index, TOPIC_ID, self.config)
         assert log is not None
         return log
 
 
-def folder_of(log: PartitionLog) -> str:
+def folder_of(log: UnifiedLog) -> str:
     return log.folder.rpartition("/")[0]

@@ -154,6 +154,15 @@ def test_the_bootstrap_records_of_older_releases(fs: MemoryFileSystem) -> None:
     assert found(fs) == list(range(10))
 
 
+def test_a_log_has_not_begun_before_a_node_that_leads_it_has_written_a_record(fs: MemoryFileSystem) -> None:
+    data = (KAFKA / "bootstrap-4.1.checkpoint").read_bytes()
+    put(fs, f"{ROOT}/bootstrap.checkpoint", data)
+    process = Process(fs)
+    process.run(process.log.lead())
+    process.end()
+    assert len(opened(fs).bootstrap) == 4
+
+
 def test_a_formatted_folder_of_a_dynamic_voter_gets_its_voters_into_the_log(fs: MemoryFileSystem) -> None:
     fs.mkdir(FOLDER)
     put(fs, f"{FOLDER}/{0:020d}-{0:010d}.checkpoint", (KAFKA / "standalone.checkpoint").read_bytes())

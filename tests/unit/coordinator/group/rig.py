@@ -32,10 +32,10 @@ from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.leave import fence
 from coordinator.group.consumer.metrics import ConsumerGroupMetrics
 from coordinator.group.directory import GroupDirectory
+from coordinator.group.group_coordinator_shard import ROWS, GroupCoordinatorShard
 from coordinator.group.offsets.metrics import OffsetMetrics
-from coordinator.group.shard import ROWS, GroupShard
+from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.runtime import CoordinatorRuntime
-from coordinator.runtime.shard import Shard
 from protocol.internal.group_records import GROUP_METADATA, GroupMetadataValue
 from tests.doubles.clock import ManualClock
 from tests.unit.coordinator.asking import ask
@@ -76,10 +76,10 @@ class Rig:
         self.heartbeats = Purgatory("Heartbeat", wheel)
         self.rebalances = Purgatory("Rebalance", wheel)
         self._numbers = itertools.count(1)
-        self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
+        self.runtime: CoordinatorRuntime[GroupCoordinatorShard] = CoordinatorRuntime(
             "__consumer_offsets", ROWS, self._new_state, clock=self.clock, wheel=wheel
         )
-        self.shard: GroupShard
+        self.shard: GroupCoordinatorShard
 
     @classmethod
     async def started(cls, *, initial_rebalance_delay_ms: int = 0, **config: int) -> Self:
@@ -87,9 +87,9 @@ class Rig:
         await rig.restart()
         return rig
 
-    def _new_state(self, shard: Shard[Any]) -> GroupShard:
+    def _new_state(self, context: CoordinatorContext[Any]) -> GroupCoordinatorShard:
         groups = _TracedGroups(
-            shard,
+            context,
             self.config,
             lambda prefix: f"{prefix}-{next(self._numbers)}",
             self.rebalances,
@@ -99,9 +99,9 @@ class Rig:
         groups.trace = self.states
         new_member_id = lambda: f"member-{next(self._numbers)}"  # noqa: E731
         consumer = ConsumerGroups(
-            shard, self.consumer_config, self.topics, new_member_id, groups, self.consumer_metrics, fence
+            context, self.consumer_config, self.topics, new_member_id, groups, self.consumer_metrics, fence
         )
-        self.shard = GroupShard(shard, GroupDirectory(groups, consumer), self.config, OffsetMetrics())
+        self.shard = GroupCoordinatorShard(context, GroupDirectory(groups, consumer), self.config, OffsetMetrics())
         return self.shard
 
     async def restart(self) -> None:

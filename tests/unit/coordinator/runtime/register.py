@@ -6,10 +6,10 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from coordinator.runtime.coordinator_context import CoordinatorContext
+from coordinator.runtime.coordinator_shard import RecordRow, rows_by_id
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
 from coordinator.runtime.runtime import CoordinatorRuntime
-from coordinator.runtime.shard import Shard
-from coordinator.runtime.state_machine import RecordRow, rows_by_id
 from protocol.internal.schema import RecordSchema
 from tests.doubles.clock import ManualClock
 from tests.unit.coordinator.memory_log import MemoryLog
@@ -32,8 +32,8 @@ def number(name: str, value: int | None) -> CoordinatorRecord:
 class Register:
     """Durable: `numbers`, `pending`. Soft: `waiters`."""
 
-    def __init__(self, shard: Shard[Register]) -> None:
-        self.shard = shard
+    def __init__(self, context: CoordinatorContext[Register]) -> None:
+        self.context = context
         self.numbers: dict[str, int] = {}
         self.pending: dict[int, dict[str, int]] = {}
         self.waiters: list[Any] = []
@@ -62,6 +62,10 @@ class Register:
 
     def put(self, name: str, value: int | None, effects: Callable[[Any], None] | None = None) -> Outcome[str]:
         return Outcome((number(name, value),), reply=f"{name}={value}", effects=effects)
+
+    def put_later(self, delay_ms: int, value: int) -> None:
+        """Set the timer "t", which writes the number "t"."""
+        self.context.timers.schedule("t", delay_ms, lambda state: state.put("t", value))
 
 
 ROWS = rows_by_id((RecordRow(NUMBER, Register.replay),))

@@ -36,7 +36,7 @@ async def test_records_that_cannot_be_encoded_fail_alone_too() -> None:
     """For instance a member id too long for a record: its effects get the error, and the mailbox goes on."""
 
     def two(state: Register) -> Outcome[Any]:
-        state.shard.tell(lambda state: state.put("later", 1))
+        state.context.tell(lambda state: state.put("later", 1))
         return state.put("a", 1 << 32, effects=heard.append)
 
     rig = await Rig().start()
@@ -67,7 +67,7 @@ async def test_an_append_that_the_log_refuses_fails_alone(error: KafkaError, tol
     rig = await Rig().start()
     rig.log.hold = True
     parked = rig.runtime.write(0, lambda state: state.put("a", 1))
-    waiting = rig.runtime.write(0, lambda state: Outcome(reply=state.shard.waiter()))
+    waiting = rig.runtime.write(0, lambda state: Outcome(reply=state.context.waiter()))
     rig.log.fail_with = error
     heard: list[KafkaError | None] = []
     with pytest.raises(told):
@@ -93,7 +93,7 @@ async def test_a_failing_log_fails_everything_held_back_with_one_error_and_loads
         rig.runtime.write(0, lambda state: state.put("b", 2)),
         rig.runtime.write(0, lambda state: state.put("c", 2)),
     ]
-    waiting = rig.runtime.write(0, lambda state: Outcome(reply=state.shard.waiter()))
+    waiting = rig.runtime.write(0, lambda state: Outcome(reply=state.context.waiter()))
     rig.log.fail(error)
     for future in parked:
         with pytest.raises(told):

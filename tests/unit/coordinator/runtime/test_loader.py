@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.runtime.batches import encode_batches, encode_end_marker
+from coordinator.runtime.coordinator_context import CoordinatorState
+from coordinator.runtime.coordinator_shard import RecordRow, rows_by_id
 from coordinator.runtime.loader import TURN_MS, LogReplay, replay_log
 from coordinator.runtime.outcome import CoordinatorRecord, ProducerEpoch
-from coordinator.runtime.shard import ShardStatus
-from coordinator.runtime.state_machine import RecordRow, rows_by_id
 from protocol.internal.schema import RecordSchema
 from protocol.records.build import Record, build_batch
 from protocol.records.compression import Compression
@@ -148,7 +148,10 @@ async def test_shards_load_one_after_the_other() -> None:
     rig.runtime.load(0, rig.log)
     rig.runtime.load(1, MemoryLog())
     await settle()
-    assert [shard.status for shard in rig.runtime.shards()] == [ShardStatus.LOADING, ShardStatus.LOADING]
+    assert [context.status for context in rig.runtime.contexts()] == [
+        CoordinatorState.LOADING,
+        CoordinatorState.LOADING,
+    ]
     rig.log.load_gate.set()
     await rig.runtime.loaded()
-    assert [shard.status for shard in rig.runtime.shards()] == [ShardStatus.ACTIVE, ShardStatus.ACTIVE]
+    assert [context.status for context in rig.runtime.contexts()] == [CoordinatorState.ACTIVE, CoordinatorState.ACTIVE]

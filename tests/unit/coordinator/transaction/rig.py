@@ -8,14 +8,14 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.runtime.runtime import CoordinatorRuntime
-from coordinator.runtime.shard import Shard
 from coordinator.transaction.config import TransactionConfig
 from coordinator.transaction.marker_port import EndMarker, WriteMarker
 from coordinator.transaction.metadata import TV_2, TransactionMetadata
 from coordinator.transaction.metrics import TransactionMetrics
-from coordinator.transaction.shard import ROWS, TransactionShard
+from coordinator.transaction.transaction_coordinator_shard import ROWS, TransactionCoordinatorShard
 from protocol.errors import ConcurrentTransactions, InvalidProducerEpoch, KafkaError, NotEnoughReplicas
 from protocol.internal.transaction_records import TRANSACTION_LOG
 from protocol.records.batch import read_header
@@ -36,7 +36,7 @@ class Written(NamedTuple):
 
 
 @dataclass
-class PartitionLog:
+class UnifiedLog:
     """What the log of a partition takes and refuses, of a producer's epochs."""
 
     records: list[Written] = field(default_factory=list)
@@ -64,14 +64,14 @@ class Partitions:
     """A MarkerPort. With `refuse` markers fail with `refusal`; with `hold` they are not known to be written."""
 
     def __init__(self) -> None:
-        self.logs: dict[PartitionKey, PartitionLog] = {}
+        self.logs: dict[PartitionKey, UnifiedLog] = {}
         self.refusal: KafkaError = NotEnoughReplicas()
         self.refuse: set[PartitionKey] = set()
         self.hold: set[PartitionKey] = set()
         self._held: list[tuple[PartitionKey, Future[None]]] = []
 
-    def log(self, partition: PartitionKey) -> PartitionLog:
-        return self.logs.setdefault(partition, PartitionLog())
+    def log(self, partition: PartitionKey) -> UnifiedLog:
+        return self.logs.setdefault(partition, UnifiedLog())
 
     def marker_writer(self, marker: EndMarker) -> WriteMarker:
         return lambda topic, index: self._write(marker, topic, index)
@@ -109,7 +109,7 @@ class Rig:
         self._config = TransactionConfig(**config)
         self._next_producer_id = 100
         self._wheel = TimingWheel(self.clock)
-        self.runtime: CoordinatorRuntime[TransactionShard]
+        self.runtime: CoordinatorRuntime[TransactionCoordinatorShard]
 
     async def started(self) -> Rig:
         self.runtime = CoordinatorRuntime(
@@ -134,9 +134,9 @@ class Rig:
         """Those of the log that no crash may take."""
         return sum(read_header(batch).next_offset <= self.log.high_watermark for batch in self.log.written)
 
-    def _new_state(self, shard: Shard[TransactionShard]) -> TransactionShard:
-        return TransactionShard(
-            shard, 0, self._config, self.partitions, self.metrics, self.new_producer_id, lambda: self.server_version
+    def _new_state(self, context: CoordinatorContext[TransactionCoordinatorShard]) -> TransactionCoordinatorShard:
+        return TransactionCoordinatorShard(
+            context, 0, self._config, self.partitions, self.metrics, self.new_producer_id, lambda: self.server_version
         )
 
     def new_producer_id(self) -> int:

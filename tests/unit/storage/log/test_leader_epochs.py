@@ -42,7 +42,7 @@ def test_the_file_is_kafkas() -> None:
     assert LeaderEpochs(fs, FOLDER).entries == written.entries
 
 
-@pytest.mark.parametrize("content", [b"", b"0\n", b"0\n2\n0 0\n", b"1\n0\n", b"0\n1\nx y\n", b"0\n1\n1 2 3\n", b"\xff"])
+@pytest.mark.parametrize("content", [b"0\n", b"0\n2\n0 0\n", b"1\n0\n", b"0\n1\nx y\n", b"0\n1\n1 2 3\n", b"\xff"])
 def test_a_damaged_file_is_noticed(content: bytes) -> None:
     with pytest.raises(CorruptCheckpointError):
         LeaderEpochs(with_file(content), FOLDER)

@@ -86,8 +86,8 @@ class ConsumerRig(OffsetRig):
     @property
     def timers(self) -> list[str]:
         """What the members of the group under test are timed in."""
-        (shard,) = self.runtime.shards()
-        return sorted(f"{key[0]} of {key[2]}" for key in shard.timers._tasks if isinstance(key, tuple))
+        (context,) = self.runtime.contexts()
+        return sorted(f"{key[0]} of {key[2]}" for key in context.timers._tasks if isinstance(key, tuple))
 
     # -- what is in the log
 

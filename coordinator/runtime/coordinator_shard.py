@@ -1,4 +1,10 @@
-"""What a shard drives: a state machine, and the table of the records that change it."""
+"""A state machine that a CoordinatorContext drives, and the table of the records that change it.
+
+The interface is Kafka's CoordinatorShard. A shard's durable state is a function of its log: only `replay` functions and
+`replay_end_marker` change it, in the log's order, and they do the same whether a record was written just now or is read
+during a load. So a shard that was loaded from the log equals the one that wrote it. Soft state (who waits, timers) is
+not in the log; operations change it in their effects, and it is gone with the shard.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +19,8 @@ Replay = Callable[[Any, Any, Any, Position], None]
 """`replay(state, key, value, position)`; value None is a tombstone."""
 
 
-class StateMachine(Protocol):
-    """Only the rows' replay functions and `replay_end_marker` change durable state."""
+class CoordinatorShard(Protocol):
+    """Kafka's CoordinatorShard. Only the rows' replay functions and `replay_end_marker` change durable state."""
 
     def replay_end_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
         """Apply the end of a transaction: what its producer wrote counts from now on, or never will."""

@@ -1,6 +1,18 @@
 """One internal partition's actor: mailbox, append, replay, and answers held back until they are safe.
 
-The rules are in the package's docstring.
+It is the CoordinatorContext of Kafka's CoordinatorRuntime; the rules for operations are in the package's docstring.
+
+How it works: a context is LOADING, ACTIVE, FAILED or CLOSED, and has a shard (the state machine) only while it is
+ACTIVE.
+
+- LOADING: the log is replayed into a new shard. Requests get COORDINATOR_LOAD_IN_PROGRESS. It becomes ACTIVE when the
+  log's end is reached, or FAILED if the log cannot be read or has malformed records.
+- ACTIVE: operations run one at a time, in the order in which they came. Each is run to its end (decide, append, replay,
+  effects) before the next begins; what comes meanwhile waits in the mailbox. An answer is held back until the high
+  watermark has passed everything that was written when it was decided. If the log goes offline, or an exception leaves
+  the shard in doubt, the shard is thrown away, all answers that were held back fail, and it is LOADING again.
+- FAILED: requests get NOT_COORDINATOR until the partition is loaded again by its runtime.
+- CLOSED: this node no longer leads the partition. Requests get NOT_COORDINATOR; nothing follows.
 """
 
 from __future__ import annotations
@@ -17,11 +29,11 @@ import structlog
 
 from coordinator.runtime import errors
 from coordinator.runtime.batches import encode_batches, encode_end_marker
+from coordinator.runtime.coordinator_shard import CoordinatorShard, RecordRow
 from coordinator.runtime.deferred_replies import DeferredReplies
 from coordinator.runtime.futures import forget, forward
 from coordinator.runtime.loader import replay_log
 from coordinator.runtime.outcome import NO_PRODUCER, CoordinatorRecord, Effects, Outcome, ProducerEpoch, new_position
-from coordinator.runtime.state_machine import RecordRow, StateMachine
 from coordinator.runtime.timers import Timers
 from coordinator.runtime.waiter import Waiter
 from protocol.errors import (
@@ -40,13 +52,13 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
-S = TypeVar("S", bound=StateMachine)
+S = TypeVar("S", bound=CoordinatorShard)
 T = TypeVar("T")
 
 Operation = Callable[[S], Outcome[T]]
 
 
-class ShardStatus(Enum):
+class CoordinatorState(Enum):
     """Kafka's CoordinatorState."""
 
     LOADING = auto()
@@ -57,25 +69,25 @@ class ShardStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings(Generic[S]):
-    """What all shards of one runtime share; `log_failed` is called for a shard that must load again."""
+    """What all contexts of one runtime share; `log_failed` is called for a context that must load again."""
 
     loop: AbstractEventLoop
     clock: Clock
     wheel: TimingWheel
     rows: Mapping[int, RecordRow]
-    new_state: Callable[[Shard[S]], S]
-    log_failed: Callable[[Shard[S]], None]
+    new_state: Callable[[CoordinatorContext[S]], S]
+    log_failed: Callable[[CoordinatorContext[S]], None]
     compression: Compression = Compression.NONE
     base_sequence: int = 0
 
 
-class Shard(Generic[S]):
+class CoordinatorContext(Generic[S]):
     """The actor of one internal partition. `name` is for the log lines, as `__consumer_offsets-7`."""
 
     def __init__(self, name: str, partition: int, log: LogPort, surroundings: Surroundings[S]) -> None:
         self.name = name
         self.partition = partition
-        self.status = ShardStatus.LOADING
+        self.status = CoordinatorState.LOADING
         self.clock = surroundings.clock
         self.timers: Timers[S] = Timers(surroundings.wheel, self.tell)
         self._surroundings = surroundings
@@ -177,7 +189,7 @@ class Shard(Generic[S]):
         return self._replies.answered(reply) if failure is None else self._replies.failed(failure)
 
     def _refused(self) -> Future[Any]:
-        loading = self.status is ShardStatus.LOADING
+        loading = self.status is CoordinatorState.LOADING
         return self._replies.failed(CoordinatorLoadInProgress() if loading else NotCoordinator())
 
     # -- writing
@@ -188,7 +200,7 @@ class Shard(Generic[S]):
         try:
             batches = self._encode(outcome)
         except Exception:
-            # A bug in the state machine. Like records that are too large, it fails this operation, not the shard.
+            # A bug in the shard. Like records that are too large, it fails this operation, not the whole context.
             logger.exception("records cannot be encoded", shard=self.name)
             return self._append_failed(RecordBatchTooLarge(), outcome.effects)
         for batch, records in batches:
@@ -252,7 +264,7 @@ class Shard(Generic[S]):
         return self._replies.answered(None) if failure is None else self._replies.failed(failure)
 
     def _run_effects(self, effects: Effects, error: KafkaError | None) -> bool:
-        """Run the effects. After an exception return False: soft state cannot be trusted, and the shard starts over."""
+        """Run the effects. After an exception return False: soft state cannot be trusted, and a new shard is loaded."""
         try:
             effects(error)
         except Exception:
@@ -266,7 +278,7 @@ class Shard(Generic[S]):
     async def load(self) -> None:
         """Make a new state machine and replay the log into it. Raises KafkaError, ValueError for a malformed log."""
         self._state = None
-        self.status = ShardStatus.LOADING
+        self.status = CoordinatorState.LOADING
         started = self.clock.monotonic_ms()
         state = self._surroundings.new_state(self)
         try:
@@ -278,8 +290,8 @@ class Shard(Generic[S]):
         self._unlisten = self._log.listen(self._replies.advanced, self._log_failed)
         self._replies.advanced(self._log.high_watermark)
         self._state = state
-        self.status = ShardStatus.ACTIVE
-        self._busy = True  # what `loaded` tells the shard is done once it has returned
+        self.status = CoordinatorState.ACTIVE
+        self._busy = True  # what `loaded` tells this context is done once it has returned
         try:
             state.loaded()
             self._process_mail()
@@ -288,7 +300,7 @@ class Shard(Generic[S]):
         took = self.clock.monotonic_ms() - started
         logger.debug("coordinator loaded", shard=self.name, records=replayed, ms=round(took, 1))
 
-    def unload(self, status: ShardStatus = ShardStatus.CLOSED) -> None:
+    def unload(self, status: CoordinatorState = CoordinatorState.CLOSED) -> None:
         """Stop coordinating the partition, which this node no longer can or may coordinate."""
         self._drop(NotCoordinator())
         self.status = status
@@ -300,7 +312,7 @@ class Shard(Generic[S]):
         """Throw the state away and load again from the log."""
         if self._state is not None:
             self._drop(error)
-            self.status = ShardStatus.LOADING
+            self.status = CoordinatorState.LOADING
             self._surroundings.log_failed(self)
         return error
 

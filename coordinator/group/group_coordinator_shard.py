@@ -13,9 +13,9 @@ from coordinator.group.offsets.expiry import OffsetExpiry
 from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.offsets.offsets import Offsets
 from coordinator.group.offsets.store import OffsetStore
+from coordinator.runtime.coordinator_context import CoordinatorContext
+from coordinator.runtime.coordinator_shard import RecordRow, rows_by_id
 from coordinator.runtime.outcome import Outcome, Position
-from coordinator.runtime.shard import Shard
-from coordinator.runtime.state_machine import RecordRow, rows_by_id
 from protocol.internal.consumer_group_records import CONSUMER_GROUP_METADATA
 from protocol.internal.group_records import (
     GROUP_METADATA,
@@ -30,15 +30,17 @@ from protocol.internal.schema import RecordSchema
 _EXPIRE = "expire-group-metadata"
 
 
-class GroupShard:
+class GroupCoordinatorShard:
     """`groups` are the groups of both kinds, `offsets` the operations on their offsets."""
 
-    def __init__(self, shard: Shard[Any], groups: GroupDirectory, config: GroupConfig, metrics: OffsetMetrics) -> None:
+    def __init__(
+        self, context: CoordinatorContext[Any], groups: GroupDirectory, config: GroupConfig, metrics: OffsetMetrics
+    ) -> None:
         self.groups = groups
-        self._shard = shard
+        self._context = context
         self._config = config
         self._store = OffsetStore()
-        self.offsets = Offsets(self._store, groups, config, shard.clock, metrics)
+        self.offsets = Offsets(self._store, groups, config, context.clock, metrics)
         self._expiry = OffsetExpiry(self._store, groups, config, metrics)
 
     def replay_offset_commit(self, key: OffsetCommitKey, value: OffsetCommitValue | None, position: Position) -> None:
@@ -63,15 +65,17 @@ class GroupShard:
         self.groups.unloaded()
 
     def _schedule_expiry(self) -> None:
-        self._shard.timers.schedule(_EXPIRE, self._config.offsets_retention_check_interval_ms, lambda _: self._expire())
+        self._context.timers.schedule(
+            _EXPIRE, self._config.offsets_retention_check_interval_ms, lambda _: self._expire()
+        )
 
     def _expire(self) -> Outcome[None]:
         self._schedule_expiry()
-        return self._expiry.expire(self._shard.clock.wall_ms())
+        return self._expiry.expire(self._context.clock.wall_ms())
 
 
 def _consumer_row(schema: RecordSchema[Any, Any], apply: Callable[[ConsumerGroup, Any, Any], None]) -> RecordRow:
-    def replay(state: GroupShard, key: Any, value: Any, _: Position) -> None:
+    def replay(state: GroupCoordinatorShard, key: Any, value: Any, _: Position) -> None:
         state.groups.replay_consumer(apply, key, value)
         if schema is CONSUMER_GROUP_METADATA and value is None:
             state.groups.replay_consumer_end(key.group)
@@ -81,8 +85,8 @@ def _consumer_row(schema: RecordSchema[Any, Any], apply: Callable[[ConsumerGroup
 
 ROWS = rows_by_id(
     (
-        RecordRow(OFFSET_COMMIT, GroupShard.replay_offset_commit, last_value_counts=True),
-        RecordRow(GROUP_METADATA, GroupShard.replay_group_metadata),
+        RecordRow(OFFSET_COMMIT, GroupCoordinatorShard.replay_offset_commit, last_value_counts=True),
+        RecordRow(GROUP_METADATA, GroupCoordinatorShard.replay_group_metadata),
         *(_consumer_row(schema, apply) for schema, apply in REPLAYS),
     )
 )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
+from coordinator.runtime.coordinator_shard import RecordRow, rows_by_id
 from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, Position, ProducerEpoch, new_record
-from coordinator.runtime.state_machine import RecordRow, rows_by_id
 from coordinator.transaction import rules
 from coordinator.transaction.marker_sender import MarkerSender
 from coordinator.transaction.metadata import TV_1, TV_2, TransactionMetadata
@@ -19,7 +19,7 @@ from protocol.internal.transaction_records import TRANSACTION_LOG, TRANSACTION_L
 from protocol.topic_partition import PartitionKey
 
 if TYPE_CHECKING:
-    from coordinator.runtime.shard import Shard
+    from coordinator.runtime.coordinator_context import CoordinatorContext
     from coordinator.transaction.config import TransactionConfig
     from coordinator.transaction.marker_port import MarkerPort
     from coordinator.transaction.metrics import TransactionMetrics
@@ -32,7 +32,7 @@ _TIMEOUTS = "abort-timed-out-transactions"
 _EXPIRY = "expire-transactional-ids"
 
 
-class TransactionShard:
+class TransactionCoordinatorShard:
     """Operations on transactional ids; each returns an Outcome or raises KafkaError.
 
     `coordinator_epoch` is the leader epoch of this partition, `server_version` returns the level of the feature
@@ -41,7 +41,7 @@ class TransactionShard:
 
     def __init__(
         self,
-        shard: Shard[TransactionShard],
+        context: CoordinatorContext[TransactionCoordinatorShard],
         coordinator_epoch: int,
         config: TransactionConfig,
         markers: MarkerPort,
@@ -49,7 +49,7 @@ class TransactionShard:
         new_producer_id: Callable[[], int],
         server_version: Callable[[], int],
     ) -> None:
-        self.shard = shard
+        self.context = context
         self.metrics = metrics
         self._by_id: dict[str, TransactionMetadata] = {}
         self._config = config
@@ -167,7 +167,9 @@ class TransactionShard:
         now_ms = self._now_ms()
         for transactional_id, metadata in self._by_id.items():
             if metadata.state is TransactionState.ONGOING and metadata.start_ms + metadata.timeout_ms < now_ms:
-                self.shard.tell(partial(TransactionShard._time_out, transactional_id=transactional_id, found=metadata))
+                self.context.tell(
+                    partial(TransactionCoordinatorShard._time_out, transactional_id=transactional_id, found=metadata)
+                )
 
     def _time_out(self, *, transactional_id: str, found: TransactionMetadata) -> Outcome[None] | None:
         if self._by_id.get(transactional_id) is not found:
@@ -253,14 +255,14 @@ class TransactionShard:
 
     def _schedule_timeouts(self) -> None:
         interval_ms = self._config.timeout_check_interval_ms
-        self.shard.timers.schedule(_TIMEOUTS, interval_ms, lambda _: self._abort_timed_out())
+        self.context.timers.schedule(_TIMEOUTS, interval_ms, lambda _: self._abort_timed_out())
 
     def _schedule_expiry(self) -> None:
         interval_ms = self._config.id_expiry_check_interval_ms
-        self.shard.timers.schedule(_EXPIRY, interval_ms, lambda _: self._expire())
+        self.context.timers.schedule(_EXPIRY, interval_ms, lambda _: self._expire())
 
     def _now_ms(self) -> int:
-        return self.shard.clock.wall_ms()
+        return self.context.clock.wall_ms()
 
 
-ROWS = rows_by_id((RecordRow(TRANSACTION_LOG, TransactionShard.replay, last_value_counts=True),))
+ROWS = rows_by_id((RecordRow(TRANSACTION_LOG, TransactionCoordinatorShard.replay, last_value_counts=True),))

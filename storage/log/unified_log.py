@@ -31,7 +31,7 @@ from storage.workers import folder_lane
 logger = structlog.get_logger(__name__)
 
 
-class PartitionLog:
+class UnifiedLog:
     """The log of `topic`-`partition` in `folder`.
 
     Attributes:
@@ -92,7 +92,7 @@ class PartitionLog:
         self.leader_epochs = state.leader_epochs
         self.log_start_offset = state.log_start_offset
         self.log_end_offset = state.log_end_offset
-        self.on_offline: Callable[[PartitionLog, Exception], None] | None = None
+        self.on_offline: Callable[[UnifiedLog, Exception], None] | None = None
         self.name = f"{topic}-{partition}"
         self._offline: KafkaError | None = None
         self.flusher = LogFlusher(

@@ -75,7 +75,7 @@ async def test_a_refusal_waits_as_well_for_it_tells_of_what_it_saw() -> None:
 
 async def test_a_waiter_is_answered_by_a_later_operation_and_waits_for_its_commit() -> None:
     def wait(state: Register) -> Outcome[int]:
-        waiter = state.shard.waiter()
+        waiter = state.context.waiter()
         return Outcome(reply=waiter, effects=lambda _: state.waiters.append(waiter))
 
     def wake(state: Register) -> Outcome[str]:
@@ -93,7 +93,7 @@ async def test_a_waiter_is_answered_by_a_later_operation_and_waits_for_its_commi
 
 async def test_a_waiter_may_be_answered_in_its_own_operation_and_only_the_first_answer_counts() -> None:
     def answer_twice(state: Register) -> Outcome[int]:
-        waiter = state.shard.waiter()
+        waiter = state.context.waiter()
         waiter.answer(1)
         waiter.fail(IllegalGeneration())
         return Outcome(reply=waiter)
@@ -109,7 +109,7 @@ async def test_an_operation_told_from_effects_runs_after_the_present_one() -> No
     def tell(state: Register) -> Outcome[str]:
         def effects(error: KafkaError | None) -> None:
             assert error is None
-            state.shard.tell(lambda later: later.put("b", later.numbers["a"] + 1))
+            state.context.tell(lambda later: later.put("b", later.numbers["a"] + 1))
             seen.append(dict(state.numbers))
 
         return state.put("a", 1, effects=effects)
@@ -163,8 +163,8 @@ async def test_unloading_fails_waiters_and_cancels_timers() -> None:
     fired: list[str] = []
 
     def wait(state: Register) -> Outcome[None]:
-        state.shard.timers.schedule("t", 10, lambda _: fired.append("t"))
-        return Outcome(reply=state.shard.waiter())
+        state.context.timers.schedule("t", 10, lambda _: fired.append("t"))
+        return Outcome(reply=state.context.waiter())
 
     waiting = rig.runtime.write(0, wait)
     rig.runtime.unload(0)
@@ -188,7 +188,7 @@ async def test_unloading_while_loading_stops_the_load() -> None:
 
 async def test_a_timer_writes_as_any_other_message() -> None:
     rig = await Rig().start()
-    rig.runtime.write(0, lambda s: Outcome(effects=lambda _: s.shard.timers.schedule("t", 10, lambda s: s.put("t", 1))))
+    rig.runtime.write(0, lambda s: Outcome(effects=lambda _: s.put_later(10, 1)))
     rig.clock.advance(9)
     assert await rig.numbers() == {}
     rig.clock.advance(1)
@@ -200,7 +200,8 @@ async def test_a_timer_scheduled_anew_or_cancelled_is_stale() -> None:
 
     def schedule(delay_ms: int, value: int) -> None:
         rig.runtime.write(
-            0, lambda s: Outcome(effects=lambda _: s.shard.timers.schedule("t", delay_ms, lambda s: s.put("t", value)))
+            0,
+            lambda s: Outcome(effects=lambda _: s.put_later(delay_ms, value)),
         )
 
     schedule(10, 1)
@@ -211,18 +212,18 @@ async def test_a_timer_scheduled_anew_or_cancelled_is_stale() -> None:
     rig.clock.advance(1)
     assert await rig.numbers() == {"t": 2}
     schedule(10, 3)
-    await rig.runtime.read(0, lambda state: state.shard.timers.cancel("t"))
+    await rig.runtime.read(0, lambda state: state.context.timers.cancel("t"))
     rig.clock.advance(20)
     assert await rig.numbers() == {"t": 2}
 
 
 async def test_a_timer_that_fires_while_its_cancellation_is_in_the_mailbox_does_nothing() -> None:
     rig = await Rig().start()
-    rig.runtime.write(0, lambda s: Outcome(effects=lambda _: s.shard.timers.schedule("t", 10, lambda s: s.put("t", 1))))
+    rig.runtime.write(0, lambda s: Outcome(effects=lambda _: s.put_later(10, 1)))
 
     def cancel_after_it_was_due(state: Register) -> Outcome[None]:
         rig.clock.advance(10)  # the timer's message is in the mailbox now, behind this operation
-        state.shard.timers.cancel("t")
+        state.context.timers.cancel("t")
         return Outcome()
 
     await rig.runtime.write(0, cancel_after_it_was_due)

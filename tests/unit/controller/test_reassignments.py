@@ -1,0 +1,70 @@
+"""AlterPartitionReassignments as a decision: with one broker a partition can only stay where it is."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from kio.schema.alter_partition_reassignments.v1 import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from kio.schema.alter_partition_reassignments.v1.request import ReassignablePartition, ReassignableTopic
+
+from controller.reassignments import decide
+from protocol.durations import ZERO
+from protocol.errors import Timeout
+from tests.unit.controller.images import broker, image_of, topic
+
+IMAGE = image_of(broker(1), broker(2), *topic("t", 1, [1], [1]))
+
+
+def decided(*topics: ReassignableTopic, **fields: Any) -> AlterPartitionReassignmentsResponse:
+    asked: dict[str, Any] = {"timeout": timedelta(seconds=1)} | fields
+    decision = decide(IMAGE, AlterPartitionReassignmentsRequest(topics=topics, **asked))
+    assert not decision.records
+    return decision.response
+
+
+def wanted(name: str, *partitions: tuple[int, tuple[int, ...] | None]) -> ReassignableTopic:
+    return ReassignableTopic(
+        name=name,
+        partitions=tuple(ReassignablePartition(partition_index=index, replicas=ids) for index, ids in partitions),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "replicas", "code"),
+    [
+        ("t", 0, (1,), "none"),
+        ("t", 1, None, "no_reassignment_in_progress"),
+        ("t", 0, (2,), "invalid_replica_assignment"),
+        ("t", 0, (1, 2), "invalid_replica_assignment"),
+        ("t", 0, (), "invalid_replica_assignment"),
+        ("t", 0, (1, 1), "invalid_replica_assignment"),
+        ("t", 0, (9,), "invalid_replica_assignment"),
+        ("t", 2, (1,), "unknown_topic_or_partition"),
+        ("t", -1, None, "unknown_topic_or_partition"),
+        ("no", 0, (1,), "unknown_topic_or_partition"),
+    ],
+)
+def test_results(name: str, index: int, replicas: tuple[int, ...] | None, code: str) -> None:
+    answer = decided(wanted("t", (0, (1,))), wanted(name, (index, replicas)))
+    assert [(each.name, [one.error_code.name for one in each.partitions]) for each in answer.responses] == [
+        ("t", ["none"]),
+        (name, [code]),
+    ]
+
+
+def test_a_request_without_topics_needs_no_time() -> None:
+    answer = decided(timeout=ZERO)
+    assert (answer.error_code.name, answer.responses) == ("none", ())
+    with pytest.raises(Timeout):
+        decided(wanted("t", (0, (1,))), timeout=ZERO)
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_whether_the_number_of_replicas_may_change_is_given_back(allowed: bool) -> None:
+    answer = decided(wanted("t", (0, (1,))), allow_replication_factor_change=allowed)
+    assert answer.allow_replication_factor_change is allowed
