@@ -244,6 +244,7 @@ class Node:
         self.logs.on_folder_failed = self._folder_failed
         self.metadata.before_snapshot = self.logs.sync_folders
         self.replicas = ReplicaManager(
+            self.node_id,
             self.cache,
             self.logs,
             lambda configs: log_config(self.config, configs),

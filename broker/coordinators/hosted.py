@@ -12,6 +12,7 @@ from broker.cluster.metadata_cache import MetadataCache
 from broker.config.broker_config import BrokerConfig
 from broker.coordinators.coordinator_log import PartitionCoordinatorLog
 from broker.network.answers import when_all_settled
+from broker.replicas.partition import Role
 from broker.replicas.replica_manager import ReplicaManager
 from coordinator.hashing import partition_for
 from coordinator.runtime.coordinator_context import Operation
@@ -140,7 +141,7 @@ class HostedCoordinator(Generic[S]):
             self._partitions = topic.partition_count
         for index in range(topic.partition_count):
             partition = node.replicas.get(topic.name, index)
-            if partition is None or partition.log.is_offline:
+            if partition is None or partition.role is not Role.LEADER:
                 continue  # an offline log's content is unknown: no answer is better than an empty one
             if index not in self.runtime:
                 self.runtime.load(index, PartitionCoordinatorLog(partition, node.clock, buffer_bytes))

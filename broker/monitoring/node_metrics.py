@@ -10,6 +10,7 @@ from broker.network.server import Server
 from broker.quotas.entities import QuotaType
 from broker.quotas.throttling import Throttling
 from broker.replicas.fetch_session import FetchSessionCache
+from broker.replicas.partition import Role
 from broker.replicas.replica_manager import ReplicaManager
 from storage.log.unified_log import UnifiedLog
 from storage.shortages import Shortages
@@ -64,13 +65,13 @@ def _partitions(metrics: Metrics, partitions: ReplicaManager) -> None:
         "kafka_server_replicamanager_leadercount",
         "Partitions that this node leads.",
         (),
-        lambda: sum(not one.log.is_offline for one in partitions),
+        lambda: sum(one.role is Role.LEADER for one in partitions),
     )
     gauge(
         "kafka_server_replicamanager_offlinereplicacount",
         "Partitions whose log is offline after a disk error.",
         (),
-        lambda: sum(one.log.is_offline for one in partitions),
+        lambda: sum(one.role is Role.OFFLINE for one in partitions),
     )
 
 

@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from protocol.errors import NotLeaderOrFollower
+from broker.replicas.partition import Role
 from protocol.hot.produce import PartitionProduceResponse, ProduceResponse
 from timing.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
     from broker.replicas.partition import Partition
 
-REQUEST_TIMED_OUT = int(ErrorCode.request_timed_out)
-STORAGE_ERROR = int(ErrorCode.kafka_storage_error)
 UNKNOWN_TOPIC_OR_PARTITION = int(ErrorCode.unknown_topic_or_partition)
+
+_REASONS = {
+    Role.LEADER: int(ErrorCode.request_timed_out),
+    Role.FOLLOWER: int(ErrorCode.not_leader_or_follower),
+    Role.OFFLINE: int(ErrorCode.kafka_storage_error),
+}
+"""Why an append of a partition in that role was not committed."""
 
 
 class Unacknowledged(NamedTuple):
@@ -29,7 +34,7 @@ class Unacknowledged(NamedTuple):
 
     @property
     def settled(self) -> bool:
-        return self.partition.high_watermark >= self.offset or self.partition.log.is_offline
+        return self.partition.high_watermark >= self.offset or self.partition.role is not Role.LEADER
 
 
 class DelayedProduce(DelayedOperation):
@@ -52,12 +57,9 @@ class DelayedProduce(DelayedOperation):
         for partition, offset, answer in self._waiting:
             if partition.high_watermark >= offset:
                 continue
-            if not partition.log.is_offline:
-                answer.error_code = REQUEST_TIMED_OUT
-            elif isinstance(partition.log.storage_error(), NotLeaderOrFollower):  # deleted meanwhile
+            answer.error_code = _REASONS[partition.role]
+            if partition.is_deleted:
                 answer.error_code = UNKNOWN_TOPIC_OR_PARTITION
-            else:
-                answer.error_code = STORAGE_ERROR
             answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
         if not self._future.done():
             self._future.set_result(self._response)

@@ -22,7 +22,7 @@ import structlog
 
 from broker.replicas.delayed_produce import DelayedProduce
 from broker.replicas.large_batches import LargeBatches
-from broker.replicas.partition import Partition
+from broker.replicas.partition import Partition, Role
 from metadata.configs import ResourceType
 from protocol.errors import KafkaStorage
 from storage.folders.new_logs import LogsNotMadeError
@@ -58,6 +58,7 @@ class _New:
     topic: str
     index: int
     topic_id: UUID
+    leader: int
     leader_epoch: int
 
     @property
@@ -83,12 +84,14 @@ class ReplicaManager:
 
     def __init__(
         self,
+        node_id: int,
         cache: MetadataCache,
         logs: LogManager,
         log_config: Callable[[Mapping[str, str]], LogConfig],
         wheel: TimingWheel,
         topic_deleted: Callable[[str], None],
     ) -> None:
+        self._node_id = node_id
         self._cache = cache
         self._logs = logs
         self._log_config = log_config
@@ -111,12 +114,12 @@ class ReplicaManager:
     def online(self, topic: str, index: int) -> Partition | None:
         """A hosted partition, unless its log is offline (Kafka's `ReplicaManager.onlinePartition`)."""
         found = self._by_key.get((topic, index))
-        return None if found is None or found.log.is_offline else found
+        return None if found is None or found.role is Role.OFFLINE else found
 
     def is_offline(self, topic: str, index: int) -> bool:
         """Whether a hosted partition's log is offline."""
         found = self._by_key.get((topic, index))
-        return found is not None and found.log.is_offline
+        return found is not None and found.role is Role.OFFLINE
 
     def offline_of(self, topic: TopicImage) -> Set[int]:
         """The partitions of a topic whose logs are offline."""
@@ -137,7 +140,7 @@ class ReplicaManager:
         for topic in image.topics:
             config = self._config_of(topic.name, image)
             for index, partition in topic.in_order():
-                new = _New(topic.name, index, topic.id, partition.leader_epoch)
+                new = _New(topic.name, index, topic.id, partition.leader, partition.leader_epoch)
                 log = self._logs.get(*new.key) or self._logs.absent_log(*new.key, topic.id, config)
                 if log is None:
                     missing.append(new)
@@ -283,7 +286,7 @@ class ReplicaManager:
         """Host a partition whose log was prepared, or take over the leader epoch of one that is hosted already."""
         known = self._by_key.get(new.key)
         if known is not None:
-            known.lead(new.leader_epoch)
+            self._set_role(known, new)
             if new.key in self._without_log:
                 self._without_log[new.key] = new
             return
@@ -302,9 +305,15 @@ class ReplicaManager:
         self._host(new, log)
         logger.info("log made at last", partition=f"{new.topic}-{new.index}")
 
+    def _set_role(self, partition: Partition, new: _New) -> None:
+        if new.leader == self._node_id:
+            partition.lead(new.leader_epoch)
+        else:
+            partition.follow(new.leader_epoch)
+
     def _host(self, new: _New, log: UnifiedLog) -> None:
         partition = Partition(new.topic, new.topic_id, new.index, log, new.leader_epoch, self._advanced)
-        partition.lead(new.leader_epoch)
+        self._set_role(partition, new)
         self._by_key[new.key] = partition
         self.most = max(self.most, len(self._by_key))
 
@@ -337,4 +346,4 @@ def _changed_partitions(delta: MetadataDelta) -> Iterator[_New]:
     """The partitions that are new or have changed."""
     for topic in delta.topics.changed.values():
         for index, partition in topic.changed.items():
-            yield _New(topic.after.name, index, topic.after.id, partition.leader_epoch)
+            yield _New(topic.after.name, index, topic.after.id, partition.leader, partition.leader_epoch)

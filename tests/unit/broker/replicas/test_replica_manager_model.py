@@ -80,7 +80,7 @@ class Model:
             topic_id_of=self.id_of,
             standing_of=self.standing,
         )
-        self.partitions = ReplicaManager(self.cache, self.logs, log_config, TimingWheel(self.clock), lambda _: None)
+        self.partitions = ReplicaManager(1, self.cache, self.logs, log_config, TimingWheel(self.clock), lambda _: None)
         self.publisher = MetadataPublisher(self.cache)
         self.publisher.start([Follower("replicas", self.partitions.follow, self.partitions.prepare), self.slow()])
 
