@@ -100,6 +100,7 @@ class ReplicaManager:
         self.produce_purgatory = Purgatory("Produce", wheel)
         self._purgatories = (self.fetch_purgatory, self.produce_purgatory)
         self.large_batches = LargeBatches(logs.services.workers)
+        self.wall_ms = logs.services.clock.wall_ms
         self.stopping = False
         self.most = 0
         """The largest number of partitions hosted at once so far."""
