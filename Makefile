@@ -53,7 +53,7 @@ crashpoints: $(VENV)/.dev ## a power failure before every single operation of a 
 	ODRADEK_CRASH_POINTS=1 $(PYTEST) $(ARGS) tests/unit/storage/test_crash_points.py
 
 external: $(VENV)/.dev ## aiokafka's own integration tests, from a checkout of aio-libs/aiokafka: AIOKAFKA=path
-	$(BIN)/python -m tests.external.aiokafka_suite $(AIOKAFKA) $(ARGS)
+	$(BIN)/python -m tools.external.aiokafka_suite $(AIOKAFKA) $(ARGS)
 
 lint: $(VENV)/.dev ## ruff, ruff format, import-linter
 	$(BIN)/ruff check

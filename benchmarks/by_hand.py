@@ -9,7 +9,7 @@ from asyncio import Future
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from protocol.internal.fields import unsigned_varint
+from protocol.coordinator_records.fields import unsigned_varint
 
 
 def text(value: str) -> bytes:

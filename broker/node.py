@@ -235,7 +235,7 @@ class Node:
                 lambda topic: log_config(self.config, self.cache.topic_configs(topic)),
                 new_id=self._new_id,
                 topic_id_of=self._topic_id,
-                standing_of=self.metadata.standing,
+                folder_state_of=self.metadata.folder_state,
                 recovery_threads=config.integer("num.recovery.threads.per.data.dir"),
                 producer_expiration_ms=config.integer("producer.id.expiration.ms"),
             )
@@ -266,7 +266,7 @@ class Node:
 
     async def _register(self, dirs: LogDirs) -> None:
         config = self.config
-        dirs.broker_epoch = await self.metadata.lead(
+        await self.metadata.lead(
             Registration(
                 self.node_id,
                 self._new_id(),
@@ -280,6 +280,8 @@ class Node:
             ),
             config.integer("min.insync.replicas"),
         )
+        # At the first start the registration has set what holds for the cluster.
+        self.config = config.with_dynamic(*self.cache.broker_configs(self.node_id))
 
     def _follow_metadata(self) -> None:
         """What follows the metadata, in this order: replicas, coordinators, configurations, quotas."""
@@ -436,4 +438,4 @@ class Node:
         try:
             self.logs.checkpoint_high_watermarks(lambda one: one.log_end_offset)
         finally:
-            self.logs.close()
+            self.logs.close(self.metadata.broker_epoch)

@@ -70,7 +70,7 @@ def _plan(
     assignments = None if wanted.assignments is None else [each.broker_ids for each in wanted.assignments]
     additional = _additional(topic, wanted.count, assignments)
     if additional > room:
-        raise UnknownServerError(f"A request can add {MOST_PARTITIONS} partitions at most. Use several requests.")
+        raise UnknownServerError
     quota.charge(wanted.name, additional)  # even if the replicas turn out to be impossible
     if assignments is None:
         start = topic.id.int + topic.partition_count

@@ -68,6 +68,8 @@ def decide(image: MetadataImage, alterations: Sequence[Alteration]) -> Decision[
         error = _refusal(image, each)
         if error is None and times[each.user] > 1:
             error = DuplicateResource("A user credential cannot be altered twice in the same request")
+        if error is None and isinstance(each, Upsertion) and not each.salted_password:
+            error = UnknownServerError()  # Kafka's code: its cryptography takes no empty key
         outcome.setdefault(each.user, error)
         if error is None:
             records.append(_record(each))
@@ -86,8 +88,6 @@ def _refusal(image: MetadataImage, alteration: Alteration) -> KafkaError | None:
         return UnacceptableCredential("Too few iterations")
     elif alteration.iterations > MAX_ITERATIONS:
         return UnacceptableCredential("Too many iterations")
-    elif not alteration.salted_password:
-        return UnknownServerError("The salted password is empty.")  # Kafka's code: its cryptography takes no empty key
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
@@ -133,8 +133,3 @@ class ClusterDelta:
             else:
                 brokers[node_id] = broker
         return ClusterImage(brokers.finish(), self._controllers.finish())
-
-
-def is_alive(brokers: Mapping[int, BrokerRegistration], node_id: int) -> bool:
-    broker = brokers.get(node_id)
-    return broker is not None and not broker.fenced

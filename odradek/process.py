@@ -259,7 +259,7 @@ class Broker:
 
 def _as_list(value: str) -> list[str]:
     """The folders that a broker takes `log.dirs` for."""
-    return [one.strip() for one in value.split(",")]
+    return [part.strip() for part in value.split(",")]
 
 
 def _read_line(descriptor: int, timeout: float) -> bytes | None:

@@ -8,6 +8,7 @@ from socket import AF_INET6, inet_pton
 _REPLACING = "as-java-replaces"
 _INT_MASK = 0xFFFFFFFF
 _INT_SIGN = 0x80000000
+_TRIMMED = "".join(map(chr, range(ord(" ") + 1)))
 
 
 def decode_utf8(data: bytes | bytearray | memoryview) -> str:
@@ -52,6 +53,11 @@ def java_string_hash(text: str) -> int:
         for high, low in zip(units[::2], units[1::2], strict=True):
             hashed = hashed * 31 + (high << 8 | low) & _INT_MASK
     return hashed - (1 << 32) if hashed & _INT_SIGN else hashed
+
+
+def java_trim(text: str) -> str:
+    """Java's String.trim(), which removes spaces and control characters, and no other white space."""
+    return text.strip(_TRIMMED)
 
 
 def java_address(host: str, scope_id: int = 0) -> str:

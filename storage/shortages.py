@@ -75,7 +75,7 @@ class Shortages:
     def quiet(self) -> list[Shortage]:
         """Those of which nothing has been heard for a while: they may be over."""
         now_ms = self._monotonic_ms()
-        return [one for one in self._active.values() if now_ms - one.last_ms >= QUIET_MS]
+        return [shortage for shortage in self._active.values() if now_ms - shortage.last_ms >= QUIET_MS]
 
     def over(self, shortage: Shortage) -> None:
         """Note that a shortage has ended."""

@@ -2,6 +2,12 @@
 
 The rules are Kafka's `DelayedOperation` and `DelayedOperationPurgatory` (core, kafka.server), in one thread. Unlike
 Kafka's, a completed operation leaves the watch lists at once, so there is no purge and no estimate of garbage.
+
+How it works: an operation is added with the keys of what may complete it, such as its partitions. It is tried, watched
+under all keys, and tried again: the first try itself may have caused what it waits for. Then its timeout begins, and it
+is tried at each event of one of its keys (`check_and_complete`). `try_complete` looks whether the condition holds, and
+then calls `force_complete`, which takes the operation off its keys and off the timing wheel, and runs `on_complete`
+once. If the timeout comes first, the operation is completed all the same, and `on_expiration` follows.
 """
 
 from __future__ import annotations

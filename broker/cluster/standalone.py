@@ -9,6 +9,7 @@ refuses changes, and `lead` is tried again from time to time.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -30,16 +31,17 @@ from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from metadata.loader import ImageLoader
 from metadata.snapshot import records_of
-from metadata.topics import TopicImage
 from protocol.errors import KafkaStorage
 from protocol.topic_partition import TopicPartition
-from storage.folders.strays import Standing
+from storage.folders.strays import FolderState
 
 if TYPE_CHECKING:
     from broker.cluster.metadata_cache import MetadataCache
     from storage.log.log_services import LogServices
 
 logger = structlog.get_logger(__name__)
+
+NEVER = -1
 
 
 class StandaloneMetadata:
@@ -64,7 +66,7 @@ class StandaloneMetadata:
     ) -> None:
         self.log = log
         self.publisher = MetadataPublisher(cache)
-        self.controller = LocalController(log, read.image, self.publisher.publish, around)
+        self.controller = LocalController(log, read.image, self._publish, around)
         self.controller.on_published = self._published
         self.is_new = read.is_empty and not read.imported
         self.before_snapshot: Callable[[], None] = lambda: None
@@ -101,18 +103,29 @@ class StandaloneMetadata:
             MetadataLog.open, services, folder, node_id, directory_id=directory_id, config=config, clean=clean
         )
         log = await call(opening)
-        read = await call(partial(_read_all, services, folder, log))
+        read = await call(partial(_read_all, services, folder, log, node_id))
         return cls(services, folder, log, read, cache, around)
 
-    def standing(self, partition: TopicPartition, topic_id: UUID | None) -> Standing:
-        """Whether a folder of that partition and topic id, if it has one, is a topic's."""
-        topic = self._cache.topic(partition.topic)
-        if topic is not None and _has(topic, partition.partition, topic_id):
-            return Standing.HOSTED
-        return Standing.DELETED if topic_id in self._read.removed else Standing.STRAY
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of this run, or of the last one as long as this run is not in the log; -1 for none."""
+        broker = self.controller.image.cluster.brokers.get(self.controller.around.node_id)
+        return NEVER if broker is None else broker.epoch
 
-    async def lead(self, registration: Registration, min_insync_replicas: int) -> int:
-        """Register and elect this node's broker; return its epoch. Raises MetadataLogError if it cannot be written."""
+    def folder_state(self, partition: TopicPartition, topic_id: UUID | None, closed_in: int = NEVER) -> FolderState:
+        """Whether a folder of that partition and topic id, if it has one, is a topic's.
+
+        `closed_in` is the broker epoch in which its folder of `log.dirs` was closed in good order. If the topic was not
+        deleted after that, somebody has put the folder there since.
+        """
+        if topic_id is not None and self._read.removed.get(topic_id, NEVER) > closed_in:
+            return FolderState.DELETED
+        topic = self._cache.topic(partition.topic)
+        hosted = topic is not None and partition.partition in topic.partitions and topic_id in (topic.id, None)
+        return FolderState.HOSTED if hosted else FolderState.STRAY
+
+    async def lead(self, registration: Registration, min_insync_replicas: int) -> None:
+        """Register and elect this node's broker. Raises MetadataLogError if the log cannot be written."""
         self._registration, self._min_isr = registration, min_insync_replicas
         try:
             await self._lead(registration)
@@ -120,7 +133,6 @@ class StandaloneMetadata:
             logger.warning("no room for the metadata log; changes are refused", error=error.message)
             self.controller.refusal = error
             self._register_for_now(registration)
-        return self._cache.image.cluster.brokers[registration.broker_id].epoch
 
     async def retry(self) -> None:
         """Lead, if there was no room for it before; for a periodic job."""
@@ -195,6 +207,11 @@ class StandaloneMetadata:
                     topic.changed[index] = replace(partition, leader_epoch=known)
         self._cache.image = delta.apply(image.offset, image.epoch, image.timestamp_ms)
 
+    async def _publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        if delta.touched("topics"):
+            self._read.removed |= dict.fromkeys(delta.topics.deleted, self.broker_epoch)
+        await self.publisher.publish(delta, image)
+
     # -- snapshots
 
     def _published(self) -> None:
@@ -219,33 +236,42 @@ class StandaloneMetadata:
 
 
 class _Read:
-    """What was read: the image, the ids of topics that the log deletes, and the records of an earlier release.
+    """What was read: the image, topics that the log deletes, and the records of an earlier release.
 
-    A log is empty also if this node once led it, but did not get to write a record.
+    `removed` has the broker epoch in which each topic was deleted, by topic id. A log is empty also if this node once
+    led it, but did not get to write a record.
     """
 
-    def __init__(self, image: MetadataImage, is_empty: bool, removed: set[UUID], imported: Sequence[Any] = ()) -> None:
+    def __init__(
+        self, image: MetadataImage, is_empty: bool, removed: dict[UUID, int], imported: Sequence[Any] = ()
+    ) -> None:
         self.image = image
         self.is_empty = is_empty
         self.removed = removed
         self.imported = imported
 
 
-def _read_all(services: LogServices, folder: str, log: MetadataLog) -> _Read:
+def _read_all(services: LogServices, folder: str, log: MetadataLog, node_id: int) -> _Read:
     """Blocking."""
     loader = ImageLoader()
-    removed: set[UUID] = set()
+    removed: dict[UUID, int] = {}
+    broker_epoch = 0
     is_empty = True
     for batch in log.batches():
         loader.load(batch.records)
-        removed |= {record.topic_id for record in batch.records if record.__class__.__name__ == "RemoveTopicRecord"}
+        for record in batch.records:
+            match record.__class__.__name__:
+                case "RegisterBrokerRecord" if record.broker_id == node_id:
+                    broker_epoch = record.broker_epoch
+                case "RemoveTopicRecord":
+                    removed[record.topic_id] = broker_epoch
         is_empty = is_empty and not batch.records
         last = batch
     if log.next_offset:
         loader.publish(log.next_offset - 1, last.epoch, last.timestamp)
     if is_empty and earlier_store.is_present(services.fs, folder):
         imported, deleted = earlier_store.read_records(services.fs, folder)
-        return _Read(loader.image, is_empty, deleted, imported)
+        return _Read(loader.image, is_empty, dict.fromkeys(deleted, sys.maxsize), imported)
     return _Read(loader.image, is_empty, removed)
 
 
@@ -253,7 +279,3 @@ def _after(image: MetadataImage, records: Sequence[Any]) -> MetadataImage:
     delta = MetadataDelta(image)
     delta.replay_all(records)
     return delta.apply(image.offset, image.epoch, image.timestamp_ms)
-
-
-def _has(topic: TopicImage, index: int, topic_id: UUID | None) -> bool:
-    return index in topic.partitions and topic_id in (topic.id, None)

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from protocol.java_strings import java_trim
+
 Value = bool | int | float | str | tuple[str, ...] | None
 
 # Patterns are compiled when first needed, which most never are.
@@ -124,7 +126,7 @@ _KINDS = {
 
 
 def _parse_type(name: str, text: str, kind: ConfigType) -> Value:
-    trimmed = text.strip()
+    trimmed = java_trim(text)
     match kind:
         case ConfigType.BOOLEAN:
             if trimmed.lower() not in ("true", "false"):
@@ -230,7 +232,7 @@ def java_class(known: str | None) -> Check:
     """A class that exists in a JVM without plugins: only `known`."""
 
     def refuse(value: Value) -> tuple[object, str] | None:
-        found = value.strip() if isinstance(value, str) else value
+        found = java_trim(value) if isinstance(value, str) else value
         return None if found == known else (value, f"Class {value} could not be found.")
 
     return Check(refuse, str(known))

@@ -94,7 +94,9 @@ class TransactionCoordinator(HostedCoordinator[TransactionCoordinatorShard]):
         """Whether `holds` is true, and everything it depends on is committed."""
         context = self.runtime.context(self.partition_for(transactional_id))
         return (
-            context is not None and context.is_settled and _holds(context.state, transactional_id, producer, partitions)
+            context is not None
+            and context.is_committed
+            and _holds(context.state, transactional_id, producer, partitions)
         )
 
     def metadata(self) -> Iterator[tuple[str, TransactionMetadata]]:

@@ -28,20 +28,20 @@ def handle(
 ) -> ConsumerGroupDescribeResponse | Awaitable[ConsumerGroupDescribeResponse]:
     require_consumer_protocol(ctx.node.config, ctx.image)
     coordinator = ctx.node.group_coordinator
+    named = [group_id for group_id in request.group_ids if group_id]
 
     def answer(found: Mapping[str, DescribedConsumerGroup | KafkaError]) -> ConsumerGroupDescribeResponse:
         described = {group_id: _group(request, group_id, group) for group_id, group in found.items()}
+        described[""] = _group(request, "", InvalidGroupId())
         return ConsumerGroupDescribeResponse(
             throttle_time=ZERO, groups=tuple([described[group_id] for group_id in request.group_ids])
         )
 
-    return ask_each(request.group_ids, lambda group_id: coordinator.read(group_id, _describing(group_id)), answer)
+    return ask_each(named, lambda group_id: coordinator.read(group_id, _describing(group_id)), answer)
 
 
 def _describing(group_id: str) -> Callable[[GroupCoordinatorShard], DescribedConsumerGroup]:
     def operation(state: GroupCoordinatorShard) -> DescribedConsumerGroup:
-        if not group_id:
-            raise InvalidGroupId
         groups = state.groups.consumer
         return describe(groups, groups.get(group_id))
 

@@ -27,8 +27,7 @@ from protocol.errors import (
     UnknownTopicOrPartition,
     UnsupportedVersion,
 )
-from protocol.hot.common import UNKNOWN_LEADER, LeaderIdAndEpoch, NodeEndpoint, TopicKey
-from protocol.hot.fetch import (
+from protocol.produce_fetch.fetch_request import (
     FetchPartition,
     FetchPartitionResponse,
     FetchRequest,
@@ -36,7 +35,8 @@ from protocol.hot.fetch import (
     decode_request,
     encode_response,
 )
-from protocol.hot.fetch_response import NO_EPOCH
+from protocol.produce_fetch.fetch_response import NO_EPOCH
+from protocol.produce_fetch.parts import UNKNOWN_LEADER, LeaderIdAndEpoch, NodeEndpoint, TopicKey
 
 if TYPE_CHECKING:
     from storage.log.read_plan import ReadPlan

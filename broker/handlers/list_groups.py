@@ -16,12 +16,13 @@ from kio.schema.list_groups.v5.response import ListedGroup
 from broker.network.context import RequestContext
 from coordinator.group.group_port import Groups
 from protocol.durations import ZERO
+from protocol.java_strings import java_trim
 
 ONLY_READS = True
 
 
 def handle(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse | Awaitable[ListGroupsResponse]:
-    states = {state.lower().strip() for state in request.states_filter}
+    states = {java_trim(state.lower()) for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     return ctx.node.group_coordinator.read_all(lambda state: _list(state.groups, states, types), _response)
 

@@ -38,8 +38,8 @@ from protocol.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from protocol.hot.common import TopicKey
-from protocol.hot.produce import (
+from protocol.produce_fetch.parts import TopicKey
+from protocol.produce_fetch.produce_messages import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NoReturn
+from uuid import UUID
 
-from broker.cluster import raft_voters
 from broker.config.broker_config import split_list
 from broker.network.context import CloseConnectionError, RequestContext
 from protocol.api_table import API_BY_KEY
 from protocol.errors import (
     BrokerIdNotRegistered,
     IllegalSaslState,
+    InconsistentClusterId,
     InvalidRequest,
     KafkaError,
     NotCoordinator,
@@ -143,18 +144,18 @@ def _check_acls(acls_of: Callable[[Any], Iterable[Any]]) -> Check:
 
 
 def _check_new_voter(ctx: RequestContext, request: Any) -> None:
-    """Raises what `raft_voters.check_voter` does, and InvalidRequest without an endpoint for controllers."""
-    raft_voters.check_voter(ctx, request.cluster_id, request.voter_id, request.voter_directory_id, "Add")
+    """Raises what `_check_voter` does, and InvalidRequest without an endpoint for controllers."""
+    _check_voter(ctx, request.cluster_id, request.voter_id, request.voter_directory_id, "Add")
     configured = split_list(ctx.node.config.optional_string("controller.listener.names") or "")
     default = configured[0].upper() if configured else "CONTROLLER"
     if default not in {listener.name.upper() for listener in request.listeners}:
         raise InvalidRequest(f"The request has no endpoint for the controller listener {default}.")
-    raft_voters.refuse("adding")
+    _refuse_voters("adding")
 
 
 def _check_leaving_voter(ctx: RequestContext, request: Any) -> None:
-    raft_voters.check_voter(ctx, request.cluster_id, request.voter_id, request.voter_directory_id, "Remove")
-    raft_voters.refuse("removing")
+    _check_voter(ctx, request.cluster_id, request.voter_id, request.voter_directory_id, "Remove")
+    _refuse_voters("removing")
 
 
 def _check_broker(ctx: RequestContext, request: Any) -> None:
@@ -205,3 +206,18 @@ REFUSALS: Mapping[str, Refusal] = MappingProxyType(
         ),
     }
 )
+
+
+def _check_voter(
+    ctx: RequestContext, cluster_id: str | None, voter_id: int, directory_id: UUID | None, request: str
+) -> None:
+    """Raises InconsistentClusterId, and InvalidRequest for an invalid voter."""
+    ours = ctx.node.cluster_id
+    if cluster_id is not None and cluster_id != ours:
+        raise InconsistentClusterId(f'The given id "{cluster_id}" doesn\'t match the cluster id "{ours}"')
+    if voter_id < 0 or directory_id is None:
+        raise InvalidRequest(f"{request} voter request didn't include a valid voter")
+
+
+def _refuse_voters(doing: str) -> NoReturn:
+    raise UnsupportedVersion(f"Cluster doesn't support {doing} voter because the kraft.version feature is 0")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from protocol.internal.consumer_group_records import CONSUMER_GROUP_SCHEMAS
-from protocol.internal.group_records import GROUP_METADATA, OFFSET_COMMIT
-from protocol.internal.schema import RecordSchema, record_id
-from protocol.internal.transaction_records import TRANSACTION_LOG
+from protocol.coordinator_records.consumer_group_records import CONSUMER_GROUP_SCHEMAS
+from protocol.coordinator_records.group_records import GROUP_METADATA, OFFSET_COMMIT
+from protocol.coordinator_records.record_schema import RecordSchema, record_id
+from protocol.coordinator_records.transaction_records import TRANSACTION_LOG
 from protocol.records.batch import check_crc
 from protocol.records.build import Record, iter_records
 from protocol.records.compression import Compression

@@ -40,8 +40,8 @@ class Peer(Protocol):
 class RequestContext:
     """One request's surroundings.
 
-    `version` is the requested API version, `body` the request as it came, without its header (empty for the hot-path
-    APIs), `size` the number of bytes received, set only where a quota is set. A pipelined API sets `begun` to False if
+    `version` is the requested API version, `body` the request as it came, without its header (empty for Produce and
+    Fetch), `size` the number of bytes received, set only where a quota is set. A pipelined API sets `begun` to False if
     it could not do its part in the order of requests at once: then the next request has to wait.
     """
 

@@ -21,7 +21,7 @@ from protocol.durations import MILLISECOND
 if TYPE_CHECKING:
     from broker.config.broker_config import BrokerConfig
     from broker.network.context import RequestContext
-    from protocol.hot.produce import ProduceResponse
+    from protocol.produce_fetch.produce_messages import ProduceResponse
 
 PRODUCE, FETCH, WRITE_TXN_MARKERS = (API_BY_NAME[name].key for name in ("produce", "fetch", "write_txn_markers"))
 PERCENT_PER_MS = 100 / 1000

@@ -15,7 +15,7 @@ from timing.purgatory import DelayedOperation
 if TYPE_CHECKING:
     from broker.replicas.fetch_session import Target
     from broker.replicas.partition import Bounds, Partition
-    from protocol.hot.fetch_response import FetchPartitionResponse
+    from protocol.produce_fetch.fetch_response import FetchPartitionResponse
 
 NOWHERE = LogOffsetMetadata(-1)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from broker.replicas.partition import Role
-from protocol.hot.produce import PartitionProduceResponse, ProduceResponse
+from protocol.produce_fetch.produce_messages import PartitionProduceResponse, ProduceResponse
 from timing.purgatory import DelayedOperation
 
 if TYPE_CHECKING:

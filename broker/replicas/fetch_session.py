@@ -11,8 +11,8 @@ from typing import Protocol
 from kio.schema.errors import ErrorCode
 
 from protocol.errors import UnknownServerError
-from protocol.hot.common import TopicKey
-from protocol.hot.fetch_response import NO_EPOCH, FetchPartitionResponse
+from protocol.produce_fetch.fetch_response import NO_EPOCH, FetchPartitionResponse
+from protocol.produce_fetch.parts import TopicKey
 from protocol.uuids import ZERO
 
 INVALID_SESSION_ID = 0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from protocol.errors import KafkaError, UnsupportedCompressionType
-from protocol.hot.common import TopicKey
-from protocol.hot.produce import PartitionRecords, ProduceRequest
+from protocol.produce_fetch.parts import TopicKey
+from protocol.produce_fetch.produce_messages import PartitionRecords, ProduceRequest
 from protocol.records.batch import ATTRIBUTES_LOW_AT, COMPRESSION_MASK, MAGIC, MAGIC_AT
 from protocol.records.compression import Compression
 from storage.log.validator import first_batch_size, single_batch_size

@@ -21,7 +21,7 @@ from protocol.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from protocol.hot.produce import BatchIndexAndErrorMessage, PartitionProduceResponse
+from protocol.produce_fetch.produce_messages import BatchIndexAndErrorMessage, PartitionProduceResponse
 from protocol.records.batch import ATTRIBUTES_LOW_AT, TRANSACTIONAL_FLAG
 from storage.append_types import AppendOrigin
 from storage.log.record_checks import LargeBatchError
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from broker.replicas.partition import Partition
     from broker.replicas.replica_manager import ReplicaManager
-    from protocol.hot.common import TopicKey
-    from protocol.hot.produce import PartitionRecords
+    from protocol.produce_fetch.parts import TopicKey
+    from protocol.produce_fetch.produce_messages import PartitionRecords
     from protocol.topic_partition import PartitionKey
     from storage.append_types import AppendInfo
 

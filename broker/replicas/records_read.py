@@ -17,13 +17,13 @@ from protocol.errors import (
     UnknownLeaderEpoch,
     UnknownServerError,
 )
-from protocol.hot.fetch import AbortedTransaction, EpochEndOffset
+from protocol.produce_fetch.fetch_request import AbortedTransaction, EpochEndOffset
 
 if TYPE_CHECKING:
     from broker.replicas.fetch_session import Target
     from broker.replicas.partition import Partition
     from broker.replicas.replica_manager import ReplicaManager
-    from protocol.hot.fetch_response import FetchPartitionResponse
+    from protocol.produce_fetch.fetch_response import FetchPartitionResponse
     from storage.log.read_plan import ReadPlan, Records
 
 READ_AT_ONCE = 1024 * 1024

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from metadata.image import MetadataImage
     from metadata.topics import TopicImage
     from protocol.errors import KafkaError
-    from protocol.hot.produce import ProduceResponse
+    from protocol.produce_fetch.produce_messages import ProduceResponse
     from protocol.topic_partition import PartitionKey
     from storage.append_types import LogConfig
     from storage.folders.log_manager import LogManager

@@ -27,8 +27,8 @@ from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from coordinator.group.group_port import Group
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
+from protocol.coordinator_records.group_records import GroupMetadataKey, GroupMetadataValue
 from protocol.errors import GroupIdNotFound
-from protocol.internal.group_records import GroupMetadataKey, GroupMetadataValue
 
 
 class GroupDirectory:

@@ -16,8 +16,8 @@ from coordinator.group.offsets.store import OffsetStore
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.coordinator_shard import RecordRow, rows_by_id
 from coordinator.runtime.outcome import Outcome, Position
-from protocol.internal.consumer_group_records import CONSUMER_GROUP_METADATA
-from protocol.internal.group_records import (
+from protocol.coordinator_records.consumer_group_records import CONSUMER_GROUP_METADATA
+from protocol.coordinator_records.group_records import (
     GROUP_METADATA,
     OFFSET_COMMIT,
     GroupMetadataKey,
@@ -25,7 +25,7 @@ from protocol.internal.group_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from protocol.internal.schema import RecordSchema
+from protocol.coordinator_records.record_schema import RecordSchema
 
 _EXPIRE = "expire-group-metadata"
 

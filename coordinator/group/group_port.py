@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Protocol
 
 from coordinator.runtime.outcome import CoordinatorRecord, Position
-from protocol.internal.group_records import GroupMetadataKey, GroupMetadataValue
+from protocol.coordinator_records.group_records import GroupMetadataKey, GroupMetadataValue
 
 
 @dataclass(frozen=True, slots=True)

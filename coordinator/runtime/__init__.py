@@ -44,5 +44,5 @@ and an operation that arrives while another runs (from its effects, say) waits i
 
 A new `CoordinatorShard` is made for each load by `new_state(context)`; `loaded()` is called when all records
 have been replayed (set timers there, not before), `unloaded()` when it is given up. Its record types are one table,
-`rows_by_id((RecordRow(schema, replay), ...))`, whose schemas are in `protocol/internal`.
+`rows_by_id((RecordRow(schema, replay), ...))`, whose schemas are in `protocol/coordinator_records`.
 """

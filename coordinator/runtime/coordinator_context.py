@@ -104,9 +104,9 @@ class CoordinatorContext(Generic[S]):
         return self._state
 
     @property
-    def is_settled(self) -> bool:
+    def is_committed(self) -> bool:
         """Whether everything written is committed, so that nothing in the state can be lost."""
-        return self._replies.is_settled
+        return self._replies.is_committed
 
     # -- messages
 

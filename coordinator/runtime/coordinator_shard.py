@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from coordinator.runtime.outcome import Position
-from protocol.internal.schema import RecordSchema
+from protocol.coordinator_records.record_schema import RecordSchema
 
 Replay = Callable[[Any, Any, Any, Position], None]
 """`replay(state, key, value, position)`; value None is a tombstone."""

@@ -35,7 +35,7 @@ class DeferredReplies:
         self._waiting: set[Future[Any]] = set()
 
     @property
-    def is_settled(self) -> bool:
+    def is_committed(self) -> bool:
         """Whether everything written is committed, and everything decided is answered."""
         return not self._parked and self._committed >= self._written
 
@@ -62,7 +62,7 @@ class DeferredReplies:
     def answered(self, value: Any, error: KafkaError | None = None) -> Future[Any]:
         """An answer that is decided."""
         future = self._create_future()
-        if self._parked or self._committed < self._written:  # `is_settled`, for every request
+        if self._parked or self._committed < self._written:  # `is_committed`, for every request
             self._parked.append((self._written, future, value, error))
         elif error is None:
             future.set_result(value)
@@ -78,7 +78,7 @@ class DeferredReplies:
 
     def waiter(self) -> Waiter[Any]:
         """An answer that a later operation decides."""
-        return Waiter(self._create_future(), self._settle)
+        return Waiter(self._create_future(), self._deliver)
 
     def keep(self, waiter: Waiter[Any]) -> None:
         """Fail the waiter's answer on `drop`, unless it has been given."""
@@ -94,9 +94,9 @@ class DeferredReplies:
         for future in waiting:
             resolve(future, None, NotCoordinator())
 
-    def _settle(self, future: Future[Any], value: Any, error: KafkaError | None) -> None:
+    def _deliver(self, future: Future[Any], value: Any, error: KafkaError | None) -> None:
         self._waiting.discard(future)
-        if self.is_settled:
+        if self.is_committed:
             resolve(future, value, error)
         else:
             self._parked.append((self._written, future, value, error))

@@ -10,7 +10,7 @@ import structlog
 
 from coordinator.runtime.coordinator_shard import CoordinatorShard, RecordRow
 from coordinator.runtime.outcome import Position
-from protocol.internal.schema import record_id
+from protocol.coordinator_records.record_schema import record_id
 from protocol.primitives import INT16, Buffer
 from protocol.records.batch import CONTROL_FLAG, NO_PRODUCER_ID, TRANSACTIONAL_FLAG, BatchHeader, read_header
 from protocol.records.build import Record, iter_records

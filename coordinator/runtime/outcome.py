@@ -11,7 +11,7 @@ from protocol.records.batch import NO_PRODUCER_ID
 
 if TYPE_CHECKING:
     from coordinator.runtime.waiter import Waiter
-    from protocol.internal.schema import RecordSchema
+    from protocol.coordinator_records.record_schema import RecordSchema
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from protocol.errors import KafkaError
 
 T = TypeVar("T")
 
-Settle = Callable[["Future[Any]", Any, "KafkaError | None"], None]
+Deliver = Callable[["Future[Any]", Any, "KafkaError | None"], None]
 
 
 class Waiter(Generic[T]):
@@ -20,22 +20,22 @@ class Waiter(Generic[T]):
     answer counts, even against that of the context, which fails its waiters when it unloads.
     """
 
-    __slots__ = ("_settle", "answered", "future")
+    __slots__ = ("_deliver", "answered", "future")
 
-    def __init__(self, future: Future[T], settle: Settle) -> None:
+    def __init__(self, future: Future[T], deliver: Deliver) -> None:
         self.future = future
         self.answered = False
-        self._settle = settle
+        self._deliver = deliver
 
     def answer(self, value: T) -> None:
         if not self.answered:
             self.answered = True
-            self._settle(self.future, value, None)
+            self._deliver(self.future, value, None)
 
     def fail(self, error: KafkaError) -> None:
         if not self.answered:
             self.answered = True
-            self._settle(self.future, None, error)
+            self._deliver(self.future, None, error)
 
     def fail_now(self, error: KafkaError) -> None:
         """Fail at once, for the context: the operation that made the waiter failed, so there is nothing to wait for."""

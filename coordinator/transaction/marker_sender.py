@@ -1,4 +1,16 @@
-"""Writes a decided transaction's markers, for as long as it takes (Kafka's TransactionMarkerChannelManager)."""
+"""Writes a decided transaction's markers, for as long as it takes (Kafka's TransactionMarkerChannelManager).
+
+How it works: a PREPARE record is sent on its way by `send_when_durable`, once it is committed: a marker must never be
+written for a decision that a crash may take back. The markers of all partitions are written at the same time. A
+partition's outcome is
+
+- written, or the partition is gone, or its producer has a newer epoch: the partition needs nothing more;
+- refused with a newer coordinator's epoch: this coordinator is out of date, and leaves the transaction alone;
+- any other error: the partition is tried again after 100 ms, then twice that, up to two seconds, for ever.
+
+When no partition is left, the COMPLETE record is appended; if only that fails, only that is tried again. After a
+restart, the loaded PREPARE records are sent on their way again. A marker that is written twice does no harm.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +82,7 @@ class MarkerSender:
     def send_when_durable(self, transactional_id: str, prepared: TransactionMetadata) -> None:
         """Send the markers once the decision, now in the log, is committed; none may be visible before."""
         sending = self._sendings[transactional_id] = _Sending(transactional_id, prepared)
-        if self._context.is_settled:
+        if self._context.is_committed:
             self._context.tell(lambda _: self._send(sending))
             return
         durable = self._context.waiter()
@@ -109,26 +121,26 @@ class MarkerSender:
             if written is None:
                 sending.left.discard(partition)
             elif written.done():
-                self._settled(sending, partition, written)
+                self._take_outcome(sending, partition, written)
             else:
                 sending.in_flight.add(partition)
-                written.add_done_callback(partial(self._marker_settled, sending, partition))
+                written.add_done_callback(partial(self._marker_ended, sending, partition))
         return self._complete_if_all_written(sending)
 
-    def _marker_settled(self, sending: _Sending, partition: PartitionKey, written: Future[None]) -> None:
+    def _marker_ended(self, sending: _Sending, partition: PartitionKey, written: Future[None]) -> None:
         """Handle a marker's outcome; called outside of any message."""
         if self._stopped:
             written.exception()  # the next coordinator to load the log goes on
             return
 
-        def settle(_: TransactionCoordinatorShard) -> Outcome[None] | None:
+        def take_outcome(_: TransactionCoordinatorShard) -> Outcome[None] | None:
             sending.in_flight.discard(partition)
-            self._settled(sending, partition, written)
+            self._take_outcome(sending, partition, written)
             return self._complete_if_all_written(sending)
 
-        self._context.tell(settle)
+        self._context.tell(take_outcome)
 
-    def _settled(self, sending: _Sending, partition: PartitionKey, written: Future[None]) -> None:
+    def _take_outcome(self, sending: _Sending, partition: PartitionKey, written: Future[None]) -> None:
         error = written.exception()
         if error is None:
             sending.left.discard(partition)

@@ -1,4 +1,11 @@
-"""A transactional id's state as a value, and the pure transitions from one to the next (TransactionMetadata)."""
+"""A transactional id's state as a value, and the pure transitions from one to the next (TransactionMetadata).
+
+How it works: each method (`prepared`, `completed`, ...) gives a new value, and checks that its state may follow the
+present one. With clients before transactions V2 the producer epoch stays the same from transaction to transaction. With
+transactions V2 `prepared` raises it by one, so that a late append of the old transaction is fenced; when the epochs of
+the producer id are used up, `completed` goes on with `next_producer_id` and epoch 0. The last epoch of an id is the
+coordinator's own, for fencing.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +15,7 @@ from typing import Any, NamedTuple
 
 from coordinator.runtime.outcome import ProducerEpoch
 from coordinator.transaction.states import AT_REST, PREDECESSORS, TransactionState
-from protocol.internal.transaction_records import TransactionLogValue, new_log_value
+from protocol.coordinator_records.transaction_records import TransactionLogValue, new_log_value
 from protocol.records.batch import NO_PRODUCER_ID, NO_TIMESTAMP
 from protocol.topic_partition import PartitionKey, by_topic
 

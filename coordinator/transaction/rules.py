@@ -1,6 +1,16 @@
 """What each request does to a transactional id: the new state, nothing, or an error (Kafka's TransactionCoordinator).
 
 Pure functions of the current state; `current` is None for an unknown id. They raise KafkaError.
+
+How it works: a transactional id goes Empty -> Ongoing -> PrepareCommit or PrepareAbort -> CompleteCommit or
+CompleteAbort, and from there to Ongoing again (`states.py` has the table of predecessors). A function here takes the
+current state and a request, checks id and epoch, and gives the state to write; None means that the request is a
+repetition and nothing is to be written. It never waits and never writes. Which errors mean what to a producer:
+
+- INVALID_PRODUCER_ID_MAPPING: the coordinator does not know this transactional id with this producer id.
+- PRODUCER_FENCED: another producer has the transactional id by now. That is final.
+- CONCURRENT_TRANSACTIONS: the last transaction is not complete yet. The producer tries again.
+- INVALID_TXN_STATE: the request does not fit the state. That is a bug of the producer, and final.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""The state machine of one partition of `__transaction_state` (Kafka's TransactionCoordinator)."""
+"""The state machine of one partition of `__transaction_state` (Kafka's TransactionCoordinator).
+
+How it works: a request finds its transactional id, asks `rules` what it makes of it, and returns an Outcome with the
+one record that holds the new state. `replay` puts that state into `_by_id`; nothing else does. The effects then start
+what follows: with a PREPARE record the `MarkerSender`. Two timers look at all ids: one aborts transactions that are
+open longer than their timeout, by an operation of its own for each, the other writes tombstones for ids that were not
+used for `transactional.id.expiration.ms`.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +21,8 @@ from coordinator.transaction import rules
 from coordinator.transaction.marker_sender import MarkerSender
 from coordinator.transaction.metadata import TV_1, TV_2, TransactionMetadata
 from coordinator.transaction.states import AT_REST, PREPARED, TransactionState
+from protocol.coordinator_records.transaction_records import TRANSACTION_LOG, TRANSACTION_LOG_0, TransactionLogValue
 from protocol.errors import ConcurrentTransactions, InvalidTxnTimeout, KafkaError, UnsupportedVersion
-from protocol.internal.transaction_records import TRANSACTION_LOG, TRANSACTION_LOG_0, TransactionLogValue
 from protocol.topic_partition import PartitionKey
 
 if TYPE_CHECKING:

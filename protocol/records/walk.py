@@ -14,9 +14,6 @@ from typing import NamedTuple
 from ..errors import InvalidRecord, UnknownServerError
 from .build import INT_BITS, LONG_BITS, read_varint
 
-_BEYOND_KAFKAS_HEAP = 1 << 30
-"""In bytes: what its start scripts give it."""
-
 
 class Walk(NamedTuple):
     """What the records of a well-formed batch have in common.
@@ -189,8 +186,7 @@ def exact_walk(section: bytes, count: int, *, partial: bool, compressed: bool) -
     `partial` is how Kafka reads a compressed batch that it stores unchanged (DefaultRecord.readPartiallyFrom): the
     records' own sizes are ignored. Otherwise it uses DefaultRecord.readFrom.
 
-    Raises InvalidRecord, and UnknownServerError where Kafka fails on the length of an uncompressed record, or has no
-    memory for a compressed one.
+    Raises InvalidRecord, and UnknownServerError where Kafka fails on the length of an uncompressed record.
     """
     pos = 0
     for _ in range(count):
@@ -200,8 +196,6 @@ def exact_walk(section: bytes, count: int, *, partial: bool, compressed: bool) -
             if compressed or pos >= len(section) or not _has_long_varint(section, pos):
                 raise InvalidRecord(f"The batch has fewer bytes than its records: {error}.") from error
             raise UnknownServerError(f"The length of a record cannot be read: {error}.") from error
-        if compressed and not partial and size >= _BEYOND_KAFKAS_HEAP:
-            raise UnknownServerError(f"A record of {size} bytes is beyond what memory holds.")
         try:
             if not partial and (size < 0 or pos + size > len(section)):
                 raise ValueError(f"a record of {size} bytes does not fit")

@@ -2,6 +2,16 @@
 
 Decisions, and changes that the log's readers see, are made on the loop; reading, copying and renaming happen in worker
 threads, in slices short enough that the loop gets the interpreter.
+
+How it works: cleaning one log takes two passes.
+
+1. From the first dirty offset on, the offset map gets the last offset of each key, until the map is full, or up to what
+may not be cleaned (the active segment, an open transaction, records that are too young or not on the device). 2. The
+segments from the start up to there are copied, several small ones into one new segment. A record stays if the map has
+no later offset for its key; a tombstone, and a marker of nothing that is left, only until its delete horizon.
+
+The new segment is `.cleaned` while it is written, then synced, then swapped with its sources (`swap.py`); the log's
+list of segments changes at that moment. A crash at any point leaves the old segments or the new one.
 """
 
 from __future__ import annotations
@@ -59,14 +69,14 @@ class Cleaning:
         await self._flush(log.log_end_offset)
         start, end = target.first_dirty, target.first_uncleanable
         seen = CleanedTransactions()
-        seen.announce(collect_aborted((one.txn_index for one in log.segments.from_offset(start)), start, end))
+        seen.announce(collect_aborted((segment.txn_index for segment in log.segments.from_offset(start)), start, end))
         dirty = segments_between(log, start, end)
         await self._sliced(dirty, map_keys(dirty, start, end, self._offsets, seen))
         clean_to = self._offsets.latest_offset + 1
         if clean_to <= 0:
             return start
         await self._sliced([], self._offsets.flag_latest(start))
-        segments = [one for one in log.segments if one.base_offset < clean_to]
+        segments = [segment for segment in log.segments if segment.base_offset < clean_to]
         config = log.config
         groups = await self._sliced(
             [], group_by_size(log.services.fs, segments, config.segment_bytes, config.segment_index_bytes, end)
@@ -95,7 +105,9 @@ class Cleaning:
             upper = log.log_end_offset if following is None else following.base_offset
             self._transactions.announce(
                 collect_aborted(
-                    (one.txn_index for one in log.segments.from_offset(segment.base_offset)), segment.base_offset, upper
+                    (later.txn_index for later in log.segments.from_offset(segment.base_offset)),
+                    segment.base_offset,
+                    upper,
                 )
             )
         cleaned = await self._workers.call(partial(_create, log, group[0], self._now_ms))
@@ -111,7 +123,7 @@ class Cleaning:
                 self.stats,
             )
             await self._sliced(group, _copy(group, cleaned, rules))
-            await self._workers.call(partial(_settle, log, cleaned, group[-1]))
+            await self._workers.call(partial(_sync_cleaned, log, cleaned, group[-1]))
             self._check()
         except BaseException:
             await self._workers.call(partial(_discard, log, cleaned))
@@ -192,7 +204,7 @@ def _create(log: UnifiedLog, first: LogSegment, now_ms: int) -> LogSegment:
             raise
 
 
-def _settle(log: UnifiedLog, cleaned: LogSegment, last: LogSegment) -> None:
+def _sync_cleaned(log: UnifiedLog, cleaned: LogSegment, last: LogSegment) -> None:
     """Sync the new segment, and give it the modification time of its newest source; blocking."""
     fs = log.services.fs
     with undeleted(log):

@@ -143,22 +143,22 @@ def _keep(header: BatchHeader, section: bytes, flags: bytes | None, rules: CopyR
     keeps_tombstones = not header.has_delete_horizon or rules.now_ms < header.base_timestamp
     kept = []
     pause_at = RECORDS_A_STEP
-    for number, one in enumerate(views(section, header.record_count)):
+    for number, record in enumerate(views(section, header.record_count)):
         if number == pause_at:
             pause_at += RECORDS_A_STEP
             yield 0
-        offset_delta, key, has_value, *_ = one
+        offset_delta, key, has_value, *_ = record
         if flags is not None:
             if flags[offset_delta] and (has_value or keeps_tombstones):
-                kept.append(one)
+                kept.append(record)
             continue
         offset = base_offset + offset_delta
         if offset > latest_mapped:
-            kept.append(one)
+            kept.append(record)
         elif key is None:
             rules.stats.records_without_key += 1
         elif offset >= latest_offset_of(key) and (has_value or keeps_tombstones):
-            kept.append(one)
+            kept.append(record)
     return kept
 
 

@@ -1,4 +1,10 @@
-"""Which log is cleaned next, and up to where each one is clean (Kafka's LogCleaner and LogCleanerManager)."""
+"""Which log is cleaned next, and up to where each one is clean (Kafka's LogCleaner and LogCleanerManager).
+
+How it works: each thread of `log.cleaner.threads` is a task that, in a loop, takes the dirtiest log that is due and
+that no other task has, cleans it, and notes in `cleaner-offset-checkpoint` how far it is clean. With nothing due it
+waits for `log.cleaner.backoff.ms`. A log whose cleaning fails is left alone for a while, so that it does not keep the
+others from theirs.
+"""
 
 from __future__ import annotations
 

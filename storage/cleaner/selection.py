@@ -52,7 +52,9 @@ def examine(log: UnifiedLog, cleaned_to: int | None, last_stable_offset: int, no
     uncleanable = min(last_stable_offset, log.segments.active.base_offset)
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
-        young = next((one.base_offset for one in sealed if one.largest_timestamp > now_ms - lag_ms), uncleanable)
+        young = next(
+            (segment.base_offset for segment in sealed if segment.largest_timestamp > now_ms - lag_ms), uncleanable
+        )
         uncleanable = min(uncleanable, young)
     uncleanable = max(uncleanable, first_dirty)
     first_uncleanable = next(iter(_sealed_from(log, uncleanable)), log.segments.active).base_offset
@@ -61,8 +63,8 @@ def examine(log: UnifiedLog, cleaned_to: int | None, last_stable_offset: int, no
         log,
         first_dirty,
         first_uncleanable,
-        clean_bytes=sum(one.size for one in log.segments if one.base_offset < first_dirty),
-        dirty_bytes=sum(one.size for one in segments_between(log, dirty_from, first_uncleanable)),
+        clean_bytes=sum(segment.size for segment in log.segments if segment.base_offset < first_dirty),
+        dirty_bytes=sum(segment.size for segment in segments_between(log, dirty_from, first_uncleanable)),
         overdue=_is_overdue(log, sealed, now_ms),
     )
 
@@ -70,19 +72,23 @@ def examine(log: UnifiedLog, cleaned_to: int | None, last_stable_offset: int, no
 def _sealed_from(log: UnifiedLog, offset: int) -> list[LogSegment]:
     """The sealed segments from the one that holds `offset` on."""
     active = log.segments.active
-    return [] if active.base_offset < offset else [one for one in log.segments.from_offset(offset) if one is not active]
+    return (
+        []
+        if active.base_offset < offset
+        else [segment for segment in log.segments.from_offset(offset) if segment is not active]
+    )
 
 
 def segments_between(log: UnifiedLog, start: int, end: int) -> list[LogSegment]:
     """The segments with offsets in [start, end), the one that holds `start` first (Kafka's LogSegments.values)."""
-    return [] if start == end else [one for one in log.segments.from_offset(start) if one.base_offset < end]
+    return [] if start == end else [segment for segment in log.segments.from_offset(start) if segment.base_offset < end]
 
 
 def _is_overdue(log: UnifiedLog, dirty: list[LogSegment], now_ms: int) -> bool:
     lag_ms = log.config.max_compaction_lag_ms
     if lag_ms >= _UNBOUNDED_LAG_MS:
         return False
-    times = [time for one in dirty if (time := one.first_batch_timestamp()) > 0]
+    times = [time for segment in dirty if (time := segment.first_batch_timestamp()) > 0]
     return bool(times) and min(times) < now_ms - lag_ms
 
 

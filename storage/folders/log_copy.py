@@ -49,9 +49,9 @@ class LogCopy:
 
     def missing(self) -> tuple[int, int]:
         """(bytes, segments) that the log has and the copy has not."""
-        segments = [one for one in self._log.segments if one.base_offset not in self._complete]
-        copied = sum(self._copied.get(file_name(one.base_offset, LOG_SUFFIX), 0) for one in segments)
-        return sum(one.size for one in segments) - copied, len(segments)
+        segments = [segment for segment in self._log.segments if segment.base_offset not in self._complete]
+        copied = sum(self._copied.get(file_name(segment.base_offset, LOG_SUFFIX), 0) for segment in segments)
+        return sum(segment.size for segment in segments) - copied, len(segments)
 
     def steps(self) -> Iterator[Step]:
         """Everything to do, in order, so that the copy has all that the log had when the first step was asked for.
@@ -60,8 +60,8 @@ class LogCopy:
         """
         log = self._log
         active = log.segments.active
-        segments = [(one, one.size) for one in log.segments if one.base_offset not in self._complete]
-        snapshots = [one for one in log.producers.snapshots.offsets if one not in self._snapshots]
+        segments = [(segment, segment.size) for segment in log.segments if segment.base_offset not in self._complete]
+        snapshots = [offset for offset in log.producers.snapshots.offsets if offset not in self._snapshots]
         epochs = log.leader_epochs.entries
         for segment, size in segments:
             yield from self._segment_steps(segment, size, is_active=segment is active)

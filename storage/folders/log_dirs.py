@@ -12,7 +12,7 @@ from uuid import UUID
 import structlog
 
 from protocol import uuids
-from storage.files import FileSystem, write_file_atomically
+from storage.files import FileSystem, read_file, write_file_atomically
 from storage.folders import log_names, meta_properties
 from storage.folders.meta_properties import MetaProperties, MetaPropertiesError
 
@@ -24,7 +24,7 @@ LOCK_FILE = ".lock"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 
 UNKNOWN_EPOCH = -1
-"""The broker epoch of a node that was never registered."""
+"""The broker epoch of a node that was never registered, or of one that did not say its own."""
 
 
 class LogDirError(Exception):
@@ -33,14 +33,19 @@ class LogDirError(Exception):
 
 @dataclass(slots=True)
 class LogDir:
-    """One folder. `clean`: the last process that used it stopped cleanly. `failed`: its device returned an error.
+    """One folder of `log.dirs`.
 
-    `directory_id` is empty if the folder failed before it could be read.
+    Attributes:
+        directory_id: empty if the folder failed before it could be read.
+        clean: the last process that used it stopped cleanly.
+        closed_in: the broker epoch of that process.
+        failed: its device returned an error.
     """
 
     path: str
     directory_id: str
     clean: bool
+    closed_in: int = UNKNOWN_EPOCH
     failed: bool = False
 
 
@@ -51,7 +56,6 @@ class LogDirs:
         cluster_id: 22 characters.
         node_id: `node.id`.
         dirs: in the order of `log.dirs`.
-        broker_epoch: that of the broker's registration; by it the next start shows that it was shut down cleanly.
     """
 
     def __init__(
@@ -61,7 +65,6 @@ class LogDirs:
         self.cluster_id = cluster_id
         self.node_id = node_id
         self.dirs = dirs
-        self.broker_epoch = UNKNOWN_EPOCH
         self._unlock = unlock
 
     @classmethod
@@ -106,7 +109,7 @@ class LogDirs:
 
     def require_no_partitions(self, reason: str) -> None:
         """Raises LogDirError, with the reason, if a folder of a partition is there. Blocking; raises OSError."""
-        for log_dir, names in each_usable(self.dirs, lambda one: sorted(self._fs.listdir(one.path)), _fail):
+        for log_dir, names in each_usable(self.dirs, lambda usable: sorted(self._fs.listdir(usable.path)), _fail):
             for name in names:
                 partition = log_names.parse(name)
                 if partition is not None and partition.topic != "__cluster_metadata":
@@ -118,9 +121,12 @@ class LogDirs:
             self._fs.unlink(f"{log_dir.path}/{CLEAN_SHUTDOWN_FILE}")
             self._fs.fsync_dir(log_dir.path)
 
-    def mark_clean(self, spoiled: Collection[str]) -> None:
-        """Mark all folders except the `spoiled` ones as cleanly shut down: the last write of a stop. Raises OSError."""
-        content = json.dumps({"version": 0, "brokerEpoch": self.broker_epoch}, separators=(",", ":")).encode()
+    def mark_clean(self, spoiled: Collection[str], broker_epoch: int) -> None:
+        """Mark all folders except the `spoiled` ones as cleanly shut down: the last write of a stop. Raises OSError.
+
+        By the epoch the next start, of Kafka too, shows that nothing was lost since it was registered.
+        """
+        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
         for log_dir in self.dirs:
             if log_dir.failed or log_dir.path in spoiled:
                 continue
@@ -164,9 +170,9 @@ def _release(unlock: list[Callable[[], None]]) -> None:
 def _require_different(fs: FileSystem, dirs: Sequence[LogDir]) -> None:
     """Raises LogDirError if two paths of `log.dirs` lead to the same folder, perhaps by a link."""
     seen: dict[tuple[int, int], str] = {}
-    for log_dir, identity in each_usable(dirs, lambda one: fs.identity(one.path), _fail):
+    for log_dir, identity in each_usable(dirs, lambda log_dir: fs.identity(log_dir.path), _fail):
         other = seen.setdefault(identity, log_dir.path)
-        if other != log_dir.path or [one.path for one in dirs].count(other) > 1:
+        if other != log_dir.path or [log_dir.path for log_dir in dirs].count(other) > 1:
             raise LogDirError(f"log.dirs has the same folder twice: {other} and {log_dir.path}.")
 
 
@@ -213,4 +219,15 @@ def _prepare(fs: FileSystem, log_dir: LogDir, known: MetaProperties | None, new:
         logger.info("log directory formatted", path=path, cluster_id=new.cluster_id, directory_id=new.directory_id)
         known = new
     log_dir.directory_id = known.directory_id or ""
-    log_dir.clean = fs.exists(f"{path}/{CLEAN_SHUTDOWN_FILE}")
+    mark = f"{path}/{CLEAN_SHUTDOWN_FILE}"
+    log_dir.clean = fs.exists(mark)
+    if log_dir.clean:
+        log_dir.closed_in = _broker_epoch(read_file(fs, mark))
+
+
+def _broker_epoch(clean_shutdown: bytes) -> int:
+    """What a clean-shutdown file tells, unless it is damaged."""
+    try:
+        return int(json.loads(clean_shutdown)["brokerEpoch"])
+    except (ValueError, KeyError, TypeError):
+        return UNKNOWN_EPOCH

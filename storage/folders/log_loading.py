@@ -19,7 +19,7 @@ from storage.folders.checkpoints import CLEANER, LOG_START, RECOVERY_POINT
 from storage.folders.folder_removal import remove_folder
 from storage.folders.log_dirs import each_usable
 from storage.folders.log_opening import Found, read_topic_id
-from storage.folders.strays import Standing, StandingOf, clear_away, is_new
+from storage.folders.strays import FolderState, FolderStateOf, clear_away, is_new
 
 if TYPE_CHECKING:
     from storage.append_types import LogConfig
@@ -47,7 +47,7 @@ class LogLoader:
         dirs: LogDirs,
         config_for: Callable[[str], LogConfig],
         topic_id_of: Callable[[str], UUID | None],
-        standing_of: StandingOf,
+        folder_state_of: FolderStateOf,
         new_id: Callable[[], UUID],
     ) -> None:
         self._manager = manager
@@ -55,7 +55,7 @@ class LogLoader:
         self._dirs = dirs
         self._config_for = config_for
         self._topic_id_of = topic_id_of
-        self._standing_of = standing_of
+        self._folder_state_of = folder_state_of
         self._new_id = new_id
 
     def load_all(self, found: Sequence[Found], recovery_threads: int) -> None:
@@ -107,29 +107,29 @@ class LogLoader:
             return
         key, fs = found.partition, self._services.fs
         found = replace(found, topic_id=read_topic_id(fs, found, self._topic_id_of(key.topic)))
-        standing = self._standing_of(key, found.topic_id)
+        state = self._folder_state_of(key, found.topic_id, found.log_dir.closed_in)
         other = hosted.get(key)
-        if standing is not Standing.HOSTED:
-            clear_away(fs, found.log_dir.path, key, standing, self._new_id())
+        if state is not FolderState.HOSTED:
+            clear_away(fs, found.log_dir.path, key, state, self._new_id())
         elif other is None:
             hosted[key] = found
         else:
             hosted[key], doomed = self._choose(other, found)
-            clear_away(fs, doomed.log_dir.path, key, Standing.STRAY, self._new_id())
+            clear_away(fs, doomed.log_dir.path, key, FolderState.STRAY, self._new_id())
 
-    def _choose(self, one: Found, other: Found) -> tuple[Found, Found]:
+    def _choose(self, found: Found, other: Found) -> tuple[Found, Found]:
         """The folder to go on with, and the one that a log never was in: its making failed, or it tells no topic id.
 
         Raises KafkaStorage if either may be the log.
         """
         fs = self._services.fs
-        if (one.topic_id is None) != (other.topic_id is None):
-            return (one, other) if other.topic_id is None else (other, one)
+        if (found.topic_id is None) != (other.topic_id is None):
+            return (found, other) if other.topic_id is None else (other, found)
         if is_new(fs, other.folder):
-            return one, other
-        if is_new(fs, one.folder):
-            return other, one
-        raise KafkaStorage(f"Two log directories hold {one.partition}: {one.folder}, {other.folder}")
+            return found, other
+        if is_new(fs, found.folder):
+            return other, found
+        raise KafkaStorage(f"Two log directories hold {found.partition}: {found.folder}, {other.folder}")
 
     def _load(self, found: Found, config: LogConfig) -> UnifiedLog | OSError:
         """The log, or the error because of which its whole folder cannot be used. Any thread."""
@@ -153,7 +153,7 @@ class LogLoader:
     def _take(self, log: UnifiedLog, log_dir: LogDir) -> None:
         key = TopicPartition(log.topic, log.partition)
         self._manager.logs[key] = log
-        self._manager.placement.settle(key, log_dir.path)
+        self._manager.placement.place(key, log_dir.path)
         if log_dir.failed:
             log.fail(OSError("its log directory has failed"))
 
@@ -186,7 +186,7 @@ def find_all(
     A folder with an I/O error is skipped (`fail`), unless it is the first. Blocking; raises OSError.
     """
     for log_dir, moved in each_usable(dirs.dirs, partial(moved_logs, fs), fail):
-        others = [one for one in dirs.dirs if one is not log_dir and not one.failed]
+        others = [other for other in dirs.dirs if other is not log_dir and not other.failed]
         finish_moves(fs, log_dir, moved, others, new_id)
     found = each_usable(dirs.dirs, partial(find_logs, fs, checkpoints), fail)
     each_usable(dirs.dirs, dirs.forget_clean_shutdown, fail)

@@ -23,7 +23,7 @@ from storage.folders.log_loading import LogLoader, find_all
 from storage.folders.log_opening import Found, offline_log, open_log, read_topic_id
 from storage.folders.log_placement import LogPlacement
 from storage.folders.new_logs import making
-from storage.folders.strays import Standing, StandingOf, clear_away
+from storage.folders.strays import FolderState, FolderStateOf, clear_away
 from storage.log.log_services import LogServices
 from storage.log.unified_log import UnifiedLog
 from storage.producers.producer_state import DEFAULT_EXPIRATION_MS
@@ -54,7 +54,7 @@ class LogManager:
         dirs: LogDirs,
         *,
         new_id: Callable[[], UUID],
-        standing_of: StandingOf = lambda *_: Standing.HOSTED,
+        folder_state_of: FolderStateOf = lambda *_: FolderState.HOSTED,
         producer_expiration_ms: int = DEFAULT_EXPIRATION_MS,
     ) -> None:
         self.services = services
@@ -62,7 +62,7 @@ class LogManager:
         self._dirs = dirs
         self._fs = services.fs
         self._new_id = new_id
-        self._standing_of = standing_of
+        self._folder_state_of = folder_state_of
         self.any_failed = False
         self.on_folder_failed: Callable[[LogDir], None] = lambda _: None
         self.closed = 0
@@ -84,21 +84,25 @@ class LogManager:
         *,
         new_id: Callable[[], UUID],
         topic_id_of: Callable[[str], UUID | None] = lambda _: None,
-        standing_of: StandingOf = lambda *_: Standing.HOSTED,
+        folder_state_of: FolderStateOf = lambda *_: FolderState.HOSTED,
         recovery_threads: int = 2,
         producer_expiration_ms: int = DEFAULT_EXPIRATION_MS,
     ) -> LogManager:
         """Load every log; those of a folder that was not shut down cleanly are recovered, several at a time.
 
-        Blocking. `config_for` returns a topic's configuration, `topic_id_of` its id, `standing_of` whether a topic has
-        the partition of a folder; strays are cleared away. A damaged log is offline; so are
-        all logs of a folder that fails meanwhile, unless that is the first. Raises OSError, KafkaStorage.
+        Blocking. `config_for` returns a topic's configuration, `topic_id_of` its id, `folder_state_of` whether a topic
+        has the partition of a folder; strays are cleared away. A damaged log is offline; so are all logs of a folder
+        that fails meanwhile, unless that is the first. Raises OSError, KafkaStorage.
         """
         manager = cls(
-            services, dirs, new_id=new_id, standing_of=standing_of, producer_expiration_ms=producer_expiration_ms
+            services,
+            dirs,
+            new_id=new_id,
+            folder_state_of=folder_state_of,
+            producer_expiration_ms=producer_expiration_ms,
         )
         found = find_all(manager._fs, manager._checkpoints, dirs, new_id, manager.fail_folder)
-        LogLoader(manager, dirs, config_for, topic_id_of, standing_of, new_id).load_all(found, recovery_threads)
+        LogLoader(manager, dirs, config_for, topic_id_of, folder_state_of, new_id).load_all(found, recovery_threads)
         return manager
 
     # -- loading (see log_loading)
@@ -146,13 +150,13 @@ class LogManager:
 
         A partition's folder is recorded only in that folder itself.
         """
-        failed = next((one for one in self._dirs.dirs if one.failed), None)
+        failed = next((log_dir for log_dir in self._dirs.dirs if log_dir.failed), None)
         if failed is None:
             return None
         key = TopicPartition(topic, partition)
         reason = OSError("its log directory cannot be used")
         log = self._offline_log(Found(key, failed), topic_id, config, reason)
-        self.placement.settle(key, failed.path)
+        self.placement.place(key, failed.path)
         self.adopt(log)
         return log
 
@@ -171,7 +175,7 @@ class LogManager:
         """
         key = TopicPartition(topic, partition)
         log_dir = self.placement.choose(key)
-        self.placement.settle(key, log_dir.path)
+        self.placement.place(key, log_dir.path)
         return partial(self._make_log, key, log_dir, topic_id, config, leader_epoch)
 
     def leave(self, key: TopicPartition) -> str:
@@ -185,8 +189,11 @@ class LogManager:
         folder = f"{log_dir.path}/{log_names.folder_name(key)}"
         with making(log_dir):
             if self._fs.exists(folder):  # left behind by a failure
-                standing = self._standing_of(key, read_topic_id(self._fs, Found(key, log_dir), None))
-                clear_away(self._fs, log_dir.path, key, standing, self._new_id())
+                known_as = read_topic_id(self._fs, Found(key, log_dir), None)
+                state = self._folder_state_of(key, known_as, log_dir.closed_in)
+                if state is FolderState.HOSTED:  # what an attempt to make the log left, unless it has records
+                    state = FolderState.STRAY
+                clear_away(self._fs, log_dir.path, key, state, self._new_id())
         for other in self._dirs.dirs:
             if other is not log_dir and not other.failed:  # a deleted log of that name must be gone
                 with making(other):
@@ -229,11 +236,13 @@ class LogManager:
         """
         key = TopicPartition(topic, partition)
         log = self.logs.pop(key)
-        folder = f"{self.leave(key)}/{log_names.delete_name(key, self._new_id())}"
+        root = self.leave(key)
+        folder = f"{root}/{log_names.delete_name(key, self._new_id())}"
         log.retire()
         try:
             self._fs.rename(log.folder, folder)
         except OSError as error:
+            self.unclean.add(root)  # so that the next start takes the folder for a deleted topic's
             raise KafkaStorage(f"Cannot delete the log of {key}: {error}") from error
         remove_folder_later(self.services, folder, log.config.file_delete_delay_ms, self.is_released)
 
@@ -250,11 +259,11 @@ class LogManager:
         """Write the checkpoints that loading one folder reads; blocking. Raises OSError."""
         self._checkpoints.write_folder(log_dir)
 
-    def settle_move(self, log: UnifiedLog, target: LogDir) -> None:
+    def end_move(self, log: UnifiedLog, target: LogDir) -> None:
         """Note that the log lies in `target` from now on."""
         key = TopicPartition(log.topic, log.partition)
         self.leave(key)
-        self.placement.settle(key, target.path)
+        self.placement.place(key, target.path)
         log.host = _Folder(self, target)
 
     # -- flushing, checkpoints, closing
@@ -320,11 +329,12 @@ class LogManager:
         if is_device_failure(error):
             self.fail_folder(log_dir, error)
 
-    def close(self) -> None:
+    def close(self, broker_epoch: int = -1) -> None:
         """Flush and close every log, write the checkpoints, and last the clean-shutdown files; unlock the folders.
 
-        Blocking. A log that is or goes offline, or a checkpoint that cannot be written, keeps its folder from counting
-        as clean; the other folders are still closed. Raises OSError, and the first KafkaStorage or CheckpointError.
+        `broker_epoch` is that of this run. A log that is or goes offline, or a checkpoint that cannot be written, keeps
+        its folder from counting as clean; the other folders are still closed. Blocking; raises OSError, and the first
+        KafkaStorage or CheckpointError.
         """
         failures: list[KafkaError | OSError] = []
         spoiled = set(self.unclean)
@@ -341,7 +351,8 @@ class LogManager:
                     failures.append(error)
                     spoiled |= {log_dir.path for log_dir, _ in error.failures}
             offline = {key for key, log in self.logs.items() if log.is_offline}
-            self._dirs.mark_clean(spoiled | {self.placement.folders[key] for key in offline - self.damaged})
+            spoiled |= {self.placement.folders[key] for key in offline - self.damaged}
+            self._dirs.mark_clean(spoiled, broker_epoch)
             if failures:
                 raise failures[0]
         finally:

@@ -231,7 +231,7 @@ class LogMove:
             if is_transient(error):
                 raise  # no name has changed, so the log stays where it is
             raise self._failed(self.target, error) from error
-        self._manager.settle_move(self.log, self.target)
+        self._manager.end_move(self.log, self.target)
         return old_folder
 
     def _take_locks(self, locks: ExitStack) -> bool:

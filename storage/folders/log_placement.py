@@ -30,19 +30,19 @@ class LogPlacement:
 
     def choose(self, key: TopicPartition) -> LogDir:
         """The folder of a new log: the preferred one, else the one with the fewest. Raises KafkaStorage."""
-        usable = [one for one in self._dirs.dirs if not one.failed]
+        usable = [log_dir for log_dir in self._dirs.dirs if not log_dir.failed]
         if not usable:
             raise KafkaStorage("Every log directory has failed.")
         preferred = self._preferred.get(key)
         if preferred is not None and not preferred.failed:
             return preferred
-        return min(usable, key=lambda one: self._taken[one.path])
+        return min(usable, key=lambda log_dir: self._taken[log_dir.path])
 
     def created(self, key: TopicPartition) -> None:
         """The log exists now: what was preferred for it has been followed, or came too late."""
         self._preferred.pop(key, None)
 
-    def settle(self, key: TopicPartition, path: str) -> None:
+    def place(self, key: TopicPartition, path: str) -> None:
         """Note that the log lies in that folder."""
         self.folders[key] = path
         self._taken[path] += 1

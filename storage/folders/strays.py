@@ -22,7 +22,7 @@ _OF_NEW_LOG = re.compile(r"0{20}\.(log|index|timeindex)|(leader-epoch-checkpoint
 logger = structlog.get_logger(__name__)
 
 
-class Standing(Enum):
+class FolderState(Enum):
     """Whether a topic has a partition of this name and topic id; DELETED: a deletion of the topic did not get there."""
 
     HOSTED = auto()
@@ -30,17 +30,17 @@ class Standing(Enum):
     STRAY = auto()
 
 
-StandingOf = Callable[[TopicPartition, UUID | None], Standing]
-"""Asks for the standing of a folder's partition and topic id; None is a folder that does not tell its topic id."""
+FolderStateOf = Callable[[TopicPartition, UUID | None, int], FolderState]
+"""Asks for the state of a folder: of its partition, its topic id (None if it tells none), and `LogDir.closed_in`."""
 
 
-def clear_away(fs: FileSystem, root: str, partition: TopicPartition, standing: Standing, unique: UUID) -> None:
+def clear_away(fs: FileSystem, root: str, partition: TopicPartition, state: FolderState, unique: UUID) -> None:
     """Free the name of a folder in `root`: a stray becomes `-stray`, unless it never held a record; others are removed.
 
     Blocking; raises OSError.
     """
     folder = f"{root}/{log_names.folder_name(partition)}"
-    if standing is Standing.STRAY and not is_new(fs, folder):
+    if state is FolderState.STRAY and not is_new(fs, folder):
         aside = f"{root}/{log_names.stray_name(partition, unique)}"
         fs.rename(folder, aside)
         logger.warning("partition without a topic kept as stray", partition=str(partition), path=aside)

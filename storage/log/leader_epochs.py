@@ -1,4 +1,10 @@
-"""Which leader epoch starts at which offset; `leader-epoch-checkpoint` (Kafka's LeaderEpochFileCache, KIP-101)."""
+"""Which leader epoch starts at which offset; `leader-epoch-checkpoint` (Kafka's LeaderEpochFileCache, KIP-101).
+
+How it works: the entries are (epoch, start offset), and both only ascend. A new entry removes those that contradict it:
+with the same or a larger epoch or offset. The end of an epoch is the start of the next one, or the log's end. Who
+compares its own end of an epoch with the leader's truncates to the smaller one. An epoch that begins is noted in
+memory; the flush that has its first records writes the file.
+"""
 
 from __future__ import annotations
 

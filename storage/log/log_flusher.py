@@ -1,4 +1,11 @@
-"""Flushing one log: `fdatasync` in a worker thread, one at a time, each covering every append before it started."""
+"""Flushing one log: `fdatasync` in a worker thread, one at a time, each covering every append before it started.
+
+How it works: `request` notes that the log is to be flushed to its present end. If no flush is running, one starts: it
+takes the list of what changed since the last one (the active segment's file, new names, leader epochs), and syncs that
+in a worker thread. If one is running, another follows it at once, for everything that came meanwhile. So any number of
+waiting appends costs two syncs at most. When a flush is over, `flushed` advances on the loop, and `on_flush` tells the
+partition. After a failed flush the log is offline.
+"""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def _drop_from(log: UnifiedLog, offset: int) -> None:
         log.segments.remove(segment)
     log.segments.active.truncate_to(offset, log.services.clock.wall_ms())
     log.leader_epochs.truncate_from_end(offset)
-    _settle(log, offset, min(offset, log.log_start_offset))
+    _end_at(log, offset, min(offset, log.log_start_offset))
 
 
 def _drop_all(log: UnifiedLog, offset: int, log_start_offset: int) -> None:
@@ -52,7 +52,7 @@ def _drop_all(log: UnifiedLog, offset: int, log_start_offset: int) -> None:
     log.segments.replace_all(log.new_segment(offset, sealed=None))
     log.leader_epochs.clear()
     log.services.fs.fsync_dir(log.folder)
-    _settle(log, offset, log_start_offset)
+    _end_at(log, offset, log_start_offset)
 
 
 def _lower_recovery_point(log: UnifiedLog, offset: int) -> None:
@@ -63,7 +63,7 @@ def _lower_recovery_point(log: UnifiedLog, offset: int) -> None:
     log.host.checkpoint()
 
 
-def _settle(log: UnifiedLog, end_offset: int, log_start_offset: int) -> None:
+def _end_at(log: UnifiedLog, end_offset: int, log_start_offset: int) -> None:
     log.log_end_offset = end_offset
     log.log_start_offset = log_start_offset
     log.flusher.note_truncated()

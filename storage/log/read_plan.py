@@ -140,7 +140,7 @@ class ReadPlan:
             higher = self._segments.higher(segment.base_offset)
             upper = log_end_offset if higher is None else higher.base_offset
         following = self._segments.from_offset(segment.base_offset)
-        found = collect_aborted((one.txn_index for one in following), self.start_offset, upper)
+        found = collect_aborted((segment.txn_index for segment in following), self.start_offset, upper)
         if following[0] is segment:
             return found
         known, _ = segment.txn_index.collect(self.start_offset, upper)

@@ -78,12 +78,11 @@ def check_records(
         config,
         now_ms,
         topic_partition,
-        partial,
     )
 
 
 def as_long(number: int) -> int:
-    """The number as Java's long arithmetic overflows."""
+    """The number in 64 bits: whoever adds a time delta to the base timestamp drops what is beyond them."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
@@ -99,7 +98,6 @@ def _check_each(
     config: LogConfig,
     now_ms: int,
     topic_partition: str,
-    partial: bool,
 ) -> Checked:
     errors: list[tuple[int, str | None]] = []
     bad_time, sequential, largest = False, True, NO_TIMESTAMP
@@ -111,38 +109,26 @@ def _check_each(
             errors.append(
                 (index, f"Compacted topic cannot accept message without key in topic partition {topic_partition}")
             )
-        elif (text := _time_error(header, shape, timestamp, config, now_ms, partial)) is not None:
+        elif (text := _time_error(header, shape, timestamp, config, now_ms)) is not None:
             errors.append((index, text))
             bad_time = True
     if bad_time:
         raise InvalidTimestamp("One or more records have been rejected due to invalid timestamp", tuple(errors))
     if errors:
-        shown = ", ".join(f"RecordError(batchIndex={i}, message='{text}')" for i, text in errors[:_ERRORS_SHOWN])
-        raise InvalidRecord(
-            f"One or more records have been rejected due to {len(errors)} record errors in total, and only showing the "
-            f"first three errors at most: [{shown}]",
-            tuple(errors),
-        )
+        shown = "; ".join(f"record {index}: {text}" for index, text in errors[:_ERRORS_SHOWN])
+        raise InvalidRecord(f"{len(errors)} records were refused. {shown}", tuple(errors))
     return Checked(largest, sequential)
 
 
-def _time_error(
-    header: BatchHeader, shape: RecordShape, timestamp: int, config: LogConfig, now_ms: int, partial: bool
-) -> str | None:
+def _time_error(header: BatchHeader, shape: RecordShape, timestamp: int, config: LogConfig, now_ms: int) -> str | None:
     offset = header.base_offset + shape.offset_delta
     before, after = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
     if config.message_timestamp_type == "CreateTime" and timestamp != NO_TIMESTAMP:
-        age = as_long(now_ms - timestamp)
-        if age > before or as_long(-age) > after:
+        if not now_ms - before <= timestamp <= now_ms + after:
             return (
                 f"Timestamp {timestamp} of message with offset {offset} is out of range. The timestamp should be "
-                f"within [{as_long(now_ms - before)}, {as_long(now_ms + after)}]"
+                f"within [{now_ms - before}, {now_ms + after}]"
             )
     elif header.is_log_append_time:
-        kind = "PartialDefaultRecord" if partial else "DefaultRecord"
-        key_size, value_size = (
-            (shape.key_size, shape.value_size) if partial else (max(shape.key_size, 0), max(shape.value_size, 0))
-        )
-        record = f"{kind}(offset={offset}, timestamp={timestamp}, key={key_size} bytes, value={value_size} bytes)"
-        return f"Invalid timestamp type in message {record}. Producer should not set timestamp type to LogAppendTime."
+        return "The producer must not set the timestamp type LogAppendTime."
     return None

@@ -4,6 +4,11 @@ Segments below the log's start are removed first. After a clean stop only the en
 any other stop every segment from the recovery point on is read, cut at the first bad batch and reindexed; whatever
 follows a cut there, or a gap that only lost writes can explain, is removed. A damaged segment before that costs no
 other its records. All that an opened log holds has been synced: its recovery point is its end.
+
+How it works: `load` goes from what is certain to what is not. Leftovers of removals and swaps are removed or finished.
+Segments are opened in order; each whose indexes are missing or contradict it gets new ones. From the recovery point on,
+batches are read and checked, and the first bad one cuts the log. Leader epochs and producer snapshots past the end are
+dropped, and the producers are rebuilt from the newest snapshot and the batches behind it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Removes segments below the log's start, too old, or beyond the log's size (Kafka's UnifiedLog.deleteOldSegments)."""
+"""Removes segments below the log's start, too old, or beyond the log's size (Kafka's UnifiedLog.deleteOldSegments).
+
+How it works: three limits are applied one after the other: the log start offset, `retention.bytes`, `retention.ms`. For
+each, the segments are looked at from the oldest on, up to the first that does not breach the limit, or reaches above
+the high watermark. The active segment goes only if all of it breaches, after a new one was rolled. First the log start
+offset rises, then files get the suffix `.deleted`, then they go (`segment_removal`).
+"""
 
 from __future__ import annotations
 

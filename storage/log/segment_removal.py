@@ -1,6 +1,11 @@
 """Removing segments in two steps: files become `.deleted` now and go later (Kafka's LocalLog.deleteSegmentFiles).
 
 All of it happens in worker threads; readers that still hold a segment find its files until they go.
+
+How it works: segments are taken out of the log's list on the loop, so no new read finds them. A worker thread renames
+their files, which must not fail half-way: it is tried again while there is no room, and the next removal waits for it,
+since a crash must not find a gap between the remaining segments. After `file.delete.delay.ms` the files are unlinked.
+What a stop or a crash leaves behind with the suffix `.deleted` is removed at the next start.
 """
 
 from __future__ import annotations

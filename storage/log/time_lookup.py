@@ -51,7 +51,7 @@ async def largest(log: UnifiedLog) -> TimestampOffsetEpoch | None:
 async def _first_at_or_after(
     segments: LogSegments, workers: Workers, timestamp: int, log_start_offset: int
 ) -> TimestampOffsetEpoch | None:
-    segment = next((one for one in segments if one.largest_timestamp >= timestamp), None)
+    segment = next((later for later in segments if later.largest_timestamp >= timestamp), None)
     if segment is None:
         return None
 
@@ -75,7 +75,7 @@ async def _first_at_or_after(
 
 
 async def _largest(segments: LogSegments, workers: Workers) -> TimestampOffsetEpoch | None:
-    segment = max(segments, key=lambda one: one.max_timestamp)
+    segment = max(segments, key=lambda later: later.max_timestamp)
     timestamp, offset = segment.max_timestamp, segment.offset_of_max_timestamp
 
     def search(file: File) -> TimestampOffsetEpoch | None:

@@ -4,6 +4,10 @@ Everything here runs on the loop and never awaits; only `ReadPlan.read` and flus
 done with a log has a module of its own: `retention`, `time_lookup`, `log_truncation`.
 A disk error other than a lack of room or of file descriptors takes the log offline for good: from then on every call
 raises KafkaStorage, and nothing is acknowledged.
+
+How it works: a log is a list of segments, of which only the last is appended to. An append goes through fixed steps:
+validate, roll if needed, check the producers, give offsets and leader epoch, write, add index entries, publish the
+producers' new state. Whatever refuses the append comes before the write, so that a refusal leaves memory as it was.
 """
 
 from __future__ import annotations

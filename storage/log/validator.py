@@ -36,7 +36,6 @@ from storage.log.record_checks import LargeBatchError, as_long, check_records
 _SMALLEST_LENGTH = 14  # the body of a record of magic 0
 _UP_TO_MAGIC = MAGIC_AT + 1
 _UP_TO_PRODUCER_ID = 51
-_LARGEST_INT = 2**31 - 1
 _LENGTH = struct.Struct(">i")
 _LENGTH_AND_MAGIC = struct.Struct(">i4xB")
 _OFFSET = struct.Struct(">q")
@@ -182,8 +181,6 @@ def first_batch_size(buf: memoryview, pos: int = 0) -> int:
         signed = magic - 256 if magic > 127 else magic
         raise CorruptMessage(f"Invalid magic found in record: {signed}", on_wire=pos == 0)
     size: int = length + LOG_OVERHEAD
-    if size > _LARGEST_INT:
-        raise UnknownServerError(f"A batch of {length} bytes is beyond what the format can hold.")
     return size if size <= remaining else 0
 
 

@@ -2,6 +2,15 @@
 
 The rules are those of Kafka's ProducerStateManager and ProducerAppendInfo (KIP-98, KIP-360). A batch is first checked,
 which changes nothing, and published once it is in the log.
+
+How it works: for each producer id there is an entry: its epoch, its last five batches, and where its open transaction
+began. `check` compares a batch with the entry: the epoch must not be older; with the same epoch the sequence must
+follow the last one; a newer epoch begins with 0; a producer that nobody knows, or that has expired, may begin anywhere.
+The append's origin decides how strict that is: a client's batches are checked in full, a coordinator's have no
+sequences, those that are replicated or recovered are taken as they are. Once the batch is in the log, `publish` changes
+the entry. A marker ends the open transaction, whose first offset still holds back the last stable offset until the high
+watermark has passed the marker. Snapshots of all entries are written when a segment is rolled, so that recovery reads
+only what follows one.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ Entries are big-endian and without padding (Kafka's OffsetIndex and TimeIndex, t
 They live in memory as arrays, loaded at first use (also by a worker thread: hence the lock) and dropped when idle. They
 are written to their file when the owner calls `write_out`: a crash may lose entries of the active segment, whose
 indexes recovery rebuilds anyway.
+
+How it works: an entry is made about every `index.interval.bytes`, so a lookup finds the last entry at or before what is
+looked for, and the batches from there on are scanned. An index that contradicts its segment is made anew from the log.
 """
 
 from __future__ import annotations

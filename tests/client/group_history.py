@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from coordinator.hashing import partition_for
-from protocol.internal.consumer_group_records import (
+from protocol.coordinator_records.consumer_group_records import (
     CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
     CONSUMER_GROUP_METADATA,
 )
-from protocol.internal.group_records import GROUP_METADATA, OFFSET_COMMIT
+from protocol.coordinator_records.group_records import GROUP_METADATA, OFFSET_COMMIT
 from tests.client.groups import SECONDS, Member
 from tests.messages import place_of
 

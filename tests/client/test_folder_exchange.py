@@ -40,7 +40,7 @@ from tests.client import java_tools, kafka_node
 from tests.client.kafka_node import KafkaNode
 
 PARTITIONS = 2
-QUIET = {"log_level": 0}  # or each client tells of each owner that is gone
+QUIET: dict[str, str | int | float | bool] = {"log_level": 0}  # or each client tells of each owner that is gone
 SECONDS = 60
 SOME = 20
 
@@ -122,7 +122,7 @@ class Content:
 
     def add(self, bootstrap: str, tag: str) -> None:
         """Make a topic, records in and out of transactions, a group's offset, a user, and a broker's configuration."""
-        admin = AdminClient({"bootstrap.servers": bootstrap} | QUIET)
+        admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
         topic = f"topic-{tag}"
         retention = str(1_000_000_000 + len(self.topics))
         admin.create_topics([NewTopic(topic, PARTITIONS, 1, config={"retention.ms": retention})])[topic].result(SECONDS)
@@ -136,7 +136,7 @@ class Content:
 
     def check(self, bootstrap: str) -> None:
         """Everything is there, and nothing of what was aborted."""
-        admin = AdminClient({"bootstrap.servers": bootstrap} | QUIET)
+        admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
         assert _topic_ids(admin).items() >= self.topics.items()
         for topic, values in self.values.items():
             assert sorted(_read_committed(bootstrap, topic)) == sorted(values)
@@ -203,15 +203,15 @@ def _read_committed(bootstrap: str, topic: str) -> list[bytes]:
         | QUIET
     )
     consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
-    values, ended = [], set()
+    values, ended = list[bytes](), set[int]()
     while len(ended) < PARTITIONS:
         message = consumer.poll(SECONDS)
         assert message is not None, f"{topic} has no end"
         error = message.error()
         if error is None:
-            values.append(message.value())
+            values.append(message.value() or b"")
         elif error.code() == KafkaError._PARTITION_EOF:
-            ended.add(message.partition())
+            ended.add(message.partition() or 0)
         else:
             raise KafkaException(error)
     consumer.close()
@@ -334,10 +334,10 @@ def test_a_changed_broker_configuration_goes_with_the_folder(owners: list[Owner]
     kafka.start()
     change = ConfigEntry("log.cleaner.threads", "2", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[change])
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap} | QUIET)
+    admin = AdminClient({**QUIET, "bootstrap.servers": kafka.bootstrap})
     admin.incremental_alter_configs([resource])[resource].result(SECONDS)
     kafka.stop()
     odradek.start()
-    admin = AdminClient({"bootstrap.servers": odradek.bootstrap} | QUIET)
+    admin = AdminClient({**QUIET, "bootstrap.servers": odradek.bootstrap})
     resource = ConfigResource(ResourceType.BROKER, "1")
     assert admin.describe_configs([resource])[resource].result(SECONDS)["log.cleaner.threads"].value == "2"

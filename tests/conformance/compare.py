@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from tests.conformance import transcripts
+from tests.conformance.contract import in_contract_order
 from tests.conformance.deviations import excused
 from tests.conformance.record import chosen, play
 
@@ -24,10 +25,11 @@ def unexpected(api: str, name: str, expected: dict[str, Any], got: dict[str, Any
             found[step] = ["not reached"]
         elif step not in expected:
             found[step] = [f"unexpected {str(got[step])[:300]}"]
-        elif not excused(api, name, step, expected[step], got[step]) and (
-            lines := transcripts.differences(expected[step], got[step])
-        ):
-            found[step] = lines
+        else:
+            wanted, found_here = in_contract_order(api, expected[step]), in_contract_order(api, got[step])
+            lines = transcripts.differences(wanted, found_here)
+            if lines and not excused(api, name, step, wanted, found_here):
+                found[step] = lines
     return found
 
 

@@ -20,7 +20,7 @@ UNORDERED: Mapping[str, tuple[str, ...]] = {
         "results_by_transaction",
         "topic_results",
     ),
-    "alter_client_quotas": ("entries",),
+    "alter_client_quotas": ("entity", "entries", "values"),
     "alter_partition_reassignments": ("partitions", "responses"),
     "alter_replica_log_dirs": ("partitions", "results"),
     "alter_user_scram_credentials": ("results",),
@@ -29,7 +29,7 @@ UNORDERED: Mapping[str, tuple[str, ...]] = {
     "delete_groups": ("results",),
     "delete_records": ("partitions", "topics"),
     "delete_topics": ("responses",),
-    "describe_client_quotas": ("entries",),
+    "describe_client_quotas": ("entity", "entries", "values"),
     "describe_configs": ("configs", "results"),
     "describe_groups": ("groups",),
     "describe_log_dirs": ("partitions", "topics"),
@@ -66,3 +66,13 @@ UNORDERED: Mapping[str, tuple[str, ...]] = {
 def in_one_order(items: list[Any]) -> list[Any]:
     """The items of an unordered list, sorted by all they say."""
     return sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
+
+
+def in_contract_order(api: str, value: Any, key: str = "") -> Any:
+    """An answer with each list that is unordered in one order."""
+    if isinstance(value, dict):
+        return {k: in_contract_order(api, v, k) for k, v in value.items()}
+    if isinstance(value, list):
+        items = [in_contract_order(api, item, key) for item in value]
+        return in_one_order(items) if key in UNORDERED.get(api, ()) else items
+    return value

@@ -1,4 +1,19 @@
-"""A classic group: its state, its generation, and what its GroupMetadata records say."""
+"""A classic group: its state, its generation, and what its GroupMetadata records say.
+
+How it works: a group is in one of five states (`states.py` has the table of what each request gets in each of them, and
+the map of legal predecessors). `join.py`, `sync.py`, `heartbeat.py` and `leave.py` have a function for each request;
+they decide, and change the group only through its methods. `rebalance.py` takes it from state to state:
+
+- Empty or Stable -> PreparingRebalance: somebody joins, leaves or is silent. JoinGroup requests are parked.
+- PreparingRebalance -> CompletingRebalance: all have joined, or the rebalance timeout is over. The generation rises,
+  and the parked joins are answered; the leader's answer has everybody's metadata. SyncGroup requests are parked.
+- CompletingRebalance -> Stable: the leader's SyncGroup brings the assignments. They are written as one GroupMetadata
+  record, and the parked syncs are answered once it is committed.
+- PreparingRebalance -> Empty: nobody is left. That is recorded too.
+- Empty -> Dead: the group is deleted, or its last offset has expired.
+
+Every other state is soft: after a restart the group is what its last record says.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +29,7 @@ from coordinator.group.classic.states import GroupState, path_between
 from coordinator.group.classic.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from coordinator.group.group_port import GroupDescription, GroupType, MemberDescription
 from protocol.consumer_protocol import SchemaError
+from protocol.coordinator_records.group_records import GroupMetadataValue, MemberMetadata
 from protocol.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,
@@ -22,7 +38,6 @@ from protocol.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
-from protocol.internal.group_records import GroupMetadataValue, MemberMetadata
 from protocol.records.batch import NO_TIMESTAMP
 from timing.purgatory import DelayedOperation
 

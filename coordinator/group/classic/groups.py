@@ -18,7 +18,7 @@ from coordinator.group.classic.states import GroupState
 from coordinator.group.config import GroupConfig
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
-from protocol.internal.group_records import GroupMetadataKey, GroupMetadataValue
+from protocol.coordinator_records.group_records import GroupMetadataKey, GroupMetadataValue
 from timing.purgatory import Purgatory
 
 logger = structlog.get_logger(__name__)

@@ -2,6 +2,13 @@
 
 The rules are those of Kafka's `GroupMetadataManager` (prepareRebalance, completeClassicGroupJoin, expirePendingSync).
 All of it is soft state, changed in the effects of some operation; only a group that has become empty is recorded.
+
+How it works: a rebalance has two phases, each with an operation in the purgatory. The join phase begins with `prepare`,
+and is over when every member has a JoinGroup parked. For a group that was empty it is an InitialDelayedJoin, which
+waits `group.initial.rebalance.delay.ms`, and again if a member came meanwhile. The sync phase begins when the join
+phase is over, and ends when every member has sent a SyncGroup. At the rebalance timeout, members that did not join are
+removed and the join phase is over; members that did not sync are removed, and another rebalance begins. An operation
+whose time is over sends the context a message, which finds out whether it is still the group's operation.
 """
 
 from __future__ import annotations

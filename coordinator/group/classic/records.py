@@ -7,7 +7,12 @@ from collections.abc import Iterable, Mapping
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.member import Member
 from coordinator.runtime.outcome import CoordinatorRecord
-from protocol.internal.group_records import GROUP_METADATA, GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from protocol.coordinator_records.group_records import (
+    GROUP_METADATA,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+)
 from protocol.records.batch import NO_TIMESTAMP
 
 

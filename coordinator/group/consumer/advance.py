@@ -60,7 +60,7 @@ def members_with(group: ConsumerGroup, member: ConsumerMember) -> Mapping[str, C
     if known is member or known == member:
         return group.members
     replaced = group.static_ids.get(member.instance_id) if member.instance_id is not None else None
-    return {**{key: one for key, one in group.members.items() if key != replaced}, member.member_id: member}
+    return {**{key: other for key, other in group.members.items() if key != replaced}, member.member_id: member}
 
 
 def _refresh(

@@ -35,6 +35,7 @@ from coordinator.group.consumer.messages import UNCHANGED
 from coordinator.group.consumer.states import MemberState
 from coordinator.runtime.outcome import Outcome
 from protocol.consumer_protocol import SchemaError, deserialize_subscription
+from protocol.coordinator_records.consumer_group_records import ClassicMemberMetadata
 from protocol.errors import (
     IllegalGeneration,
     InconsistentGroupProtocol,
@@ -43,7 +44,6 @@ from protocol.errors import (
     UnknownMemberId,
     UnknownServerError,
 )
-from protocol.internal.consumer_group_records import ClassicMemberMetadata
 
 logger = structlog.get_logger(__name__)
 

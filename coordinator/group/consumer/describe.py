@@ -64,4 +64,4 @@ def _named(partitions: Partitions, topics: TopicsPort) -> list[TopicAssignment]:
         for topic_id, indexes in partitions.items()
         if (image := topics.by_id(topic_id)) is not None
     ]
-    return sorted(found, key=lambda one: one.topic)
+    return sorted(found, key=lambda assignment: assignment.topic)

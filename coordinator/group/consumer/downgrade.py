@@ -20,8 +20,8 @@ from coordinator.group.consumer.groups import ConsumerGroups
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.records import group_tombstones
 from protocol.consumer_protocol import SchemaError
+from protocol.coordinator_records.group_records import GroupMetadataValue, MemberMetadata
 from protocol.errors import GroupIdNotFound
-from protocol.internal.group_records import GroupMetadataValue, MemberMetadata
 
 logger = structlog.get_logger(__name__)
 
@@ -51,7 +51,7 @@ def downgrade(
 ) -> None:
     """Make the rest of the group a classic one, which rebalances. Raises GroupIdNotFound if that is impossible."""
     gone = {member.member_id for member in leaving}
-    members = {key: one for key, one in group.members.items() if key not in gone}
+    members = {key: other for key, other in group.members.items() if key not in gone}
     change.records += group_tombstones(group)
     _to_classic(groups, group, members, {key: group.target.get(key, NO_PARTITIONS) for key in members}, change)
     group_id = group.group_id
@@ -65,7 +65,7 @@ def downgrade_by(
 ) -> None:
     """As `downgrade`, when the joining member replaces the last of the consumer protocol: no rebalance."""
     change.records += group_tombstones(group, {replaced.member_id: joining.member_id})
-    members = {key: one for key, one in group.members.items() if one is not replaced}
+    members = {key: other for key, other in group.members.items() if other is not replaced}
     targets = {key: group.target.get(key, NO_PARTITIONS) for key in members}
     targets[joining.member_id] = group.target.get(replaced.member_id, NO_PARTITIONS)
     _to_classic(groups, group, {**members, joining.member_id: joining}, targets, change)

@@ -10,7 +10,7 @@ from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.topics_port import TopicsPort
 from protocol.consumer_protocol import deserialize_version, serialize_assignment
-from protocol.internal.consumer_group_records import ClassicMemberMetadata
+from protocol.coordinator_records.consumer_group_records import ClassicMemberMetadata
 
 
 def by_topic_id(partitions: Sequence[tuple[str, Sequence[int]]], topics: TopicsPort) -> Partitions:

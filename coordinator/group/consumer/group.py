@@ -1,4 +1,16 @@
-"""A consumer group: its durable state, which only the replay of records changes, and what is derived from it."""
+"""A consumer group: its durable state, which only the replay of records changes, and what is derived from it.
+
+How it works: three numbers drive a group, and each is raised by a record.
+
+1. The group epoch rises when members, subscriptions or topics change (`advance.py`). The group is Assigning. 2. The
+target assignment is computed for that epoch, and the assignment epoch becomes equal to it (`target.py`). The group is
+Reconciling. 3. Each member, at its own heartbeats, goes to the target in steps (`reconciliation.py`): it gives up what
+is no longer its own, says so, and then gets what others have given up. When all are there, the group is Stable.
+
+No partition has two owners at any moment: a member gets a partition only when no other member has it, or must still
+give it up (`is_free`). A member that does not answer in time is removed (`timeouts.py`), which frees its partitions and
+raises the group epoch. All of this is durable. Soft are only the timers, which begin anew after a restart.
+"""
 
 from __future__ import annotations
 

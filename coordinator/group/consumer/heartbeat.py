@@ -17,6 +17,7 @@ from coordinator.group.consumer.regexes import update_regexes
 from coordinator.group.consumer.upgrade import upgrade
 from coordinator.runtime.outcome import Outcome
 from protocol.errors import InvalidRequest, UnsupportedAssignor
+from protocol.java_strings import java_trim
 
 logger = structlog.get_logger(__name__)
 
@@ -51,7 +52,7 @@ def check_request(request: ConsumerHeartbeat, config: ConsumerGroupConfig) -> No
 
 
 def _check_text(text: str, name: str) -> None:
-    if not text.strip():
+    if not java_trim(text):
         raise InvalidRequest(f"{name} can't be empty.")
 
 
@@ -59,15 +60,15 @@ def heartbeat(groups: ConsumerGroups, request: ConsumerHeartbeat) -> Outcome[Con
     """Handle a request that passes `check_request`. Raises KafkaErrors."""
     if request.member_epoch < JOINING:
         return leave(groups, request)
-    settled = settled_member(groups, request)
-    if settled is None:
+    unchanged = unchanged_member(groups, request)
+    if unchanged is None:
         return heartbeat_of_any(groups, request)
-    groups.timeouts.start_session(request.group_id, settled)
+    groups.timeouts.start_session(request.group_id, unchanged)
     interval_ms = groups.config.heartbeat_interval_of(request.group_id)
-    return Outcome(reply=ConsumerHeartbeatAnswer(settled.member_id, settled.epoch, interval_ms))
+    return Outcome(reply=ConsumerHeartbeatAnswer(unchanged.member_id, unchanged.epoch, interval_ms))
 
 
-def settled_member(groups: ConsumerGroups, request: ConsumerHeartbeat) -> ConsumerMember | None:
+def unchanged_member(groups: ConsumerGroups, request: ConsumerHeartbeat) -> ConsumerMember | None:
     """The member if this is only a sign of life, as most heartbeats are: then it just prolongs the session."""
     group = groups.find(request.group_id)
     if group is None or not group.is_fresh or group.epoch > group.assignment_epoch or group.subscribed_regexes:

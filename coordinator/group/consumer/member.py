@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from coordinator.group.consumer.assignment import NO_PARTITIONS, Partitions
 from coordinator.group.consumer.states import MemberState
-from protocol.internal.consumer_group_records import (
+from protocol.coordinator_records.consumer_group_records import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,

@@ -9,7 +9,7 @@ from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.regex import ResolvedRegex
 from coordinator.runtime.outcome import CoordinatorRecord
-from protocol.internal.consumer_group_records import (
+from protocol.coordinator_records.consumer_group_records import (
     CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
     CONSUMER_GROUP_MEMBER_METADATA,
     CONSUMER_GROUP_METADATA,
@@ -84,7 +84,7 @@ def member_tombstones(group_id: str, member_id: str) -> Iterator[CoordinatorReco
 def group_tombstones(group: ConsumerGroup, replaced: Mapping[str, str] | None = None) -> Iterator[CoordinatorRecord]:
     """The tombstones that delete a group. `replaced`: new ids of members that earlier records have replaced."""
     group_id = group.group_id
-    member_ids = [(replaced or {}).get(one, one) for one in group.members]
+    member_ids = [(replaced or {}).get(member_id, member_id) for member_id in group.members]
     for member_id in member_ids:
         yield _current_assignment_tombstone(group_id, member_id)
     for member_id in member_ids:
@@ -104,14 +104,14 @@ def group_creation(group: ConsumerGroup) -> Iterator[CoordinatorRecord]:
     """The records that create a group as it is, after its conversion from a classic one."""
     group_id = group.group_id
     members = list(group.members.values())
-    for one in members:
-        yield member(group_id, one)
+    for known in members:
+        yield member(group_id, known)
     yield epoch(group_id, group.epoch, group.metadata_hash)
-    for one in members:
-        yield target(group_id, one.member_id, group.target[one.member_id])
+    for known in members:
+        yield target(group_id, known.member_id, group.target[known.member_id])
     yield target_epoch(group_id, group.assignment_epoch)
-    for one in members:
-        yield current_assignment(group_id, one)
+    for known in members:
+        yield current_assignment(group_id, known)
 
 
 def _current_assignment_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:

@@ -83,7 +83,7 @@ def refresh(groups: ConsumerGroups, group_id: str, regexes: Collection[str]) -> 
     change.records += [records.regex(group_id, regex, matched) for regex, matched in found.items()]
     names = topics_of(group.members.values(), resolved)
     metadata_hash = groups.metadata_hash(names)
-    differs = any(one.topics != group.resolved.get(regex, NOTHING_RESOLVED).topics for regex, one in found.items())
+    differs = any(match.topics != group.resolved.get(regex, NOTHING_RESOLVED).topics for regex, match in found.items())
     if differs or metadata_hash != group.metadata_hash:
         raise_epoch(group, metadata_hash, change)
         change.after.append(groups.metrics.count_rebalance)

@@ -12,7 +12,7 @@ from typing import Any
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.consumer.regex import ResolvedRegex
-from protocol.internal.consumer_group_records import (
+from protocol.coordinator_records.consumer_group_records import (
     CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
     CONSUMER_GROUP_MEMBER_METADATA,
     CONSUMER_GROUP_METADATA,
@@ -32,7 +32,7 @@ from protocol.internal.consumer_group_records import (
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-from protocol.internal.schema import RecordSchema
+from protocol.coordinator_records.record_schema import RecordSchema
 
 NO_TARGET_EPOCH = -1
 

@@ -70,8 +70,8 @@ def _spec(group: ConsumerGroup, members: Mapping[str, ConsumerMember], topics: T
         for key, member in subscriptions.items()
     }
     specs = {
-        key: MemberSpec(one.instance_id, known[one.topics, one.regex], _present_target(group, one))
-        for key, one in sorted(members.items())
+        key: MemberSpec(member.instance_id, known[member.topics, member.regex], _present_target(group, member))
+        for key, member in sorted(members.items())
     }
     return GroupSpec(specs, len(set(known.values())) == 1, group.owners, counts)
 

@@ -12,8 +12,8 @@ from coordinator.group.group_port import Group, Groups
 from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.offsets.store import CommittedOffset, OffsetStore
 from coordinator.runtime.outcome import CoordinatorRecord, Effects, Outcome, ProducerEpoch
+from protocol.coordinator_records.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
 from protocol.errors import GroupIdNotFound, IllegalGeneration, KafkaError, StaleMemberEpoch
-from protocol.internal.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
 from protocol.java_strings import utf16_length
 from protocol.records.batch import NO_TIMESTAMP
 from protocol.topic_partition import PartitionKey

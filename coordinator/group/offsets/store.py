@@ -1,4 +1,9 @@
-"""Committed offsets, and those that wait for their transaction: durable state, which only replay changes."""
+"""Committed offsets, and those that wait for their transaction: durable state, which only replay changes.
+
+How it works: there are two maps. Committed offsets are by group, topic and partition. Pending ones are by producer id
+too: a commit in a transaction waits there until the producer's end marker is replayed. A COMMIT marker moves them to
+the committed ones, unless a later plain commit is there already; an ABORT marker drops them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ from collections.abc import Iterator, Mapping, Set
 from typing import NamedTuple
 
 from coordinator.runtime.outcome import Position
-from protocol.internal.group_records import OffsetCommitKey, OffsetCommitValue
+from protocol.coordinator_records.group_records import OffsetCommitKey, OffsetCommitValue
 from protocol.records.batch import NO_PRODUCER_ID
 from protocol.topic_partition import PartitionKey
 
@@ -91,10 +96,10 @@ class OffsetStore:
     def _remove(self, group: str, topic: str, partition: int) -> None:
         """A tombstone removes the pending commits too."""
         offsets = self._by_group.get(group)
-        for one in self._pending_of(group) if offsets is None else (offsets, *self._pending_of(group)):
-            of_topic = one.get(topic)
+        for offsets_by_topic in self._pending_of(group) if offsets is None else (offsets, *self._pending_of(group)):
+            of_topic = offsets_by_topic.get(topic)
             if of_topic is not None and of_topic.pop(partition, None) is not None and not of_topic:
-                del one[topic]
+                del offsets_by_topic[topic]
         if not offsets:
             self._by_group.pop(group, None)
         for producer_id in list(self._open_transactions.get(group, ())):

@@ -1,4 +1,4 @@
-"""What to ask a Kafka (by `tests.recorders.ask_kafka_offline`) and a node about partitions whose folder has failed."""
+"""What to ask a Kafka (by `tools.recorders.ask_kafka_offline`) and a node about partitions whose folder has failed."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from broker.replicas.fetch_session import (
 )
 from protocol import uuids
 from protocol.errors import UnknownServerError
-from protocol.hot.fetch_response import FetchPartitionResponse
+from protocol.produce_fetch.fetch_response import FetchPartitionResponse
 from tests.doubles.clock import ManualClock
 
 

@@ -13,12 +13,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from broker.log_tool.commands import main
-from protocol.internal.consumer_group_records import (
+from protocol.coordinator_records.consumer_group_records import (
     CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT,
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
 )
-from protocol.internal.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
+from protocol.coordinator_records.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
 from storage.append_types import LogConfig
 from storage.files import OsFileSystem
 from storage.log.unified_log import UnifiedLog

@@ -116,7 +116,7 @@ def decided(
     decision = elections.decide(ALONE, request, around(offline=offline))
     assert not decision.records
     return [
-        (each.topic, [(one.partition_id, one.error_code.name) for one in each.partition_result])
+        (each.topic, [(partition.partition_id, partition.error_code.name) for partition in each.partition_result])
         for each in decision.response.replica_election_results
     ]
 

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from controller.decision import Decision
 from controller.local import LocalController
@@ -224,3 +225,42 @@ async def test_a_client_that_goes_away_holds_up_nobody() -> None:
     assert await told == "1"
     await local.close()
     assert dict(local.image.configs.of(2, "t")) == {"a": "1", "b": "2"}
+
+
+async def test_a_publication_that_fails_leaves_nobody_without_an_answer() -> None:
+    async def publish(_delta: MetadataDelta, _image: MetadataImage) -> None:
+        raise ValueError("nobody foresaw this")
+
+    local = LocalController(MemoryMetadataLog(), EMPTY, publish, cast(Any, None))
+    with capture_logs() as lines:
+        assert await local.submit(put("a", "1")) is None
+    assert [line["log_level"] for line in lines] == ["error"]
+    assert await local.submit(read("a")) == "1"
+
+
+async def test_closing_waits_for_what_is_under_way() -> None:
+    local, log, follower = controller(waits=True)
+    asked = asyncio.ensure_future(local.submit(put("a", "1")))
+    await settle()
+    closing = asyncio.ensure_future(local.close())
+    follower.go_on.clear()
+    log.sync()
+    await settle()
+    assert not closing.done()
+    follower.go_on.set()
+    await closing
+    assert asked.done()
+    await local.close()
+
+
+async def test_what_a_decision_wrote_is_followed_by_what_it_may_do_then() -> None:
+    """Such as a snapshot."""
+    local, log, _ = controller(waits=True)
+    offsets: list[int] = []
+    local.on_published = lambda: offsets.append(local.image.offset)
+    answers = [asyncio.ensure_future(local.submit(put("a", str(number)))) for number in range(3)]
+    await settle()
+    log.sync()
+    await asyncio.gather(*answers)
+    await settle()
+    assert offsets[-1] == local.image.offset == 2

@@ -51,7 +51,7 @@ def wanted(name: str, *partitions: tuple[int, tuple[int, ...] | None]) -> Reassi
 )
 def test_results(name: str, index: int, replicas: tuple[int, ...] | None, code: str) -> None:
     answer = decided(wanted("t", (0, (1,))), wanted(name, (index, replicas)))
-    assert [(each.name, [one.error_code.name for one in each.partitions]) for each in answer.responses] == [
+    assert [(each.name, [partition.error_code.name for partition in each.partitions]) for each in answer.responses] == [
         ("t", ["none"]),
         (name, [code]),
     ]

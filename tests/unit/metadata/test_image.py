@@ -14,7 +14,13 @@ from metadata.delta import MetadataDelta
 from metadata.image import EMPTY, MetadataImage
 from metadata.loader import ImageLoader
 from metadata.snapshot import records_of
-from protocol.metadata.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from protocol.metadata.brokers import (
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    RegisterBrokerRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
 from protocol.metadata.credentials import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from protocol.metadata.settings import (
     ClientQuotaRecord,
@@ -122,6 +128,29 @@ def test_clear_elr_of_one_topic_and_of_all() -> None:
     assert of_one.topics.by_name["orders"].partitions[0].elr == ()
     assert of_one.topics.by_name["t"].partitions[0].elr == (1,)
     assert image_of(ClearElrRecord(), image=image).topics.by_name["t"].partitions[0].elr == ()
+
+
+def test_a_broker_that_is_unregistered_is_gone_with_its_configurations() -> None:
+    broker = RegisterBrokerRecord(broker_id=1, broker_epoch=5, incarnation_id=_id(3), end_points=(), features=())
+    of_it, of_all = (ConfigRecord(resource_type=4, resource_name=name, name="a", value="1") for name in ("1", ""))
+    image = image_of(broker, of_it, of_all)
+    with pytest.raises(KeyError):
+        image_of(UnregisterBrokerRecord(broker_id=1, broker_epoch=4), image=image)
+    image = image_of(UnregisterBrokerRecord(broker_id=1, broker_epoch=5), image=image)
+    assert not image.cluster.brokers
+    assert list(image.configs.by_resource) == [(4, "")]
+
+
+def test_records_of_older_releases_fence_and_unfence_a_broker() -> None:
+    broker = RegisterBrokerRecord(broker_id=1, broker_epoch=5, incarnation_id=_id(3), end_points=(), features=())
+    image = image_of(broker, UnfenceBrokerRecord(id=1, epoch=5))
+    assert [found.id for found in image.cluster.alive()] == [1]
+    assert not image_of(FenceBrokerRecord(id=1, epoch=5), image=image).cluster.alive()
+
+
+def test_a_record_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(TypeError, match="no image takes a object"):
+        image_of(object())
 
 
 def test_a_broker_is_fenced_until_a_change_says_otherwise() -> None:

@@ -13,7 +13,7 @@ READING = ("pread", "pread_nowait", "listdir", "size")
 
 def committed_view(log: UnifiedLog, stable: int) -> list[Kept]:
     """What a read-committed consumer gets, up to the last stable offset `stable`."""
-    aborted = collect_aborted((one.txn_index for one in log.segments), log.log_start_offset, stable)
+    aborted = collect_aborted((segment.txn_index for segment in log.segments), log.log_start_offset, stable)
     found = []
     for header, data in batches(log):
         dead = any(
@@ -21,5 +21,5 @@ def committed_view(log: UnifiedLog, stable: int) -> list[Kept]:
             for txn in aborted
         )
         if header.base_offset < stable and not header.is_control and not (header.is_transactional and dead):
-            found += [Kept(one.offset, one.key, one.value) for one in iter_records(data, header)]
+            found += [Kept(record.offset, record.key, record.value) for record in iter_records(data, header)]
     return [one for one in found if log.log_start_offset <= one.offset < stable]

@@ -82,8 +82,8 @@ def state_of(log: UnifiedLog) -> State:
         (log.log_start_offset, log.log_end_offset, log.first_unstable_offset),
         {key: (one.last_sequence, one.txn_first_offset) for key, one in log.producers.producers.items()},
         log.leader_epochs.entries,
-        [entry for one in log.segments for entry in one.txn_index.entries],
-        [(one.base_offset, one.size, one.max_timestamp) for one in log.segments],
+        [entry for segment in log.segments for entry in segment.txn_index.entries],
+        [(segment.base_offset, segment.size, segment.max_timestamp) for segment in log.segments],
     )
 
 

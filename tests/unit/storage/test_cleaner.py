@@ -122,7 +122,7 @@ def test_timestamps_survive_a_delete_horizon(rig: Rig) -> None:
     roll(log)
     clean(rig)
     header, data = batches(log)[0]
-    assert [one.timestamp for one in iter_records(data, header)] == [NOW - 5000, NOW - 4999]
+    assert [record.timestamp for record in iter_records(data, header)] == [NOW - 5000, NOW - 4999]
     assert header.max_timestamp == NOW - 4999
 
 
@@ -198,10 +198,10 @@ def test_nothing_past_an_open_transaction_is_cleaned(rig: Rig) -> None:
     put(log, (b"a", b"3"))
     roll(log)
     clean(rig)
-    assert [one.value for one in kept(log)] == [b"1", b"2", b"3"]
+    assert [record.value for record in kept(log)] == [b"1", b"2", b"3"]
     end_txn(log, 4, commit=True)
     clean(rig)
-    assert [one.value for one in records(log) if one.key == b"a"] == [b"3"]
+    assert [record.value for record in records(log) if record.key == b"a"] == [b"3"]
 
 
 def test_the_transaction_index_lists_the_aborted_transactions_that_are_left(rig: Rig) -> None:
@@ -306,7 +306,7 @@ def test_a_small_map_takes_several_passes(rig: Rig) -> None:
     while clean(rig, config):
         passes += 1
     assert passes == 3
-    assert [one.value for one in kept(log)] == [b"%d" % number for number in range(15, 30)]
+    assert [record.value for record in kept(log)] == [b"%d" % number for number in range(15, 30)]
 
 
 def test_a_batch_with_more_keys_than_the_map_holds_does_not_spin(rig: Rig) -> None:
@@ -325,7 +325,7 @@ def test_keys_longer_than_a_digest_are_told_apart(rig: Rig) -> None:
         put(log, (b"k" * 100 + b"%d" % (number % 2), b"%d" % number))
     roll(log)
     clean(rig)
-    assert [one.value for one in kept(log)] == [b"2", b"3"]
+    assert [record.value for record in kept(log)] == [b"2", b"3"]
 
 
 # -- limits and failures
@@ -357,7 +357,7 @@ def test_a_failure_before_the_swap_leaves_the_log_as_it_was(rig: Rig, operation:
     assert not log.is_offline
     assert not any(name.endswith(".cleaned") for name in rig.files.listdir(log.folder)) or operation == "open"
     assert clean(rig)
-    assert [one.value for one in kept(log)] == [b"2"]
+    assert [record.value for record in kept(log)] == [b"2"]
 
 
 def test_a_failed_swap_takes_the_log_offline_and_the_next_start_finishes_it(rig: Rig) -> None:
@@ -370,7 +370,7 @@ def test_a_failed_swap_takes_the_log_offline_and_the_next_start_finishes_it(rig:
     clean(rig)
     assert log.is_offline
     rig.files.crash(Unsynced.LOST)
-    assert [one.value for one in kept(rig.reopen())] == [b"2"]
+    assert [record.value for record in kept(rig.reopen())] == [b"2"]
 
 
 def test_a_log_that_cannot_be_read_is_left_alone(rig: Rig) -> None:

@@ -52,7 +52,7 @@ def test_a_segment_that_cannot_be_read_to_its_end_is_not_cleaned() -> None:
     assert log.segments.first.size == size
     file = log.segments.first.file.open()
     file.pwrite(length, broken_at + 8)
-    assert [one.key for one in records(log)] == [b"a", b"b", b"c", b"last"]
+    assert [record.key for record in records(log)] == [b"a", b"b", b"c", b"last"]
 
 
 def test_a_full_disk_leaves_no_half_made_segment() -> None:
@@ -74,7 +74,7 @@ def test_a_device_that_fails_before_the_swap_takes_its_folder_offline() -> None:
     clean(rig)
     assert log.is_offline and other.is_offline
     rig.files.crash(Unsynced.LOST)
-    assert [one.value for one in kept(rig.reopen())] == [b"1", b"2"]
+    assert [record.value for record in kept(rig.reopen())] == [b"1", b"2"]
 
 
 def test_rolls_that_find_no_room_hold_no_descriptors() -> None:
@@ -183,7 +183,7 @@ def test_a_tombstone_that_is_to_stay_for_ever_stays() -> None:
     roll(log)
     rig.workers.run_all()
     clean(rig)
-    assert [(one.key, one.value) for one in records(log)] == [(b"b", b"1"), (b"a", None), (b"last", b"record")]
+    assert [(record.key, record.value) for record in records(log)] == [(b"b", b"1"), (b"a", None), (b"last", b"record")]
 
 
 def test_timestamps_that_overflow_are_kept_as_java_reads_them() -> None:
@@ -199,7 +199,7 @@ def test_timestamps_that_overflow_are_kept_as_java_reads_them() -> None:
     roll(log)
     rig.workers.run_all()
     clean(rig)
-    assert [one.key for one in records(log)] == [b"b", b"a", b"last"]
+    assert [record.key for record in records(log)] == [b"b", b"a", b"last"]
     assert read_header(contents(log)[0]).max_timestamp == NOW + 1
 
 
@@ -223,7 +223,7 @@ def test_what_passes_fails_no_log_wherever_cleaning_is(operation: str, error: in
             break
         assert not log.is_offline
         clean(rig)
-        assert [(one.key, one.value) for one in kept(log)] == [(b"b", b"1"), (b"a", b"2")]
+        assert [(record.key, record.value) for record in kept(log)] == [(b"b", b"1"), (b"a", b"2")]
         assert not [name for name in rig.files.listdir(log.folder) if name.endswith((".cleaned", ".swap"))]
     assert failing > 3
 
@@ -256,4 +256,4 @@ def test_a_stop_while_a_swap_waits_for_room_lets_the_next_start_finish_it() -> N
     run(rig, stop_meanwhile())
     rig.files.hook = None
     assert not log.is_offline
-    assert [(one.key, one.value) for one in kept(rig.restart())] == [(b"a", b"2")]
+    assert [(record.key, record.value) for record in kept(rig.restart())] == [(b"a", b"2")]

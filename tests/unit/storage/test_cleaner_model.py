@@ -57,7 +57,7 @@ def committed_view(log: UnifiedLog) -> list[Kept]:
         if header.is_control:
             inside.discard(header.producer_id)
         elif not (header.is_transactional and header.producer_id in inside):
-            found += [Kept(one.offset, one.key, one.value) for one in iter_records(data, header)]
+            found += [Kept(record.offset, record.key, record.value) for record in iter_records(data, header)]
     return found
 
 

@@ -70,7 +70,7 @@ def test_offsets_in_disorder_cost_no_key_its_latest_value(deltas: Sequence[int],
         log.roll()
         put(log, (b"z", b"active"))
         assert clean(rig)
-    assert [one for one in records(log) if one.key != b"z"] == [*left, latest]
+    assert [record for record in records(log) if record.key != b"z"] == [*left, latest]
 
 
 @pytest.mark.parametrize("excessive", EXCESS_BITS.values(), ids=EXCESS_BITS)

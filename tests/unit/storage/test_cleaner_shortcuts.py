@@ -98,17 +98,17 @@ def test_the_files_are_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_shortcuts_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Or the comparison above would compare nothing."""
-    told: set[Kept] = set()
+    answers: set[Kept] = set()
     of_batch = OffsetMap.of_batch
 
     def noted(*arguments: object) -> Kept:
-        told.add(kept := of_batch(*arguments))  # type: ignore[arg-type]
+        answers.add(kept := of_batch(*arguments))  # type: ignore[arg-type]
         return kept
 
     monkeypatch.setattr(OffsetMap, "of_batch", noted)
     for seed in range(10):
         list(history(seed))
-    assert told == set(Kept)
+    assert answers == set(Kept)
 
 
 def test_a_full_map_takes_what_fits_and_no_more() -> None:

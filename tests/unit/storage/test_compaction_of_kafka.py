@@ -33,7 +33,7 @@ def batches_in(data: bytes) -> Batches:
 
 
 def read_all(paths: list[Path]) -> Batches:
-    return [one for path in sorted(paths) for one in batches_in(path.read_bytes())]
+    return [batch for path in sorted(paths) for batch in batches_in(path.read_bytes())]
 
 
 def when(after: Batches, before: Batches, now_ms: int) -> int:
@@ -66,7 +66,7 @@ def test_a_compaction_ends_as_kafkas(name: str) -> None:
     log = rig.reopen()
     assert clean(rig)
     assert [segment.base_offset for segment in log.segments] == sorted(int(path.stem) for path in after.iterdir())
-    ours = [one for segment in log.segments for one in batches_in(segment.file.open().pread(segment.size, 0))]
+    ours = [batch for segment in log.segments for batch in batches_in(segment.file.open().pread(segment.size, 0))]
     assert meaning(ours) == meaning(theirs)
     plain = [[data for header, data in found if not header.compression] for found in (ours, theirs)]
     assert plain[0] == plain[1]

@@ -192,7 +192,7 @@ def check_logs(run: Run, point: Point, rig: Rig) -> None:
 def check_records(log: UnifiedLog, written: Written, *, compacted: bool) -> None:
     start, end = log.log_start_offset, log.log_end_offset
     expected = [one for one in written.found if start <= one[0].offset < end]
-    found = [one for one in records(log) if one.offset >= start]
+    found = [record for record in records(log) if record.offset >= start]
     if compacted:
         assert set(found) <= {record for record, _, _ in expected}
     else:

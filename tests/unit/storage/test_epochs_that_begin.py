@@ -88,4 +88,4 @@ def test_a_flush_of_a_deleted_log_leaves_its_successor_alone() -> None:
     rig.workers.run_all()
     log = rig.restart()
     assert log.leader_epochs.entries == ((0, 0),)
-    assert {header.leader_epoch for one in contents(log) for header in headers_in(one)} == {0}
+    assert {header.leader_epoch for batch in contents(log) for header in headers_in(batch)} == {0}

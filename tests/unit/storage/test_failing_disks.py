@@ -125,7 +125,7 @@ def test_compaction_waits_for_room(rig: Rig) -> None:
     disk.free()
     rig.clock.advance(15_000)
     assert clean(rig)
-    assert [one.value for one in records(log)] == [b"9", b"1"]
+    assert [record.value for record in records(log)] == [b"9", b"1"]
 
 
 # -- short writes, device errors
@@ -198,9 +198,9 @@ def test_a_failing_device_takes_its_folder_offline_and_no_other(folders: Folders
     for log in logs:
         append(log)
     folders.workers.run_all()
-    told: list[UnifiedLog] = []
+    offline: list[UnifiedLog] = []
     for log in bad:
-        log.on_offline = lambda log, _: told.append(log)
+        log.on_offline = lambda log, _: offline.append(log)
     memory(folders).inject(Fault(operation, 1, errno.EIO, path_part="/one/"))
     if operation == "pwrite":
         with pytest.raises(KafkaStorage):
@@ -209,7 +209,7 @@ def test_a_failing_device_takes_its_folder_offline_and_no_other(folders: Folders
         bad[0].flush()
         folders.workers.run_all()
     assert all(log.is_offline for log in bad)
-    assert sorted(log.partition for log in told) == sorted(log.partition for log in bad)
+    assert sorted(log.partition for log in offline) == sorted(log.partition for log in bad)
     for log in good:
         append(log)
         assert len(contents(log)) == 2

@@ -1,6 +1,6 @@
 """Files written by Apache Kafka 4.1 are read, and come out of the same batches byte for byte.
 
-`tests/recorders/fetch_kafka_log.py` had Kafka write them.
+`tools/recorders/fetch_kafka_log.py` had Kafka write them.
 """
 
 from __future__ import annotations

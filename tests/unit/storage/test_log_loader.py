@@ -264,13 +264,15 @@ def test_transaction_indexes_are_made_anew(fs: MemoryFileSystem) -> None:
     for producer_id in (2, 1, 3):
         end_txn(log, producer_id, commit=producer_id == 3)
     rig.workers.run_all()
-    expected = [(txn.producer_id, txn.first_offset) for one in log.segments for txn in one.txn_index.entries]
+    expected = [(txn.producer_id, txn.first_offset) for segment in log.segments for txn in segment.txn_index.entries]
     assert expected == [(2, 1), (1, 0)]
     for name in fs.listdir("/data/t-0"):
         if name.endswith(".txnindex"):
             fs.unlink(f"/data/t-0/{name}")
     log = rig.kill()
-    assert [(txn.producer_id, txn.first_offset) for one in log.segments for txn in one.txn_index.entries] == expected
+    assert [
+        (txn.producer_id, txn.first_offset) for segment in log.segments for txn in segment.txn_index.entries
+    ] == expected
 
 
 def test_an_index_longer_than_its_log_is_made_anew(fs: MemoryFileSystem) -> None:

@@ -60,14 +60,25 @@ def test_a_clean_stop_writes_checkpoints_and_the_clean_shutdown_file(fs: MemoryF
     rig = Rig(fs)
     append(rig.log())
     rig.log("u", 3)
-    rig.manager.close()
+    rig.manager.close(broker_epoch=12)
     assert read_file(fs, "/data/recovery-point-offset-checkpoint") == b"0\n2\nt 0 1\nu 3 0\n"
-    assert read_file(fs, "/data/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":-1}'
+    assert read_file(fs, "/data/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":12}'
     rig.reopen()
     assert not fs.exists("/data/.kafka_cleanshutdown")
-    assert rig.dirs.dirs[0].clean
+    assert (rig.dirs.dirs[0].clean, rig.dirs.dirs[0].closed_in) == (True, 12)
     rig.kill()
-    assert not rig.dirs.dirs[0].clean
+    assert (rig.dirs.dirs[0].clean, rig.dirs.dirs[0].closed_in) == (False, -1)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"brokerEpoch": "no"}', b"\xff"])
+def test_a_damaged_clean_shutdown_file_counts_though_it_does_not_tell_the_epoch(
+    fs: MemoryFileSystem, content: bytes
+) -> None:
+    rig = Rig(fs)
+    rig.manager.close(broker_epoch=12)
+    write_file_atomically(fs, "/data/.kafka_cleanshutdown", content)
+    rig.reopen()
+    assert (rig.dirs.dirs[0].clean, rig.dirs.dirs[0].closed_in) == (True, -1)
 
 
 def test_a_log_that_went_offline_spoils_the_clean_shutdown(fs: MemoryFileSystem) -> None:

@@ -57,7 +57,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def note_flush(self) -> None:
         flushed = self.log.flushed.offset
-        self.durable = sum(read_header(one).next_offset <= flushed for one in self.batches)
+        self.durable = sum(read_header(batch).next_offset <= flushed for batch in self.batches)
 
     @rule(values=st.lists(st.binary(max_size=150), min_size=1, max_size=3), shift=st.integers(-50, 50))
     def append(self, values: list[bytes], shift: int) -> None:

@@ -128,7 +128,7 @@ async def test_what_is_appended_meanwhile_comes_along(rig: MovingRig) -> None:
     rig.workers.call = step
     assert added > 10
     assert folder_of(log) == "/two"
-    assert sum(b"meanwhile" in one for one in contents(log)) == added
+    assert sum(b"meanwhile" in batch for batch in contents(log)) == added
     before = state_of(log)
     rig.files.crash(Unsynced.LOST)
     assert state_of(rig.reopen()) == before

@@ -99,7 +99,7 @@ async def test_whenever_the_power_fails_there_is_one_log_with_all_that_was_promi
             mine = contents(log)
             first = promise.appended.index(mine[0])
             assert mine == promise.appended[first : first + len(mine)], promise.operation
-            assert [one.epoch for one in log.leader_epochs.entries] == [0]
+            assert [entry.epoch for entry in log.leader_epochs.entries] == [0]
             assert log.producers.producers[1].last_sequence >= 11
             found_in.add(folder_of(log))
             rig.manager.close()

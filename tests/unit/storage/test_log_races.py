@@ -38,7 +38,7 @@ def test_aborted_transactions_of_a_segment_that_goes_while_it_is_read_are_told()
     assert data is not None
     assert [one.is_control for one in headers_in(data)] == [False, True]
     delete_old_segments(log, log.log_end_offset)
-    assert [one.producer_id for one in plan.aborted_transactions(len(data), log.log_end_offset)] == [7]
+    assert [txn.producer_id for txn in plan.aborted_transactions(len(data), log.log_end_offset)] == [7]
 
 
 class _SeenByAThread(array):  # type: ignore[type-arg]
@@ -181,11 +181,11 @@ def test_a_checkpoint_that_is_being_written_tells_what_will_be_in_it() -> None:
     checkpoint = OffsetCheckpoint(fs, "/data", RECOVERY_POINT)
     checkpoint.write(dict)
     key = TopicPartition("t", 0)
-    told: list[bool] = []
+    seen: list[bool] = []
     answered = threading.Event()
 
     def ask() -> None:
-        told.append(key in checkpoint)
+        seen.append(key in checkpoint)
         answered.set()
 
     other = threading.Thread(target=ask)
@@ -199,7 +199,7 @@ def test_a_checkpoint_that_is_being_written_tells_what_will_be_in_it() -> None:
     fs.hook = meanwhile
     checkpoint.write(lambda: {key: 5})
     other.join()
-    assert told == [True]
+    assert seen == [True]
 
 
 def test_a_deleted_log_reads_nothing_of_the_one_that_took_its_place() -> None:

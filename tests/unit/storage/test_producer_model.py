@@ -195,10 +195,10 @@ class ProducerMachine(RuleBasedStateMachine):
         self.log.increment_log_start_offset(int(share * self.log.log_end_offset))
         self.rig.manager.checkpoint_log_start_offsets()
         start = self.log.log_start_offset
-        self.entries = [one for one in self.entries if one.offset + one.records > start]
-        self.aborted = [one for one in self.aborted if one.last >= start]
+        self.entries = [record for record in self.entries if record.offset + record.records > start]
+        self.aborted = [txn for txn in self.aborted if txn.last >= start]
         for producer in self.producers.values():
-            producer.sent = [one for one in producer.sent if one.offset >= start]
+            producer.sent = [appended for appended in producer.sent if appended.offset >= start]
 
     @rule(kill=st.booleans())
     def the_broker_starts_again(self, kill: bool) -> None:
@@ -209,7 +209,7 @@ class ProducerMachine(RuleBasedStateMachine):
             if producer.first is not None and producer.first < self.log.log_start_offset:  # it may lack its first batch
                 known = entry is not None and entry.txn_first_offset >= producer.first
                 producer.first = entry.txn_first_offset if entry is not None and known else None
-        self.aborted = [one for one in map(self.seen_again, self.aborted) if one is not None]
+        self.aborted = [txn for txn in map(self.seen_again, self.aborted) if txn is not None]
 
     def seen_again(self, one: Aborted) -> Aborted | None:
         """What is left of an aborted transaction when the log's start is above its first batch: it may be nothing."""
@@ -217,11 +217,11 @@ class ProducerMachine(RuleBasedStateMachine):
         if one.first >= start:
             return one
         found = collect_aborted((segment.txn_index for segment in self.log.segments), start, self.log.log_end_offset)
-        told = next((txn.first_offset for txn in found if txn.last_offset == one.last), one.last)
-        assert one.first <= told
+        known_end = next((txn.first_offset for txn in found if txn.last_offset == one.last), one.last)
+        assert one.first <= known_end
         left = [entry.offset for entry in self.entries if entry.producer_id == one.producer_id]
-        assert not any(one.first <= offset < told for offset in left)
-        return one._replace(first=told) if told < one.last else None
+        assert not any(one.first <= offset < known_end for offset in left)
+        return one._replace(first=known_end) if known_end < one.last else None
 
     @rule()
     def the_idle_are_forgotten(self) -> None:
@@ -232,9 +232,9 @@ class ProducerMachine(RuleBasedStateMachine):
 
     @invariant()
     def each_batch_is_there_once(self) -> None:
-        headers = [read_header(one) for one in contents(self.log)]
+        headers = [read_header(batch) for batch in contents(self.log)]
         found = [(h.base_offset, h.producer_id, h.producer_epoch, h.base_sequence) for h in headers]
-        assert found == [one[:4] for one in self.entries]
+        assert found == [entry[:4] for entry in self.entries]
 
     @invariant()
     def the_oldest_open_transaction_bounds_readers(self) -> None:
@@ -249,8 +249,8 @@ class ProducerMachine(RuleBasedStateMachine):
     def readers_are_told_what_is_aborted(self) -> None:
         indexes = (segment.txn_index for segment in self.log.segments)
         found = collect_aborted(indexes, self.log.log_start_offset, self.log.log_end_offset)
-        told = {(one.producer_id, one.first_offset) for one in found}
-        assert told == {(one.producer_id, one.first) for one in self.aborted}
+        known_end = {(one.producer_id, one.first_offset) for one in found}
+        assert known_end == {(txn.producer_id, txn.first) for txn in self.aborted}
 
 
 TestProducers = ProducerMachine.TestCase

@@ -172,10 +172,10 @@ class ShortProducerMachine(ProducerMachine):
         known = max(offset for offset in self.models if offset <= end)  # less if it ended before its start
         self.producers, entries, aborted = copy.deepcopy(self.models[known])
         self.models = {offset: one for offset, one in self.models.items() if offset <= end}
-        self.entries = [one for one in entries if one.offset + one.records > start]
+        self.entries = [record for record in entries if record.offset + record.records > start]
         self.aborted = [one for one in aborted if one.last >= start]
         for producer in self.producers.values():
-            producer.sent = [one for one in producer.sent if one.offset >= start]
+            producer.sent = [appended for appended in producer.sent if appended.offset >= start]
 
     # -- what holds
 

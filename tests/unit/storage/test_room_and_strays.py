@@ -206,7 +206,12 @@ def test_gaps_of_compaction_are_no_lost_writes_after_a_clean_stop_whatever_check
         compact=True, delete=False, segment_bytes=100, min_cleanable_dirty_ratio=0.0, file_delete_delay_ms=1
     )
     assert clean(rig)
-    assert [(one.base_offset, one.size > 0) for one in log.segments] == [(0, True), (1, False), (3, True), (5, True)]
+    assert [(segment.base_offset, segment.size > 0) for segment in log.segments] == [
+        (0, True),
+        (1, False),
+        (3, True),
+        (5, True),
+    ]
     before = records(log)
     rig.manager.close()
     for name in ("recovery-point-offset-checkpoint", "cleaner-offset-checkpoint"):

@@ -142,7 +142,7 @@ class ShortageMachine(RuleBasedStateMachine):
         self.fs.crash(unsynced, seed)
         self.log = self.rig.reopen()
         assert self.log.log_end_offset >= flushed
-        self.batches = [one for one in self.batches if read_header(one).next_offset <= self.log.log_end_offset]
+        self.batches = [batch for batch in self.batches if read_header(batch).next_offset <= self.log.log_end_offset]
         assert self.log.log_end_offset == max(self.end, self.log.log_start_offset)
         assert self.promised_start <= self.log.log_start_offset
 
@@ -160,7 +160,7 @@ class ShortageMachine(RuleBasedStateMachine):
     def what_was_acknowledged_is_there(self) -> None:
         start = self.log.log_start_offset
         assert not self.log.is_offline
-        assert contents(self.log) == [one for one in self.batches if read_header(one).next_offset > start]
+        assert contents(self.log) == [batch for batch in self.batches if read_header(batch).next_offset > start]
 
 
 ShortageMachine.TestCase.settings = settings(

@@ -11,7 +11,7 @@ from protocol.topic_partition import TopicPartition
 from storage.files import read_file, write_file_atomically
 from storage.folders import partition_metadata
 from storage.folders.log_names import stray_name
-from storage.folders.strays import Standing
+from storage.folders.strays import FolderState
 from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.unit.storage.support import TOPIC_ID, MachineStopped, append, contents, stop_after
 from tests.unit.storage.two_folders import TwoFolders
@@ -23,10 +23,10 @@ DELETED_ID = UUID(int=0xDE)
 class Rig(TwoFolders):
     """`t` is a topic, with `TOPIC_ID`; the topic with `DELETED_ID` was deleted."""
 
-    def standing(self, partition: TopicPartition, topic_id: UUID | None) -> Standing:
+    def folder_state(self, partition: TopicPartition, topic_id: UUID | None, _closed_in: int) -> FolderState:
         if partition.topic == "t" and topic_id in (TOPIC_ID, None):
-            return Standing.HOSTED
-        return Standing.DELETED if topic_id == DELETED_ID else Standing.STRAY
+            return FolderState.HOSTED
+        return FolderState.DELETED if topic_id == DELETED_ID else FolderState.STRAY
 
     def put(self, path: str, topic_id: UUID | None, *, empty: bool = False) -> dict[str, bytes]:
         """A copy of t-0's folder with another topic id, damaged at the end; what is in it."""

@@ -185,7 +185,7 @@ def test_locate_finds_segment_and_position(fs: MemoryFileSystem) -> None:
     append(log)
     log.roll()
     append(log)
-    first, second = (len(one) for one in contents(log)[:2])
+    first, second = (len(batch) for batch in contents(log)[:2])
     assert log.locate(1) == LogOffsetMetadata(1, 0, 0)
     assert log.locate(2) == LogOffsetMetadata(2, 0, first)
     assert log.locate(3) == LogOffsetMetadata(3, 3, 0)
@@ -334,14 +334,14 @@ def test_flush_ms_flushes_what_is_old(fs: MemoryFileSystem) -> None:
 def test_a_failed_flush_takes_the_log_offline_and_is_not_retried(fs: MemoryFileSystem) -> None:
     rig = Rig(fs)
     log = rig.log()
-    told: list[str] = []
-    log.on_offline = lambda _, error: told.append(str(error))
+    errors: list[str] = []
+    log.on_offline = lambda _, error: errors.append(str(error))
     append(log)
     log.flush()
     fs.inject(Fault("fdatasync", 1))
     rig.workers.run_all()
     assert log.is_offline
-    assert len(told) == 1
+    assert len(errors) == 1
     assert log.flushed.offset == 0
     syncs = fs.operations["fdatasync"]
     log.flush()

@@ -9,7 +9,7 @@ from uuid import UUID
 from protocol.topic_partition import TopicPartition
 from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
-from storage.folders.strays import Standing
+from storage.folders.strays import FolderState
 from storage.log.log_services import LogServices
 from storage.log.unified_log import UnifiedLog
 from storage.shortages import Shortages
@@ -33,12 +33,12 @@ class TwoFolders(Rig):
             lambda _: self.config,
             new_id=self.new_id,
             topic_id_of=lambda _: self.topic_id,
-            standing_of=self.standing,
+            folder_state_of=self.folder_state,
         )
 
-    def standing(self, _: TopicPartition, topic_id: UUID | None) -> Standing:
+    def folder_state(self, _: TopicPartition, topic_id: UUID | None, _closed_in: int) -> FolderState:
         hosted = self.topic_id is not None and topic_id in (self.topic_id, None)
-        return Standing.HOSTED if hosted else Standing.DELETED
+        return FolderState.HOSTED if hosted else FolderState.DELETED
 
     def fill(self) -> None:
         for index in range(4):

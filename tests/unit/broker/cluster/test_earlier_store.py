@@ -16,7 +16,7 @@ from metadata.configs import CLUSTER_DEFAULT, ResourceType
 from metadata.image import MetadataImage
 from protocol.metadata.settings import ConfigRecord, FeatureLevelRecord
 from protocol.topic_partition import TopicPartition
-from storage.folders.strays import Standing
+from storage.folders.strays import FolderState
 from tests.doubles.clock import ManualClock
 from tests.doubles.files import MemoryFileSystem, Unsynced
 from tests.doubles.flaky import FlakyFileSystem, Trouble
@@ -161,8 +161,8 @@ def test_leftover_folders_of_deleted_topics_are_known(fs: FlakyFileSystem, clock
     _, deleted = read_records(fs, "/data")
     (gone,) = deleted
     process = started(fs, clock, KAFKAS)
-    assert process.metadata.standing(TopicPartition("gone", 0), gone) is Standing.DELETED
-    assert process.metadata.standing(TopicPartition("gone", 0), directory(1)) is Standing.STRAY
+    assert process.metadata.folder_state(TopicPartition("gone", 0), gone) is FolderState.DELETED
+    assert process.metadata.folder_state(TopicPartition("gone", 0), directory(1)) is FolderState.STRAY
     process.end()
 
 

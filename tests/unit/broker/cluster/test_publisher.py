@@ -1,70 +1,95 @@
-"""The order in which a node's parts are told of a new image, and what a part that fails costs the others."""
+"""MetadataPublisher: followers prepare before the image changes and follow after it, in their order, without a gap."""
 
 from __future__ import annotations
 
-from uuid import UUID
+import asyncio
+from collections.abc import Callable
+
+from structlog.testing import capture_logs
 
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.publisher import Follower, MetadataPublisher
 from metadata.delta import MetadataDelta
-from metadata.image import MetadataImage
-from protocol.metadata.topics import TopicRecord
+from metadata.image import EMPTY, MetadataImage
+from tests.unit.controller.images import topic
+
+Told = tuple[str, str, bool]
+"""A follower's name, what it was told, and whether the new image was there already."""
 
 
-class Told:
-    """What followers saw: who, whether it was prepared or followed, and whether the cache had the topic by then."""
+class Followers:
+    """Of a change that creates the topic t."""
 
     def __init__(self) -> None:
         self.cache = MetadataCache()
         self.publisher = MetadataPublisher(self.cache)
-        self.seen: list[tuple[str, str, bool]] = []
+        self.told: list[Told] = []
+        self.delta = MetadataDelta(EMPTY)
+        self.delta.replay_all(topic("t", 1, [1]))
+        self.image = self.delta.apply(1, 1, 0)
 
-    def follower(self, name: str, *, prepares: bool = False, fails: bool = False) -> Follower:
-        def note(step: str, delta: MetadataDelta, image: MetadataImage) -> None:
-            assert delta.touched("topics")
-            assert image.topics.get("t") is not None
-            self.seen.append((name, step, self.cache.topic("t") is not None))
-            if fails:
-                raise RuntimeError(name)
+    def follower(self, name: str, *, error: Exception | None = None, prepares: bool = False) -> Follower:
+        def follow(delta: MetadataDelta, image: MetadataImage) -> None:
+            assert (delta, image) == (self.delta, self.image)
+            self.note(name, "follow")
+            if error is not None:
+                raise error
 
         async def prepare(delta: MetadataDelta, image: MetadataImage) -> None:
-            note("prepare", delta, image)
+            assert (delta, image) == (self.delta, self.image)
+            await asyncio.sleep(0)
+            self.note(name, "prepare")
+            if error is not None:
+                raise error
 
-        return Follower(name, lambda *args: note("follow", *args), prepare if prepares else None)
+        return Follower(name, follow, prepare if prepares else None)
 
-    async def publish(self) -> None:
-        delta = MetadataDelta(self.cache.image)
-        delta.replay(TopicRecord(name="t", topic_id=UUID(int=1)))
-        await self.publisher.publish(delta, delta.apply(1, 1, 0))
+    def note(self, name: str, what: str) -> None:
+        self.told.append((name, what, self.cache.topic("t") is not None))
+
+    async def publish(self, *followers: Follower, meanwhile: Callable[[], None] = lambda: None) -> None:
+        self.publisher.start(followers)
+        publishing = asyncio.ensure_future(self.publisher.publish(self.delta, self.image))
+        while not publishing.done():
+            meanwhile()
+            await asyncio.sleep(0)
+        await publishing
+        assert self.cache.image is self.image
 
 
-async def test_what_takes_time_is_done_before_the_image_changes_and_the_order_is_that_of_the_followers() -> None:
-    told = Told()
-    told.publisher.start([told.follower("a", prepares=True), told.follower("b"), told.follower("c", prepares=True)])
-    await told.publish()
-    assert told.seen == [
-        ("a", "prepare", False),
-        ("c", "prepare", False),
+async def test_all_prepare_before_the_image_changes_and_follow_in_one_go_after_it() -> None:
+    followers = Followers()
+    a, b = followers.follower("a", prepares=True), followers.follower("b")
+    c = followers.follower("c", prepares=True)
+    await followers.publish(a, b, c, meanwhile=lambda: followers.note("others", "look"))
+    before = [("a", "prepare", False), ("c", "prepare", False)]
+    assert [each for each in followers.told if each[0] != "others"] == [
+        *before,
         ("a", "follow", True),
         ("b", "follow", True),
         ("c", "follow", True),
     ]
+    looks = [number for number, each in enumerate(followers.told) if each[0] == "others"]
+    follows = [number for number, each in enumerate(followers.told) if each[1] == "follow"]
+    assert not [number for number in looks if follows[0] < number < follows[-1]]
+    assert len(looks) > 1
 
 
-async def test_one_that_fails_keeps_no_other_from_the_change() -> None:
-    told = Told()
-    told.publisher.start([told.follower("a", prepares=True, fails=True), told.follower("b", prepares=True)])
-    await told.publish()
-    assert [(name, step) for name, step, _ in told.seen] == [
-        ("a", "prepare"),
-        ("b", "prepare"),
-        ("a", "follow"),
-        ("b", "follow"),
+async def test_a_follower_that_fails_is_logged_and_the_others_are_told_all_the_same() -> None:
+    followers = Followers()
+    a, b = followers.follower("a", error=ValueError("no"), prepares=True), followers.follower("b", prepares=True)
+    with capture_logs() as lines:
+        await followers.publish(a, b)
+    assert followers.told == [
+        ("a", "prepare", False),
+        ("b", "prepare", False),
+        ("a", "follow", True),
+        ("b", "follow", True),
     ]
-    assert told.cache.topic("t") is not None
+    assert [(line["log_level"], line["part"]) for line in lines] == [("error", "a")] * 2
 
 
-async def test_without_followers_the_image_changes_all_the_same() -> None:
-    told = Told()
-    await told.publish()
-    assert told.cache.topic("t") is not None
+async def test_before_anybody_follows_and_after_the_last_one_the_image_changes_all_the_same() -> None:
+    followers = Followers()
+    await followers.publish()
+    assert not followers.told

@@ -12,7 +12,7 @@ from controller.quorum.errors import MetadataLogError, NoRoomError
 from metadata.image import MetadataImage
 from protocol.errors import KafkaStorage
 from protocol.topic_partition import TopicPartition
-from storage.folders.strays import Standing
+from storage.folders.strays import FolderState
 from tests.doubles.clock import ManualClock
 from tests.doubles.files import Fault, MemoryFileSystem, Unsynced
 from tests.doubles.flaky import FlakyFileSystem, Trouble
@@ -250,20 +250,20 @@ def test_leftover_folders_of_deleted_topics_are_known_until_a_snapshot_forgets_t
     new = process.cache.topic("a").id
     process.end()
 
-    def standings(process: Process) -> list[Standing]:
+    def standings(process: Process) -> list[FolderState]:
         a, b = TopicPartition("a", 0), TopicPartition("a", 1)
         metadata = process.metadata
-        return [metadata.standing(key, topic_id) for key, topic_id in ((a, new), (a, old), (a, None), (b, new))]
+        return [metadata.folder_state(key, topic_id) for key, topic_id in ((a, new), (a, old), (a, None), (b, new))]
 
     again = started(fs, clock)
-    assert standings(again) == [Standing.HOSTED, Standing.DELETED, Standing.HOSTED, Standing.STRAY]
+    assert standings(again) == [FolderState.HOSTED, FolderState.DELETED, FolderState.HOSTED, FolderState.STRAY]
     synced: list[int] = []
     again.metadata.before_snapshot = lambda: synced.append(again.metadata.log.snapshot_offset)
     grown(again)
     assert synced == [0]  # before the snapshot was there
     again.end()
     last = started(fs, clock)
-    assert standings(last) == [Standing.HOSTED, Standing.STRAY, Standing.HOSTED, Standing.STRAY]
+    assert standings(last) == [FolderState.HOSTED, FolderState.STRAY, FolderState.HOSTED, FolderState.STRAY]
     last.end()
 
 

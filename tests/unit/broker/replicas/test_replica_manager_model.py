@@ -24,7 +24,7 @@ from protocol.topic_partition import TopicPartition
 from storage.append_types import LogConfig
 from storage.folders.log_dirs import LogDirs
 from storage.folders.log_manager import LogManager
-from storage.folders.strays import Standing
+from storage.folders.strays import FolderState
 from storage.log.log_services import LogServices
 from storage.shortages import Shortages
 from tests.doubles.clock import ManualClock, settle
@@ -65,6 +65,7 @@ class Model:
         self.fs = FlakyFileSystem(self.clock.wall_ms)
         self.cache = MetadataCache()
         self.written: dict[tuple[UUID, int], int] = {}
+        self.deleted: set[UUID | None] = set()
         self.ids = iter(range(1, 10_000))
         self.open()
 
@@ -78,7 +79,7 @@ class Model:
             lambda topic: log_config(self.cache.topic_configs(topic)),
             new_id=self.new_id,
             topic_id_of=self.id_of,
-            standing_of=self.standing,
+            folder_state_of=self.folder_state,
         )
         self.partitions = ReplicaManager(1, self.cache, self.logs, log_config, TimingWheel(self.clock), lambda _: None)
         self.publisher = MetadataPublisher(self.cache)
@@ -97,10 +98,10 @@ class Model:
         topic = self.cache.topic(name)
         return None if topic is None else topic.id
 
-    def standing(self, key: TopicPartition, topic_id: UUID | None) -> Standing:
-        topic = self.cache.topic(key.topic)
+    def folder_state(self, key: TopicPartition, topic_id: UUID | None, _: int) -> FolderState:
+        topic = None if topic_id in self.deleted else self.cache.topic(key.topic)
         hosted = topic is not None and topic_id in (topic.id, None) and key.partition in topic.partitions
-        return Standing.HOSTED if hosted else Standing.DELETED
+        return FolderState.HOSTED if hosted else FolderState.DELETED
 
     # -- changes
 
@@ -132,6 +133,7 @@ class Model:
             name = self.rng.choice(TOPICS)
             records = self.records(image.topics.get(name), name)
             delta.replay_all(records)
+            self.deleted |= delta.topics.deleted.keys()
             step = MetadataDelta(image)
             step.replay_all(records)
             image = step.apply(image.offset + len(records), 1, 0)

@@ -36,7 +36,7 @@ from coordinator.group.group_coordinator_shard import ROWS, GroupCoordinatorShar
 from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.runtime import CoordinatorRuntime
-from protocol.internal.group_records import GROUP_METADATA, GroupMetadataValue
+from protocol.coordinator_records.group_records import GROUP_METADATA, GroupMetadataValue
 from tests.doubles.clock import ManualClock
 from tests.unit.coordinator.asking import ask
 from tests.unit.coordinator.group.topics_in_memory import TopicsInMemory

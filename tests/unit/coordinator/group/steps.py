@@ -13,7 +13,7 @@ from tests.unit.coordinator.group.rig import COMPLETING, STABLE, Client, Rig
 T = TypeVar("T")
 
 
-def told(future: Future[T]) -> T:
+def answer_of(future: Future[T]) -> T:
     """The answer, which must be there; an error is raised."""
     assert future.done(), "no answer yet"
     return future.result()
@@ -42,7 +42,7 @@ async def completing(rig: Rig, *members: Client) -> None:
     """A group of these members, the first of them the leader, whose assignments are awaited."""
     joins = [member.join() for member in members]
     await rig.pass_ms(5)
-    assert all(told(join).error is ErrorCode.none for join in joins)
+    assert all(answer_of(join).error is ErrorCode.none for join in joins)
     assert rig.group.state is COMPLETING
     assert rig.group.leader_id == members[0].member_id
     rig.states.clear()
@@ -53,6 +53,6 @@ async def stable(rig: Rig, *members: Client) -> None:
     await completing(rig, *members)
     followers = [member.sync() for member in members[1:]]
     for answer in (members[0].sync(assign_all(members)), *followers):
-        assert told(answer).error is ErrorCode.none
+        assert answer_of(answer).error is ErrorCode.none
     assert rig.group.state is STABLE
     rig.states.clear()

@@ -10,7 +10,7 @@ from coordinator.group.classic.messages import JoinRequest
 from coordinator.group.classic.protocols import MemberProtocol
 from coordinator.group.config import GroupConfig
 from tests.unit.coordinator.group.rig import COMPLETING, PREPARING, Client, Rig, subscription
-from tests.unit.coordinator.group.steps import completing, refused, stable, told, waits
+from tests.unit.coordinator.group.steps import answer_of, completing, refused, stable, waits
 
 
 def request(group: str = "g", session_ms: int = 10_000, metadata: bytes = b"", kind: str = "consumer") -> JoinRequest:
@@ -43,7 +43,7 @@ async def test_the_first_to_join_leads() -> None:
     members = [Client(rig, f"c{i}") for i in range(3)]
     joins = [member.join() for member in members]
     await rig.pass_ms(5)
-    assert {told(join).leader for join in joins} == {members[0].member_id}
+    assert {answer_of(join).leader for join in joins} == {members[0].member_id}
 
 
 async def test_a_leader_that_does_not_rejoin_is_replaced_by_one_that_did() -> None:
@@ -56,7 +56,7 @@ async def test_a_leader_that_does_not_rejoin_is_replaced_by_one_that_did() -> No
     assert rig.states == [PREPARING]
     joins[1] = second.join()
     await rig.pass_ms(5_100)
-    assert {told(join).leader for join in joins} == {second.member_id}
+    assert {answer_of(join).leader for join in joins} == {second.member_id}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ async def test_the_protocol_that_all_support_and_most_prefer_is_chosen(preferenc
     members = [Client(rig, f"c{i}", protocols=names.split()) for i, names in enumerate(preferences)]
     joins = [member.join() for member in members]
     await rig.pass_ms(5)
-    assert {told(join).protocol_name for join in joins} == {chosen}
+    assert {answer_of(join).protocol_name for join in joins} == {chosen}
 
 
 async def test_a_member_with_no_protocol_in_common_is_refused() -> None:
@@ -91,9 +91,9 @@ async def test_a_full_group_turns_the_next_one_away() -> None:
     await stable(rig, *members)
     assert refused(Client(rig, "c3").join()) is ErrorCode.group_max_size_reached
     assert rig.states == []
-    assert told(members[1].leave()) == (ErrorCode.none,)
+    assert answer_of(members[1].leave()) == (ErrorCode.none,)
     join = Client(rig, "c3").join()
-    assert told(members[0].join()).generation == told(join).generation == 2
+    assert answer_of(members[0].join()).generation == answer_of(join).generation == 2
 
 
 async def test_a_member_id_that_is_not_known_is_refused() -> None:
@@ -114,7 +114,7 @@ async def test_the_initial_delay_begins_anew_while_members_come_up_to_the_rebala
         await rig.pass_ms(1_980)
     assert waits(*joins)
     await rig.pass_ms(200)
-    assert {told(join).generation for join in joins} == {1}
+    assert {answer_of(join).generation for join in joins} == {1}
 
 
 async def test_the_initial_delay_ends_once_nobody_came_for_its_length() -> None:
@@ -123,7 +123,7 @@ async def test_the_initial_delay_ends_once_nobody_came_for_its_length() -> None:
     await rig.pass_ms(2_900)
     assert waits(join)
     await rig.pass_ms(200)
-    assert told(join).generation == 1
+    assert answer_of(join).generation == 1
 
 
 async def test_a_member_id_handed_out_is_good_for_one_member_alone() -> None:
@@ -133,7 +133,7 @@ async def test_a_member_id_handed_out_is_good_for_one_member_alone() -> None:
     assert list(rig.group.pending) == [member.member_id]
     join = member.join()
     await rig.pass_ms(1)
-    assert told(join).member_id == member.member_id
+    assert answer_of(join).member_id == member.member_id
     assert not rig.group.pending
 
 
@@ -144,8 +144,8 @@ async def test_a_member_that_joins_again_with_other_protocols_is_chosen_for_by_t
     await stable(rig, leader, second)
     second.protocols = (MemberProtocol("sticky", b"other topics"),)
     joins = [second.join(), leader.join()]
-    assert {told(join).protocol_name for join in joins} == {"sticky"}
-    assert b"other topics" in {member.metadata for member in told(joins[1]).members}
+    assert {answer_of(join).protocol_name for join in joins} == {"sticky"}
+    assert b"other topics" in {member.metadata for member in answer_of(joins[1]).members}
     second.protocols = (MemberProtocol("range", b"back"), MemberProtocol("sticky", b""))
     joins = [second.join(), leader.join()]
-    assert {told(join).protocol_name for join in joins} == {"range"}
+    assert {answer_of(join).protocol_name for join in joins} == {"range"}

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from coordinator.group.classic.protocols import MemberProtocol
 from tests.unit.coordinator.group.rig import Client, Rig, subscription
-from tests.unit.coordinator.group.steps import assign_all, completing, stable, told
+from tests.unit.coordinator.group.steps import answer_of, assign_all, completing, stable
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ async def test_a_member_that_leaves(lines: list[Any]) -> None:
     rig = await Rig.started()
     first, second = Client(rig, "c1"), Client(rig, "c2")
     await stable(rig, first, second)
-    told(second.leave())
+    answer_of(second.leave())
     assert reasons(lines)[-1] == "explicit `LeaveGroup` request for (c2-2) members"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from tests.unit.coordinator.group.rig import COMPLETING, PREPARING, STABLE, Client, Rig
-from tests.unit.coordinator.group.steps import assign_all, completing, refused, stable, told, waits
+from tests.unit.coordinator.group.steps import answer_of, assign_all, completing, refused, stable, waits
 
 
 async def test_a_follower_in_a_stable_group_is_answered_at_once() -> None:
@@ -14,14 +14,14 @@ async def test_a_follower_in_a_stable_group_is_answered_at_once() -> None:
     await completing(rig, leader, second, third)
     parked = second.sync()
     shares = assign_all((leader, second, third))
-    assert told(leader.sync(shares)).assignment == shares[leader.member_id]
-    assert told(parked).assignment == shares[second.member_id]
+    assert answer_of(leader.sync(shares)).assignment == shares[leader.member_id]
+    assert answer_of(parked).assignment == shares[second.member_id]
     assert rig.states == [STABLE]
 
-    answer = told(third.join())
+    answer = answer_of(third.join())
     assert (answer.error, answer.generation, answer.leader) == (ErrorCode.none, 1, leader.member_id)
     assert answer.members == ()
-    assert told(third.sync()).assignment == shares[third.member_id]
+    assert answer_of(third.sync()).assignment == shares[third.member_id]
     assert rig.states == [STABLE]
 
 
@@ -32,15 +32,15 @@ async def test_a_leader_whose_answer_was_lost_assigns_after_it_asks_again() -> N
     parked = [second.sync(), third.sync()]
     assert waits(*parked)
 
-    answer = told(leader.join())
+    answer = answer_of(leader.join())
     assert (answer.error, answer.generation, answer.leader) == (ErrorCode.none, 1, leader.member_id)
     assert len(answer.members) == 3
     assert waits(*parked)
     assert rig.group.state is COMPLETING
 
     shares = assign_all((leader, second, third))
-    assert told(leader.sync(shares)).assignment == shares[leader.member_id]
-    assert [told(sync).assignment for sync in parked] == [shares[second.member_id], shares[third.member_id]]
+    assert answer_of(leader.sync(shares)).assignment == shares[leader.member_id]
+    assert [answer_of(sync).assignment for sync in parked] == [shares[second.member_id], shares[third.member_id]]
     assert rig.states == [STABLE]
 
 
@@ -48,7 +48,7 @@ async def test_a_follower_while_assignments_are_awaited_is_answered_at_once() ->
     rig = await Rig.started()
     leader, second = Client(rig, "c1"), Client(rig, "c2")
     await completing(rig, leader, second)
-    answer = told(second.join())
+    answer = answer_of(second.join())
     assert (answer.generation, answer.members) == (1, ())
     assert rig.states == []
 
@@ -64,7 +64,7 @@ async def test_other_protocols_while_assignments_are_awaited_cause_a_rebalance()
     assert waits(join)
     assert refused(parked) is ErrorCode.rebalance_in_progress
     assert rig.states == [PREPARING]
-    assert told(leader.join()).generation == told(join).generation == 2
+    assert answer_of(leader.join()).generation == answer_of(join).generation == 2
 
 
 async def test_the_leader_of_a_stable_group_causes_a_rebalance() -> None:
@@ -74,7 +74,7 @@ async def test_the_leader_of_a_stable_group_causes_a_rebalance() -> None:
     join = leader.join()
     assert waits(join)
     assert rig.states == [PREPARING]
-    assert told(second.join()).generation == told(join).generation == 2
+    assert answer_of(second.join()).generation == answer_of(join).generation == 2
     assert rig.states == [PREPARING, COMPLETING]
 
 
@@ -88,7 +88,7 @@ async def test_a_follower_of_a_stable_group_with_other_metadata_causes_a_rebalan
     assert waits(join)
     assert rig.states == [PREPARING]
     leader.join()
-    assert told(join).generation == 2
+    assert answer_of(join).generation == 2
 
 
 async def test_while_a_rebalance_is_prepared_the_later_request_waits_and_the_earlier_is_given_up() -> None:
@@ -102,5 +102,5 @@ async def test_while_a_rebalance_is_prepared_the_later_request_waits_and_the_ear
     assert waits(again)
     second.join()
     third.join()
-    assert told(again).generation == 2
+    assert answer_of(again).generation == 2
     assert rig.states == [PREPARING, COMPLETING]

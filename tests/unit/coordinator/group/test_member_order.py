@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.coordinator.group.rig import Client, Rig
-from tests.unit.coordinator.group.steps import assign_all, stable, told
+from tests.unit.coordinator.group.steps import answer_of, assign_all, stable
 
 
 def ids(*members: Client) -> list[str]:
@@ -25,24 +25,24 @@ async def test_the_leader_a_description_and_a_record_have_them_in_that_order() -
     assert [member.member_id for member in rig.group.describe().members] == ids(*members)
     joins = [member.join() for member in members]
     await rig.pass_ms(5)
-    assert [member.member_id for member in told(joins[0]).members] == ids(*members)
+    assert [member.member_id for member in answer_of(joins[0]).members] == ids(*members)
 
 
 async def test_the_next_one_leads_when_the_leader_leaves() -> None:
     rig, members = await three()
-    told(members[0].leave())
+    answer_of(members[0].leave())
     joins = [member.join() for member in members[1:]]
     await rig.pass_ms(5)
-    assert {told(join).leader for join in joins} == {members[1].member_id}
+    assert {answer_of(join).leader for join in joins} == {members[1].member_id}
 
 
 async def test_it_survives_a_start() -> None:
     rig, members = await three()
-    told(members[0].leave())
+    answer_of(members[0].leave())
     joins = [member.join() for member in members[1:]]
     await rig.pass_ms(5)
-    assert [member.member_id for member in told(joins[0]).members] == ids(*members[1:])
-    told(members[1].sync(assign_all(members[1:])))
+    assert [member.member_id for member in answer_of(joins[0]).members] == ids(*members[1:])
+    answer_of(members[1].sync(assign_all(members[1:])))
     await rig.restart()
     assert [member.member_id for member in rig.group.describe().members] == ids(*members[1:])
 
@@ -51,7 +51,7 @@ async def test_a_static_member_that_comes_back_to_a_stable_group_keeps_its_place
     rig = await Rig.started()
     members = [Client(rig, name, instance="judge" if name == "c" else None) for name in "bca"]
     await stable(rig, *members)
-    back = told(Client(rig, "c", instance="judge").join()).member_id
+    back = answer_of(Client(rig, "c", instance="judge").join()).member_id
     record = rig.records()[-1]
     assert record is not None
     assert [member.member_id for member in record.members] == [members[0].member_id, back, members[2].member_id]

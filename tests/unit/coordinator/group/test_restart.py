@@ -9,7 +9,7 @@ from coordinator.runtime.outcome import Outcome
 from protocol.errors import NotCoordinator
 from protocol.records.build import Record, build_batch
 from tests.unit.coordinator.group.rig import DEAD, EMPTY, GROUP, PREPARING, STABLE, Client, Rig
-from tests.unit.coordinator.group.steps import assign_all, completing, refused, stable, told, waits
+from tests.unit.coordinator.group.steps import answer_of, assign_all, completing, refused, stable, waits
 
 
 async def test_in_stable_resumes_with_no_rebalance() -> None:
@@ -20,9 +20,9 @@ async def test_in_stable_resumes_with_no_rebalance() -> None:
     assert rig.group.state is STABLE
     assert rig.group.leader_id == leader.member_id
     for member in (leader, second):
-        assert told(member.heartbeat()) is ErrorCode.none
-        assert told(member.sync()).assignment == assign_all((member,))[member.member_id]
-    assert told(second.join()).generation == 1
+        assert answer_of(member.heartbeat()) is ErrorCode.none
+        assert answer_of(member.sync()).assignment == assign_all((member,))[member.member_id]
+    assert answer_of(second.join()).generation == 1
     assert rig.states == []
     assert rig.group.subscribed_topics == {"topic"}
 
@@ -34,7 +34,7 @@ async def test_in_stable_starts_every_session_anew() -> None:
     await rig.pass_ms(9_000)
     await rig.restart()
     await rig.pass_ms(9_000)
-    assert told(leader.heartbeat()) is ErrorCode.none
+    assert answer_of(leader.heartbeat()) is ErrorCode.none
     await rig.pass_ms(1_100)
     assert rig.states == [PREPARING]
     assert list(rig.group.members) == [leader.member_id]
@@ -51,7 +51,7 @@ async def test_in_empty_stays_empty_in_its_generation() -> None:
     newcomer = Client(rig, "c2")
     join = newcomer.join()
     await rig.pass_ms(1)
-    assert told(join).generation == 3
+    assert answer_of(join).generation == 3
 
 
 async def test_of_a_new_group_forgets_who_was_joining() -> None:
@@ -65,7 +65,7 @@ async def test_of_a_new_group_forgets_who_was_joining() -> None:
     assert (rig.group.state, rig.group.generation) == (EMPTY, 0)
     join = member.join()
     await rig.pass_ms(3_001)
-    assert told(join).generation == 1
+    assert answer_of(join).generation == 1
 
 
 async def test_while_a_rebalance_is_prepared_goes_back_to_the_last_generation() -> None:
@@ -79,9 +79,9 @@ async def test_while_a_rebalance_is_prepared_goes_back_to_the_last_generation() 
         with pytest.raises(NotCoordinator):
             join.result()
     assert (rig.group.state, rig.group.generation) == (STABLE, 1)
-    assert told(second.heartbeat()) is ErrorCode.none
+    assert answer_of(second.heartbeat()) is ErrorCode.none
     joins = [leader.join(), newcomer.join(), second.join()]
-    assert {told(join).generation for join in joins} == {2}
+    assert {answer_of(join).generation for join in joins} == {2}
 
 
 async def test_while_assignments_are_awaited_goes_back_to_the_last_generation() -> None:
@@ -89,7 +89,7 @@ async def test_while_assignments_are_awaited_goes_back_to_the_last_generation() 
     leader, second, third = (Client(rig, f"c{i}") for i in range(3))
     await stable(rig, leader, second)
     joins = [third.join(), leader.join(), second.join()]
-    assert {told(join).generation for join in joins} == {2}
+    assert {answer_of(join).generation for join in joins} == {2}
     parked = second.sync()
     await rig.restart()
     with pytest.raises(NotCoordinator):
@@ -117,7 +117,7 @@ async def test_with_a_lower_limit_of_members_a_group_above_it_rebalances() -> No
     await rig.runtime.loaded()
     assert rig.group.state is PREPARING
     joins = [member.join() for member in members]
-    assert [told(join).error for join in joins] == [
+    assert [answer_of(join).error for join in joins] == [
         ErrorCode.none,
         ErrorCode.none,
         ErrorCode.group_max_size_reached,
@@ -127,7 +127,7 @@ async def test_with_a_lower_limit_of_members_a_group_above_it_rebalances() -> No
 async def test_takes_the_gauges_and_timers_of_what_went_away_along() -> None:
     rig = await Rig.started()
     await stable(rig, Client(rig, "c1"), Client(rig, "c2"))
-    told(Client(rig, "c3", version=4).join())  # has an id, and is to come with it
+    answer_of(Client(rig, "c3", version=4).join())  # has an id, and is to come with it
     assert (rig.metrics.groups[STABLE], rig.heartbeats.delayed) == (1, 3)
     rig.runtime.unload(0)
     assert +rig.metrics.groups == {}
@@ -143,7 +143,7 @@ async def test_a_deleted_group_is_gone() -> None:
     await stable(rig, member)
     member.leave()
     rig.states.clear()
-    told(rig.runtime.write(0, lambda state: Outcome(state.groups.deletion(GROUP))))
+    answer_of(rig.runtime.write(0, lambda state: Outcome(state.groups.deletion(GROUP))))
     assert rig.shard.groups.find(GROUP) is None
     assert rig.states == [DEAD]
     await rig.restart()

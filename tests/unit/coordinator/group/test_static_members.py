@@ -6,7 +6,7 @@ from kio.schema.errors import ErrorCode
 
 from coordinator.group.classic.messages import MemberIdentity
 from tests.unit.coordinator.group.rig import EMPTY, PREPARING, STABLE, Client, Rig
-from tests.unit.coordinator.group.steps import assign_all, completing, refused, stable, told, waits
+from tests.unit.coordinator.group.steps import answer_of, assign_all, completing, refused, stable, waits
 
 
 def static(rig: Rig, number: int, version: int = 9, *protocols: str) -> Client:
@@ -18,7 +18,7 @@ async def test_is_never_told_to_join_with_a_member_id_first() -> None:
     member = static(rig, 1)
     join = member.join()
     await rig.pass_ms(1)
-    assert told(join).generation == 1
+    assert answer_of(join).generation == 1
     assert member.member_id.startswith("i1-")
 
 
@@ -27,16 +27,16 @@ async def test_a_follower_takes_its_place_in_a_stable_group() -> None:
     leader, follower = static(rig, 1), static(rig, 2)
     await stable(rig, leader, follower)
     again = static(rig, 2)
-    answer = told(again.join())
+    answer = answer_of(again.join())
     assert (answer.error, answer.generation, answer.leader) == (ErrorCode.none, 1, leader.member_id)
     assert not answer.skip_assignment
     assert again.member_id != follower.member_id
-    assert told(again.sync()).assignment == assign_all((follower,))[follower.member_id]
-    assert told(leader.heartbeat()) is ErrorCode.none
+    assert answer_of(again.sync()).assignment == assign_all((follower,))[follower.member_id]
+    assert answer_of(leader.heartbeat()) is ErrorCode.none
     assert rig.states == []
     for request in (follower.heartbeat(), follower.sync(), follower.join()):
         assert refused(request) is ErrorCode.fenced_instance_id
-    assert told(follower.leave()) == (ErrorCode.fenced_instance_id,)
+    assert answer_of(follower.leave()) == (ErrorCode.fenced_instance_id,)
 
 
 async def test_a_leader_that_knows_skip_assignment_is_told_the_members_and_to_assign_nothing() -> None:
@@ -44,11 +44,11 @@ async def test_a_leader_that_knows_skip_assignment_is_told_the_members_and_to_as
     leader, follower = static(rig, 1), static(rig, 2)
     await stable(rig, leader, follower)
     again = static(rig, 1)
-    answer = told(again.join())
+    answer = answer_of(again.join())
     assert (answer.leader, answer.skip_assignment) == (again.member_id, True)
     assert {member.group_instance_id for member in answer.members} == {"i1", "i2"}
-    assert told(again.sync()).assignment == assign_all((leader,))[leader.member_id]
-    assert told(follower.heartbeat()) is ErrorCode.none
+    assert answer_of(again.sync()).assignment == assign_all((leader,))[leader.member_id]
+    assert answer_of(follower.heartbeat()) is ErrorCode.none
     assert rig.states == []
 
 
@@ -57,7 +57,7 @@ async def test_an_older_leader_is_told_that_the_one_before_it_leads() -> None:
     leader, follower = static(rig, 1, 8), static(rig, 2, 8)
     await stable(rig, leader, follower)
     again = static(rig, 1, 8)
-    answer = told(again.join())
+    answer = answer_of(again.join())
     assert (answer.leader, answer.skip_assignment, answer.members) == (leader.member_id, False, ())
     assert rig.group.leader_id == again.member_id
     assert rig.states == []
@@ -68,7 +68,7 @@ async def test_other_metadata_that_leave_the_protocol_cause_no_rebalance() -> No
     leader, follower = static(rig, 1, 9, "range", "sticky"), static(rig, 2, 9, "range")
     await stable(rig, leader, follower)
     again = static(rig, 2, 9, "range", "sticky")
-    assert told(again.join()).protocol_name == "range"
+    assert answer_of(again.join()).protocol_name == "range"
     assert rig.states == []
 
 
@@ -80,7 +80,7 @@ async def test_another_protocol_causes_a_rebalance() -> None:
     join = again.join()
     assert rig.states == [PREPARING]
     rejoin = leader.join()
-    assert (told(join).protocol_name, told(rejoin).protocol_name) == ("sticky", "sticky")
+    assert (answer_of(join).protocol_name, answer_of(rejoin).protocol_name) == ("sticky", "sticky")
 
 
 async def test_while_assignments_are_awaited_its_coming_back_causes_a_rebalance_and_fences_who_waits() -> None:
@@ -93,7 +93,7 @@ async def test_while_assignments_are_awaited_its_coming_back_causes_a_rebalance_
     assert refused(parked) is ErrorCode.fenced_instance_id
     assert waits(join)
     assert rig.states == [PREPARING]
-    assert told(leader.join()).generation == told(join).generation == 2
+    assert answer_of(leader.join()).generation == answer_of(join).generation == 2
 
 
 async def test_while_a_rebalance_is_prepared_it_waits_in_the_place_of_who_waited() -> None:
@@ -105,7 +105,7 @@ async def test_while_a_rebalance_is_prepared_it_waits_in_the_place_of_who_waited
     join = again.join()
     assert refused(joins[1]) is ErrorCode.fenced_instance_id
     assert waits(join, joins[0])
-    assert told(leader.join()).generation == told(join).generation == told(joins[0]).generation == 2
+    assert answer_of(leader.join()).generation == answer_of(join).generation == answer_of(joins[0]).generation == 2
 
 
 async def test_the_instance_ids_outlive_a_restart_of_the_coordinator() -> None:
@@ -113,14 +113,14 @@ async def test_the_instance_ids_outlive_a_restart_of_the_coordinator() -> None:
     leader, follower = static(rig, 1), static(rig, 2)
     await stable(rig, leader, follower)
     again = static(rig, 2)
-    told(again.join())
+    answer_of(again.join())
     await rig.restart()
     assert rig.group.state is STABLE
     assert refused(follower.heartbeat()) is ErrorCode.fenced_instance_id
-    assert told(again.heartbeat()) is ErrorCode.none
+    assert answer_of(again.heartbeat()) is ErrorCode.none
     once_more = static(rig, 2)
-    assert told(once_more.join()).generation == 1
-    assert told(once_more.sync()).assignment == assign_all((follower,))[follower.member_id]
+    assert answer_of(once_more.join()).generation == 1
+    assert answer_of(once_more.sync()).assignment == assign_all((follower,))[follower.member_id]
     assert refused(again.heartbeat()) is ErrorCode.fenced_instance_id
     assert rig.states == []
 
@@ -132,9 +132,9 @@ async def test_is_not_expelled_for_missing_a_rebalance_but_by_its_session() -> N
     await stable(rig, leader, absent)
     join = leader.join()
     await rig.pass_ms(5_100)
-    assert told(join).generation == 2
+    assert answer_of(join).generation == 2
     assert absent.member_id in rig.group.members
-    told(leader.sync(assign_all((leader, absent))))
+    answer_of(leader.sync(assign_all((leader, absent))))
     for _ in range(6):
         await rig.pass_ms(5_000)
         leader.heartbeat()
@@ -145,10 +145,10 @@ async def test_having_come_back_before_it_synced_it_stays_when_the_sync_phase_ti
     rig = await Rig.started()
     leader, follower = static(rig, 1), static(rig, 2)
     await completing(rig, leader, follower)
-    told(leader.sync(assign_all((leader, follower))))
+    answer_of(leader.sync(assign_all((leader, follower))))
     again = static(rig, 2)
-    told(again.join())
-    told(again.sync())
+    answer_of(again.join())
+    answer_of(again.sync())
     rig.states.clear()
     for _ in range(7):
         await rig.pass_ms(9_000)
@@ -170,7 +170,7 @@ async def test_no_instance_id_is_not_the_empty_one() -> None:
     rig = await Rig.started()
     member = Client(rig, "c1", instance="", version=9)
     await stable(rig, member)
-    assert told(rig.leave(MemberIdentity("", None))) == (ErrorCode.unknown_member_id,)
+    assert answer_of(rig.leave(MemberIdentity("", None))) == (ErrorCode.unknown_member_id,)
     newcomer = Client(rig, "c2", version=3)
     waits(newcomer.join())
     assert rig.group.static_ids == {"": member.member_id}
@@ -184,9 +184,9 @@ async def test_its_first_session_lasts_as_long_as_its_predecessors_as_in_kafka()
     await stable(rig, before)
     again = static(rig, 1)
     again.session_ms = 10_000
-    told(again.join())
+    answer_of(again.join())
     await rig.pass_ms(29_000)
-    assert told(again.heartbeat()) is ErrorCode.none
+    assert answer_of(again.heartbeat()) is ErrorCode.none
     await rig.pass_ms(9_000)
     assert rig.states == []
     await rig.pass_ms(1_100)

@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from protocol.errors import MessageTooLarge
 from tests.unit.coordinator.group.rig import COMPLETING, EMPTY, PREPARING, STABLE, Client, Rig
-from tests.unit.coordinator.group.steps import assign_all, completing, refused, stable, told, waits
+from tests.unit.coordinator.group.steps import answer_of, assign_all, completing, refused, stable, waits
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
@@ -26,10 +26,12 @@ async def test_in_any_order_followers_wait_for_the_leader_and_nobody_for_the_res
             assert all(answer.done() for answer in answers.values())
         else:
             assert waits(*answers.values())
-    assert {i: told(answer).assignment for i, answer in answers.items()} == {
+    assert {i: answer_of(answer).assignment for i, answer in answers.items()} == {
         i: shares[member.member_id] for i, member in enumerate(members)
     }
-    assert {(told(a).protocol_type, told(a).protocol_name) for a in answers.values()} == {("consumer", "range")}
+    assert {(answer_of(a).protocol_type, answer_of(a).protocol_name) for a in answers.values()} == {
+        ("consumer", "range")
+    }
     assert rig.states == [STABLE]
 
 
@@ -40,7 +42,7 @@ async def test_of_a_new_member_comes_too_late_for_the_leader_once_a_rebalance_is
     second.join()
     assert rig.group.state is PREPARING
     assert refused(leader.sync({leader.member_id: b"all"})) is ErrorCode.rebalance_in_progress
-    assert told(leader.join()).generation == 2
+    assert answer_of(leader.join()).generation == 2
 
 
 async def test_followers_that_wait_are_sent_back_when_somebody_joins() -> None:
@@ -61,7 +63,7 @@ async def test_sent_twice_the_later_one_waits_and_the_earlier_is_given_up() -> N
     assert refused(lost) is ErrorCode.rebalance_in_progress
     assert waits(again)
     leader.sync(assign_all((leader, second)))
-    assert told(again).error is ErrorCode.none
+    assert answer_of(again).error is ErrorCode.none
 
 
 async def test_in_an_empty_or_unknown_group_nobody_is_known() -> None:
@@ -85,7 +87,7 @@ async def test_must_name_the_member_the_generation_and_the_protocol() -> None:
     for wrong in ({"protocol_type": "connect"}, {"protocol_name": "roundrobin"}):
         assert refused(leader.sync(None, **wrong)) is ErrorCode.inconsistent_group_protocol
     assert rig.group.state is COMPLETING
-    assert told(leader.sync(protocol_type="consumer", protocol_name="range")).error is ErrorCode.none
+    assert answer_of(leader.sync(protocol_type="consumer", protocol_name="range")).error is ErrorCode.none
 
 
 async def test_members_that_the_leader_leaves_out_get_nothing() -> None:
@@ -94,7 +96,7 @@ async def test_members_that_the_leader_leaves_out_get_nothing() -> None:
     await completing(rig, leader, second)
     parked = second.sync()
     leader.sync({leader.member_id: b"all", "stranger": b"none"})
-    assert told(parked).assignment == b""
+    assert answer_of(parked).assignment == b""
     record = rig.records()[-1]
     assert record is not None
     assert {m.member_id: m.assignment for m in record.members} == {leader.member_id: b"all", second.member_id: b""}
@@ -111,7 +113,7 @@ async def test_members_that_do_not_sync_within_the_rebalance_timeout_are_removed
     assert refused(parked) is ErrorCode.rebalance_in_progress
     assert list(rig.group.members) == [second.member_id]
     assert rig.group.leader_id == second.member_id
-    assert told(second.join()).generation == 2
+    assert answer_of(second.join()).generation == 2
     assert rig.states == [PREPARING, COMPLETING]
 
 
@@ -159,7 +161,7 @@ async def test_assignments_too_large_to_be_stored_send_everybody_back() -> None:
     assert refused(parked) is ErrorCode.unknown_server_error
     assert rig.states == [PREPARING]
     joins = [leader.join(), second.join()]
-    assert {told(join).generation for join in joins} == {2}
+    assert {answer_of(join).generation for join in joins} == {2}
 
 
 async def test_assignments_are_told_once_they_are_committed() -> None:

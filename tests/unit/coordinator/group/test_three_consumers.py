@@ -8,13 +8,13 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from tests.unit.coordinator.group.rig import COMPLETING, EMPTY, PREPARING, STABLE, Client, Rig
-from tests.unit.coordinator.group.steps import assign_all, told, waits
+from tests.unit.coordinator.group.steps import answer_of, assign_all, waits
 
 
 async def _all_leave(rig: Rig, *members: Client) -> None:
     rig.states.clear()
     for member in members:
-        assert told(member.leave()) == (ErrorCode.none,)
+        assert answer_of(member.leave()) == (ErrorCode.none,)
     assert rig.group.state is EMPTY
     assert not rig.group.members
 
@@ -25,7 +25,7 @@ async def test_three_consumers_at_the_same_time_share_one_assignment() -> None:
 
     alone = first.join()
     await rig.pass_ms(1)
-    assert told(alone).leader == first.member_id
+    assert answer_of(alone).leader == first.member_id
     assert rig.states == [PREPARING, COMPLETING]
 
     second_join = second.join()
@@ -38,16 +38,16 @@ async def test_three_consumers_at_the_same_time_share_one_assignment() -> None:
 
     again = first.join()
     for join in (again, second_join, third_join):
-        answer = told(join)
+        answer = answer_of(join)
         assert (answer.error, answer.generation, answer.leader) == (ErrorCode.none, 2, first.member_id)
-    assert [m.member_id for m in told(again).members] == [first.member_id, second.member_id, third.member_id]
-    assert told(second_join).members == told(third_join).members == ()
+    assert [m.member_id for m in answer_of(again).members] == [first.member_id, second.member_id, third.member_id]
+    assert answer_of(second_join).members == answer_of(third_join).members == ()
 
     shares = assign_all((first, second, third))
     followers = [second.sync(), third.sync()]
     assert waits(*followers)
     answers = [first.sync(shares), *followers]
-    assert [told(a).assignment for a in answers] == [shares[m.member_id] for m in (first, second, third)]
+    assert [answer_of(a).assignment for a in answers] == [shares[m.member_id] for m in (first, second, third)]
     assert rig.states == [PREPARING, COMPLETING, PREPARING, COMPLETING, STABLE]
     assert rig.metrics.completed_rebalances == 1
 
@@ -61,22 +61,22 @@ async def test_two_consumers_that_come_later_cause_a_second_rebalance() -> None:
 
     alone = first.join()
     await rig.pass_ms(1000)
-    assert told(alone).generation == 1
-    assert told(first.sync({first.member_id: b"all"})).assignment == b"all"
+    assert answer_of(alone).generation == 1
+    assert answer_of(first.sync({first.member_id: b"all"})).assignment == b"all"
     assert rig.states == [PREPARING, COMPLETING, STABLE]
 
     joins = [second.join()]
-    assert told(first.heartbeat()) is ErrorCode.rebalance_in_progress
+    assert answer_of(first.heartbeat()) is ErrorCode.rebalance_in_progress
     await rig.pass_ms(1000)
     joins.append(third.join())
     assert waits(*joins)
     joins.append(first.join())
-    assert {told(join).generation for join in joins} == {2}
+    assert {answer_of(join).generation for join in joins} == {2}
 
     shares = assign_all((first, second, third))
-    assert told(first.sync(shares)).assignment == shares[first.member_id]
-    assert told(second.sync()).assignment == shares[second.member_id]
-    assert told(third.sync()).assignment == shares[third.member_id]
+    assert answer_of(first.sync(shares)).assignment == shares[first.member_id]
+    assert answer_of(second.sync()).assignment == shares[second.member_id]
+    assert answer_of(third.sync()).assignment == shares[third.member_id]
     assert rig.states == [PREPARING, COMPLETING, STABLE, PREPARING, COMPLETING, STABLE]
     assert rig.metrics.completed_rebalances == 2
 
@@ -89,22 +89,22 @@ async def test_three_consumers_one_after_another_cause_three_rebalances() -> Non
 
     alone = first.join()
     await rig.pass_ms(1000)
-    assert told(alone).generation == 1
-    assert told(first.sync({first.member_id: b"all"})).assignment == b"all"
+    assert answer_of(alone).generation == 1
+    assert answer_of(first.sync({first.member_id: b"all"})).assignment == b"all"
 
     members = [first]
     for newcomer in (second, third):
         joins = [newcomer.join()]
         assert waits(*joins)
         for member in members:
-            assert told(member.heartbeat()) is ErrorCode.rebalance_in_progress
+            assert answer_of(member.heartbeat()) is ErrorCode.rebalance_in_progress
             joins.append(member.join())
         members.append(newcomer)
-        assert {told(join).generation for join in joins} == {len(members)}
+        assert {answer_of(join).generation for join in joins} == {len(members)}
         shares = assign_all(members)
         syncs = [member.sync() for member in members[1:]]
         syncs.insert(0, first.sync(shares))
-        assert [told(sync).assignment for sync in syncs] == [shares[member.member_id] for member in members]
+        assert [answer_of(sync).assignment for sync in syncs] == [shares[member.member_id] for member in members]
         await rig.pass_ms(2000)
 
     assert rig.states == [PREPARING, COMPLETING, STABLE] * 3
@@ -122,8 +122,8 @@ async def test_three_consumers_within_the_initial_delay_share_one_join_phase() -
         await rig.pass_ms(500)
     assert waits(*joins)
     await rig.pass_ms(4600)
-    assert {told(join).generation for join in joins} == {1}
-    assert told(members[0].sync(assign_all(members))).error is ErrorCode.none
+    assert {answer_of(join).generation for join in joins} == {1}
+    assert answer_of(members[0].sync(assign_all(members))).error is ErrorCode.none
     assert rig.states == [PREPARING, COMPLETING, STABLE]
 
 
@@ -131,13 +131,13 @@ async def test_members_that_are_given_an_id_first_are_waited_for() -> None:
     rig = await Rig.started()
     members = [Client(rig, f"c{i}", version=4) for i in range(3)]
     for member in members:
-        answer = told(member.join())
+        answer = answer_of(member.join())
         assert answer.error is ErrorCode.member_id_required
         assert answer.member_id.startswith(f"{member.name}-")
     first = members[0].join()
     await rig.pass_ms(1)
-    assert told(first).generation == 1  # the initial delay is not for those who are expected
+    assert answer_of(first).generation == 1  # the initial delay is not for those who are expected
     joins = [members[1].join(), members[0].join()]
     assert waits(*joins)
     joins.append(members[2].join())
-    assert {told(join).generation for join in joins} == {2}
+    assert {answer_of(join).generation for join in joins} == {2}

@@ -10,7 +10,7 @@ from coordinator.runtime.coordinator_context import CoordinatorContext
 from coordinator.runtime.coordinator_shard import RecordRow, rows_by_id
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, Position
 from coordinator.runtime.runtime import CoordinatorRuntime
-from protocol.internal.schema import RecordSchema
+from protocol.coordinator_records.record_schema import RecordSchema
 from tests.doubles.clock import ManualClock
 from tests.unit.coordinator.memory_log import MemoryLog
 from timing.wheel import TimingWheel

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from coordinator.runtime.batches import encode_batches
 from coordinator.runtime.outcome import CoordinatorRecord
-from protocol.internal.schema import RecordSchema
+from protocol.coordinator_records.record_schema import RecordSchema
 from protocol.records.batch import HEADER_SIZE, read_header
 from protocol.records.build import iter_records
 from protocol.records.compression import Compression
@@ -43,7 +43,7 @@ def test_a_limit_splits_the_records_in_their_order_and_no_more_than_needed(recor
     assert [record for _, part in batches for record in part] == records
     for batch, part in batches:
         assert len(batch) <= LIMIT or len(part) == 1
-        read = [(one.key, one.value, one.timestamp) for one in iter_records(batch, read_header(batch))]
+        read = [(record.key, record.value, record.timestamp) for record in iter_records(batch, read_header(batch))]
         assert read == [(record.key, record.value, 5) for record in part]
     for (_, part), (_, following) in pairwise(batches):
         assert HEADER_SIZE + sum(map(size_of, part)) + size_of(following[0]) > LIMIT

@@ -57,12 +57,12 @@ async def test_a_fenced_producer_is_told_so() -> None:
 
 
 REFUSALS = pytest.mark.parametrize(
-    ("error", "told"), [(NotEnoughReplicas(), CoordinatorNotAvailable), (KafkaStorage(), NotCoordinator)]
+    ("error", "translated"), [(NotEnoughReplicas(), CoordinatorNotAvailable), (KafkaStorage(), NotCoordinator)]
 )
 
 
 @REFUSALS
-async def test_an_append_that_the_log_refuses_fails_alone(error: KafkaError, told: type[KafkaError]) -> None:
+async def test_an_append_that_the_log_refuses_fails_alone(error: KafkaError, translated: type[KafkaError]) -> None:
     """A full disk, say: nothing of it is in the log, so the state still is what the log has."""
     rig = await Rig().start()
     rig.log.hold = True
@@ -70,9 +70,9 @@ async def test_an_append_that_the_log_refuses_fails_alone(error: KafkaError, tol
     waiting = rig.runtime.write(0, lambda state: Outcome(reply=state.context.waiter()))
     rig.log.fail_with = error
     heard: list[KafkaError | None] = []
-    with pytest.raises(told):
+    with pytest.raises(translated):
         await rig.runtime.write(0, lambda state: state.put("b", 2, effects=heard.append))
-    assert [type(one) for one in heard] == [told]
+    assert [type(one) for one in heard] == [translated]
     assert not parked.done()
     rig.log.fail_with = None
     assert not rig.runtime.write(0, lambda state: state.put("c", 3)).done()
@@ -84,7 +84,7 @@ async def test_an_append_that_the_log_refuses_fails_alone(error: KafkaError, tol
 
 @REFUSALS
 async def test_a_failing_log_fails_everything_held_back_with_one_error_and_loads_anew(
-    error: KafkaError, told: type[KafkaError]
+    error: KafkaError, translated: type[KafkaError]
 ) -> None:
     rig = await Rig().start()
     await rig.runtime.write(0, lambda state: state.put("a", 1))
@@ -96,7 +96,7 @@ async def test_a_failing_log_fails_everything_held_back_with_one_error_and_loads
     waiting = rig.runtime.write(0, lambda state: Outcome(reply=state.context.waiter()))
     rig.log.fail(error)
     for future in parked:
-        with pytest.raises(told):
+        with pytest.raises(translated):
             await future
     with pytest.raises(NotCoordinator):
         await waiting

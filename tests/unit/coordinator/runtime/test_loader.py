@@ -15,7 +15,7 @@ from coordinator.runtime.coordinator_context import CoordinatorState
 from coordinator.runtime.coordinator_shard import RecordRow, rows_by_id
 from coordinator.runtime.loader import TURN_MS, LogReplay, replay_log
 from coordinator.runtime.outcome import CoordinatorRecord, ProducerEpoch
-from protocol.internal.schema import RecordSchema
+from protocol.coordinator_records.record_schema import RecordSchema
 from protocol.records.build import Record, build_batch
 from protocol.records.compression import Compression
 from tests.doubles.clock import ManualClock, settle

@@ -16,8 +16,8 @@ from coordinator.transaction.marker_port import EndMarker, WriteMarker
 from coordinator.transaction.metadata import TV_2, TransactionMetadata
 from coordinator.transaction.metrics import TransactionMetrics
 from coordinator.transaction.transaction_coordinator_shard import ROWS, TransactionCoordinatorShard
+from protocol.coordinator_records.transaction_records import TRANSACTION_LOG
 from protocol.errors import ConcurrentTransactions, InvalidProducerEpoch, KafkaError, NotEnoughReplicas
-from protocol.internal.transaction_records import TRANSACTION_LOG
 from protocol.records.batch import read_header
 from protocol.topic_partition import PartitionKey
 from tests.doubles.clock import ManualClock

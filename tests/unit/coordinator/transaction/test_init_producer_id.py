@@ -6,9 +6,9 @@ import pytest
 
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, ProducerEpoch
 from coordinator.transaction.metadata import LAST_EPOCH_FOR_CLIENTS, TV_0, TV_1, TV_2
+from protocol.coordinator_records.record_schema import record_id
+from protocol.coordinator_records.transaction_records import TRANSACTION_LOG
 from protocol.errors import ConcurrentTransactions, InvalidPidMapping, InvalidTxnTimeout, ProducerFenced
-from protocol.internal.schema import record_id
-from protocol.internal.transaction_records import TRANSACTION_LOG
 from tests.unit.coordinator.transaction.rig import Rig
 
 P = ("topic", 0)
@@ -48,7 +48,7 @@ async def test_an_open_transaction_is_fenced_and_aborted_first(version: int) -> 
     rig.partitions.release()
     rig.clock.advance(1000)
     assert rig.state() == "CompleteAbort"
-    assert [one.value for one in rig.partitions.log(P).records] == [False]
+    assert [partition.value for partition in rig.partitions.log(P).records] == [False]
     assert rig.producer().producer_epoch == 2
     assert rig.metrics.fenced == 1
 

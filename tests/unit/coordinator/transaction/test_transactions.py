@@ -251,7 +251,7 @@ async def test_without_room_for_the_completion_no_second_marker_is_written() -> 
     rig.log.fail_with = None
     rig.clock.advance(LONGEST_RETRY_MS)
     assert (rig.state(), rig.metrics.committed) == ("CompleteCommit", 1)
-    assert [one.value for one in rig.partitions.log(P).records] == [True]
+    assert [partition.value for partition in rig.partitions.log(P).records] == [True]
 
 
 async def test_a_bug_under_one_marker_keeps_no_transaction_from_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,12 +301,12 @@ async def test_the_log_says_who_fenced_whom() -> None:
         for _ in range(2):
             rig.init(client="newer at 10.0.0.7").result()
     fenced, begun = (line for line in lines if "fenced" in line)
-    told = {"transactional_id": "tx", "by": "newer at 10.0.0.7", "fenced": f"{old.producer_id} epoch 0"}
-    assert fenced == told | {
+    common = {"transactional_id": "tx", "by": "newer at 10.0.0.7", "fenced": f"{old.producer_id} epoch 0"}
+    assert fenced == common | {
         "event": "open transaction fenced by a new producer, and aborted",
         "log_level": "warning",
     }
-    assert begun == told | {
+    assert begun == common | {
         "event": "producer initialized",
         "log_level": "info",
         "fenced": f"{old.producer_id} epoch 1",

@@ -70,8 +70,8 @@ class ConsumerClient:
         self.epoch = 0
         self.owned: Partitions = {}
 
-    def send(self, **told: Any) -> Future[ConsumerHeartbeatAnswer]:
-        """A full request, but for what is told otherwise; the answer goes nowhere."""
+    def send(self, **changes: Any) -> Future[ConsumerHeartbeatAnswer]:
+        """A full request, with these changes; the answer goes nowhere."""
         fields: dict[str, Any] = {
             "group_id": GROUP,
             "member_id": self.member_id,
@@ -87,17 +87,17 @@ class ConsumerClient:
             "client_host": "/127.0.0.1",
             "names_itself": True,
         }
-        request = ConsumerHeartbeat(**{**fields, **told})
+        request = ConsumerHeartbeat(**{**fields, **changes})
         return self.rig.runtime.write(0, lambda state: state.groups.consumer_heartbeat(request))
 
     def hear(self, answer: ConsumerHeartbeatAnswer, *, gives_up: bool = True) -> None:
-        """Do what it is told, unless it takes its time to give partitions up."""
+        """Do what the answer says, unless it takes its time to give partitions up."""
         self.epoch = answer.member_epoch
         if answer.assigned is not None:
             self.owned = answer.assigned if gives_up else union(self.owned, answer.assigned)
 
-    def beat(self, *, gives_up: bool = True, **told: Any) -> ConsumerHeartbeatAnswer:
-        answer = self.send(**told).result()
+    def beat(self, *, gives_up: bool = True, **changes: Any) -> ConsumerHeartbeatAnswer:
+        answer = self.send(**changes).result()
         self.hear(answer, gives_up=gives_up)
         return answer
 
@@ -106,9 +106,9 @@ class ConsumerClient:
         return self.beat(**{**TELLS_NOTHING, "instance_id": self.instance})
 
     def leave(self, *, for_a_while: bool = False) -> ConsumerHeartbeatAnswer:
-        told = self.send(member_epoch=LEFT_FOR_A_WHILE if for_a_while else LEFT).result()
+        answer = self.send(member_epoch=LEFT_FOR_A_WHILE if for_a_while else LEFT).result()
         self.forget()
-        return told
+        return answer
 
     def forget(self) -> None:
         """It is not a member any more: it stops using its partitions."""
@@ -126,9 +126,9 @@ class ClassicConsumer(Client):
         *topics: str,
         cooperative: bool = True,
         subscription_version: int = 1,
-        **told: Any,
+        **changes: Any,
     ) -> None:
-        super().__init__(rig, name, **{"version": 9, **told})
+        super().__init__(rig, name, **{"version": 9, **changes})
         self.topics: Sequence[str] = topics
         self.cooperative = cooperative
         self.subscription_version = subscription_version

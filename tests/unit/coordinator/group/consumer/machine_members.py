@@ -87,16 +87,16 @@ class Modern:
         client = self.client
         if gives_up:
             client.owned = self.assigned
-        told: dict[str, Any] = {}
+        changes: dict[str, Any] = {}
         if client.epoch and not self.tells_all:
-            told = {
+            changes = {
                 "rebalance_timeout_ms": -1,
                 "topics": None,
                 "regex": None,
                 "assignor": None,
                 "owned": None if brief else client.owned,
             }
-        future = client.send(**told)
+        future = client.send(**changes)
         error = future.exception()
         if loses_answer:
             self.tells_all = True

@@ -11,9 +11,9 @@ from coordinator.group.consumer.config import ConsumerGroupConfig
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.member import ConsumerMember
 from coordinator.group.group_port import Group, GroupType
-from protocol.internal.consumer_group_records import CONSUMER_GROUP_MEMBER_METADATA
-from protocol.internal.group_records import GROUP_METADATA, OFFSET_COMMIT
-from protocol.internal.schema import record_id
+from protocol.coordinator_records.consumer_group_records import CONSUMER_GROUP_MEMBER_METADATA
+from protocol.coordinator_records.group_records import GROUP_METADATA, OFFSET_COMMIT
+from protocol.coordinator_records.record_schema import record_id
 from protocol.records.build import Record, build_batch
 from tests.unit.coordinator.group.offsets.rig import OffsetRig
 from tests.unit.coordinator.group.rig import GROUP

@@ -29,13 +29,13 @@ def group(counts: Mapping[UUID, int], members: Mapping[str, MemberSpec]) -> Grou
     for member_id, one in members.items():
         for topic, partitions in one.assigned.items():
             owners.setdefault(topic, {}).update(dict.fromkeys(partitions, member_id))
-    homogeneous = len({frozenset(one.topics) for one in members.values()}) == 1
+    homogeneous = len({frozenset(member.topics) for member in members.values()}) == 1
     return GroupSpec(dict(sorted(members.items())), homogeneous, owners, counts)
 
 
 def having(spec: GroupSpec, answer: Mapping[str, Partitions], leaver: str | None = None) -> GroupSpec:
     """The same group with this target assignment; a member that leaves takes its part of it along."""
-    left = {name: one._replace(assigned=answer[name]) for name, one in spec.members.items() if name != leaver}
+    left = {name: member._replace(assigned=answer[name]) for name, member in spec.members.items() if name != leaver}
     return group(spec.partition_counts, left)
 
 
@@ -147,7 +147,7 @@ def groups(draw: st.DrawFn, *, alike: bool | None = None) -> GroupSpec:
             owner = owners[bytes_[number * 7 + partition] % len(owners)]
             if owner is not None:
                 assigned[owner][topic] = assigned[owner].get(topic, some()) | {partition}
-    return group(counts, {name: one._replace(assigned=assigned[name]) for name, one in members.items()})
+    return group(counts, {name: member._replace(assigned=assigned[name]) for name, member in members.items()})
 
 
 @pytest.mark.parametrize("assign", ASSIGNORS.values(), ids=ASSIGNORS)
@@ -156,9 +156,9 @@ def groups(draw: st.DrawFn, *, alike: bool | None = None) -> GroupSpec:
 def test_every_partition_that_somebody_wants_has_one_owner_who_wants_it(assign: Assign, spec: GroupSpec) -> None:
     answer = assign(spec)
     owned = [(topic, one) for partitions in answer.values() for topic, indexes in partitions.items() for one in indexes]
-    wanted = {topic for one in spec.members.values() for topic in one.topics}
+    wanted = {topic for member in spec.members.values() for topic in member.topics}
     assert sorted(owned) == [(topic, one) for topic in sorted(wanted) for one in range(spec.partition_counts[topic])]
-    assert all({*answer[name]} <= {*one.topics} for name, one in spec.members.items())
+    assert all({*answer[name]} <= {*member.topics} for name, member in spec.members.items())
     assert all(indexes for partitions in answer.values() for indexes in partitions.values())
 
 
@@ -195,7 +195,7 @@ def test_uniform_lets_members_keep_their_partitions_when_one_leaves(spec: GroupS
 def test_range_hands_out_rows_as_long_as_each_other_give_or_take_one_and_longer_ones_first(spec: GroupSpec) -> None:
     answer = range_(spec)
     for topic, count in spec.partition_counts.items():
-        subscribers = [(one.instance_id, name) for name, one in spec.members.items() if topic in one.topics]
+        subscribers = [(member.instance_id, name) for name, member in spec.members.items() if topic in member.topics]
         static = sorted((pair for pair in subscribers if pair[0] is not None), key=lambda pair: pair[0] or "")
         dynamic = sorted((pair for pair in subscribers if pair[0] is None), key=lambda pair: pair[1])
         rows = [sorted(answer[name].get(topic, some())) for _, name in static + dynamic]

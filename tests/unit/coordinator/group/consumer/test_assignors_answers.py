@@ -1,6 +1,6 @@
 """The assignors' answers are as good as those of Apache Kafka 4.1's classes (assignor_answers.jsonl).
 
-`python -m tests.conformance.assignor_answers` asks Kafka's classes anew.
+`python -m tools.recorders.assignor_answers` asks Kafka's classes anew.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from coordinator.group.classic.messages import MemberIdentity
 from coordinator.group.consumer.states import ConsumerGroupState, MemberState
 from tests.unit.coordinator.group.consumer.clients import ClassicConsumer, ConsumerClient, some
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
-from tests.unit.coordinator.group.steps import refused, told
+from tests.unit.coordinator.group.steps import answer_of, refused
 
 NONE, REJOIN = ErrorCode.none, ErrorCode.rebalance_in_progress
 STABLE, UNREVOKED, UNRELEASED, UNKNOWN = MemberState
@@ -23,7 +23,7 @@ async def mixed(rig: ConsumerRig, **classic: Any) -> tuple[ConsumerClient, Class
     assert old.rejoins() == {}
     modern.beat()
     modern.beat()
-    assert told(old.heartbeat()) is REJOIN
+    assert answer_of(old.heartbeat()) is REJOIN
     assert rig.of(**{name: [*indexes] for name, indexes in old.rejoins().items()}) == rig.member(old).assigned
     assert rig.consumers.state is ConsumerGroupState.STABLE
     return modern, old
@@ -34,24 +34,24 @@ async def test_joins_syncs_and_beats_until_all_is_settled() -> None:
     modern = ConsumerClient(rig, "m1", "a")
     modern.beat()
     old = ClassicConsumer(rig, "c1", "a")
-    first = told(old.join())
+    first = answer_of(old.join())
     assert (first.error, rig.consumers.members.keys()) == (ErrorCode.member_id_required, {"m1"})
-    joined = told(old.join())
+    joined = answer_of(old.join())
     assert (joined.member_id, joined.generation, joined.protocol_type) == (first.member_id, 2, "consumer")
     assert (joined.protocol_name, joined.leader, joined.members) == ("range", "", ())
     assert rig.timers == ["session of m1", f"session of {old.member_id}", f"sync of {old.member_id}"]
-    answer = told(old.sync(protocol_type="consumer", protocol_name="range"))
+    answer = answer_of(old.sync(protocol_type="consumer", protocol_name="range"))
     assert (answer.error, answer.protocol_type, answer.protocol_name) == (NONE, "consumer", "range")
     assert answer.assignment.hex() == "0001" + "00000000" + "ffffffff"
-    assert told(old.heartbeat()) is NONE, "what it waits for is not free"
+    assert answer_of(old.heartbeat()) is NONE, "what it waits for is not free"
     modern.beat()
     modern.beat()
-    assert told(old.heartbeat()) is REJOIN
-    assert told(old.heartbeat()) is REJOIN
+    assert answer_of(old.heartbeat()) is REJOIN
+    assert answer_of(old.heartbeat()) is REJOIN
     assert f"join of {old.member_id}" in rig.timers
     assert old.rejoins() == some(2, 3)
     assert rig.timers == ["session of m1", f"session of {old.member_id}"]
-    assert told(old.heartbeat()) is NONE
+    assert answer_of(old.heartbeat()) is NONE
     assert await log_tells(rig)
 
 
@@ -61,14 +61,14 @@ async def test_gives_partitions_up_by_joining_again_without_them() -> None:
     third = ConsumerClient(rig, "m3", "a")
     third.beat()
     modern.beat()
-    assert told(old.heartbeat()) is REJOIN
+    assert answer_of(old.heartbeat()) is REJOIN
     assert refused(old.sync()) is REJOIN
     old.joined()
     assert (old.generation, rig.member(old).state) == (2, UNREVOKED)
     kept = old.owned["a"]
     old.synced()
     assert len(kept - old.owned["a"]) == 1
-    assert told(old.heartbeat()) is REJOIN
+    assert answer_of(old.heartbeat()) is REJOIN
     modern.beat()
     old.rejoins()
     assert (old.generation, rig.member(old).state) == (3, STABLE)
@@ -83,11 +83,11 @@ async def test_an_eager_one_has_given_everything_up_when_it_joins() -> None:
     modern.topics = ()
     modern.beat()
     modern.beat()
-    assert told(old.heartbeat()) is REJOIN
+    assert answer_of(old.heartbeat()) is REJOIN
     assert old.rejoins() == some(0, 1, 2, 3)
     modern.topics = ("a",)
     modern.beat()
-    assert told(old.heartbeat()) is REJOIN
+    assert answer_of(old.heartbeat()) is REJOIN
     assert len(old.rejoins()["a"]) == 2
     assert rig.member(old).state is STABLE
     assert rig.consumers.waits_for_partitions(rig.member(modern)) is False
@@ -99,9 +99,9 @@ async def test_is_removed_when_it_does_not_join_sync_or_beat_in_time() -> None:
     other = ConsumerClient(rig, "m2", "a")
     other.beat()
     for _ in range(4):
-        assert told(old.heartbeat()) is REJOIN
+        assert answer_of(old.heartbeat()) is REJOIN
         await rig.pass_ms(4_999)
-    told(old.heartbeat())
+    answer_of(old.heartbeat())
     assert old.member_id in rig.consumers.members
     await rig.pass_ms(10)
     assert refused(old.heartbeat()) is ErrorCode.unknown_member_id, "did not join"
@@ -109,7 +109,7 @@ async def test_is_removed_when_it_does_not_join_sync_or_beat_in_time() -> None:
     late.joined()
     for _ in range(4):
         await rig.pass_ms(4_999)
-        told(late.heartbeat())
+        answer_of(late.heartbeat())
     await rig.pass_ms(10)
     assert refused(late.sync()) is ErrorCode.unknown_member_id, "did not sync"
     silent = ClassicConsumer(rig, "c3", "a", session_ms=10_000)
@@ -140,7 +140,7 @@ async def test_is_refused_what_is_not_its_own() -> None:
     assert refused(ClassicConsumer(rig, "c4", "a").join()) is ErrorCode.group_max_size_reached
     again = ClassicConsumer(rig, "c3", "a", instance="i3")
     assert refused(again.join()) is ErrorCode.group_max_size_reached, "as in Kafka: it counts as a newcomer"
-    assert told(rig.leave(MemberIdentity("nobody"), MemberIdentity("x", "i3"), MemberIdentity("x", "i9"))) == (
+    assert answer_of(rig.leave(MemberIdentity("nobody"), MemberIdentity("x", "i3"), MemberIdentity("x", "i9"))) == (
         ErrorCode.unknown_member_id,
         ErrorCode.fenced_instance_id,
         ErrorCode.unknown_member_id,
@@ -165,11 +165,11 @@ async def test_a_static_one_comes_back_under_a_new_id_without_a_rebalance() -> N
     assert again.rejoins() == some(2, 3)
     assert (again.generation, rig.epochs) == (2, (2, 2))
     assert refused(old.heartbeat()) is ErrorCode.fenced_instance_id
-    assert told(again.heartbeat()) is NONE
+    assert answer_of(again.heartbeat()) is NONE
     assert rig.consumers.state is ConsumerGroupState.STABLE
     assert await log_tells(rig)
     await rig.pass_ms(9_000)
-    assert told(again.heartbeat()) is NONE
+    assert answer_of(again.heartbeat()) is NONE
     await rig.pass_ms(5_000)
     assert again.member_id in rig.consumers.members
 
@@ -180,14 +180,14 @@ async def test_members_leave_together_and_an_administrator_names_an_instance() -
     static = ClassicConsumer(rig, "c2", "a", instance="i2")
     static.rejoins()
     epoch = rig.consumers.epoch
-    codes = told(rig.leave(MemberIdentity(old.member_id), MemberIdentity("", "i2"), MemberIdentity("nobody")))
+    codes = answer_of(rig.leave(MemberIdentity(old.member_id), MemberIdentity("", "i2"), MemberIdentity("nobody")))
     assert codes == (NONE, NONE, ErrorCode.unknown_member_id)
     assert (rig.consumers.members.keys(), rig.consumers.epoch) == ({"m1"}, epoch + 1)
     assert rig.timers == ["session of m1"]
     assert await log_tells(rig)
-    assert told(rig.leave(MemberIdentity("m1"))) == (NONE,)
+    assert answer_of(rig.leave(MemberIdentity("m1"))) == (NONE,)
     assert rig.consumers.is_empty
-    assert told(rig.leave()) == ()
+    assert answer_of(rig.leave()) == ()
     assert rig.consumers.epoch == epoch + 2
 
 
@@ -196,7 +196,7 @@ async def test_members_that_leave_together_are_removed_from_the_log_as_they_were
     names = ["m3", "m1", "m6", "m2", "m5", "m4"]
     for name in names:
         ConsumerClient(rig, name, "a").beat()
-    assert told(rig.leave(*map(MemberIdentity, names))) == (NONE,) * len(names)
+    assert answer_of(rig.leave(*map(MemberIdentity, names))) == (NONE,) * len(names)
     assert rig.members_removed() == names
 
 
@@ -209,7 +209,7 @@ async def test_one_changes_over_while_it_should_give_partitions_up_and_is_not_re
     assert "rebalance of m1" in rig.timers
     changed = ClassicConsumer(rig, "c1", "a", session_ms=60_000)
     changed.member_id, changed.owned = "m1", some(0, 1)
-    assert told(changed.join()).generation == 2
+    assert answer_of(changed.join()).generation == 2
     assert changed.synced().error is NONE
     await rig.pass_ms(20_001)
     assert rig.consumers.members.keys() == {"m1", "m2"}

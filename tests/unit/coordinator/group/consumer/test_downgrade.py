@@ -20,7 +20,7 @@ from tests.unit.coordinator.group.consumer.clients import (
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
 from tests.unit.coordinator.group.offsets.rig import offset
 from tests.unit.coordinator.group.rig import EMPTY, PREPARING, STABLE
-from tests.unit.coordinator.group.steps import refused, told
+from tests.unit.coordinator.group.steps import answer_of, refused
 
 NONE, REJOIN = ErrorCode.none, ErrorCode.rebalance_in_progress
 
@@ -47,7 +47,7 @@ async def test_when_the_last_modern_member_goes_the_group_is_a_classic_one_that_
     if how == "leaves":
         modern.leave()
     elif how == "is removed":
-        assert told(rig.leave(MemberIdentity("", "i1"))) == (NONE,)
+        assert answer_of(rig.leave(MemberIdentity("", "i1"))) == (NONE,)
     else:
         await rig.pass_ms(9_001)
     assert rig.shard.groups.consumer.find("readers") is None
@@ -56,10 +56,10 @@ async def test_when_the_last_modern_member_goes_the_group_is_a_classic_one_that_
     assert partitions_in(rig.group.members[old.member_id].assignment) == some(2, 3)
     assert rig.timers == []
     assert await log_tells(rig)
-    assert told(old.heartbeat()) is REJOIN
+    assert answer_of(old.heartbeat()) is REJOIN
     joined = old.join()
-    assert (told(joined).generation, told(joined).leader) == (3, old.member_id)
-    assert told(old.sync({old.member_id: assignment(some(0, 1, 2, 3))})).error is NONE
+    assert (answer_of(joined).generation, answer_of(joined).leader) == (3, old.member_id)
+    assert answer_of(old.sync({old.member_id: assignment(some(0, 1, 2, 3))})).error is NONE
     assert rig.group.state is STABLE
     assert refused(modern.send(member_epoch=2)) is ErrorCode.group_id_not_found
     await rig.restart()
@@ -84,18 +84,18 @@ async def test_replaced_by_a_classic_static_member_the_last_modern_one_goes_with
     rig = await ConsumerRig.having({"a": 4})
     modern, old = await mixed(rig)
     back = ClassicConsumer(rig, "c2", "a", instance="i1")
-    joined = told(back.join())
+    joined = answer_of(back.join())
     assert (joined.error, joined.generation) == (NONE, 2)
     assert (rig.group.state, rig.group.generation) == (STABLE, 2)
     assert rig.group.members.keys() == {old.member_id, back.member_id}
     assert rig.timers == []
     assert rig.heartbeats.delayed == 2
-    assert [partitions_in(told(one.sync()).assignment) for one in (back, old)] == [some(0, 1), some(2, 3)]
-    assert [told(one.heartbeat()) for one in (back, old)] == [NONE, NONE]
+    assert [partitions_in(answer_of(one.sync()).assignment) for one in (back, old)] == [some(0, 1), some(2, 3)]
+    assert [answer_of(one.heartbeat()) for one in (back, old)] == [NONE, NONE]
     assert refused(modern.send(member_epoch=2)) is ErrorCode.group_id_not_found
     assert await log_tells(rig)
     await rig.restart()
-    assert [told(one.heartbeat()) for one in (back, old)] == [NONE, NONE]
+    assert [answer_of(one.heartbeat()) for one in (back, old)] == [NONE, NONE]
 
 
 @pytest.mark.parametrize("classic_max", [None, 1], ids=["by policy", "by size"])
@@ -112,7 +112,7 @@ async def test_a_group_that_may_not_be_classic_stays_a_consumer_group_of_classic
     modern.leave()
     assert rig.consumers.members.keys() == {old.member_id, second.member_id}
     for member in (old, second) * 2:
-        if told(member.heartbeat()) is REJOIN:
+        if answer_of(member.heartbeat()) is REJOIN:
             member.rejoins()
     assert rig.consumers.state is ConsumerGroupState.STABLE
     assert len(old.owned["a"]) == len(second.owned["a"]) == 2
@@ -127,7 +127,7 @@ async def test_a_failed_downgrade_leaves_the_consumer_group_as_it_was() -> None:
     assert refused(modern.send(member_epoch=-1)) is ErrorCode.unknown_server_error
     assert refused(ClassicConsumer(rig, "c2", "a", instance="i1").join()) is ErrorCode.unknown_server_error
     rig.log.fail_with = None
-    assert (modern.beat().member_epoch, told(old.heartbeat()), rig.timers) == (2, NONE, timers)
+    assert (modern.beat().member_epoch, answer_of(old.heartbeat()), rig.timers) == (2, NONE, timers)
     assert rig.group_types() == {"readers": "consumer"}
 
 

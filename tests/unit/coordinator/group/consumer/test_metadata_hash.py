@@ -30,7 +30,7 @@ def test_the_hash_of_a_topic_is_kafkas(image: TopicImage, expected: int) -> None
 
 
 def test_the_hash_in_a_record_that_kafka_wrote() -> None:
-    """That of tests/unit/protocol/data/kafka_4_1_consumer_group.txt."""
+    """That of tests/unit/protocol/coordinator_records/data/kafka_4_1_consumer_group.txt."""
     images = (
         TopicImage("k848r-fa2b1a-b", UUID("6f13dc86-d772-4ba6-996c-127635f3e21e"), [[], []]),
         TopicImage("k848r-fa2b1a-a", UUID("c264c343-a5c0-452c-8410-3611f0a30abe"), [[], [], []]),

@@ -8,17 +8,17 @@ from kio.schema.errors import ErrorCode
 
 from coordinator.group.consumer import records
 from coordinator.runtime.outcome import CoordinatorRecord, Outcome, ProducerEpoch
-from protocol.errors import IllegalGeneration, StaleMemberEpoch, UnknownMemberId, UnknownServerError, UnsupportedVersion
-from protocol.internal.consumer_group_records import (
+from protocol.coordinator_records.consumer_group_records import (
     CONSUMER_GROUP_PARTITION_METADATA,
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupPartitionMetadataValue,
 )
+from protocol.errors import IllegalGeneration, StaleMemberEpoch, UnknownMemberId, UnknownServerError, UnsupportedVersion
 from tests.unit.coordinator.group.consumer.clients import ClassicConsumer, ConsumerClient
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
 from tests.unit.coordinator.group.offsets.rig import offset
 from tests.unit.coordinator.group.rig import GROUP
-from tests.unit.coordinator.group.steps import refused, told
+from tests.unit.coordinator.group.steps import answer_of, refused
 
 NONE = ErrorCode.none
 RETENTION, CHECK = 100_000, 10_000
@@ -41,8 +41,8 @@ async def test_members_commit_and_fetch_with_their_epoch() -> None:
     rig, _, old = await running()
     old_id = old.member_id
 
-    def commit(**told: Any) -> type:
-        return type(rig.ask_commit(offset(0, 1, "a"), **told).exception())
+    def commit(**changes: Any) -> type:
+        return type(rig.ask_commit(offset(0, 1, "a"), **changes).exception())
 
     def fetch(member_id: str | None, epoch: int) -> type:
         fetched = rig.runtime.read(0, lambda state: state.offsets.fetch(GROUP, None, False, member_id, epoch))
@@ -81,7 +81,7 @@ async def test_only_offsets_of_topics_that_nobody_subscribes_to_expire_or_are_de
     rig.commit(offset(0, 1, "a"), offset(0, 1, "b"), member_id="m1", generation=2)
     for _ in range(RETENTION // CHECK):
         await rig.pass_ms(CHECK - 100)
-        told(old.heartbeat())
+        answer_of(old.heartbeat())
         modern.beat_briefly()
     assert rig.committed() == {("a", 0): 1, ("b", 0): 1}
     await rig.pass_ms(2_000)

@@ -110,7 +110,7 @@ async def test_after_a_lost_answer_the_epoch_before_is_as_good_for_who_owns_no_m
     assert refused(ConsumerClient(rig, "m4", "a").send(member_epoch=3)) is ErrorCode.unknown_member_id
 
 
-@pytest.mark.parametrize("owned", [(0, 1), None, ()], ids=["some", "not told", "none"])
+@pytest.mark.parametrize("owned", [(0, 1), None, ()], ids=["some", "not said", "none"])
 async def test_a_member_in_a_state_of_some_later_kafkas_goes_on_only_if_it_owns_nothing(
     owned: tuple[int, ...] | None,
 ) -> None:
@@ -119,11 +119,11 @@ async def test_a_member_in_a_state_of_some_later_kafkas_goes_on_only_if_it_owns_
     member.beat()
     strange = ConsumerMember("m1", epoch=1, state=UNKNOWN, assigned=rig.of(a=(0, 1)))
     rig.runtime.write(0, lambda _: Outcome((records.current_assignment(GROUP, strange),)))
-    told = member.send(owned=None if owned is None else rig.of(a=owned))
+    answer = member.send(owned=None if owned is None else rig.of(a=owned))
     if owned == ():
-        assert (told.result().member_epoch, rig.member(member).state) == (1, STABLE)
+        assert (answer.result().member_epoch, rig.member(member).state) == (1, STABLE)
     else:
-        assert refused(told) is ErrorCode.fenced_member_epoch
+        assert refused(answer) is ErrorCode.fenced_member_epoch
 
 
 async def test_the_group_uses_the_assignor_that_most_of_its_members_prefer() -> None:

@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 from coordinator.group.consumer import target
 from coordinator.group.consumer.assignors.spec import GroupSpec, PartitionAssignorError
 from coordinator.group.consumer.config import ConsumerGroupConfig
-from coordinator.group.consumer.heartbeat import check_request, settled_member
+from coordinator.group.consumer.heartbeat import check_request, unchanged_member
 from coordinator.group.consumer.messages import ConsumerHeartbeat
 from protocol.errors import KafkaError, UnknownServerError
 from tests.unit.coordinator.group.consumer.clients import ConsumerClient, sign_of_life
@@ -35,8 +35,8 @@ JOINS = {
 INVALID, NOT_SUPPORTED = ErrorCode.invalid_request, ErrorCode.unsupported_assignor
 
 
-def wrong(**told: Any) -> tuple[ErrorCode, str] | None:
-    fields: dict[str, Any] = {**JOINS, **told}
+def wrong(**changes: Any) -> tuple[ErrorCode, str] | None:
+    fields: dict[str, Any] = {**JOINS, **changes}
     try:
         check_request(ConsumerHeartbeat(**fields), ConsumerGroupConfig())
     except KafkaError as error:
@@ -45,7 +45,7 @@ def wrong(**told: Any) -> tuple[ErrorCode, str] | None:
 
 
 @pytest.mark.parametrize(
-    ("told", "why"),
+    ("changes", "why"),
     [
         ({"member_id": " "}, "MemberId can't be empty."),
         ({"member_id": "", "names_itself": False, "member_epoch": 1}, "MemberId can't be empty."),
@@ -60,8 +60,8 @@ def wrong(**told: Any) -> tuple[ErrorCode, str] | None:
         ({"member_epoch": -3}, "MemberEpoch is invalid."),
     ],
 )
-def test_is_refused(told: dict[str, Any], why: str) -> None:
-    assert wrong(**told) == (INVALID, why)
+def test_is_refused(changes: dict[str, Any], why: str) -> None:
+    assert wrong(**changes) == (INVALID, why)
 
 
 def test_lets_pass_what_a_member_sends() -> None:
@@ -86,14 +86,14 @@ async def test_a_heartbeat_is_a_mere_sign_of_life_while_nothing_is_to_be_done() 
     rig = await ConsumerRig.having({"a": 2})
     one, other = ConsumerClient(rig, "m1", "a"), ConsumerClient(rig, "m2", "a")
 
-    def is_settled(**told: Any) -> bool:
-        request = replace(sign_of_life("m1", one.epoch), **told)
-        return settled_member(rig.shard.groups.consumer, request) is rig.member(one)
+    def is_settled(**changes: Any) -> bool:
+        request = replace(sign_of_life("m1", one.epoch), **changes)
+        return unchanged_member(rig.shard.groups.consumer, request) is rig.member(one)
 
     one.beat()
     one.beat_briefly()  # a new group is looked at twice
     assert is_settled()
-    tells: tuple[dict[str, Any], ...] = (
+    requests: tuple[dict[str, Any], ...] = (
         {"owned": {}},
         {"rack_id": "r"},
         {"instance_id": "i"},
@@ -107,8 +107,8 @@ async def test_a_heartbeat_is_a_mere_sign_of_life_while_nothing_is_to_be_done() 
         {"member_id": "nobody"},
         {"group_id": "another"},
     )
-    for told in tells:
-        assert not is_settled(**told), told
+    for changes in requests:
+        assert not is_settled(**changes), changes
     rig.grow("a", 4)
     assert not is_settled()
     one.beat_briefly()

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.consumer.assignment import Partitions
 from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.heartbeat import heartbeat_of_any, settled_member
+from coordinator.group.consumer.heartbeat import heartbeat_of_any, unchanged_member
 from coordinator.group.consumer.member import LEFT_FOR_A_WHILE
 from coordinator.group.consumer.messages import ConsumerHeartbeatAnswer
 from coordinator.group.consumer.states import ConsumerGroupState
@@ -211,7 +211,9 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             return
         if isinstance(group, ConsumerGroup):
             number = group.epoch
-            epochs = {one.member_id: one.epoch for one in group.members.values() if one.epoch != LEFT_FOR_A_WHILE}
+            epochs = {
+                member.member_id: member.epoch for member in group.members.values() if member.epoch != LEFT_FOR_A_WHILE
+            }
             assert number >= group.assignment_epoch
             assert all(0 <= epoch <= group.assignment_epoch for epoch in epochs.values())
         else:
@@ -240,8 +242,8 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     def partitions_have_one_owner(self, group: ConsumerGroup) -> None:
         """In the coordinator's books, and as live members believe that have not been removed."""
         for owned in (
-            [one.assigned for one in group.members.values()]
-            + [one.pending_revocation for one in group.members.values()],
+            [member.assigned for member in group.members.values()]
+            + [member.pending_revocation for member in group.members.values()],
             [actor.owned for actor in self.actors if self.is_certain(actor) and actor.member_id in group.members],
         ):
             partitions = [(topic, index) for one in owned for topic, indexes in one.items() for index in indexes]
@@ -260,7 +262,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         groups = self.rig.shard.groups.consumer
         for member in group.members.values():
             request = sign_of_life(member.member_id, member.epoch)
-            if settled_member(groups, request) is not None:
+            if unchanged_member(groups, request) is not None:
                 outcome = heartbeat_of_any(groups, request)
                 assert not outcome.records
                 interval_ms = groups.config.heartbeat_interval_ms

@@ -32,8 +32,8 @@ async def test_back_under_another_member_id_it_has_its_partitions_at_the_same_gr
     assert (back.epoch, rig.epochs, rig.consumers.state) == (2, (2, 2), ConsumerGroupState.STABLE)
     assert [*rig.consumers.members] == ["m2", "m3"]
     assert rig.consumers.target == {"m2": rig.of(a=(2, 3)), "m3": rig.of(a=(0, 1))}
-    for told in (static.send(member_epoch=2), static.send(member_epoch=-1), static.send(member_epoch=-2)):
-        assert refused(told) is ErrorCode.fenced_instance_id
+    for refusal in (static.send(member_epoch=2), static.send(member_epoch=-1), static.send(member_epoch=-2)):
+        assert refused(refusal) is ErrorCode.fenced_instance_id
     assert await log_tells(rig)
     await rig.pass_ms(44_000)
     assert back.beat().member_epoch == 2, "the timer of the one before finds nobody"

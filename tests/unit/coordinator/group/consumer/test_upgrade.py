@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 from coordinator.group.classic.messages import JoinAnswer, JoinRequest
 from coordinator.group.classic.protocols import MemberProtocol
 from coordinator.group.consumer.states import ConsumerGroupState, MemberState
+from protocol.coordinator_records.consumer_group_records import ClassicMemberMetadata
 from protocol.errors import GroupIdNotFound, MessageTooLarge
-from protocol.internal.consumer_group_records import ClassicMemberMetadata
 from tests.unit.coordinator.group.consumer.clients import (
     ClassicConsumer,
     ConsumerClient,
@@ -24,7 +24,7 @@ from tests.unit.coordinator.group.consumer.clients import (
 from tests.unit.coordinator.group.consumer.rig import ConsumerRig, log_tells
 from tests.unit.coordinator.group.offsets.rig import offset
 from tests.unit.coordinator.group.rig import EMPTY, PREPARING, STABLE
-from tests.unit.coordinator.group.steps import refused, told, waits
+from tests.unit.coordinator.group.steps import answer_of, refused, waits
 
 NONE, REJOIN = ErrorCode.none, ErrorCode.rebalance_in_progress
 
@@ -34,10 +34,10 @@ async def classic_pair(rig: ConsumerRig, user_data: bytes = b"", **client: Any) 
     pair = [ClassicConsumer(rig, f"c{number}", "a", **{"version": 3, **client}) for number in (1, 2)]
     joins = [member.join() for member in pair]
     await rig.pass_ms(5)
-    assert all(told(join).error is NONE for join in joins)
+    assert all(answer_of(join).error is NONE for join in joins)
     shares = {pair[0].member_id: assignment(some(0, 1), user_data), pair[1].member_id: assignment(some(2, 3))}
     for member in pair:
-        member.owned = partitions_in(told(member.sync(shares)).assignment)
+        member.owned = partitions_in(answer_of(member.sync(shares)).assignment)
     return pair
 
 
@@ -58,7 +58,7 @@ async def test_a_stable_classic_group_goes_on_as_a_consumer_group_with_what_ever
     assert await log_tells(rig)
     for _ in range(2):
         for member in pair:
-            if told(member.heartbeat()) is REJOIN:
+            if answer_of(member.heartbeat()) is REJOIN:
                 member.rejoins()
         newcomer.beat()
     assert rig.consumers.state is ConsumerGroupState.STABLE
@@ -74,12 +74,12 @@ async def test_members_go_over_and_back_in_the_order_in_which_they_came() -> Non
         ClassicConsumer(rig, f"i{number}", "a", version=3).join()
     newcomer = ConsumerClient(rig, "kkk", "a")
     newcomer.beat()
-    went_over = [one for one in rig.members_written() if one != "kkk"]
+    went_over = [member for member in rig.members_written() if member != "kkk"]
     assert [one[:2] for one in went_over] == ["i2", "i0", "i1"]
     newcomer.leave()
     written = rig.records()[-1]
     assert written is not None
-    assert [one.member_id for one in written.members] == went_over
+    assert [member.member_id for member in written.members] == went_over
     assert written.leader == went_over[0]
 
 
@@ -103,7 +103,7 @@ async def test_who_wants_nothing_takes_nothing_from_others_after_the_group_went_
     await rig.pass_ms(5)
     modern = ConsumerClient(rig, "m1", "a")
     modern.beat()
-    told(old.leave())
+    answer_of(old.leave())
     ConsumerClient(rig, "m2").beat()
     assert modern.beat().assigned == rig.of(a=range(4))
 
@@ -113,7 +113,7 @@ async def test_a_static_member_takes_its_place_and_the_group_over_to_the_consume
     leader = ClassicConsumer(rig, "c1", "a", instance="i1")
     leader.join()
     await rig.pass_ms(5)
-    told(leader.sync({leader.member_id: assignment(some(0, 1, 2, 3))}))
+    answer_of(leader.sync({leader.member_id: assignment(some(0, 1, 2, 3))}))
     back = ConsumerClient(rig, "m1", "a", instance="i1")
     assert back.beat().assigned == rig.of(a=range(4))
     assert rig.consumers.members.keys() == {"m1"}
@@ -130,7 +130,7 @@ async def test_who_waits_for_a_rebalance_of_the_classic_group_is_told_to_join_th
     parked = third.join()
     assert waits(parked)
     ConsumerClient(rig, "m1", "a").beat()
-    answer = told(parked)
+    answer = answer_of(parked)
     assert answer == JoinAnswer(answer.member_id, REJOIN)
     third.member_id = answer.member_id
     assert rig.member(third).assigned == {}
@@ -145,7 +145,7 @@ async def test_who_waits_for_its_assignment_is_told_to_join_again() -> None:
     leader, follower = await classic_pair(rig)
     joins = [leader.join(), follower.join()]
     await rig.pass_ms(5)
-    assert [told(join).generation for join in joins] == [2, 2]
+    assert [answer_of(join).generation for join in joins] == [2, 2]
     parked = follower.sync()
     ConsumerClient(rig, "m1", "a").beat()
     assert refused(parked) is REJOIN
@@ -183,7 +183,7 @@ async def test_a_group_that_may_not_change_over_stays_as_it_is(
     assert str(caught.value) == f"Cannot upgrade classic group readers to consumer group because {why}"
     assert rig.log.log_end_offset == written
     assert rig.group.state is STABLE
-    assert [told(member.heartbeat()) for member in pair] == [NONE, NONE]
+    assert [answer_of(member.heartbeat()) for member in pair] == [NONE, NONE]
 
 
 @pytest.mark.parametrize(
@@ -197,10 +197,10 @@ async def test_a_group_with_an_impossible_length_stays_as_it_is_and_why_is_not_t
     leader.metadata["range"] = b"\0\1" + subscription(["a"], {}, version=0)[2:] + owned
     leader.join()
     await rig.pass_ms(5)
-    told(leader.sync({leader.member_id: share}))
+    answer_of(leader.sync({leader.member_id: share}))
     assert refused(ConsumerClient(rig, "m1", "a").send()) is ErrorCode.unknown_server_error
     assert rig.group.state is STABLE
-    assert told(leader.heartbeat()) is NONE
+    assert answer_of(leader.heartbeat()) is NONE
 
 
 async def test_who_waits_is_sent_back_also_by_an_upgrade_that_the_log_refuses() -> None:
@@ -215,7 +215,7 @@ async def test_who_waits_is_sent_back_also_by_an_upgrade_that_the_log_refuses() 
     again = leader.join()
     assert waits(again)
     follower.join()
-    assert told(again).generation == 2
+    assert answer_of(again).generation == 2
 
 
 # -- empty groups

@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 from coordinator.group.offsets.metrics import OffsetMetrics
 from coordinator.group.offsets.offsets import Commit, Fetched, OffsetToCommit
 from coordinator.runtime.outcome import ProducerEpoch
-from protocol.internal.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
+from protocol.coordinator_records.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
 from tests.unit.coordinator.group.rig import Rig
 
 NONE = ErrorCode.none

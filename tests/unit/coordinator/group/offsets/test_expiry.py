@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.internal.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
+from protocol.coordinator_records.group_records import OFFSET_COMMIT, OffsetCommitKey, OffsetCommitValue
 from protocol.records.batch import NO_TIMESTAMP
 from protocol.records.build import Record, build_batch
 from tests.unit.coordinator.group.offsets.rig import GROUP, OffsetRig, offset

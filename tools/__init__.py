@@ -1,0 +1,1 @@
+"""Programs that developers run by hand; no test and no broker needs them."""

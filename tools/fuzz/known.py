@@ -1,0 +1,103 @@
+"""Where `fuzz` expects the brokers to differ: the deviations of docs/compatibility.md that random requests meet.
+
+And where Kafka would differ from itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tests.conformance import schema
+from tests.conformance.deviations import answered
+from tools.fuzz.damage import Damage
+
+Body = dict[str, Any]
+Case = tuple[str, Callable[[Body], bool], Callable[[Any, Any], bool]]
+"""An API, what its request has in it, and what (Kafka's answer, ours) may be."""
+
+
+def anything(_: Any, __: Any) -> bool:
+    return True
+
+
+def answers_where_kafka_is_silent(expected: Any, got: Any) -> bool:
+    return bool(expected == "silence" and isinstance(got, dict))
+
+
+def begins_anew(expected: Any, got: Any) -> bool:
+    """Kafka has forgotten a group without members, which a JoinGroup that it refused was for."""
+    both = isinstance(expected, dict) and isinstance(got, dict)
+    return both and expected.get("member_epoch") == 1 and got == expected | {"member_epoch": got["member_epoch"]}
+
+
+def shares_by_ids(expected: Any, got: Any) -> bool:
+    """Whose partitions are free already goes by ids, and those of classic members each broker makes up.
+
+    Kafka's own answers to one conversation vary so. Where all ids are ours, partitions are told and not their number.
+    """
+    if not (isinstance(expected, dict) and isinstance(got, dict)):
+        return False
+    numbers = [*named(expected, "partitions"), *named(got, "partitions")]
+    counted = bool(numbers) and all(isinstance(number, int) for number in numbers)
+    return counted and got == expected | {"assignment": got["assignment"]}
+
+
+def named(body: Any, key: str) -> Iterator[Any]:
+    """Every value of that name in the body."""
+    if isinstance(body, dict):
+        for name, value in body.items():
+            if name == key:
+                yield value
+            yield from named(value, key)
+    elif isinstance(body, list):
+        for item in body:
+            yield from named(item, key)
+
+
+def _resource_twice(body: Body) -> bool:
+    names = [(r["resource_type"], r["resource_name"]) for r in body["resources"] or ()]
+    return len(set(names)) < len(names)
+
+
+def _transaction_twice(body: Body) -> bool:
+    ids = [one["transactional_id"] for one in body.get("transactions") or ()]
+    return len(set(ids)) < len(ids)
+
+
+def _protocol_twice(body: Body) -> bool:
+    names = [protocol["name"] for protocol in body["protocols"] or ()]
+    return len(set(names)) < len(names)
+
+
+CASES: tuple[Case, ...] = (
+    ("join_group", _protocol_twice, answered),
+    ("produce", lambda body: None in named(body, "records"), anything),
+    ("alter_configs", _resource_twice, answered),
+    ("add_partitions_to_txn", lambda body: not body.get("transactions", True), answered),
+    ("write_txn_markers", lambda _: True, answers_where_kafka_is_silent),
+    ("add_partitions_to_txn", _transaction_twice, answered),
+    (
+        "describe_topic_partitions",
+        lambda body: 2**31 - 1 in [(body.get("cursor") or {}).get("partition_index")],
+        anything,
+    ),
+    (
+        "fetch",
+        lambda body: any(i in (None, schema.NO_ID) for i in named(body, "topic_id")),
+        answers_where_kafka_is_silent,
+    ),
+    ("consumer_group_heartbeat", lambda body: body["member_epoch"] == 0, begins_anew),
+    ("consumer_group_heartbeat", lambda _: True, shares_by_ids),
+)
+
+
+def known(api: str, body: Body, damage: Damage | None, expected: Any, got: Any) -> bool:
+    """Whether a listed deviation explains it."""
+    if isinstance(got, dict) and isinstance(got.get("late"), list) and got.get("answer") == expected:
+        ends = (("sync_group", "25 UNKNOWN_MEMBER_ID"),) if api == "leave_group" else ()
+        return all(
+            code == "27 REBALANCE_IN_PROGRESS" or (waiting, code) in ends
+            for waiting, code in ((waiting, answer.get("error_code")) for waiting, answer in got["late"])
+        )
+    return any(name == api and has(body) and accepts(expected, got) for name, has, accepts in CASES)
