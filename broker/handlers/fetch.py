@@ -6,17 +6,18 @@ partitions that no other broker replicates.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from broker.network.context import RequestContext
+from broker.cluster.endpoints import endpoint_of
 from broker.replicas.delayed_fetch import PartitionFetch
 from broker.replicas.fetch_session import FetchContext, Results, Target
 from broker.replicas.partition import NO_LEADER_EPOCH, READ_COMMITTED, READ_UNCOMMITTED, Partition
 from broker.replicas.records_read import RecordsRead
+from broker.request_context import RequestContext
 from protocol.errors import (
     CorruptMessage,
     FencedLeaderEpoch,
@@ -61,7 +62,7 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaita
     # A partition named twice keeps its first place and its last fields, as in Kafka.
     wanted = {target.key: target for key, partitions in request.topics for target in _targets(ctx, key, partitions)}
     forgotten = [(key, index) for key, indexes in request.forgotten_topics for index in indexes]
-    context = ctx.node.fetch_sessions.context(
+    context = ctx.local.fetch_sessions.context(
         request.session_id, request.session_epoch, [*wanted.values()], forgotten, by_id
     )
     fetch = Fetch(ctx, request, context)
@@ -117,11 +118,11 @@ class Fetch(RecordsRead):
         self._ctx = ctx
         self._request = request
         self._context = context
-        max_bytes = min(request.max_bytes, ctx.node.config.integer("fetch.max.bytes"))
+        max_bytes = min(request.max_bytes, ctx.local.config.integer("fetch.max.bytes"))
         if self._limited:
-            max_bytes = min(max_bytes, ctx.node.throttling.most_to_fetch(ctx))
+            max_bytes = min(max_bytes, ctx.local.throttling.most_to_fetch(ctx))
         super().__init__(
-            ctx.node.replicas,
+            ctx.replicas,
             [],
             request.replica_id,
             request.isolation_level,
@@ -148,7 +149,7 @@ class Fetch(RecordsRead):
     @property
     def _limited(self) -> bool:
         """Whether a quota of clients may hold the request back; none applies to replicas."""
-        return self._ctx.node.throttling.enabled and self._request.replica_id < 0
+        return self._ctx.local.throttling.enabled and self._request.replica_id < 0
 
     async def finish(self, plan: ReadPlan | None) -> FetchResponse:
         """Read on from `plan`, wait up to `max_wait_ms` for `min_bytes` (Kafka's `DelayedFetch`), and answer."""
@@ -164,10 +165,10 @@ class Fetch(RecordsRead):
 
     def refuse(self, one: PartitionFetch, error: KafkaError) -> None:
         """Answer a partition that was found with an error."""
-        node = self._ctx.node
+        ctx = self._ctx
         self._refuse(one.result, error)
         if isinstance(error, UNEXPECTED):
-            node.metrics.fetch_failed(one.partition.topic)
+            ctx.local.metrics.fetch_failed(one.partition.topic)
         if isinstance(error, WHO_LEADS) and self._ctx.version >= FIRST_VERSION_WITH_LEADERS:
             one.result.current_leader = self._leader(one.partition)
 
@@ -183,13 +184,13 @@ class Fetch(RecordsRead):
 
     def find(self, target: Target) -> Partition:
         key, index = target.key
-        node = self._ctx.node
+        ctx = self._ctx
         if target.topic is None and not isinstance(key, str):
             topic = self._ctx.image.topics.by_id(key)
             target.topic = None if topic is None else topic.name
         if target.topic is None:
             raise UnknownTopicId
-        partition = node.replicas.get(target.topic, index)
+        partition = ctx.replicas.get(target.topic, index)
         if partition is None:
             raise UnknownTopicOrPartition
         return partition
@@ -199,7 +200,7 @@ class Fetch(RecordsRead):
         result.high_watermark = result.last_stable_offset = result.log_start_offset = -1
         result.aborted_transactions = None
         result.records = b""
-        self._ctx.node.metrics.request_error("fetch", error.code)
+        self._ctx.local.metrics.request_error("fetch", error.code)
 
     # -- the answer
 
@@ -209,14 +210,14 @@ class Fetch(RecordsRead):
     def response(self) -> FetchResponse:
         """The answer with what was read; over a quota it has no records, but the time to wait (KIP-219)."""
         if self._limited:
-            throttle_ms = self._ctx.node.throttling.fetch_ms(self._ctx, self._size)
+            throttle_ms = self._ctx.local.throttling.fetch_ms(self._ctx, self._size)
             if throttle_ms:
                 error_code, session_id, _ = self._context.preview(self._results())
                 return FetchResponse([], int(error_code), session_id, throttle_ms)
         error_code, session_id, results = self._context.respond(self._results())
         if self.failed and self._ctx.version < FIRST_FLEXIBLE_VERSION and any(map(_tells_divergence, results)):
             raise UnsupportedVersion  # a session that a newer version began: older ones have no field for it
-        metrics = self._ctx.node.metrics
+        metrics = self._ctx.local.metrics
         topics: list[tuple[TopicKey, list[FetchPartitionResponse]]] = []
         for target, result in results:
             key = target.key[0]
@@ -227,15 +228,19 @@ class Fetch(RecordsRead):
                 metrics.fetched(target.topic, len(result.records or b""))
         response = FetchResponse(topics, error_code=int(error_code), session_id=session_id)
         is_consumer = self._request.replica_id < 0
-        if self.failed and is_consumer and any(one.current_leader is not UNKNOWN_LEADER for _, one in results):
-            response.node_endpoints = (self._endpoint(),)
+        if self.failed and is_consumer:
+            response.node_endpoints = self._endpoints({one.current_leader.leader_id for _, one in results})
         return response
 
-    def _endpoint(self) -> NodeEndpoint:
-        """The leader's address (KIP-951): this node's."""
-        node = self._ctx.node
-        address = node.advertised[self._ctx.connection.listener_name]
-        return NodeEndpoint(node.node_id, address.host, address.port, node.config.optional_string("broker.rack"))
+    def _endpoints(self, leaders: Iterable[int]) -> tuple[NodeEndpoint, ...]:
+        """The addresses of the leaders that clients are told about (KIP-951)."""
+        found = []
+        for leader in leaders:
+            endpoint = endpoint_of(self._ctx.image, leader, self._ctx.connection.listener_name)
+            if endpoint is not None:
+                rack = self._ctx.image.cluster.brokers[leader].rack
+                found.append(NodeEndpoint(leader, endpoint.host, endpoint.port, rack))
+        return tuple(found)
 
     def _size(self) -> int:
         """Bytes of the answer with its size prefix and without its header, as Kafka counts them."""

@@ -9,7 +9,7 @@ from kio.schema.offset_for_leader_epoch.v4 import OffsetForLeaderEpochRequest, O
 from kio.schema.offset_for_leader_epoch.v4.request import OffsetForLeaderPartition
 from kio.schema.offset_for_leader_epoch.v4.response import EpochEndOffset, OffsetForLeaderTopicResult
 
-from broker.network.context import RequestContext
+from broker.request_context import RequestContext
 from protocol.durations import ZERO
 from protocol.errors import KafkaError, UnknownTopicOrPartition
 
@@ -23,7 +23,7 @@ def handle(ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetF
         topics=tuple(
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
-                partitions=tuple(_answer(ctx.node.replicas, topic.topic, wanted) for wanted in topic.partitions),
+                partitions=tuple(_answer(ctx.replicas, topic.topic, wanted) for wanted in topic.partitions),
             )
             for topic in request.topics
         ),

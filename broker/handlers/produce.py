@@ -21,7 +21,7 @@ from broker.coordinators.transactional_produce import (
     admit,
     new_append,
 )
-from broker.network.context import CloseConnectionError, RequestContext
+from broker.network.request import CloseConnectionError
 from broker.replicas.produced_batches import (
     FIRST_VERSION_WITH_ZSTD,
     distinct,
@@ -29,6 +29,7 @@ from broker.replicas.produced_batches import (
     malformed,
 )
 from broker.replicas.records_append import RecordsAppend, put_error
+from broker.request_context import RequestContext
 from coordinator.runtime.outcome import new_producer_epoch
 from protocol.errors import (
     InvalidPidMapping,
@@ -102,7 +103,9 @@ def handle(ctx: RequestContext, request: ProduceRequest) -> Answer | Awaitable[P
 def _admission(ctx: RequestContext, request: ProduceRequest) -> Refusals | Awaitable[Refusals]:
     assert request.transactional_id is not None
     appends = list(_transactional(ctx, request))
-    return admit(ctx.node, request.transactional_id, appends, abilities_of_produce(ctx.version))
+    return admit(
+        ctx.local, ctx.coordinators.transactions, request.transactional_id, appends, abilities_of_produce(ctx.version)
+    )
 
 
 async def _when_admitted(
@@ -128,7 +131,7 @@ def _answer(ctx: RequestContext, request: ProduceRequest, appended: RecordsAppen
         return None
     response = ProduceResponse(topics)
     if appended.unacknowledged:
-        return ctx.node.replicas.when_committed(appended.unacknowledged, request.timeout_ms, response)
+        return ctx.replicas.when_committed(appended.unacknowledged, request.timeout_ms, response)
     return response
 
 
@@ -149,10 +152,9 @@ def _transactional(ctx: RequestContext, request: ProduceRequest) -> Iterator[App
 
 
 def _append_all(ctx: RequestContext, request: ProduceRequest, refusals: Refusals) -> RecordsAppend:
-    node = ctx.node
     to_internal = ctx.client_id == ADMIN_CLIENT_ID
     append = RecordsAppend(
-        node.replicas, node.metrics, request.acks, ctx.version, node.clock.wall_ms(), refusals, to_internal
+        ctx.replicas, ctx.local.metrics, request.acks, ctx.version, ctx.local.clock.wall_ms(), refusals, to_internal
     )
     entries = distinct(ctx.version, request)
     for key, partitions in entries:
@@ -234,7 +236,7 @@ def _topic_name(ctx: RequestContext, key: TopicKey) -> str | None:
 
 def _partition(ctx: RequestContext, key: TopicKey, index: int) -> Partition | None:
     name = _topic_name(ctx, key)
-    return None if name is None else ctx.node.replicas.get(name, index)
+    return None if name is None else ctx.replicas.get(name, index)
 
 
 def _close_if_refused(topics: Topics) -> None:

@@ -22,6 +22,8 @@ import structlog
 
 from broker.replicas.delayed_produce import DelayedProduce
 from broker.replicas.large_batches import LargeBatches
+from broker.replicas.log_maintenance import LogMaintenance
+from broker.replicas.log_moves import LogMoves
 from broker.replicas.partition import Partition, Role
 from metadata.configs import ResourceType
 from protocol.errors import KafkaStorage
@@ -78,6 +80,9 @@ class ReplicaManager:
     Attributes:
         fetch_purgatory: Fetch requests that wait for records.
         produce_purgatory: Produce requests whose records are not committed yet.
+        logs: the logs of all partitions, and the folders they lie in.
+        maintenance: periodic work on the logs.
+        moves: moves logs between folders.
         large_batches: checks large batches in worker threads.
         stopping: no request waits any more.
     """
@@ -89,17 +94,20 @@ class ReplicaManager:
         logs: LogManager,
         log_config: Callable[[Mapping[str, str]], LogConfig],
         wheel: TimingWheel,
+        new_id: Callable[[], UUID],
         topic_deleted: Callable[[str], None],
     ) -> None:
         self._node_id = node_id
         self._cache = cache
-        self._logs = logs
+        self.logs = logs
         self._log_config = log_config
         self._topic_deleted = topic_deleted
         self.fetch_purgatory = Purgatory("Fetch", wheel)
         self.produce_purgatory = Purgatory("Produce", wheel)
         self._purgatories = (self.fetch_purgatory, self.produce_purgatory)
         self.large_batches = LargeBatches(logs.services.workers)
+        self.maintenance = LogMaintenance(logs, self)
+        self.moves = LogMoves(logs, self.maintenance.cleaner.is_busy_with, new_id)
         self.wall_ms = logs.services.clock.wall_ms
         self.stopping = False
         self.most = 0
@@ -124,7 +132,7 @@ class ReplicaManager:
 
     def offline_of(self, topic: TopicImage) -> Set[int]:
         """The partitions of a topic whose logs are offline."""
-        if not self._logs.any_failed:
+        if not self.logs.any_failed:
             return frozenset()
         return {index for index in range(topic.partition_count) if self.is_offline(topic.name, index)}
 
@@ -142,7 +150,7 @@ class ReplicaManager:
             config = self._config_of(topic.name, image)
             for index, partition in topic.in_order():
                 new = _New(topic.name, index, topic.id, partition.leader, partition.leader_epoch)
-                log = self._logs.get(*new.key) or self._logs.absent_log(*new.key, topic.id, config)
+                log = self.logs.get(*new.key) or self.logs.absent_log(*new.key, topic.id, config)
                 if log is None:
                     missing.append(new)
                 else:
@@ -200,18 +208,18 @@ class ReplicaManager:
         for new in wanted:
             config = self._config_of(new.topic, image)
             try:
-                make = self._logs.plan_log(new.topic, new.index, new.topic_id, config, new.leader_epoch)
+                make = self.logs.plan_log(new.topic, new.index, new.topic_id, config, new.leader_epoch)
             except KafkaStorage as refused:
                 self._say_not_made([new.key], refused)
             else:
                 plans.append((new.key, make))
         shares = [share for start in range(PREPARING) if (share := plans[start::PREPARING])]
-        call = self._logs.services.workers.call
+        call = self.logs.services.workers.call
         made: dict[PartitionKey, UnifiedLog] = {}
         for logs, errors in await asyncio.gather(*(call(partial(self._make_share, share)) for share in shares)):
             for error in errors.values():
-                self._logs.services.shortages.note(error.log_dir.path, error.cause)
-                self._logs.fail_if_device(error.log_dir, error.cause)
+                self.logs.services.shortages.note(error.log_dir.path, error.cause)
+                self.logs.fail_if_device(error.log_dir, error.cause)
             if errors:
                 self._say_not_made(errors, next(iter(errors.values())))
                 await self._abandon({key: logs.pop(key, None) for key in errors})
@@ -230,7 +238,7 @@ class ReplicaManager:
             except LogsNotMadeError as error:
                 errors[key] = error
         try:
-            self._logs.sync_folders()
+            self.logs.sync_folders()
         except LogsNotMadeError as error:
             errors |= dict.fromkeys(made, error)
         return made, errors
@@ -243,7 +251,7 @@ class ReplicaManager:
 
     async def _abandon(self, unwanted: Mapping[PartitionKey, UnifiedLog | None]) -> None:
         """Remove logs that are not to be hosted, and what is left of those that were not made."""
-        removals = [self._logs.abandon(*key, log) for key, log in unwanted.items()]
+        removals = [self.logs.abandon(*key, log) for key, log in unwanted.items()]
 
         def remove() -> list[OSError]:
             errors = []
@@ -254,7 +262,7 @@ class ReplicaManager:
                     errors.append(error)
             return errors
 
-        for failure in await self._logs.services.workers.call(remove):  # the next attempt, or start, removes them
+        for failure in await self.logs.services.workers.call(remove):  # the next attempt, or start, removes them
             logger.error("folder of a failed creation not removed", error=str(failure))
 
     # -- waiting requests
@@ -294,15 +302,15 @@ class ReplicaManager:
         log = self._prepared.pop(new.key, None)
         if log is None:
             self._without_log[new.key] = new
-            log = self._logs.unmade_log(*new.key, new.topic_id, self._config_of(new.topic, image))
+            log = self.logs.unmade_log(*new.key, new.topic_id, self._config_of(new.topic, image))
         else:
-            self._logs.adopt(log)
+            self.logs.adopt(log)
         self._host(new, log)
 
     def _replace_placeholder(self, new: _New, log: UnifiedLog) -> None:
         self._by_key[new.key].deleted()
         log.config = self._config_of(new.topic, self._cache.image)  # it may have changed while the log was made
-        self._logs.adopt(log)
+        self.logs.adopt(log)
         self._host(new, log)
         logger.info("log made at last", partition=f"{new.topic}-{new.index}")
 
@@ -334,7 +342,7 @@ class ReplicaManager:
                 continue
             if self._without_log.pop(key, None) is None:
                 try:
-                    self._logs.delete_log_soon(*key)
+                    self.logs.delete_log_soon(*key)
                 except KafkaStorage as error:  # the next start removes it
                     logger.error("partition not removed", partition=f"{topic.name}-{index}", error=error.message)
             partition.deleted()

@@ -250,7 +250,7 @@ async def test_a_size_out_of_bounds_closes_that_connection_alone(rig: Rig, size:
     client.transport.feed(metadata(1) + size.to_bytes(4, "big", signed=True))
     assert await ids(client) == [1]
     assert await client.closed()
-    assert (await other.ask("metadata", 12, **METADATA)).cluster_id == rig.node.cluster_id
+    assert (await other.ask("metadata", 12, **METADATA)).cluster_id == rig.node.cluster.id
 
 
 @pytest.mark.parametrize("length", [SCRATCH_BYTES, LARGEST_SCRATCH_BYTES, 300_000, 3_000_000])

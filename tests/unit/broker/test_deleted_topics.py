@@ -81,7 +81,7 @@ async def test_a_deletion_cut_short_at_any_point_leaves_no_folder(unsynced: Unsy
             fs.crash(unsynced)
         async with Rig(fs=fs, clock=rig.clock, seed=2, config=CONFIG) as after:
             await settle()
-            there = after.node.cache.topic("t") is not None
+            there = after.node.cluster.cache.topic("t") is not None
             hosted = {partition.log.folder for partition in after.node.replicas}
             assert set(folders(fs)) == hosted
             assert len(hosted) == (4 if there else 1)

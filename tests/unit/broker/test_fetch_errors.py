@@ -56,7 +56,7 @@ async def test_a_length_that_no_batch_has(rig: Rig, length: int, cold: bool) -> 
     rig.fs.page_cache_cold = cold
     for offset in range(2):
         assert await read(rig, offset) == [GONE_BAD, ("none", 3, (3 - offset) * SIZE)]
-    assert rig.node.metrics.topics["t"].failed_fetch_requests == 2
+    assert rig.node.local.metrics.topics["t"].failed_fetch_requests == 2
 
 
 async def test_a_length_that_is_not_looked_at(rig: Rig) -> None:

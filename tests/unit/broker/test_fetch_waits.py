@@ -100,7 +100,7 @@ async def test_a_read_that_fails_unexpectedly_is_counted_as_kafka_counts_it(rig:
     client = await poll(rig, ("t", 0, 7))
     (reply,) = client.replies()
     assert partitions(reply)[0].error_code.name == "offset_out_of_range"
-    counted = rig.node.metrics.topics["t"]
+    counted = rig.node.local.metrics.topics["t"]
     assert (counted.total_fetch_requests, counted.failed_fetch_requests) == (2, 1)
 
 
@@ -116,11 +116,11 @@ async def test_deleting_the_topic_ends_a_long_poll(rig: Rig) -> None:
 async def test_a_topic_made_anew_has_a_new_id_and_nothing_of_the_old_one(rig: Rig) -> None:
     await rig.create("again")
     await append(rig, "again", b"old")
-    old = rig.node.cache.topic("again").id
+    old = rig.node.cluster.cache.topic("again").id
     await rig.delete("again")
     await rig.create("again")
-    assert rig.node.cache.topic("again").id != old
-    assert rig.node.cache.topic_by_id(old) is None
+    assert rig.node.cluster.cache.topic("again").id != old
+    assert rig.node.cluster.cache.topic_by_id(old) is None
     client = await poll(rig, ("again", 0, 0), max_wait_ms=0)
     (reply,) = client.replies()
     assert [(one.error_code.name, one.high_watermark) for one in partitions(reply)] == [("none", 0)]
@@ -142,7 +142,7 @@ async def test_a_deleted_topic_stays_deleted_when_the_machine_fails_half_way() -
     rig.fs.hook = stop_at_rename
     await rig.delete("t")
     after = await rig.crash()
-    assert after.node.cache.topic("t") is None
+    assert after.node.cluster.cache.topic("t") is None
     assert [partition.key for partition in after.node.replicas] == [("kept", 0)]
     assert not [name for name in rig.fs.listdir("/data") if name.startswith("t-")]
     await after.stop()
@@ -216,7 +216,7 @@ async def test_the_broker_bounds_the_answer_whatever_is_asked() -> None:
 async def test_names_that_no_topic_has_are_not_counted(rig: Rig) -> None:
     for number in range(10):
         await poll(rig, (f"unknown{number}", 0, 0), max_wait_ms=0)
-    assert not [name for name in rig.node.metrics.topics if name.startswith("unknown")]
+    assert not [name for name in rig.node.local.metrics.topics if name.startswith("unknown")]
 
 
 async def test_offsets_by_time(rig: Rig) -> None:
@@ -263,7 +263,7 @@ async def test_a_topic_that_cannot_have_its_replicas_is_not_created_by_asking() 
         told = await rig.connect().ask("metadata", 12, **metadata("auto"))
         assert told.topics[0].error_code.name == "unknown_topic_or_partition"
         await settle()
-    assert rig.node.cache.topic("auto") is None
+    assert rig.node.cluster.cache.topic("auto") is None
     await rig.stop()
 
 

@@ -128,7 +128,7 @@ class NodeMachine(RuleBasedStateMachine):
 
     def learn(self, name: str) -> None:
         """What has become of a topic that was asked for, or was to go."""
-        topic = self.rig.node.cache.topic(name)
+        topic = self.rig.node.cluster.cache.topic(name)
         for index in range(PARTITIONS):
             log = self.known.logs.pop((name, index), None)
             if topic is not None:
@@ -175,14 +175,14 @@ class NodeMachine(RuleBasedStateMachine):
         )
         if topic in self.known.uncertain:
             return
-        existed = self.rig.node.cache.topic(topic)
+        existed = self.rig.node.cluster.cache.topic(topic)
         self.known.uncertain.add(topic)
         done = self.run(self.ask("create_topics", 7, topics=(wanted,), timeout=SECOND, validate_only=False))
         if done is not None:
             name = done.topics[0].error_code.name
             if name != REFUSED:
                 assert (existed is not None) == (name == "topic_already_exists")
-            assert (self.rig.node.cache.topic(topic) is not None) == (existed is not None or name == "none")
+            assert (self.rig.node.cluster.cache.topic(topic) is not None) == (existed is not None or name == "none")
             if name == "none":
                 for index in range(PARTITIONS):
                     self.known.logs[topic, index] = Log(done.topics[0].topic_id)
@@ -193,7 +193,7 @@ class NodeMachine(RuleBasedStateMachine):
     def delete(self, topic: str) -> None:
         if topic in self.known.uncertain:
             return
-        existed = self.rig.node.cache.topic(topic)
+        existed = self.rig.node.cluster.cache.topic(topic)
         self.known.uncertain.add(topic)
         named = DeleteTopicState(name=topic, topic_id=None)
         done = self.run(self.ask("delete_topics", 6, topics=(named,), timeout=SECOND))
@@ -366,7 +366,7 @@ class NodeMachine(RuleBasedStateMachine):
     def what_was_promised_holds(self) -> None:
         if self.trapped is not None:
             self.end(None, 0)
-        elif self.rig.node.unusable.is_set():
+        elif self.rig.node.state.unusable.is_set():
             self.stop(None, 0)
         else:
             self.check()
@@ -381,7 +381,7 @@ class NodeMachine(RuleBasedStateMachine):
             self.workers.at_once = False
 
     def check_topic(self, name: str) -> None:
-        topic = self.rig.node.cache.topic(name)
+        topic = self.rig.node.cluster.cache.topic(name)
         keys = [(name, index) for index in range(PARTITIONS)]
         if name in self.known.uncertain:
             return

@@ -233,20 +233,20 @@ def send_anew(rig: Rig, partitions: int = 1) -> tuple[Client, Client]:
 async def test_a_topic_made_anew_in_the_same_write_has_nothing_of_the_old_one() -> None:
     async with Rig() as rig:
         await rig.create("t", 3, max_message_bytes="1000")
-        old = rig.node.cache.topic("t").id
+        old = rig.node.cluster.cache.topic("t").id
         client = rig.connect()
         assert [await append(client, "t", index) for index in range(3)] == ["none"] * 3
-        batches = rig.node.metadata_log.log.log_end_offset
+        batches = rig.node.cluster.metadata_log.log.log_end_offset
         deleting, creating = send_anew(rig, 2)
         await settle()
         assert answer(deleting.replies()[0], "delete_topics", 6).responses[0].error_code.name == "none"
         assert answer(creating.replies()[0], "create_topics", 7).topics[0].error_code.name == "none"
-        assert rig.node.metadata_log.log.log_end_offset == batches + 4
-        assert rig.node.cache.topic("t").id != old
+        assert rig.node.cluster.metadata_log.log.log_end_offset == batches + 4
+        assert rig.node.cluster.cache.topic("t").id != old
         assert [one.key for one in rig.node.replicas] == [("t", 0), ("t", 1)]
         for partition in rig.node.replicas:
             assert (partition.log_end_offset, partition.log.config.max_message_bytes) == (0, 1_048_588)
-            assert partition.topic_id == partition.log.topic_id == rig.node.cache.topic("t").id
+            assert partition.topic_id == partition.log.topic_id == rig.node.cluster.cache.topic("t").id
         assert [await append(client, "t", index) for index in range(3)] == ["none"] * 2 + ["unknown_topic_or_partition"]
         assert [name for name in folders(rig, "t") if not name.endswith("-delete")] == ["t-0", "t-1"]
         assert len([name for name in folders(rig, "t") if name.endswith("-delete")]) == 3
@@ -259,13 +259,13 @@ async def test_a_topic_made_anew_survives_a_power_failure_as_the_old_or_the_new_
         rig = Rig()
         await rig.start()
         await rig.create("t", 2, flush_messages="1")
-        old = rig.node.cache.topic("t").id
+        old = rig.node.cluster.cache.topic("t").id
         assert [await append(rig.connect(), "t", index) for index in (0, 1)] == ["none"] * 2
         stopped = copied_after(rig, survived)
         _, creating = send_anew(rig, 2)
         await settle()
         assert answer(creating.replies()[0], "create_topics", 7).topics[0].error_code.name == "none"
-        new = rig.node.cache.topic("t").id
+        new = rig.node.cluster.cache.topic("t").id
         await rig.stop()
         if not stopped:
             break
@@ -273,7 +273,7 @@ async def test_a_topic_made_anew_survives_a_power_failure_as_the_old_or_the_new_
         fs.crash(unsynced)
         async with Rig(fs=fs, clock=rig.clock, seed=2) as after:
             await settle()
-            found = after.node.cache.topic("t").id
+            found = after.node.cluster.cache.topic("t").id
             assert found in (old, new)
             assert sorted(folder_names(fs)) == ["t-0", "t-1"]
             for partition in after.node.replicas:
@@ -363,5 +363,5 @@ async def test_a_topic_created_while_a_folder_fails_is_made_in_the_others(operat
         assert "kafka_storage_error" in [await append(client, "t", index) for index in range(4)]
         await rig.clock.run(RETRY_MS)
         assert [await append(client, "t", index) for index in range(4)] == ["none"] * 4
-        assert sorted(rig.node.logs.failed_folders) == ["/two"]
+        assert sorted(rig.node.replicas.logs.failed_folders) == ["/two"]
         assert {one.log.folder.rpartition("/")[0] for one in rig.node.replicas if one.topic == "t"} == {"/one"}

@@ -159,10 +159,10 @@ async def test_acknowledged_and_flushed_survives_a_power_failure() -> None:
     await settle()
     assert results(client) == [("none", 0)]
     client.send("produce", 9, **produce("t", {0: batch(b"lost")}))
-    topic_id = rig.node.cache.topic("t").id
+    topic_id = rig.node.cluster.cache.topic("t").id
     producer = await rig.connect().ask("init_producer_id", 4, transactional_id=None, transaction_timeout=_MINUTE)
     after = await rig.crash(Unsynced.LOST)
-    assert after.node.cache.topic("t").id == topic_id
+    assert after.node.cluster.cache.topic("t").id == topic_id
     assert after.node.replicas.get("t", 0).log_end_offset == 1
     error, records = await read(after, "t")
     assert (error, b"kept" in records) == ("none", True)

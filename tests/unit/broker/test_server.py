@@ -202,7 +202,7 @@ async def test_a_topic_being_created_when_the_node_stops_is_there_afterwards() -
     creating.cancel()
     following = Rig(fs=rig.fs, clock=rig.clock)
     await following.start()
-    topic = following.node.cache.topic("t")
+    topic = following.node.cluster.cache.topic("t")
     assert topic is not None
     assert all(following.node.replicas.get("t", index) is not None for index in range(3))
     await following.stop()
@@ -214,7 +214,7 @@ async def test_a_taken_address_leaves_the_data_in_good_order() -> None:
     rig = Rig()
     await rig.start()
     await rig.create("t")
-    await rig.node.group_coordinator.ensure_topic()
+    await rig.node.coordinators.groups.ensure_topic()
     await rig.stop()
     second = Rig(fs=rig.fs, clock=rig.clock)
     free = Listener("FREE", "PLAINTEXT", "127.0.0.1", 0)
@@ -242,7 +242,7 @@ async def test_a_stop_that_meets_something_unforeseen_closes_the_logs_all_the_sa
     async def fail() -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(rig.node.log_moves, "stop", fail)
+    monkeypatch.setattr(rig.node.replicas.moves, "stop", fail)
     assert await rig.node.stop() is Stopped.UNCLEAN
     assert rig.fs.open_files == 0
     assert rig.fs.exists("/data/.kafka_cleanshutdown")

@@ -81,7 +81,9 @@ class Model:
             topic_id_of=self.id_of,
             folder_state_of=self.folder_state,
         )
-        self.partitions = ReplicaManager(1, self.cache, self.logs, log_config, TimingWheel(self.clock), lambda _: None)
+        self.partitions = ReplicaManager(
+            1, self.cache, self.logs, log_config, TimingWheel(self.clock), self.new_id, lambda _: None
+        )
         self.publisher = MetadataPublisher(self.cache)
         self.publisher.start([Follower("replicas", self.partitions.follow, self.partitions.prepare), self.slow()])
 
