@@ -154,6 +154,9 @@ async def with_partition() -> Rig:
     rig = await opened()
 
     class Partitions(dict[tuple[str, int], FakePartition]):
+        moves: Any
+        logs: Any
+
         most = 1
 
         def get(self, topic: str, index: int) -> FakePartition | None:  # type: ignore[override]
@@ -163,7 +166,8 @@ async def with_partition() -> Rig:
             return iter(self.values())
 
     rig.node.replicas = Partitions({("t", 0): FakePartition()})
-    rig.node.local.config = rig.node.local.config.of({"node.id": "1", "log.dirs": "/data,/other,/broken"})
+    current = rig.node.local.current
+    current.config = current.config.of({"node.id": "1", "log.dirs": "/data,/other,/broken"})
     rig.fs.mkdir("/other")
     rig.fs.mkdir("/broken")
     rig.node.replicas.moves = FakeMoves()

@@ -354,7 +354,7 @@ class NodeMachine(RuleBasedStateMachine):
 
     def partitions(self) -> Iterator[tuple[Log, Partition]]:
         for (topic, index), log in self.known.logs.items():
-            partition = self.rig.node.replicas.get(topic, index) if hasattr(self.rig.node, "partitions") else None
+            partition = self.rig.node.replicas.get(topic, index) if hasattr(self.rig, "node") else None
             if partition is not None and topic not in self.known.uncertain and not partition.log.is_offline:
                 yield log, partition
 
