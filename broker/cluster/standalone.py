@@ -52,6 +52,8 @@ class StandaloneMetadata:
         controller: decides on every change.
         publisher: tells this node's parts what has changed.
         is_new: there was nothing when it was opened, neither a record nor what can be imported.
+        folder: where the log lies.
+        cache: has the image.
         before_snapshot: makes durable, off the loop, what a snapshot makes the log forget: that topics were deleted.
     """
 
@@ -71,8 +73,8 @@ class StandaloneMetadata:
         self.is_new = read.is_empty and not read.imported
         self.before_snapshot: Callable[[], None] = lambda: None
         self._services = services
-        self._folder = folder
-        self._cache = cache
+        self.folder = folder
+        self.cache = cache
         self._read = read
         self._registration: Registration | None = None
         self._min_isr = 1
@@ -120,7 +122,7 @@ class StandaloneMetadata:
         """
         if topic_id is not None and self._read.removed.get(topic_id, NEVER) > closed_in:
             return FolderState.DELETED
-        topic = self._cache.topic(partition.topic)
+        topic = self.cache.topic(partition.topic)
         hosted = topic is not None and partition.partition in topic.partitions and topic_id in (topic.id, None)
         return FolderState.HOSTED if hosted else FolderState.STRAY
 
@@ -147,7 +149,7 @@ class StandaloneMetadata:
     async def allocate_producer_ids(self) -> range:
         """The next block of producer ids. Raises MetadataLogError."""
         node_id = self.controller.around.node_id
-        broker = self._cache.broker(node_id)
+        broker = self.cache.broker(node_id)
         epoch = -1 if broker is None else broker.epoch
         return await self.controller.submit(lambda image: producer_ids.decide(image, node_id, epoch))
 
@@ -178,11 +180,11 @@ class StandaloneMetadata:
 
     async def _set_aside(self) -> None:
         """Rename the files of the earlier release, which are never read again anyway."""
-        logger.info("metadata of an earlier release imported", folder=self._folder)
+        logger.info("metadata of an earlier release imported", folder=self.folder)
         try:
-            await self._services.workers.call(partial(earlier_store.set_aside, self._services.fs, self._folder))
+            await self._services.workers.call(partial(earlier_store.set_aside, self._services.fs, self.folder))
         except OSError as error:
-            logger.warning("files of the earlier release not renamed", folder=self._folder, error=str(error))
+            logger.warning("files of the earlier release not renamed", folder=self.folder, error=str(error))
 
     def _steps(self, registration: Registration) -> Sequence[Callable[[MetadataImage], Decision[Any]]]:
         """What this run begins with: imported or bootstrap records, where there are none yet, and the registration."""
@@ -210,7 +212,7 @@ class StandaloneMetadata:
                 for index, partition in topic.changed.items():
                     known = topic.before.partitions[index].leader_epoch
                     topic.changed[index] = replace(partition, leader_epoch=known)
-        self._cache.image = delta.apply(image.offset, image.epoch, image.timestamp_ms)
+        self.cache.image = delta.apply(image.offset, image.epoch, image.timestamp_ms)
 
     async def _publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if delta.touched("topics"):

@@ -125,8 +125,8 @@ async def test_of_two_alterations_of_an_entity_the_first_is_made(rig: Rig) -> No
 
 async def limited(rig: Rig, *addresses: str) -> list[bool]:
     """Whether a second connection of each address within a moment would have to wait."""
-    rates = ConnectionRates(Windows(2, 1000), rig.node.clock.monotonic_ms)
-    image = rig.node.cache.image
+    rates = ConnectionRates(Windows(2, 1000), rig.node.local.clock.monotonic_ms)
+    image = rig.node.cluster.cache.image
     rates.follow(image)
     await settle()
     for address in addresses:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from storage.cleaner.log_cleaner import CleanerConfig, LogCleaner
 from storage.folders.log_checkpoints import CheckpointError
@@ -13,8 +13,8 @@ from storage.producers.producer_state import DEFAULT_EXPIRATION_MS
 
 if TYPE_CHECKING:
     from broker.config.broker_config import BrokerConfig
-    from broker.partitions.hosted import Partitions
     from broker.periodic import Periodic
+    from broker.replicas.partition import Partition
     from storage.folders.log_manager import LogManager
     from storage.log.unified_log import UnifiedLog
 
@@ -28,6 +28,13 @@ INDEX_IDLE_MS = 60_000
 """Time between two searches for idle indexes; one not used since the last search is dropped."""
 
 
+class HostedPartitions(Protocol):
+    """The partitions of this node (`ReplicaManager`)."""
+
+    def get(self, topic: str, index: int) -> Partition | None: ...
+    def __iter__(self) -> Iterator[Partition]: ...
+
+
 class LogMaintenance:
     """Compaction, retention, flushes by time, expiry of producers, checkpoints: each with its own period.
 
@@ -38,7 +45,7 @@ class LogMaintenance:
         cleaner: compacts logs.
     """
 
-    def __init__(self, logs: LogManager, partitions: Partitions) -> None:
+    def __init__(self, logs: LogManager, partitions: HostedPartitions) -> None:
         self._logs = logs
         self._partitions = partitions
         self._clock = logs.services.clock

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.publisher import Follower, MetadataPublisher
-from broker.partitions.hosted import Partitions
-from broker.partitions.partition import Partition
+from broker.replicas.partition import Partition
+from broker.replicas.replica_manager import ReplicaManager
 from metadata.delta import MetadataDelta
 from metadata.image import MetadataImage
 from metadata.topics import TopicImage
@@ -31,6 +31,7 @@ from tests.doubles.clock import ManualClock, settle
 from tests.doubles.flaky import FlakyFileSystem, Trouble
 from tests.doubles.workers import LoopWorkers
 from tests.unit.storage.support import append
+from timing.wheel import TimingWheel
 
 FOLDERS = ["/one", "/two"]
 TOPICS = ("a", "b", "c")
@@ -80,7 +81,9 @@ class Model:
             topic_id_of=self.id_of,
             folder_state_of=self.folder_state,
         )
-        self.partitions = Partitions(self.cache, self.logs, log_config, lambda _: None, lambda _: None)
+        self.partitions = ReplicaManager(
+            1, self.cache, self.logs, log_config, TimingWheel(self.clock), self.new_id, lambda _: None
+        )
         self.publisher = MetadataPublisher(self.cache)
         self.publisher.start([Follower("replicas", self.partitions.follow, self.partitions.prepare), self.slow()])
 

@@ -11,6 +11,7 @@ while `retry` makes a log, its topic may be deleted.
 from __future__ import annotations
 
 import asyncio
+from asyncio import Future
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
@@ -19,21 +20,29 @@ from uuid import UUID
 
 import structlog
 
-from broker.partitions.partition import Partition
+from broker.replicas.delayed_produce import DelayedProduce
+from broker.replicas.large_batches import LargeBatches
+from broker.replicas.log_maintenance import LogMaintenance
+from broker.replicas.log_moves import LogMoves
+from broker.replicas.partition import Partition, Role
 from metadata.configs import ResourceType
 from protocol.errors import KafkaStorage
 from storage.folders.new_logs import LogsNotMadeError
+from timing.purgatory import Purgatory
 
 if TYPE_CHECKING:
     from broker.cluster.metadata_cache import MetadataCache
+    from broker.replicas.delayed_produce import Unacknowledged
     from metadata.delta import MetadataDelta
     from metadata.image import MetadataImage
     from metadata.topics import TopicImage
     from protocol.errors import KafkaError
+    from protocol.produce_fetch.produce_messages import ProduceResponse
     from protocol.topic_partition import PartitionKey
     from storage.append_types import LogConfig
     from storage.folders.log_manager import LogManager
     from storage.log.unified_log import UnifiedLog
+    from timing.wheel import TimingWheel
 
 logger = structlog.get_logger(__name__)
 
@@ -51,6 +60,7 @@ class _New:
     topic: str
     index: int
     topic_id: UUID
+    leader: int
     leader_epoch: int
 
     @property
@@ -61,25 +71,45 @@ class _New:
 _Plan = tuple["PartitionKey", Callable[[], "UnifiedLog"]]
 
 
-class Partitions:
+class ReplicaManager:
     """The replicas of this node.
 
-    `log_config` gives the configuration of a topic's logs, of what is set for the topic.
+    `log_config` gives the configuration of a topic's logs, of what is set for the topic; `topic_deleted` is called with
+    the name of a deleted topic.
+
+    Attributes:
+        fetch_purgatory: Fetch requests that wait for records.
+        produce_purgatory: Produce requests whose records are not committed yet.
+        logs: the logs of all partitions, and the folders they lie in.
+        maintenance: periodic work on the logs.
+        moves: moves logs between folders.
+        large_batches: checks large batches in worker threads.
+        stopping: no request waits any more.
     """
 
     def __init__(
         self,
+        node_id: int,
         cache: MetadataCache,
         logs: LogManager,
         log_config: Callable[[Mapping[str, str]], LogConfig],
-        on_advance: Callable[[Partition], None],
-        on_delete: Callable[[Partition], None],
+        wheel: TimingWheel,
+        new_id: Callable[[], UUID],
+        topic_deleted: Callable[[str], None],
     ) -> None:
+        self._node_id = node_id
         self._cache = cache
-        self._logs = logs
+        self.logs = logs
         self._log_config = log_config
-        self._on_advance = on_advance
-        self._on_delete = on_delete
+        self._topic_deleted = topic_deleted
+        self.fetch_purgatory = Purgatory("Fetch", wheel)
+        self.produce_purgatory = Purgatory("Produce", wheel)
+        self._purgatories = (self.fetch_purgatory, self.produce_purgatory)
+        self.large_batches = LargeBatches(logs.services.workers)
+        self.maintenance = LogMaintenance(logs, self)
+        self.moves = LogMoves(logs, self.maintenance.cleaner.is_busy_with, new_id)
+        self.wall_ms = logs.services.clock.wall_ms
+        self.stopping = False
         self.most = 0
         """The largest number of partitions hosted at once so far."""
         self._by_key: dict[PartitionKey, Partition] = {}
@@ -93,16 +123,16 @@ class Partitions:
     def online(self, topic: str, index: int) -> Partition | None:
         """A hosted partition, unless its log is offline (Kafka's `ReplicaManager.onlinePartition`)."""
         found = self._by_key.get((topic, index))
-        return None if found is None or found.log.is_offline else found
+        return None if found is None or found.role is Role.OFFLINE else found
 
     def is_offline(self, topic: str, index: int) -> bool:
         """Whether a hosted partition's log is offline."""
         found = self._by_key.get((topic, index))
-        return found is not None and found.log.is_offline
+        return found is not None and found.role is Role.OFFLINE
 
     def offline_of(self, topic: TopicImage) -> Set[int]:
         """The partitions of a topic whose logs are offline."""
-        if not self._logs.any_failed:
+        if not self.logs.any_failed:
             return frozenset()
         return {index for index in range(topic.partition_count) if self.is_offline(topic.name, index)}
 
@@ -119,8 +149,8 @@ class Partitions:
         for topic in image.topics:
             config = self._config_of(topic.name, image)
             for index, partition in topic.in_order():
-                new = _New(topic.name, index, topic.id, partition.leader_epoch)
-                log = self._logs.get(*new.key) or self._logs.absent_log(*new.key, topic.id, config)
+                new = _New(topic.name, index, topic.id, partition.leader, partition.leader_epoch)
+                log = self.logs.get(*new.key) or self.logs.absent_log(*new.key, topic.id, config)
                 if log is None:
                     missing.append(new)
                 else:
@@ -178,18 +208,18 @@ class Partitions:
         for new in wanted:
             config = self._config_of(new.topic, image)
             try:
-                make = self._logs.plan_log(new.topic, new.index, new.topic_id, config, new.leader_epoch)
+                make = self.logs.plan_log(new.topic, new.index, new.topic_id, config, new.leader_epoch)
             except KafkaStorage as refused:
                 self._say_not_made([new.key], refused)
             else:
                 plans.append((new.key, make))
         shares = [share for start in range(PREPARING) if (share := plans[start::PREPARING])]
-        call = self._logs.services.workers.call
+        call = self.logs.services.workers.call
         made: dict[PartitionKey, UnifiedLog] = {}
         for logs, errors in await asyncio.gather(*(call(partial(self._make_share, share)) for share in shares)):
             for error in errors.values():
-                self._logs.services.shortages.note(error.log_dir.path, error.cause)
-                self._logs.fail_if_device(error.log_dir, error.cause)
+                self.logs.services.shortages.note(error.log_dir.path, error.cause)
+                self.logs.fail_if_device(error.log_dir, error.cause)
             if errors:
                 self._say_not_made(errors, next(iter(errors.values())))
                 await self._abandon({key: logs.pop(key, None) for key in errors})
@@ -208,7 +238,7 @@ class Partitions:
             except LogsNotMadeError as error:
                 errors[key] = error
         try:
-            self._logs.sync_folders()
+            self.logs.sync_folders()
         except LogsNotMadeError as error:
             errors |= dict.fromkeys(made, error)
         return made, errors
@@ -221,7 +251,7 @@ class Partitions:
 
     async def _abandon(self, unwanted: Mapping[PartitionKey, UnifiedLog | None]) -> None:
         """Remove logs that are not to be hosted, and what is left of those that were not made."""
-        removals = [self._logs.abandon(*key, log) for key, log in unwanted.items()]
+        removals = [self.logs.abandon(*key, log) for key, log in unwanted.items()]
 
         def remove() -> list[OSError]:
             errors = []
@@ -232,8 +262,32 @@ class Partitions:
                     errors.append(error)
             return errors
 
-        for failure in await self._logs.services.workers.call(remove):  # the next attempt, or start, removes them
+        for failure in await self.logs.services.workers.call(remove):  # the next attempt, or start, removes them
             logger.error("folder of a failed creation not removed", error=str(failure))
+
+    # -- waiting requests
+
+    def when_committed(
+        self, waiting: Sequence[Unacknowledged], timeout_ms: int, response: ProduceResponse
+    ) -> Future[ProduceResponse]:
+        """The response, once every append of its request is committed, or the time is up."""
+        future: Future[ProduceResponse] = asyncio.get_running_loop().create_future()
+        operation = DelayedProduce(waiting, response, future)
+        keys = [one.partition.key for one in waiting]
+        self.produce_purgatory.try_complete_else_watch(operation, keys, max(timeout_ms, 0))
+        return future
+
+    def stop_waits(self) -> None:
+        """Answer every Fetch that waits; those that follow do not wait."""
+        self.stopping = True
+        self.fetch_purgatory.complete_all()
+
+    def _advanced(self, partition: Partition) -> None:
+        """Records became visible, or never will: requests that wait for them may now be answered."""
+        key = partition.key
+        for purgatory in self._purgatories:
+            if key in purgatory.watchers:  # checked first, as it is rarely true and every append comes here
+                purgatory.check_and_complete(key)
 
     # -- hosting
 
@@ -241,28 +295,34 @@ class Partitions:
         """Host a partition whose log was prepared, or take over the leader epoch of one that is hosted already."""
         known = self._by_key.get(new.key)
         if known is not None:
-            known.lead(new.leader_epoch)
+            self._set_role(known, new)
             if new.key in self._without_log:
                 self._without_log[new.key] = new
             return
         log = self._prepared.pop(new.key, None)
         if log is None:
             self._without_log[new.key] = new
-            log = self._logs.unmade_log(*new.key, new.topic_id, self._config_of(new.topic, image))
+            log = self.logs.unmade_log(*new.key, new.topic_id, self._config_of(new.topic, image))
         else:
-            self._logs.adopt(log)
+            self.logs.adopt(log)
         self._host(new, log)
 
     def _replace_placeholder(self, new: _New, log: UnifiedLog) -> None:
         self._by_key[new.key].deleted()
         log.config = self._config_of(new.topic, self._cache.image)  # it may have changed while the log was made
-        self._logs.adopt(log)
+        self.logs.adopt(log)
         self._host(new, log)
         logger.info("log made at last", partition=f"{new.topic}-{new.index}")
 
+    def _set_role(self, partition: Partition, new: _New) -> None:
+        if new.leader == self._node_id:
+            partition.lead(new.leader_epoch)
+        else:
+            partition.follow(new.leader_epoch)
+
     def _host(self, new: _New, log: UnifiedLog) -> None:
-        partition = Partition(new.topic, new.topic_id, new.index, log, new.leader_epoch, self._on_advance)
-        partition.lead(new.leader_epoch)
+        partition = Partition(new.topic, new.topic_id, new.index, log, new.leader_epoch, self._advanced)
+        self._set_role(partition, new)
         self._by_key[new.key] = partition
         self.most = max(self.most, len(self._by_key))
 
@@ -282,15 +342,17 @@ class Partitions:
                 continue
             if self._without_log.pop(key, None) is None:
                 try:
-                    self._logs.delete_log_soon(*key)
+                    self.logs.delete_log_soon(*key)
                 except KafkaStorage as error:  # the next start removes it
                     logger.error("partition not removed", partition=f"{topic.name}-{index}", error=error.message)
             partition.deleted()
-            self._on_delete(partition)
+            self._advanced(partition)
+        if self._cache.topic(topic.name) is None:
+            self._topic_deleted(topic.name)
 
 
 def _changed_partitions(delta: MetadataDelta) -> Iterator[_New]:
     """The partitions that are new or have changed."""
     for topic in delta.topics.changed.values():
         for index, partition in topic.changed.items():
-            yield _New(topic.after.name, index, topic.after.id, partition.leader_epoch)
+            yield _New(topic.after.name, index, topic.after.id, partition.leader, partition.leader_epoch)

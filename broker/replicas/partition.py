@@ -1,8 +1,32 @@
-"""A partition: its log plus what a leader knows about it. All answers to clients are based on this."""
+"""A partition: its log plus what a leader knows about it. All answers to clients are based on this.
+
+Theory of operation. A partition has one role at a time. The image decides who leads it, and in which leader epoch; the
+log decides whether this node can use it at all. Both tell the partition, which tells whoever waits for its records.
+
+| role             | event                                                   | next role               |
+| ---------------- | ------------------------------------------------------- | ----------------------- |
+| (new)            | there is a log, and the image names this node as leader | LEADER                  |
+| (new)            | there is a log, and the image names another node        | FOLLOWER                |
+| (new)            | there is no log, as its folder is unusable or full      | OFFLINE                 |
+| LEADER           | the image has a new leader epoch of this node           | LEADER, in that epoch   |
+| LEADER           | the image names another node                            | FOLLOWER                |
+| FOLLOWER         | the image names this node                               | LEADER, in its epoch    |
+| LEADER, FOLLOWER | the log fails                                           | OFFLINE                 |
+| any              | the topic is deleted                                    | OFFLINE, and is_deleted |
+
+OFFLINE is final: when the log can be made after all, the replica manager hosts another `Partition` in place of this
+one. A follower refuses requests with NOT_LEADER_OR_FOLLOWER, and does not fetch from its leader yet. An offline
+partition refuses them with the error of its log.
+
+The high watermark is the smallest durable end of the logs of the in-sync replicas, and never moves back. This node is
+the only replica: its log's end counts, or the flushed end if every message is flushed (`flush.messages=1`), so that
+acknowledgements and readers only see what is as durable as configured.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -11,6 +35,7 @@ from protocol.errors import (
     FencedLeaderEpoch,
     KafkaError,
     KafkaStorage,
+    NotLeaderOrFollower,
     OffsetOutOfRange,
     PolicyViolation,
     UnknownLeaderEpoch,
@@ -39,25 +64,41 @@ Bounds = tuple[int, int, int]
 """(log start offset, last stable offset, high watermark)."""
 
 UNREADABLE: Bounds = (-1, -1, -1)
-"""The bounds of a partition that is deleted or offline."""
+"""The bounds of a partition that this node does not lead."""
+
+
+class Role(Enum):
+    """What this node is to a partition; see the table above."""
+
+    LEADER = auto()
+    FOLLOWER = auto()
+    OFFLINE = auto()
+
+
+LEADER = Role.LEADER  # one lookup less, where every request comes
 
 
 class Partition:
-    """Log + leader epoch + high watermark + last stable offset (Kafka's `Partition`).
+    """Log + role + leader epoch + high watermark + last stable offset (Kafka's `Partition`).
 
-    On one node the high watermark is the end of the log, and if every message is flushed (`flush.messages=1`) the
-    flushed end: acknowledgements and readers only see what is as durable as configured.
+    A new one is a follower, or offline if its log is, until `lead` is called.
+
+    Attributes:
+        high_watermark: the offset below which records are readable and acknowledged to acks=all.
+        flush_gated: only flushed records count for the high watermark.
     """
 
     __slots__ = (
         "_listeners",
         "_on_advance",
         "flush_gated",
+        "high_watermark",
         "index",
         "is_deleted",
         "key",
         "leader_epoch",
         "log",
+        "role",
         "topic",
         "topic_id",
     )
@@ -81,6 +122,8 @@ class Partition:
         self.flush_gated = log.config.flush_messages == 1
         self._on_advance = on_advance
         self._listeners: list[Listener] = []
+        self.role = Role.OFFLINE if log.is_offline else Role.FOLLOWER
+        self.high_watermark = max(self._durable_end, log.log_start_offset)
         log.producers.on_high_watermark(self.high_watermark)
         log.flusher.on_flush = self._flushed
         log.on_offline = self._went_offline
@@ -96,13 +139,6 @@ class Partition:
         return self.log.log_end_offset
 
     @property
-    def high_watermark(self) -> int:
-        """The offset below which records are readable and acknowledged to acks=all."""
-        if self.flush_gated:
-            return max(self.log.flushed.offset, self.log.log_start_offset)
-        return self.log.log_end_offset
-
-    @property
     def last_stable_offset(self) -> int:
         """The high watermark, or the first offset of the oldest open transaction if that is lower."""
         unstable = self.log.first_unstable_offset
@@ -112,10 +148,9 @@ class Partition:
     @property
     def bounds(self) -> Bounds:
         """What bounds a reader, in one call, as a consumer of many partitions needs all of it again and again."""
-        log = self.log
-        if self.is_deleted or log.is_offline:
+        if self.role is not LEADER:
             return UNREADABLE
-        high_watermark = self.high_watermark if self.flush_gated else log.log_end_offset
+        log, high_watermark = self.log, self.high_watermark
         stable = high_watermark if log.producers.first_unstable_offset is None else self.last_stable_offset
         return log.log_start_offset, stable, high_watermark
 
@@ -129,35 +164,72 @@ class Partition:
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
         """Check the leader epoch that a client names, if it names one (KIP-320).
 
-        Raises FencedLeaderEpoch if the client's is older, UnknownLeaderEpoch if it is newer, KafkaStorage if the log is
-        offline.
+        Raises FencedLeaderEpoch if the client's is older, UnknownLeaderEpoch if it is newer, and what `check_leads`
+        does.
         """
-        if self.log.is_offline:
-            raise self.log.storage_error()
+        if self.role is not LEADER:
+            self.check_leads()
         if current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
             return
         if current_leader_epoch < self.leader_epoch:
             raise FencedLeaderEpoch
         raise UnknownLeaderEpoch
 
+    # -- roles
+
+    def check_leads(self) -> None:
+        """Raises KafkaStorage if the log is offline, NotLeaderOrFollower if another node leads the partition."""
+        if self.log.is_offline:
+            raise self.log.storage_error()
+        if self.role is not LEADER:
+            raise NotLeaderOrFollower
+
     def lead(self, leader_epoch: int) -> None:
-        """Lead the partition in this epoch from now on."""
-        if self.log.leader_epochs.latest != leader_epoch and not self.log.is_offline:
-            self.log.begin_epoch(leader_epoch)
+        """Lead the partition in this epoch from now on, if the log is online."""
         self.leader_epoch = leader_epoch
+        if self.role is Role.OFFLINE:
+            return
+        if self.log.leader_epochs.latest != leader_epoch:
+            self.log.begin_epoch(leader_epoch)
+        if not self.log.is_offline:
+            self.role = LEADER
+
+    def follow(self, leader_epoch: int) -> None:
+        """Another node, or none, leads the partition in this epoch from now on."""
+        self.leader_epoch = leader_epoch
+        if self.role is not Role.OFFLINE:
+            self._leave(Role.FOLLOWER, NotLeaderOrFollower())
+
+    def deleted(self) -> None:
+        """The partition is deleted: its listeners get UnknownTopicOrPartition."""
+        self.is_deleted = True
+        self._leave(Role.OFFLINE, UnknownTopicOrPartition())
+
+    def _went_offline(self, _log: UnifiedLog, error: Exception) -> None:
+        self._leave(Role.OFFLINE, error if isinstance(error, KafkaError) else KafkaStorage())
+
+    def _leave(self, role: Role, error: KafkaError) -> None:
+        """Stop leading. The high watermark will not move again here: its listeners get the error."""
+        self.role = role
+        self._on_advance(self)
+        for _, failed in list(self._listeners):
+            failed(error)
 
     # -- appending
 
     def append(self, batch: memoryview, origin: AppendOrigin, now_ms: int, *, at_once: bool = False) -> AppendInfo:
         """Append exactly one batch as leader; see `UnifiedLog.append_as_leader` for the errors.
 
-        With `at_once`, raises LargeBatchError for one whose records take long to check: see `validation`.
+        Raises NotLeaderOrFollower if another node leads the partition. With `at_once`, raises LargeBatchError for a
+        batch whose records take long to check: see `validation`.
         """
+        if self.role is not LEADER:
+            self.check_leads()
         info = self.log.append_as_leader(
             batch, leader_epoch=self.leader_epoch, origin=origin, now_ms=now_ms, at_once=at_once
         )
         if not info.duplicate and not self.flush_gated:
-            self._advanced(info.last_offset + 1)
+            self._move_high_watermark(info.last_offset + 1)
         return info
 
     def validation(self, batch: memoryview, now_ms: int) -> Callable[[], Validated]:
@@ -169,22 +241,22 @@ class Partition:
 
         Errors are those of `UnifiedLog.append_as_leader`, but for what the validation has found.
         """
+        self.check_leads()
         self.log.check_appendable()
         info = self.log.append_validated(
             validated, leader_epoch=self.leader_epoch, origin=AppendOrigin.CLIENT, now_ms=now_ms
         )
         if not info.duplicate and not self.flush_gated:
-            self._advanced(info.last_offset + 1)
+            self._move_high_watermark(info.last_offset + 1)
         return info
 
     def delete_records(self, offset: int) -> int:
         """Raise the log's start to `offset` (-1: the high watermark); return the new start (KIP-107).
 
         Raises PolicyViolation if the topic's records may only be compacted, OffsetOutOfRange if `offset` is above the
-        high watermark or below 0, KafkaStorage.
+        high watermark or below 0, and what `check_leads` does.
         """
-        if self.log.is_offline:
-            raise self.log.storage_error()
+        self.check_leads()
         config = self.log.config
         if config.compact and not config.delete:
             raise PolicyViolation(f"Records of partition {self.topic}-{self.index} may not be deleted by its policy.")
@@ -196,24 +268,25 @@ class Partition:
         self.log.increment_log_start_offset(offset)
         return self.log_start_offset
 
-    def _advanced(self, high_watermark: int) -> None:
-        """The high watermark has moved."""
-        self.log.producers.on_high_watermark(high_watermark)
+    # -- the high watermark
+
+    @property
+    def _durable_end(self) -> int:
+        """The end of what this node's log has as durably as configured."""
+        return self.log.flushed.offset if self.flush_gated else self.log.log_end_offset
+
+    def _move_high_watermark(self, durable_end: int) -> None:
+        """Move the high watermark to the smallest durable end of the in-sync replicas, unless it is there already.
+
+        This node is the only one of them, and its log is durable up to `durable_end`.
+        """
+        if durable_end <= self.high_watermark:
+            return
+        self.high_watermark = durable_end
+        self.log.producers.on_high_watermark(durable_end)
         self._on_advance(self)
         for advanced, _ in self._listeners:
-            advanced(high_watermark)
-
-    def _went_offline(self, _log: UnifiedLog, error: Exception) -> None:
-        """The log went offline. The high watermark will not move again: its listeners get the error."""
-        self._on_advance(self)
-        for _, failed in list(self._listeners):
-            failed(error if isinstance(error, KafkaError) else KafkaStorage())
-
-    def deleted(self) -> None:
-        """The partition is deleted: its listeners get UnknownTopicOrPartition."""
-        self.is_deleted = True
-        for _, failed in list(self._listeners):
-            failed(UnknownTopicOrPartition())
+            advanced(durable_end)
 
     def listen(self, advanced: Callable[[int], None], failed: Callable[[KafkaError], None]) -> Callable[[], None]:
         """Call `advanced` with the high watermark whenever it moves, `failed` when it never will.
@@ -230,13 +303,13 @@ class Partition:
         self.log.config = config
         self.flush_gated = config.flush_messages == 1
         if was_gated and not self.flush_gated:
-            self._advanced(self.high_watermark)
+            self._move_high_watermark(self._durable_end)
         elif self.flush_gated and not was_gated:
             self.log.flush()
 
     def _flushed(self, _flushed: LogOffsetMetadata) -> None:
         if self.flush_gated:
-            self._advanced(self.high_watermark)
+            self._move_high_watermark(self._durable_end)
 
     # -- reading
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from broker.partitions.partition import Partition
+from broker.replicas.partition import Partition
 from storage.log.validator import Validated
 from storage.workers import Workers
 

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from asyncio import Future, get_running_loop
+from asyncio import Future
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from protocol.errors import NotLeaderOrFollower
+from broker.replicas.partition import Role
 from protocol.produce_fetch.produce_messages import PartitionProduceResponse, ProduceResponse
-from timing.purgatory import DelayedOperation, Purgatory
+from timing.purgatory import DelayedOperation
 
 if TYPE_CHECKING:
-    from broker.partitions.partition import Partition
+    from broker.replicas.partition import Partition
 
-REQUEST_TIMED_OUT = int(ErrorCode.request_timed_out)
-STORAGE_ERROR = int(ErrorCode.kafka_storage_error)
 UNKNOWN_TOPIC_OR_PARTITION = int(ErrorCode.unknown_topic_or_partition)
+
+_REASONS = {
+    Role.LEADER: int(ErrorCode.request_timed_out),
+    Role.FOLLOWER: int(ErrorCode.not_leader_or_follower),
+    Role.OFFLINE: int(ErrorCode.kafka_storage_error),
+}
+"""Why an append of a partition in that role was not committed."""
 
 
 class Unacknowledged(NamedTuple):
@@ -29,7 +34,7 @@ class Unacknowledged(NamedTuple):
 
     @property
     def settled(self) -> bool:
-        return self.partition.high_watermark >= self.offset or self.partition.log.is_offline
+        return self.partition.high_watermark >= self.offset or self.partition.role is not Role.LEADER
 
 
 class DelayedProduce(DelayedOperation):
@@ -52,31 +57,12 @@ class DelayedProduce(DelayedOperation):
         for partition, offset, answer in self._waiting:
             if partition.high_watermark >= offset:
                 continue
-            if not partition.log.is_offline:
-                answer.error_code = REQUEST_TIMED_OUT
-            elif isinstance(partition.log.storage_error(), NotLeaderOrFollower):  # deleted meanwhile
+            answer.error_code = _REASONS[partition.role]
+            if partition.is_deleted:
                 answer.error_code = UNKNOWN_TOPIC_OR_PARTITION
-            else:
-                answer.error_code = STORAGE_ERROR
             answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
         if not self._future.done():
             self._future.set_result(self._response)
 
     def on_expiration(self) -> None:
         """Do nothing more."""
-
-
-class ProduceWaits:
-    """The purgatory of Produce, keyed by partition."""
-
-    def __init__(self, purgatory: Purgatory) -> None:
-        self.purgatory = purgatory
-
-    def wait(
-        self, waiting: Sequence[Unacknowledged], timeout_ms: int, response: ProduceResponse
-    ) -> Future[ProduceResponse]:
-        future: Future[ProduceResponse] = get_running_loop().create_future()
-        operation = DelayedProduce(waiting, response, future)
-        keys = [one.partition.key for one in waiting]
-        self.purgatory.try_complete_else_watch(operation, keys, max(timeout_ms, 0))
-        return future
